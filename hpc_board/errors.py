@@ -1,0 +1,93 @@
+"""The errors that a user can act on; everything else is a bug and keeps its traceback.
+
+BoardError                  exit code 3: the scheduler or our machinery failed
+├── InputError              exit code 2: usage, a bad file, bad settings
+│   ├── DocumentError       exit code 2: a YAML file with faults, all of them listed
+│   └── StorageError        exit code 2: the board's folder or database cannot be used
+├── SchedulerError          exit code 3: Slurm did not answer, or answered nonsense
+│   └── SchedulerRefused    exit code 2: the scheduler says that the request or the settings are wrong
+├── WaitExpired             exit code 4: gave up waiting, the runs go on
+└── Refused                 exit code 5: deadline, rate limit, ban, not allowed
+"""
+
+from dataclasses import dataclass
+from typing import Sequence
+
+
+class BoardError(Exception):
+    """Something that a user can understand and act on: a message, and a hint that says what to do next."""
+
+    exit_code = 3
+    title = "hpc-board could not continue"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class InputError(BoardError):
+    """A command, file or setting that cannot be used as it is."""
+
+    exit_code = 2
+    title = "This input cannot be used"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong in a document.
+
+    `path` is the key's path ("gpus.H100.partition", "" for the whole document), `line` counts from 1 (0: unknown).
+    """
+
+    path: str
+    message: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = self.path or "the document"
+        return f"line {self.line}: {place}: {self.message}" if self.line else f"{place}: {self.message}"
+
+
+class DocumentError(InputError):
+    """A YAML document with one or more faults, listed together."""
+
+    title = "This file has faults"
+
+    def __init__(self, file: str, faults: Sequence[Fault], *, hint: str = "") -> None:
+        self.file = file
+        self.faults = tuple(faults)
+        super().__init__("\n".join([f"{file}:", *(f"  {fault}" for fault in self.faults)]), hint=hint)
+
+
+class StorageError(InputError):
+    """The board's folder or database cannot be read or written."""
+
+    title = "The board cannot be written"
+
+
+class SchedulerError(BoardError):
+    """The scheduler did not answer, or answered something that cannot be understood."""
+
+    title = "The scheduler failed"
+
+
+class SchedulerRefused(SchedulerError):
+    """The scheduler understood the request and refused it, or is not there at all: settings or request are wrong."""
+
+    exit_code = 2
+    title = "The scheduler refused"
+
+
+class WaitExpired(BoardError):
+    """The time given to wait is over; the runs go on."""
+
+    exit_code = 4
+    title = "Gave up waiting"
+
+
+class Refused(BoardError):
+    """The rules of the board do not allow this."""
+
+    exit_code = 5
+    title = "Refused"

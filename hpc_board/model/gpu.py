@@ -1,0 +1,100 @@
+"""GPUs as boards name them, and the clusters that have them."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Mapping, Optional, Tuple
+
+
+class Device(str, Enum):
+    """The kind of processor that a kernel runs on."""
+
+    CUDA = "cuda"
+    HIP = "hip"
+    CPU = "cpu"
+
+    __str__ = str.__str__
+
+
+class RequestStyle(str, Enum):
+    """How a site wants GPUs to be asked for; each is the name of an sbatch option, or none."""
+
+    GRES = "gres"
+    GPUS = "gpus"
+    GPUS_PER_NODE = "gpus-per-node"
+    GPUS_PER_TASK = "gpus-per-task"
+    CONSTRAINT = "constraint"
+    NONE = "none"
+
+    __str__ = str.__str__
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to ask Slurm for, for example style gres with value "gpu:h100:1"."""
+
+    style: RequestStyle = RequestStyle.NONE
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A scheduler that runs jobs: `slurm`, or the embedded `local`.
+
+    `poll_seconds` is the shortest time between two questions to the scheduler, for all clients of the board.
+    """
+
+    name: str
+    scheduler: str = "local"
+    client: str = "cli"
+    poll_seconds: float = 15.0
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU name that boards use, and how a job gets one.
+
+    `time_limit_seconds` is None where the task's own limits decide. `emulated` marks a GPU name whose jobs run on
+    the CPU: a test cluster.
+    """
+
+    name: str
+    cluster: Cluster
+    device: Device
+    partition: str = ""
+    request: Request = Request()
+    arch: str = ""
+    time_limit_seconds: Optional[int] = None
+    account: str = ""
+    qos: str = ""
+    constraint: str = ""
+    reservation: str = ""
+    nodelist: str = ""
+    exclude: str = ""
+    cpus_per_task: Optional[int] = None
+    memory: str = ""
+    exclusive: bool = False
+    gpu_freq: str = ""
+    modules: Tuple[str, ...] = ()
+    python: str = "python3"
+    env: Mapping[str, str] = field(default_factory=dict)
+    sbatch: Tuple[str, ...] = ()
+    template: Optional[str] = None
+
+    @property
+    def emulated(self) -> bool:
+        """Whether this board's kernels run on a CPU although its name says otherwise."""
+        return self.device is Device.CPU and self.name.upper() != "CPU"
+
+
+@dataclass(frozen=True)
+class Availability:
+    """How much of a GPU a cluster has at the moment; None where the scheduler does not say.
+
+    `queued` counts all users' waiting jobs of the partition.
+    """
+
+    gpu: str
+    free: Optional[int] = None
+    total: Optional[int] = None
+    queued: Optional[int] = None
+    state: str = ""

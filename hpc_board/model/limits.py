@@ -1,0 +1,65 @@
+"""Limits and timing numbers of the harness, and how far a task may move them."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Dict, List, Mapping
+
+
+def _limit(default: float, least: float, most: float) -> Any:
+    return field(default=default, metadata={"least": least, "most": most})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a submission may take, and how long its times are measured.
+
+    `load_seconds` bounds importing the submission, `first_call_seconds` the first call of a worker (it may compile),
+    `call_seconds` any other call. `printed_bytes` is what a worker may print before it is stopped, `value_bytes` what
+    the inputs or outputs of one call may weigh. A benchmark case has `warmup_calls`, then at least `timed_calls_min`
+    timed ones, and ends at `timed_calls_max`, at `timed_seconds` of summed times, at `case_seconds` of wall time, or
+    when the relative standard error of the mean is at most `relative_error` and `timed_seconds_min` are summed up.
+    """
+
+    load_seconds: float = _limit(60, 1, 3600)
+    first_call_seconds: float = _limit(60, 1, 3600)
+    call_seconds: float = _limit(30, 0.1, 3600)
+    printed_bytes: int = _limit(16 * 2**20, 2**10, 2**30)
+    value_bytes: int = _limit(4 * 2**30, 2**10, 2**38)
+    warmup_calls: int = _limit(3, 1, 100)
+    timed_calls_min: int = _limit(20, 3, 1000)
+    timed_calls_max: int = _limit(200, 3, 10_000)
+    timed_seconds: float = _limit(2, 0.01, 600)
+    timed_seconds_min: float = _limit(0.3, 0, 600)
+    case_seconds: float = _limit(5, 0.1, 3600)
+    relative_error: float = _limit(0.005, 0, 1)
+
+    @staticmethod
+    def of_task(values: Mapping[str, float]) -> "Limits":
+        """The limits with a task's own values in their place.
+
+        Raises:
+            ValueError: a name is unknown or a value out of bounds; the message lists every fault.
+        """
+        faults = limit_faults(values)
+        if faults:
+            raise ValueError("; ".join(faults.values()))
+        whole = {item.name for item in fields(Limits) if item.type in (int, "int")}
+        return Limits(**{name: int(value) if name in whole else value for name, value in values.items()})  # type: ignore[arg-type]
+
+
+def limit_names() -> List[str]:
+    """The names that a task may set."""
+    return [item.name for item in fields(Limits)]
+
+
+def limit_faults(values: Mapping[str, float]) -> Dict[str, str]:
+    """What is wrong with a task's own limits: a message for each name."""
+    known = {item.name: item for item in fields(Limits)}
+    faults: Dict[str, str] = {}
+    for name, value in values.items():
+        if name not in known:
+            faults[name] = f"{name} is no limit; there are {', '.join(known)}"
+            continue
+        least, most = known[name].metadata["least"], known[name].metadata["most"]
+        if isinstance(value, bool) or not least <= value <= most:
+            faults[name] = f"{name} must be a number from {least:g} to {most:g}, not {value!r}"
+    return faults

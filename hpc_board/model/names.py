@@ -1,0 +1,17 @@
+"""The names of tasks, GPUs and clusters: their pattern, and the nearest right one to a wrong one."""
+
+import difflib
+from typing import Iterable
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}"
+"""The regular expression of a task's, a GPU's and a cluster's name."""
+
+NAME_WORDS = "a name of letters, digits and . _ + - that begins with a letter or digit, at most 64 characters"
+"""What `NAME` means, for people."""
+
+
+def suggestion(word: str, words: Iterable[str]) -> str:
+    """The sentence ' Did you mean "x"?' with the nearest of `words`, case aside; empty where none is near."""
+    by_folded = {candidate.casefold(): candidate for candidate in words}
+    near = difflib.get_close_matches(word[:100].casefold(), by_folded, n=1)
+    return f' Did you mean "{by_folded[near[0]]}"?' if near else ""

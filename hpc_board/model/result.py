@@ -1,0 +1,260 @@
+"""Results: what the harness found out about one run, as it travels from the node in `result.json`."""
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any, Mapping, Optional, Tuple
+
+RESULT_BYTES_MAX = 32 * 1024 * 1024
+"""A `result.json` larger than this is not read."""
+
+CASES_MAX = 10_000
+SAMPLES_MAX = 10_000
+TEXT_MAX = 256 * 1024
+
+
+class Verdict(str, Enum):
+    """How a finished run ended: a closed set. A failed kernel is a result, not an error of ours."""
+
+    PASS = "pass"  # noqa: S105
+    WRONG_SHAPE = "wrong_shape"
+    WRONG_DTYPE = "wrong_dtype"
+    WRONG_VALUE = "wrong_value"
+    WRONG_NONFINITE = "wrong_nonfinite"
+    WRONG_ALIASED = "wrong_aliased"
+    MUTATED_INPUT = "mutated_input"
+    COMPILE_ERROR = "compile_error"
+    COMPILE_TIMEOUT = "compile_timeout"
+    LOAD_ERROR = "load_error"
+    EXCEPTION = "exception"
+    CRASH = "crash"
+    DEVICE_ERROR = "device_error"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMEOUT = "timeout"
+    OUTPUT_LIMIT = "output_limit"
+    PROTOCOL_VIOLATION = "protocol_violation"
+    LATE_WRITE = "late_write"
+    TIMING_INCONSISTENT = "timing_inconsistent"
+    BELOW_FLOOR = "below_floor"
+    UNSTABLE = "unstable"
+    TASK_ERROR = "task_error"
+    INFRA_ERROR = "infra_error"
+
+    __str__ = str.__str__
+
+    @property
+    def blames_kernel(self) -> bool:
+        """Whether the submission is the cause, rather than the task or the machine."""
+        return self not in (Verdict.PASS, Verdict.TASK_ERROR, Verdict.INFRA_ERROR, Verdict.DEVICE_ERROR)
+
+
+class ResultError(ValueError):
+    """A result that is not one: wrong shape, type, size or number. The message names the place."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Statistics of the timed calls of one case, all in nanoseconds.
+
+    `err_ns` is the standard error of the mean, `std_ns` the sample standard deviation (n - 1).
+    """
+
+    runs: int
+    mean_ns: float
+    median_ns: float
+    std_ns: float
+    err_ns: float
+    best_ns: float
+    worst_ns: float
+    samples_ns: Tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of one phase ("test" or "benchmark"): its verdict, and its times where it was timed."""
+
+    phase: str
+    index: int
+    spec: str
+    verdict: Verdict
+    message: str = ""
+    timing: Optional[Timing] = None
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a process printed: the beginning and the end, and how many bytes were left out between them."""
+
+    head: str = ""
+    tail: str = ""
+    omitted_bytes: int = 0
+
+    @property
+    def text(self) -> str:
+        """Head and tail as one text, with a line that says what is missing."""
+        if not self.omitted_bytes:
+            return self.head + self.tail
+        return f"{self.head}\n[... {self.omitted_bytes} bytes left out ...]\n{self.tail}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run on one node came to.
+
+    `provenance` holds flat facts (text, numbers, booleans) on the machine, the tools and the hashes of the inputs.
+    """
+
+    run: int
+    nonce: str
+    mode: str
+    verdict: Verdict
+    message: str
+    cases: Tuple[Case, ...]
+    score_s: Optional[float] = None
+    job_id: str = ""
+    restart_count: int = 0
+    started_at: str = ""
+    ended_at: str = ""
+    stdout: Log = Log()
+    stderr: Log = Log()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """This result as the text of `result.json`."""
+        return json.dumps(asdict(self), allow_nan=False, indent=1)
+
+    @staticmethod
+    def from_json(data: bytes) -> "Result":
+        """The result in `data`, whatever wrote it: every field's type, size and range is checked.
+
+        Raises:
+            ResultError: the data is no well-formed result.
+        """
+        if len(data) > RESULT_BYTES_MAX:
+            raise ResultError(f"result.json has {len(data)} bytes, more than {RESULT_BYTES_MAX}")
+        try:
+            value = json.loads(data, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise ResultError(f"result.json is not JSON: {error}") from error
+        return _result(_Fields(value, "result"))
+
+
+def _no_constant(name: str) -> float:
+    raise ResultError(f"result.json holds {name}")
+
+
+class _Fields:
+    """A JSON object of unknown origin, read field by field with its type."""
+
+    def __init__(self, value: Any, place: str) -> None:
+        if not isinstance(value, dict):
+            raise ResultError(f"{place} is not an object")
+        self._value = value
+        self._place = place
+
+    def _get(self, key: str) -> Any:
+        if key not in self._value:
+            raise ResultError(f"{self._place}.{key} is missing")
+        return self._value[key]
+
+    def text(self, key: str, limit: int = TEXT_MAX) -> str:
+        value = self._get(key)
+        if not isinstance(value, str) or len(value) > limit:
+            raise ResultError(f"{self._place}.{key} is not a text of at most {limit} characters")
+        return value
+
+    def integer(self, key: str) -> int:
+        value = self._get(key)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
+            raise ResultError(f"{self._place}.{key} is not a whole number from 0")
+        return value
+
+    def number(self, key: str) -> float:
+        return _number(self._get(key), f"{self._place}.{key}")
+
+    def verdict(self, key: str) -> Verdict:
+        try:
+            return Verdict(self.text(key, 64))
+        except ValueError:
+            raise ResultError(f"{self._place}.{key} is not a verdict") from None
+
+    def items(self, key: str, limit: int) -> "list[Any]":
+        value = self._get(key)
+        if not isinstance(value, list) or len(value) > limit:
+            raise ResultError(f"{self._place}.{key} is not a list of at most {limit} items")
+        return value
+
+    def inner(self, key: str) -> "_Fields":
+        return _Fields(self._get(key), f"{self._place}.{key}")
+
+    def absent(self, key: str) -> bool:
+        return self._get(key) is None
+
+    def facts(self) -> "dict[str, Any]":
+        if len(self._value) > 500:
+            raise ResultError(f"{self._place} has more than 500 entries")
+        for key, value in self._value.items():
+            scalar = value is None or isinstance(value, (str, bool, int, float))
+            if not scalar or len(key) > 200 or len(str(value)) > TEXT_MAX:
+                raise ResultError(f"{self._place}.{key[:200]} is not a short text, number or truth value")
+        return dict(self._value)
+
+
+def _number(value: Any, place: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        raise ResultError(f"{place} is not a finite number from 0")
+    return float(value)
+
+
+def _result(fields: _Fields) -> Result:
+    return Result(
+        run=fields.integer("run"),
+        nonce=fields.text("nonce", 128),
+        mode=fields.text("mode", 32),
+        verdict=fields.verdict("verdict"),
+        message=fields.text("message"),
+        cases=tuple(
+            _case(_Fields(item, f"result.cases[{index}]"))
+            for index, item in enumerate(fields.items("cases", CASES_MAX))
+        ),
+        score_s=None if fields.absent("score_s") else fields.number("score_s"),
+        job_id=fields.text("job_id", 128),
+        restart_count=fields.integer("restart_count"),
+        started_at=fields.text("started_at", 64),
+        ended_at=fields.text("ended_at", 64),
+        stdout=_log(fields.inner("stdout")),
+        stderr=_log(fields.inner("stderr")),
+        provenance=fields.inner("provenance").facts(),
+    )
+
+
+def _case(fields: _Fields) -> Case:
+    phase = fields.text("phase", 32)
+    if phase not in ("test", "benchmark"):
+        raise ResultError(f"a case has the phase {phase!r}")
+    return Case(
+        phase=phase,
+        index=fields.integer("index"),
+        spec=fields.text("spec"),
+        verdict=fields.verdict("verdict"),
+        message=fields.text("message"),
+        timing=None if fields.absent("timing") else _timing(fields.inner("timing")),
+    )
+
+
+def _timing(fields: _Fields) -> Timing:
+    return Timing(
+        runs=fields.integer("runs"),
+        mean_ns=fields.number("mean_ns"),
+        median_ns=fields.number("median_ns"),
+        std_ns=fields.number("std_ns"),
+        err_ns=fields.number("err_ns"),
+        best_ns=fields.number("best_ns"),
+        worst_ns=fields.number("worst_ns"),
+        samples_ns=tuple(_number(item, "a sample") for item in fields.items("samples_ns", SAMPLES_MAX)),
+    )
+
+
+def _log(fields: _Fields) -> Log:
+    return Log(fields.text("head"), fields.text("tail"), fields.integer("omitted_bytes"))

@@ -1,0 +1,188 @@
+"""Runs: one submission on one GPU, and the states that it goes through."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Optional
+
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
+
+
+class RunState(str, Enum):
+    """Where a run stands. Only `finished` has a verdict; `error` means that our machinery failed."""
+
+    CREATED = "created"
+    SUBMITTING = "submitting"
+    QUEUED = "queued"
+    RUNNING = "running"
+    COLLECTING = "collecting"
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    NODE_FAIL = "node_fail"
+    PREEMPTED = "preempted"
+    LOST = "lost"
+    ERROR = "error"
+
+    __str__ = str.__str__
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to the run."""
+        return self in _ENDED
+
+
+_ENDED = frozenset(
+    {
+        RunState.FINISHED,
+        RunState.CANCELLED,
+        RunState.TIMEOUT,
+        RunState.OUT_OF_MEMORY,
+        RunState.NODE_FAIL,
+        RunState.PREEMPTED,
+        RunState.LOST,
+        RunState.ERROR,
+    }
+)
+
+
+class JobState(str, Enum):
+    """What a scheduler says of a job, in one vocabulary for all schedulers.
+
+    `missing` means that the scheduler answered and does not know the job (any more), which proves nothing by itself.
+    """
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETING = "completing"
+    ENDED = "ended"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    NODE_FAIL = "node_fail"
+    PREEMPTED = "preempted"
+    MISSING = "missing"
+    UNKNOWN = "unknown"
+
+    __str__ = str.__str__
+
+
+@dataclass(frozen=True)
+class JobNews:
+    """What a scheduler said of one job at one moment; `evidence` is its own words ("squeue: PENDING (Priority)")."""
+
+    state: JobState
+    job_id: str = ""
+    reason: str = ""
+    node: str = ""
+    evidence: str = ""
+    expected_start: Optional[datetime] = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a run at one moment, and why. Each change is stored as one more row, none is overwritten."""
+
+    state: RunState
+    at: datetime
+    job_id: str = ""
+    node: str = ""
+    reason: str = ""
+    evidence: str = ""
+    expected_start: Optional[datetime] = None
+    ended_in_queue_at: Optional[datetime] = None
+
+    def same_but_time(self, other: "Status") -> bool:
+        """Whether `other` says the same, so that it need not be stored again."""
+        return replace(other, at=self.at) == self
+
+
+@dataclass(frozen=True)
+class Run:
+    """One submission on one GPU in one mode.
+
+    `token` is the job's unique name, stored before the scheduler hears of it. `nonce` comes back in the result.
+    `trust` says under whose account the job runs: `self-run` (the participant's own) or `verified`.
+    `verdict`, `message` and `score_s` are set once the run is finished.
+    """
+
+    id: int
+    submission: int
+    task: str
+    task_version: str
+    user: str
+    file_name: str
+    gpu: str
+    cluster: str
+    partition: str
+    mode: Mode
+    token: str
+    nonce: str
+    trust: str
+    emulated: bool
+    created_at: datetime
+    status: Status
+    verdict: Optional[Verdict] = None
+    message: str = ""
+    score_s: Optional[float] = None
+
+    @property
+    def state(self) -> RunState:
+        """The state that the run is in."""
+        return self.status.state
+
+
+RESULT_GRACE = timedelta(seconds=60)
+"""How long a result may appear after the scheduler says that the job has ended: network file systems are late."""
+
+MISSING_GRACE = timedelta(minutes=5)
+"""How long a job may be unknown to the scheduler before it counts as lost."""
+
+_ENDED_AS = {
+    JobState.CANCELLED: RunState.CANCELLED,
+    JobState.TIMEOUT: RunState.TIMEOUT,
+    JobState.OUT_OF_MEMORY: RunState.OUT_OF_MEMORY,
+    JobState.NODE_FAIL: RunState.NODE_FAIL,
+    JobState.PREEMPTED: RunState.PREEMPTED,
+    JobState.ENDED: RunState.ERROR,
+    JobState.MISSING: RunState.LOST,
+}
+
+
+def next_status(status: Status, news: JobNews, now: datetime, *, result_grace: timedelta = RESULT_GRACE) -> Status:
+    """The status of a run without a result, after the scheduler said `news` of its job.
+
+    A job that ended, or that the scheduler does not know, gets time for its result to become visible: `collecting`
+    until the grace is over, then the state that explains the missing result. Anything unknown changes nothing.
+    """
+    known = replace(
+        status,
+        at=now,
+        job_id=news.job_id or status.job_id,
+        node=news.node or status.node,
+        reason=news.reason,
+        evidence=news.evidence,
+        expected_start=news.expected_start,
+        ended_in_queue_at=None,
+    )
+    if news.state is JobState.UNKNOWN:
+        return status
+    if news.state is JobState.PENDING:
+        return replace(known, state=RunState.QUEUED)
+    if news.state is JobState.RUNNING:
+        return replace(known, state=RunState.RUNNING)
+    if news.state is JobState.COMPLETING:
+        return replace(known, state=RunState.COLLECTING)
+    since = status.ended_in_queue_at or now
+    grace = MISSING_GRACE if news.state is JobState.MISSING else result_grace
+    if news.state is JobState.CANCELLED:
+        grace = min(grace, timedelta(seconds=5))
+    if now - since < grace:
+        return replace(known, state=RunState.COLLECTING, ended_in_queue_at=since)
+    return replace(
+        known,
+        state=_ENDED_AS[news.state],
+        evidence=f"{news.evidence}; no result file after {int(grace.total_seconds())} s",
+    )

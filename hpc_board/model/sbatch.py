@@ -1,0 +1,169 @@
+"""Options of sbatch as pure text: which ones a GPU needs, and how they are written in a script and in a command."""
+
+import re
+from typing import Dict, FrozenSet, List, Sequence
+
+from hpc_board.errors import InputError
+from hpc_board.model.gpu import Gpu, RequestStyle
+
+MANAGED: FrozenSet[str] = frozenset(
+    {
+        # what the settings have keys of their own for
+        "partition",
+        "gres",
+        "gpus",
+        "gpus-per-node",
+        "gpus-per-task",
+        "account",
+        "qos",
+        "constraint",
+        "reservation",
+        "nodelist",
+        "exclude",
+        "cpus-per-task",
+        "mem",
+        "exclusive",
+        "gpu-freq",
+        "time",
+        # one node, one task, one job for each id, one attempt for each job
+        "nodes",
+        "nodefile",
+        "ntasks",
+        "ntasks-per-node",
+        "array",
+        "requeue",
+        "no-requeue",
+        "time-min",
+        # how a job is found again and where its output goes
+        "job-name",
+        "chdir",
+        "output",
+        "error",
+        "input",
+        "open-mode",
+        "clusters",
+        "parsable",
+        # what would change the environment, or make sbatch do something else than submit and return
+        "export",
+        "export-file",
+        "get-user-env",
+        "wrap",
+        "wait",
+        "test-only",
+        "help",
+        "usage",
+        "version",
+        "uid",
+        "gid",
+    }
+)
+"""The long names of the sbatch options that hpc-board sets itself or depends on."""
+
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_EXTRA = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
+_PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=&()-]*")
+
+
+def directive(name: str, value: str = "") -> str:
+    r"""The line of a batch script that sets an option; a flag has no value.
+
+    sbatch reads the rest of the line in its own way: both kinds of quotes group, a backslash takes the next character
+    as it is even within quotes, and an unquoted # begins a comment.
+
+    Raises:
+        InputError: the name is none, or the value has control characters.
+    """
+    text = argument(name, value)
+    if _PLAIN.fullmatch(value):
+        return f"#SBATCH {text}"
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#SBATCH --{name}="{escaped}"'
+
+
+def argument(name: str, value: str = "") -> str:
+    """The argument of an sbatch command that sets an option; a flag has no value.
+
+    Raises:
+        InputError: the name is none, or the value has control characters.
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{name!r} is not the long name of an sbatch option")
+    if not value.isprintable():
+        raise InputError(
+            f"the sbatch option --{name} has a line break or another control character in its value {value!r}",
+            hint="Remove the character from the settings or from the path that the value comes from.",
+        )
+    return f"--{name}={value}" if value else f"--{name}"
+
+
+def options_for(gpu: Gpu, time_limit_seconds: int) -> Dict[str, str]:
+    """The sbatch options, by their long names, of a job on one `gpu`; a flag's value is empty.
+
+    The settings' extra options come last.
+    """
+    constraint = gpu.constraint
+    options = {"partition": gpu.partition, "nodes": "1", "ntasks": "1"}
+    if gpu.request.style is RequestStyle.CONSTRAINT:
+        both = constraint and constraint != gpu.request.value
+        constraint = f"({gpu.request.value})&({constraint})" if both else gpu.request.value
+    elif gpu.request.style is not RequestStyle.NONE:
+        options[str(gpu.request.style)] = gpu.request.value
+    options |= {
+        "account": gpu.account,
+        "qos": gpu.qos,
+        "constraint": constraint,
+        "reservation": gpu.reservation,
+        "nodelist": gpu.nodelist,
+        "exclude": gpu.exclude,
+        "cpus-per-task": str(gpu.cpus_per_task or ""),
+        "mem": gpu.memory,
+        "gpu-freq": gpu.gpu_freq,
+        "time": time_limit(time_limit_seconds),
+    }
+    options = {name: value for name, value in options.items() if value}
+    if gpu.exclusive:
+        options["exclusive"] = ""
+    options["no-requeue"] = ""
+    for extra in gpu.sbatch:
+        name, _, value = extra.removeprefix("--").partition("=")
+        options[name] = value
+    return options
+
+
+def time_limit(seconds: int) -> str:
+    """A time limit as sbatch reads it without doubt: HH:MM:SS, with the days before it ("1-02:00:00") if any."""
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    clock = f"{hour:02}:{minute:02}:{second:02}"
+    return f"{days}-{clock}" if days else clock
+
+
+def extra_faults(sbatch: Sequence[str]) -> List[str]:
+    """What is wrong with the settings' extra options, in words for the administrator; empty if nothing is."""
+    faults = []
+    seen = set()
+    for extra in sbatch:
+        match = _EXTRA.fullmatch(extra)
+        if match is None:
+            faults.append(f"{extra!r} is not an option in its long form, such as --comment=kernels or --contiguous")
+            continue
+        name, value = match.groups()
+        managed = _managed(name)
+        if managed:
+            faults.append(f"--{name} sets --{managed}, which hpc-board sets itself or depends on")
+        if value == "":
+            faults.append(f"--{name}= has no value; write --{name} alone if it is a flag")
+        if not extra.isprintable():
+            faults.append(f"--{name} has a line break or another control character in its value")
+        if name in seen:
+            faults.append(f"--{name} is given twice")
+        seen.add(name)
+    return faults
+
+
+def _managed(name: str) -> str:
+    """The managed option that `name` means; sbatch takes any beginning of a name for the whole."""
+    if name in MANAGED:
+        return name
+    return next((managed for managed in sorted(MANAGED) if managed.startswith(name)), "")

@@ -1,0 +1,56 @@
+"""Scores and standings: how times become a rank."""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Optional, Sequence
+
+from hpc_board.model.result import Case
+from hpc_board.model.task import Ranking
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One row of a board: a user's best passing ranked run."""
+
+    rank: int
+    user: str
+    score_s: float
+    submission: int
+    run: int
+    submitted_at: datetime
+    file_name: str
+    trust: str
+    emulated: bool = False
+
+
+def score_s(cases: Sequence[Case], ranking_by: Ranking) -> Optional[float]:
+    """The score in seconds, from the medians of the benchmark cases; None where there is none to rank.
+
+    Every benchmark case counts for `mean` and `geom` (KernelBot's `compute_score`); a median of zero gives no score,
+    since one zero would pull a geometric mean to zero.
+    """
+    medians = [case.timing.median_ns / 1e9 for case in cases if case.phase == "benchmark" and case.timing]
+    if not medians or min(medians) <= 0:
+        return None
+    if ranking_by is Ranking.LAST:
+        return medians[-1]
+    if ranking_by is Ranking.MEAN:
+        return math.fsum(medians) / len(medians)
+    return math.exp(math.fsum(math.log(median) for median in medians) / len(medians))
+
+
+def duration_text(nanoseconds: float, err_ns: Optional[float] = None) -> str:
+    """A time with three significant digits and its unit, "12.3 ± 0.04 µs" where an error is given."""
+    limits = ((2_000, "ns", 1.0), (2_000_000, "µs", 1e3), (2e9, "ms", 1e6), (math.inf, "s", 1e9))
+    unit, scale = next((unit, scale) for limit, unit, scale in limits if nanoseconds < limit)
+    value = nanoseconds / scale
+    if err_ns is None:
+        return f"{_three_digits(value)} {unit}"
+    return f"{_three_digits(value)} ± {_three_digits(err_ns / scale)} {unit}"
+
+
+def _three_digits(value: float) -> str:
+    if value < 10:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 100 else f"{value:.0f}"

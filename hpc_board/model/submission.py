@@ -1,0 +1,75 @@
+"""Submissions: one file by one user for one task, and what the header of the file says."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Optional, Tuple
+
+from hpc_board.model.task import Mode
+
+SOURCE_BYTES_MAX = 1_000_000
+EXTENSIONS = (".py", ".cu", ".cuh", ".cpp")
+MARKERS = ("!POPCORN", "!HPCBOARD")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One file by one user for one task, as it was sent."""
+
+    id: int
+    task: str
+    task_version: str
+    user: str
+    file_name: str
+    code_sha256: str
+    mode: Mode
+    submitted_at: datetime
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Directives:
+    """What the leading comment lines of a submission ask for."""
+
+    leaderboard: Optional[str] = None
+    gpus: Tuple[str, ...] = ()
+
+
+class DirectiveError(ValueError):
+    """A header line that starts like a directive and is not one."""
+
+
+def directives(source: str) -> Directives:
+    """The `#!POPCORN` and `#!HPCBOARD` directives in the leading comment lines of `source`.
+
+    The first line that starts with neither `#` nor `//` ends the header, as in KernelBot.
+
+    Raises:
+        DirectiveError: a directive is unknown, lacks its argument, or is given twice.
+    """
+    leaderboard: Optional[str] = None
+    gpus: Tuple[str, ...] = ()
+    for number, line in enumerate(source.splitlines(), start=1):
+        match = re.match(r"(?:#|//)(.*)", line)
+        if match is None:
+            break
+        words = match[1].split()
+        if not words or words[0] not in MARKERS or match[1][0].isspace():
+            continue
+        place = f"line {number}: {line.strip()[:200]}"
+        if len(words) == 1:
+            raise DirectiveError(f"{words[0]} directive missing its keyword ({place})")
+        keyword, values = words[1].lower(), tuple(words[2:])
+        if keyword not in ("leaderboard", "gpu", "gpus"):
+            raise DirectiveError(f"invalid {words[0]} directive: {words[1]} ({place})")
+        if not values:
+            raise DirectiveError(f"{words[0]} directive missing argument ({place})")
+        if keyword == "leaderboard":
+            if leaderboard is not None or len(values) > 1:
+                raise DirectiveError(f"found multiple values for {words[0]} directive leaderboard ({place})")
+            leaderboard = values[0]
+        else:
+            if gpus:
+                raise DirectiveError(f"found multiple values for {words[0]} directive {keyword} ({place})")
+            gpus = values
+    return Directives(leaderboard, gpus)

@@ -1,0 +1,119 @@
+"""Tasks: what to implement, on which cases, and how a score comes from the times."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any, Mapping, Optional, Tuple, Union
+
+CaseValue = Union[int, float, bool, str, Tuple[Any, ...]]
+"""What a test or benchmark case may hold under one key."""
+
+SUBMISSION = "@SUBMISSION@"
+"""The `source` of the one file of a task that the participant writes."""
+
+
+class Mode(str, Enum):
+    """What a run is for."""
+
+    TEST = "test"
+    BENCHMARK = "benchmark"
+    PROFILE = "profile"
+    RANKED = "ranked"
+
+    __str__ = str.__str__
+
+
+class Ranking(str, Enum):
+    """How the score comes from the benchmark cases: the last one, the arithmetic or the geometric mean."""
+
+    LAST = "last"
+    MEAN = "mean"
+    GEOM = "geom"
+
+    __str__ = str.__str__
+
+
+class Language(str, Enum):
+    """What a submission is written in, by KernelBot's names."""
+
+    PY = "py"
+    CU = "cu"
+
+    __str__ = str.__str__
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """One file of a task; `text` is None for the one that the participant writes."""
+
+    name: str
+    text: Optional[str]
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds that each mode may take on the node."""
+
+    test_seconds: int = 180
+    benchmark_seconds: int = 180
+    ranked_seconds: int = 180
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to implement: the files, the cases and the rules.
+
+    `gpus` is empty where every GPU of the settings is allowed. `files` has their names relative to the task's folder
+    and never climbs out of it. `cases` are flat mappings from argument names of `generate_input` to values.
+    `limits` are the task's own values for limits and timing numbers of the harness (seconds, counts).
+    """
+
+    name: str
+    language: Language
+    description: str
+    files: Tuple[TaskFile, ...]
+    tests: Tuple[Mapping[str, CaseValue], ...] = ()
+    benchmarks: Tuple[Mapping[str, CaseValue], ...] = ()
+    templates: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    timeouts: Timeouts = Timeouts()
+    ranking_by: Ranking = Ranking.LAST
+    seed: Optional[int] = None
+    multi_gpu: bool = False
+    libraries: Tuple[str, ...] = ()
+    gpus: Tuple[str, ...] = ()
+    deadline: Optional[datetime] = None
+    harness: str = "isolated"
+    limits: Mapping[str, float] = field(default_factory=dict)
+    warnings: Tuple[str, ...] = ()
+
+    @property
+    def submission_name(self) -> str:
+        """The name that the participant's file gets on the node."""
+        return next(file.name for file in self.files if file.text is None)
+
+    def text(self, name: str) -> Optional[str]:
+        """The text of the task's file `name`, or None."""
+        return next((file.text for file in self.files if file.name == name), None)
+
+    @property
+    def version(self) -> str:
+        """The sha256 of all that affects a result; standings of different versions are kept apart."""
+        facts = {
+            "benchmarks": [dict(case) for case in self.benchmarks],
+            "config": dict(self.config),
+            "files": sorted((file.name, file.text) for file in self.files),
+            "harness": self.harness,
+            "language": self.language,
+            "limits": dict(self.limits),
+            "ranking_by": self.ranking_by,
+            "tests": [dict(case) for case in self.tests],
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def case_text(case: Mapping[str, CaseValue]) -> str:
+    """A case as KernelBot writes it: "size: 127; seed: 4242"."""
+    return "; ".join(f"{key}: {value}" for key, value in case.items())
