@@ -1,0 +1,126 @@
+"""Gives right and wrong answers to one task and prints, as JSON, what its check said to each.
+
+A program of its own, `bundled_task_probe.py NAME FOLDER CASES SUBMISSION...`: tasks have modules of the same
+names, and each of them needs a fresh interpreter. FOLDER holds the task's files under their names on the node.
+"""
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+
+def module(path: Path) -> ModuleType:
+    """The file at `path` as a module that is not entered in `sys.modules`."""
+    spec = importlib.util.spec_from_file_location(f"probe_{path.parent.name}_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def tensors(data: Any) -> tuple[Any, ...]:
+    """The tensors of an input: itself, or all of a tuple."""
+    return data if isinstance(data, tuple) else (data,)
+
+
+def rounded(data: Any, dtype: Any) -> Any:
+    """The same data as if it had gone through a number format of fewer digits."""
+    if isinstance(data, tuple):
+        return tuple(rounded(item, dtype) for item in data)
+    return data.to(dtype).to(data.dtype)
+
+
+def tolerances(name: str, data: Any, right: Any) -> Any:
+    """What the task's description allows each element to be off; None where the answer must be exact."""
+    if name == "softmax_py":
+        return 5e-5 * right.double()
+    if name == "matmul_py":
+        a, b = (matrix.double() for matrix in data)
+        return 1e-4 * torch.sqrt(torch.outer(a.square().mean(dim=1), b.square().sum(dim=0)))
+    return None
+
+
+def shifted(right: Any, tolerance: Any, steps: float) -> Any:
+    """The right answer with its middle element `steps` tolerances off; one bit off without tolerances."""
+    answer = right.clone().flatten()
+    middle = answer.numel() // 2
+    if tolerance is None:
+        answer[middle] = torch.nextafter(answer[middle], torch.tensor(torch.inf))
+    else:
+        answer[middle] = (answer[middle].double() + steps * tolerance.flatten()[middle]).float()
+    return answer.reshape(right.shape)
+
+
+def holed(right: Any, value: float) -> Any:
+    """The right answer with its last element replaced."""
+    answer = right.clone()
+    answer.view(-1)[-1] = value
+    return answer
+
+
+def wrong_answers(reference: ModuleType, name: str, data: Any) -> Iterator[tuple[str, Any]]:
+    """Answers that no check may accept, each with what it is."""
+    right = reference.ref_kernel(data)
+    yield "zeros", torch.zeros_like(right)
+    if right.numel() > 1:
+        yield "the mean everywhere", torch.full_like(right, float(right.mean()))
+    if name != "identity_py":
+        for position, tensor in enumerate(tensors(data)):
+            yield f"input {position}", tensor
+    for dtype in (torch.float16, torch.bfloat16):
+        yield f"the inputs rounded to {dtype}", reference.ref_kernel(rounded(data, dtype))
+        yield f"the output rounded to {dtype}", rounded(right, dtype)
+    for value in (torch.nan, torch.inf, -torch.inf):
+        yield f"{value} everywhere", torch.full_like(right, value)
+        yield f"one {value}", holed(right, value)
+    yield "one element off", shifted(right, tolerances(name, data, right), 1.5)
+    yield "float64", right.double()
+    yield "float16", right.half()
+    yield "one row short", right[:-1]
+    yield "one dimension more", right[None]
+    yield "a list", right.tolist()
+    yield "None", None
+
+
+def right_answers(reference: ModuleType, name: str, data: Any) -> Iterator[tuple[str, Any]]:
+    """Answers that every check has to accept, each with what it is."""
+    right = reference.ref_kernel(data)
+    yield "the reference", right
+    if (tolerance := tolerances(name, data, right)) is not None:
+        yield "one element slightly off", shifted(right, tolerance, 0.5)
+    if name == "identity_py":
+        yield "the input", data
+
+
+def main(name: str, folder: str, cases: str, *submissions: str) -> None:
+    """Print the list of all answers and what the task's check said."""
+    torch.set_default_device("cpu")
+    sys.path.insert(0, folder)
+    reference = module(Path(folder) / "reference.py")
+    kernels = {Path(path).stem: module(Path(path)).custom_kernel for path in submissions}
+    lines = []
+
+    def note(kind: str, answer: str, passed: bool, message: str) -> None:
+        lines.append({"case": case, "kind": kind, "answer": answer, "passed": passed, "message": message})
+
+    for case in json.loads(cases):
+        data = reference.generate_input(**case)
+        for answer, output in right_answers(reference, name, data):
+            note("right", answer, *reference.check_implementation(data, output))
+        for answer, output in wrong_answers(reference, name, data):
+            note("wrong", answer, *reference.check_implementation(data, output))
+        for answer, kernel in kernels.items():
+            output = kernel(reference.generate_input(**case))
+            note("submission", answer, *reference.check_implementation(data, output))
+    json.dump(lines, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
