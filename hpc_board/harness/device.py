@@ -1,0 +1,124 @@
+"""The one seam between the harness and a processor: where tensors live, how a call is timed, how a cache is emptied."""
+
+import ctypes
+import mmap
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Protocol, Tuple
+
+_FLUSH_BYTES_MAX = 128 * 2**20
+
+
+class DeviceMissing(Exception):
+    """The node has no such device; the message says what was looked for and what was found."""
+
+
+class Device(Protocol):
+    """A processor on which a submission is called."""
+
+    name: str
+    """The name by which PyTorch knows it."""
+
+    def timed(self, call: Callable[[], Any]) -> Tuple[Any, float]:
+        """What `call` returns, and the nanoseconds from its start to the end of the work it began."""
+
+    def flush(self) -> None:
+        """Push the inputs out of the caches, so that a timed call begins cold."""
+
+
+class CpuDevice:
+    """The node's CPU."""
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        self._memory: "mmap.mmap | None" = None
+
+    def timed(self, call: Callable[[], Any]) -> Tuple[Any, float]:
+        """What `call` returns, and the nanoseconds it took."""
+        start = time.perf_counter_ns()
+        value = call()
+        return value, float(time.perf_counter_ns() - start)
+
+    def flush(self) -> None:
+        """Write twice the size of the last-level cache, at most 128 MiB."""
+        if self._memory is None:
+            self._memory = mmap.mmap(-1, min(2 * last_level_cache_bytes(), _FLUSH_BYTES_MAX))
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        ctypes.memset(address, os.getpid() & 0xFF, len(self._memory))
+
+
+class CudaDevice:
+    """The first visible GPU, through PyTorch's CUDA interface, which ROCm builds offer as well."""
+
+    name = "cuda"
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._event = torch.cuda.Event
+        self._synchronize = torch.cuda.synchronize
+        self._elapsed_ms = torch.cuda.Event.elapsed_time
+        properties = torch.cuda.get_device_properties(0)
+        cache_bytes = max(int(getattr(properties, "L2_cache_size", 0)), 32 * 2**20)
+        self._memory = torch.empty(2 * cache_bytes, dtype=torch.uint8, device="cuda")
+
+    def timed(self, call: Callable[[], Any]) -> Tuple[Any, float]:
+        """What `call` returns, and the nanoseconds between two events around it, of all streams."""
+        start, end = self._event(enable_timing=True), self._event(enable_timing=True)
+        self._synchronize()
+        start.record()
+        value = call()
+        self._synchronize()
+        end.record()
+        self._synchronize()
+        return value, float(self._elapsed_ms(start, end)) * 1e6
+
+    def flush(self) -> None:
+        """Write twice the size of the L2 cache."""
+        self._memory.fill_(1)
+        self._synchronize()
+
+
+def open_device(kind: str) -> Device:
+    """The device of the kind "cuda", "hip" or "cpu"; PyTorch's default device is set to it where it is a GPU.
+
+    Raises:
+        DeviceMissing: the node has none, or PyTorch cannot use it.
+    """
+    if kind == "cpu":
+        return CpuDevice()
+    try:
+        import torch
+    except ImportError as error:
+        raise DeviceMissing(f"this Python ({sys.executable}) has no PyTorch: {error}") from error
+    if not torch.cuda.is_available():
+        raise DeviceMissing(_why_no_gpu(torch, kind))
+    torch.set_default_device("cuda")
+    return CudaDevice(torch)
+
+
+def _why_no_gpu(torch: Any, kind: str) -> str:
+    built = torch.version.cuda or torch.version.hip
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES" if kind == "cuda" else "HIP_VISIBLE_DEVICES")
+    nodes = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*")) + sorted(
+        path.name for path in Path("/dev").glob("kfd")
+    )
+    return (
+        f"no {kind} device can be used on this node: PyTorch {torch.__version__} "
+        + (f"is built for {built}" if built else "is a build without GPU support")
+        + f"; visible devices: {'not set' if visible is None else repr(visible)}"
+        + f"; device files: {', '.join(nodes) or 'none'}"
+    )
+
+
+def last_level_cache_bytes() -> int:
+    """The size of the largest CPU cache, by the kernel's own list; 32 MiB where it gives none."""
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = path.read_text().strip()
+        units = {"K": 2**10, "M": 2**20}
+        if text and text[-1] in units and text[:-1].isdigit():
+            sizes.append(int(text[:-1]) * units[text[-1]])
+    return max(sizes, default=32 * 2**20)

@@ -1,0 +1,68 @@
+"""What `job.json` says."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Mapping, Tuple
+
+from hpc_board.model.limits import Limits
+from hpc_board.model.task import CaseValue, Mode, Ranking
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What to evaluate and how; the login side writes it and it holds no secret."""
+
+    run: int
+    nonce: str
+    mode: Mode
+    gpu: str
+    device: str
+    emulated: bool
+    submission: str
+    files: Tuple[str, ...]
+    tests: Tuple[Mapping[str, CaseValue], ...]
+    benchmarks: Tuple[Mapping[str, CaseValue], ...]
+    ranking_by: Ranking
+    phase_seconds: Mapping[str, float]
+    limits: Limits
+    environment: Tuple[str, ...]
+    sha256: Mapping[str, str]
+
+
+def facts(path: Path) -> Facts:
+    """The facts in the file at `path`.
+
+    Raises:
+        ValueError: the file was not written by hpc-board, or by a version too new for this harness.
+    """
+    value: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if value.get("format") != 1:
+        raise ValueError(f"{path} has the format {value.get('format')!r}, and this harness reads 1")
+    task = value["task"]
+    return Facts(
+        run=value["run"],
+        nonce=value["nonce"],
+        mode=Mode(value["mode"]),
+        gpu=value["gpu"],
+        device=value["device"],
+        emulated=value["emulated"],
+        submission=task["submission"],
+        files=tuple(task["files"]),
+        tests=tuple(_case(case) for case in task["tests"]),
+        benchmarks=tuple(_case(case) for case in task["benchmarks"]),
+        ranking_by=Ranking(task["ranking_by"]),
+        phase_seconds=task["timeouts"],
+        limits=Limits.of_task(task["limits"]),
+        environment=tuple(value["environment"]),
+        sha256=value["sha256"],
+    )
+
+
+def _case(case: Dict[str, Any]) -> Dict[str, CaseValue]:
+    return {key: _frozen(value) for key, value in case.items()}
+
+
+def _frozen(value: Any) -> CaseValue:
+    frozen: CaseValue = tuple(map(_frozen, value)) if isinstance(value, list) else value
+    return frozen

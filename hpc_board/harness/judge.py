@@ -1,0 +1,206 @@
+"""The judge: makes inputs, keeps them, and checks what a worker returned. It never sees the submission.
+
+Frames: `load` -> `ready` or `failed`; `generate` -> `generated` (with the inputs) or `failed`; `check` (with the
+outputs) -> `checked` or `failed`. Its own interpreter imports the task's reference and nothing of the participant's.
+"""
+
+import importlib
+import math
+import os
+import random
+import sys
+import traceback
+from types import ModuleType
+from typing import Any, Dict, List, Tuple
+
+from hpc_board.harness import payload
+from hpc_board.harness.channel import Channel, ChannelClosed, Frame
+from hpc_board.harness.device import Device, DeviceMissing, open_device
+from hpc_board.model.result import Verdict
+from hpc_board.model.text import printable
+
+_MESSAGE_MAX = 4000
+
+
+def serve(channel: Channel) -> None:
+    """Answer the supervisor until it is gone."""
+    frame, _ = channel.receive()
+    try:
+        device = open_device(frame["device"])
+        sys.path.insert(0, frame["folder"])
+        judge = _Judge(importlib.import_module("reference"), device, frame["value_bytes"])
+    except DeviceMissing as error:
+        channel.send({"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": str(error)})
+        return
+    except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
+        channel.send(_failed("reference.py cannot be imported", error))
+        return
+    channel.send({"type": "ready", "facts": _facts(device)})
+    while True:
+        try:
+            frame, fds = channel.receive()
+        except ChannelClosed:
+            return
+        try:
+            answer, outgoing = judge.answer(frame, fds)
+        finally:
+            for descriptor in fds:
+                os.close(descriptor)
+        channel.send(answer, outgoing)
+        for descriptor in outgoing:
+            os.close(descriptor)
+
+
+class _Judge:
+    """A task's functions, and the inputs of calls that are not checked yet."""
+
+    def __init__(self, reference: ModuleType, device: Device, value_bytes: int) -> None:
+        self._reference = reference
+        self._device = device
+        self._value_bytes = value_bytes
+        self._held: Dict[int, Any] = {}
+        self._expected: Dict[str, payload.Node] = {}
+
+    def answer(self, frame: Frame, fds: List[int]) -> Tuple[Frame, List[int]]:
+        if frame["type"] == "generate":
+            return self._generate(frame)
+        return self._check(frame, fds[0])
+
+    def _generate(self, frame: Frame) -> Tuple[Frame, List[int]]:
+        descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            _seed_everything(frame["seed"])
+            arguments = dict(frame["case"])
+            if "seed" in arguments:
+                arguments["seed"] = frame["seed"]
+            data = self._reference.generate_input(**arguments)
+            payload.write(data, descriptor, self._value_bytes)
+            if frame["group"] not in self._expected and hasattr(self._reference, "ref_kernel"):
+                self._expected[frame["group"]] = self._layout_of_reference(descriptor)
+        except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
+            os.close(descriptor)
+            return _failed("the task cannot make the inputs", error), []
+        self._held[frame["call"]] = data
+        return {"type": "generated"}, [descriptor]
+
+    def _layout_of_reference(self, inputs: int) -> payload.Node:
+        """The form of a right answer, from the reference on a copy of the inputs (it may write into them)."""
+        data, _ = payload.read(inputs, self._device.name)
+        scratch = os.memfd_create("expected", os.MFD_CLOEXEC)
+        try:
+            return payload.write(self._reference.ref_kernel(data), scratch, self._value_bytes)
+        finally:
+            os.close(scratch)
+
+    def _check(self, frame: Frame, outputs: int) -> Tuple[Frame, List[int]]:
+        data = self._held.pop(frame["call"])
+        try:
+            output, layout = payload.read(outputs, self._device.name)
+        except payload.PayloadError as error:
+            return _checked(Verdict.PROTOCOL_VIOLATION, str(error)), []
+        expected = self._expected.get(frame["group"])
+        if expected is not None:
+            difference = layout_difference(expected, layout)
+            if difference is not None:
+                return _checked(*difference), []
+        try:
+            good, message = _opinion(self._reference.check_implementation(data, output))
+        except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
+            return _failed("check_implementation failed", error), []
+        if good:
+            return _checked(Verdict.PASS, message), []
+        return _checked(Verdict.WRONG_VALUE if _finite(output) else Verdict.WRONG_NONFINITE, message), []
+
+
+def layout_difference(
+    expected: payload.Node, got: payload.Node, place: str = "the output"
+) -> "Tuple[Verdict, str] | None":
+    """How the form of an output differs from the right one, None where it does not; a list serves as a tuple."""
+    sequences = ("list", "tuple")
+    kinds = expected["k"], got["k"]
+    if kinds[0] != kinds[1] and not (kinds[0] in sequences and kinds[1] in sequences):
+        return Verdict.WRONG_DTYPE, f"{place} is a {kinds[1]}, expected a {kinds[0]}"
+    if "dtype" in expected and expected["dtype"] != got["dtype"]:
+        return Verdict.WRONG_DTYPE, f"{place} has the type {got['dtype']}, expected {expected['dtype']}"
+    if "shape" in expected and expected["shape"] != got["shape"]:
+        shapes = tuple(got["shape"]), tuple(expected["shape"])
+        return Verdict.WRONG_SHAPE, f"{place} has the shape {shapes[0]}, expected {shapes[1]}"
+    if expected.get("keys") != got.get("keys") and set(expected.get("keys", [])) != set(got.get("keys", [])):
+        return (
+            Verdict.WRONG_SHAPE,
+            f"{place} has the keys {got.get('keys')!r}, expected {expected.get('keys')!r}",
+        )
+    inner, outer = expected.get("items"), got.get("items")
+    if inner is None or outer is None:
+        return None
+    if len(inner) != len(outer):
+        return Verdict.WRONG_SHAPE, f"{place} has {len(outer)} parts, expected {len(inner)}"
+    if kinds[0] == "dict":
+        by_key = dict(zip(got["keys"], outer, strict=True))
+        outer = [by_key[key] for key in expected["keys"]]
+    for index, (wanted, found) in enumerate(zip(inner, outer, strict=True)):
+        name = repr(expected["keys"][index]) if kinds[0] == "dict" else index
+        difference = layout_difference(wanted, found, f"{place}[{name}]")
+        if difference is not None:
+            return difference
+    return None
+
+
+def _opinion(answer: Any) -> Tuple[bool, str]:
+    """What a check returned, in any of the three forms of the contract: bool, text ("" is right), (bool, text)."""
+    if isinstance(answer, tuple) and len(answer) == 2:
+        good, message = answer
+        return bool(good), printable(str(message), _MESSAGE_MAX)
+    if isinstance(answer, str):
+        return not answer, printable(answer, _MESSAGE_MAX)
+    if isinstance(answer, (bool, int)) or type(answer).__name__ in ("bool_", "bool"):
+        return bool(answer), "" if answer else "the output is wrong"
+    raise TypeError(f"check_implementation returned a {type(answer).__name__}, not a bool, a text, or (bool, text)")
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, (list, tuple)):
+        return all(map(_finite, value))
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(value, torch.Tensor):
+        comparable = value.float() if value.is_floating_point() and value.element_size() < 2 else value
+        return bool(torch.isfinite(comparable).all())
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return value.dtype.kind not in "fc" or bool(numpy.isfinite(value).all())
+    return True
+
+
+def _seed_everything(seed: int) -> None:
+    """Seed the generators that a task may use without an argument of its own."""
+    random.seed(seed)
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None:
+        torch.manual_seed(seed)
+    if numpy is not None:
+        numpy.random.seed(seed)
+
+
+def _facts(device: Device) -> "Dict[str, Any]":
+    facts: Dict[str, Any] = {"python": sys.version.split()[0]}
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        facts["torch"] = str(torch.__version__)
+        facts["threads"] = int(torch.get_num_threads())
+        if device.name == "cuda":
+            facts["gpu_name"] = str(torch.cuda.get_device_name(0))
+            facts["runtime"] = str(torch.version.cuda or torch.version.hip)
+    return facts
+
+
+def _checked(verdict: Verdict, message: str) -> Frame:
+    return {"type": "checked", "verdict": verdict, "message": printable(message, _MESSAGE_MAX)}
+
+
+def _failed(what: str, error: BaseException) -> Frame:
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    message = f"{what}: {type(error).__name__}: {error}\n{text[-_MESSAGE_MAX:]}"
+    return {"type": "failed", "verdict": Verdict.TASK_ERROR, "message": printable(message, 2 * _MESSAGE_MAX)}

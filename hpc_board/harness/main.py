@@ -1,0 +1,39 @@
+"""The harness file's command line, called by the batch script and by the supervisor itself."""
+
+import sys
+from pathlib import Path
+from typing import Sequence
+
+_USAGE = """\
+usage: harness.pyz supervise JOB.JSON          evaluate a submission and write result.json
+       harness.pyz account JOB.JSON STATUS     write the result of a supervisor that could not
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the role that the arguments name and return the exit status."""
+    harness = Path(argv[0]).resolve()
+    role = argv[1] if len(argv) > 1 else ""
+    if role == "supervise" and len(argv) == 3:
+        from hpc_board.harness.supervisor import supervise
+
+        return supervise(Path(argv[2]), harness)
+    if role == "account" and len(argv) == 4 and argv[3].isdigit():
+        from hpc_board.harness.supervisor import account
+
+        return account(Path(argv[2]), int(argv[3]))
+    if role in ("judge", "worker") and len(argv) == 4:
+        return _serve(role, int(argv[2]), int(argv[3]))
+    stream = sys.stdout if role in ("-h", "--help") else sys.stderr
+    stream.write(_USAGE)
+    return 0 if stream is sys.stdout else 2
+
+
+def _serve(role: str, descriptor: int, parent: int) -> int:
+    from hpc_board.harness import judge, worker
+    from hpc_board.harness.channel import inherited
+    from hpc_board.harness.sandbox import die_with_parent
+
+    die_with_parent(parent)
+    (judge if role == "judge" else worker).serve(inherited(descriptor))
+    return 0

@@ -1,0 +1,347 @@
+"""Values as raw bytes: nested lists, tuples and dicts of tensors, arrays and scalars, without pickle.
+
+A payload lies in anonymous memory (`memfd`): the magic, the length of a JSON header, the header, then the bytes of
+the leaves at offsets that are multiples of 64. The header is a tree of nodes, each an object with its kind under "k":
+
+    none · bool, int, str with "v" · float with "v" as hexadecimal text · complex with "v" as two of them
+    list, tuple with "items" · dict with "keys" (text or whole numbers) and "items"
+    tensor, array with "dtype", "shape", "at" (offset of its bytes) and, where memory order is not row-major, "order"
+    bytes with "at" and "size" · dtype with "v" (a torch.dtype)
+
+Reading checks everything, since a payload may come from a hostile worker.
+"""
+
+import json
+import math
+import mmap
+import os
+import sys
+from typing import Any, Callable, Dict, List, Tuple
+
+MAGIC = b"HPCBLOB1"
+HEADER_BYTES_MAX = 16 * 2**20
+_ALIGNMENT = 64
+_DEPTH_MAX = 32
+_NODES_MAX = 100_000
+
+_ITEM_BYTES = {
+    "bool": 1,
+    "uint8": 1,
+    "int8": 1,
+    "float8_e4m3fn": 1,
+    "float8_e4m3fnuz": 1,
+    "float8_e5m2": 1,
+    "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1,
+    "float4_e2m1fn_x2": 1,
+    "int16": 2,
+    "uint16": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "float32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
+}
+
+Node = Dict[str, Any]
+
+
+class PayloadError(ValueError):
+    """A value that cannot be written, or bytes that are no payload; the message says where and why."""
+
+
+def write(value: Any, descriptor: int, limit: int) -> Node:
+    """Write `value` into the memory at `descriptor`, which is resized to fit, and return its layout.
+
+    Raises:
+        PayloadError: a part of the value has no form here, or the whole is larger than `limit` bytes.
+    """
+    leaves: List[Tuple[int, int, Callable[[memoryview], None]]] = []
+    layout = _Writer(leaves).node(value, "it", 0)
+    header = json.dumps(layout).encode()
+    if len(header) > HEADER_BYTES_MAX:
+        raise PayloadError(f"its layout takes {len(header)} bytes")
+    start = _aligned(len(MAGIC) + 8 + len(header))
+    size = start + max((at + length for at, length, _ in leaves), default=0)
+    if size > limit:
+        raise PayloadError(f"it takes {size} bytes, more than the limit of {limit}")
+    os.ftruncate(descriptor, size)
+    with mmap.mmap(descriptor, size) as memory, memoryview(memory) as view:
+        view[: len(MAGIC) + 8] = MAGIC + len(header).to_bytes(8, "little")
+        view[len(MAGIC) + 8 : len(MAGIC) + 8 + len(header)] = header
+        for at, length, fill in leaves:
+            if length:
+                with view[start + at : start + at + length] as part:
+                    fill(part)
+    return layout
+
+
+def read(descriptor: int, device: str = "cpu") -> Tuple[Any, Node]:
+    """The value in the memory at `descriptor`, its tensors on `device`, and its layout. The value is a copy.
+
+    Raises:
+        PayloadError: the bytes are no payload.
+    """
+    size = os.fstat(descriptor).st_size
+    prefix = len(MAGIC) + 8
+    if size < prefix:
+        raise PayloadError(f"{size} bytes are no payload")
+    memory = mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    try:
+        header_bytes = int.from_bytes(memory[len(MAGIC) : prefix], "little")
+        if memory[: len(MAGIC)] != MAGIC or header_bytes > min(HEADER_BYTES_MAX, size - prefix):
+            raise PayloadError("the bytes are no payload")
+        try:
+            layout = json.loads(memory[prefix : prefix + header_bytes])
+        except (ValueError, RecursionError) as error:
+            raise PayloadError("the layout is not JSON") from error
+        start = _aligned(prefix + header_bytes)
+        return _Reader(memory, start, size, device).value(layout, 0), layout
+    finally:
+        memory.close()
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+class _Writer:
+    """Turns a value into nodes and collects what has to be written where."""
+
+    def __init__(self, leaves: "List[Tuple[int, int, Callable[[memoryview], None]]]") -> None:
+        self._leaves = leaves
+        self._end = 0
+        self._nodes = 0
+
+    def node(self, value: Any, place: str, depth: int) -> Node:
+        self._nodes += 1
+        if depth > _DEPTH_MAX or self._nodes > _NODES_MAX:
+            raise PayloadError(f"{place} is nested or branched too far")
+        kind = type(value)
+        if value is None:
+            return {"k": "none"}
+        if kind in (bool, str):
+            return {"k": kind.__name__, "v": value}
+        if kind is int:
+            if abs(value) >= 2**63:
+                raise PayloadError(f"{place} is a whole number of more than 63 bits")
+            return {"k": "int", "v": value}
+        if kind is float:
+            return {"k": "float", "v": value.hex()}
+        if kind is complex:
+            return {"k": "complex", "v": [value.real.hex(), value.imag.hex()]}
+        if kind in (bytes, bytearray):
+            return {
+                "k": "bytes",
+                "size": len(value),
+                "at": self._leaf(len(value), lambda part: _fill(part, value)),
+            }
+        if kind in (list, tuple):
+            items = [self.node(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
+            return {"k": kind.__name__, "items": items}
+        if kind is dict:
+            return self._dict(value, place, depth)
+        return self._foreign(value, place)
+
+    def _dict(self, value: "Dict[Any, Any]", place: str, depth: int) -> Node:
+        keys = list(value)
+        if not all(type(key) in (str, int) for key in keys):
+            raise PayloadError(f"{place} is a dict with keys that are neither text nor whole numbers")
+        items = [self.node(value[key], f"{place}[{key!r}]", depth + 1) for key in keys]
+        return {"k": "dict", "keys": keys, "items": items}
+
+    def _foreign(self, value: Any, place: str) -> Node:
+        torch = sys.modules.get("torch")
+        numpy = sys.modules.get("numpy")
+        kind = type(value)
+        if torch is not None:
+            if kind in (torch.Tensor, torch.nn.Parameter):
+                return self._tensor(torch, value, place)
+            if kind is torch.dtype:
+                return {"k": "dtype", "v": str(value).rpartition(".")[2]}
+            if kind is torch.Size:
+                return {"k": "tuple", "items": [{"k": "int", "v": int(item)} for item in value]}
+        if numpy is not None:
+            if kind is numpy.ndarray:
+                return self._array(value, place)
+            if isinstance(value, numpy.generic):
+                return self._array(numpy.asarray(value), place)
+        raise PayloadError(
+            f"{place} is a {kind.__module__}.{kind.__qualname__}; values are lists, tuples and dicts of "
+            "tensors, arrays, numbers and text"
+        )
+
+    def _tensor(self, torch: Any, value: Any, place: str) -> Node:
+        dtype = str(value.dtype).rpartition(".")[2]
+        if dtype not in _ITEM_BYTES or value.layout is not torch.strided:
+            raise PayloadError(f"{place} is a tensor of type {value.dtype} and layout {value.layout}")
+        with torch.no_grad():
+            plain = torch.Tensor.detach(value).resolve_conj().resolve_neg()
+        order = _memory_order(list(plain.shape), list(plain.stride()))
+        node: Node = {"k": "tensor", "dtype": dtype, "shape": list(plain.shape)}
+        if order != list(range(plain.dim())):
+            node["order"] = order
+            plain = plain.permute(order)
+
+        def fill(part: memoryview) -> None:
+            target = torch.frombuffer(part, dtype=torch.uint8)
+            source = plain.to("cpu").contiguous().reshape(-1).view(torch.uint8)
+            torch.Tensor.copy_(target, source)
+
+        node["at"] = self._leaf(plain.numel() * _ITEM_BYTES[dtype], fill)
+        return node
+
+    def _array(self, value: Any, place: str) -> Node:
+        dtype = str(value.dtype)
+        if dtype not in _ITEM_BYTES:
+            raise PayloadError(f"{place} is an array of type {dtype}")
+        data = value.tobytes()
+        return {
+            "k": "array",
+            "dtype": dtype,
+            "shape": list(value.shape),
+            "at": self._leaf(len(data), lambda part: _fill(part, data)),
+        }
+
+    def _leaf(self, length: int, fill: Callable[[memoryview], None]) -> int:
+        at = self._end
+        self._end = _aligned(at + length)
+        self._leaves.append((at, length, fill))
+        return at
+
+
+def _fill(part: memoryview, data: "bytes | bytearray") -> None:
+    part[:] = data
+
+
+def _memory_order(shape: List[int], strides: List[int]) -> List[int]:
+    """The dimensions from the slowest to the fastest in memory; row-major where the tensor is not dense."""
+    dense = sorted((index for index, length in enumerate(shape) if length != 1), key=lambda index: strides[index])
+    expected = 1
+    for index in dense:
+        if strides[index] != expected:
+            return list(range(len(shape)))
+        expected *= shape[index]
+    single = [index for index, length in enumerate(shape) if length == 1]
+    order = single + dense[::-1]
+    return list(range(len(shape))) if dense[::-1] == sorted(dense) else order
+
+
+class _Reader:
+    """Turns nodes into values, trusting none of them."""
+
+    def __init__(self, memory: mmap.mmap, start: int, size: int, device: str) -> None:
+        self._memory = memory
+        self._start = start
+        self._size = size
+        self._device = device
+        self._nodes = 0
+
+    def value(self, node: Any, depth: int) -> Any:
+        self._nodes += 1
+        if depth > _DEPTH_MAX or self._nodes > _NODES_MAX or not isinstance(node, dict):
+            raise PayloadError("the layout is no tree of nodes")
+        kind = node.get("k")
+        if kind == "none":
+            return None
+        if kind in ("bool", "int", "str"):
+            return self._scalar(node, {"bool": bool, "int": int, "str": str}[kind])
+        if kind == "float":
+            return self._float(node.get("v"))
+        if kind == "complex":
+            real, imaginary = self._list(node, "v", 2)
+            return complex(self._float(real), self._float(imaginary))
+        if kind in ("list", "tuple"):
+            items = [self.value(item, depth + 1) for item in self._list(node, "items")]
+            return items if kind == "list" else tuple(items)
+        if kind == "dict":
+            return self._dict(node, depth)
+        if kind == "bytes":
+            at = self._place(node, self._count(node.get("size")))
+            return self._memory[at : at + node["size"]]
+        if kind == "tensor":
+            return self._tensor(node)
+        if kind == "array":
+            return self._array(node)
+        if kind == "dtype" and node.get("v") in _ITEM_BYTES:
+            import torch
+
+            return getattr(torch, node["v"])
+        raise PayloadError(f"the layout has a node of the kind {kind!r}"[:200])
+
+    def _scalar(self, node: Node, expected: type) -> Any:
+        value = node.get("v")
+        if type(value) is not expected:
+            raise PayloadError(f"a node of the kind {node['k']} holds something else")
+        return value
+
+    def _float(self, text: Any) -> float:
+        try:
+            return float.fromhex(text)
+        except (TypeError, ValueError, OverflowError):
+            raise PayloadError("a float is not written as one") from None
+
+    def _list(self, node: Node, key: str, length: "int | None" = None) -> "List[Any]":
+        items = node.get(key)
+        if not isinstance(items, list) or (length is not None and len(items) != length):
+            raise PayloadError(f"a node of the kind {node['k']} has no proper {key}")
+        return items
+
+    def _dict(self, node: Node, depth: int) -> "Dict[Any, Any]":
+        keys = self._list(node, "keys")
+        items = self._list(node, "items", len(keys))
+        if not all(type(key) in (str, int) for key in keys) or len(set(keys)) != len(keys):
+            raise PayloadError("a dict has keys that are none")
+        return {key: self.value(item, depth + 1) for key, item in zip(keys, items, strict=True)}
+
+    def _count(self, value: Any) -> int:
+        if type(value) is not int or not 0 <= value <= self._size:
+            raise PayloadError("a size or offset is out of range")
+        return value
+
+    def _place(self, node: Node, length: int) -> int:
+        at = self._start + self._count(node.get("at"))
+        if at + length > self._size:
+            raise PayloadError("a leaf reaches beyond the payload")
+        return at
+
+    def _extent(self, node: Node) -> "Tuple[str, List[int], int, int]":
+        dtype, shape = node.get("dtype"), self._list(node, "shape")
+        if dtype not in _ITEM_BYTES or len(shape) > 64:
+            raise PayloadError(f"a leaf of the type {dtype!r}"[:200])
+        if not all(type(length) is int and 0 <= length < 2**48 for length in shape):
+            raise PayloadError("a leaf with a shape that is none")
+        count = math.prod(shape)
+        return dtype, shape, count, self._place(node, count * _ITEM_BYTES[dtype])
+
+    def _tensor(self, node: Node) -> Any:
+        import torch
+
+        dtype, shape, count, at = self._extent(node)
+        order = node.get("order", list(range(len(shape))))
+        if not isinstance(order, list) or sorted(order, key=str) != sorted(range(len(shape)), key=str):
+            raise PayloadError("a tensor with a memory order that is none")
+        of_type = getattr(torch, dtype)
+        if count == 0:
+            flat = torch.empty(0, dtype=of_type, device="cpu")
+        else:
+            length = count * _ITEM_BYTES[dtype]
+            raw = torch.frombuffer(self._memory, dtype=torch.uint8, count=length, offset=at)
+            flat = raw.clone().view(of_type)
+        stored = flat.reshape([shape[index] for index in order])
+        inverse = sorted(range(len(shape)), key=lambda index: order[index])
+        return stored.to(self._device).permute(inverse)
+
+    def _array(self, node: Node) -> Any:
+        import numpy as np
+
+        dtype, shape, count, at = self._extent(node)
+        if not hasattr(np, dtype):
+            raise PayloadError(f"an array of the type {dtype}")
+        data = self._memory[at : at + count * _ITEM_BYTES[dtype]]
+        return np.frombuffer(data, dtype=dtype).reshape(shape).copy()

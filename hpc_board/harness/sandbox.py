@@ -1,0 +1,130 @@
+"""What a worker gives up before it imports a submission, by system calls that need no privilege.
+
+Resource limits, no new privileges, and Landlock where the kernel has it: files outside its own scratch folder are
+read-only or hidden, and signals reach no process outside. The level that was reached is part of every result:
+
+    S0  limits and a scrubbed environment
+    S1  S0, and no new privileges, no core dumps, death with the parent
+    S3  S1, and Landlock for files; "+signal" where signals are confined too
+"""
+
+import ctypes
+import os
+import platform
+import resource
+import signal
+import struct
+from pathlib import Path
+from typing import Iterable, List, Sequence
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+
+_LANDLOCK_CREATE_RULESET = 444
+_LANDLOCK_ADD_RULE = 445
+_LANDLOCK_RESTRICT_SELF = 446
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
+_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_RIGHTS_OF_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
+_SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3
+
+_SYSTEM = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/bin",
+    "/sbin",
+    "/etc",
+    "/opt",
+    "/proc",
+    "/sys",
+    "/nix",
+    "/run/opengl-driver",
+)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent(parent: int) -> None:
+    """End this process when its parent ends, also if it has ended already."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def guard_supervisor() -> None:
+    """Hide this process's memory and files from its children, and inherit every orphan among its descendants."""
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def limit_resources() -> None:
+    """Bound what this process and its children may take: no core dumps, files of at most 1 GiB, 1,024 open files."""
+    for kind, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 2**30),
+        (resource.RLIMIT_NOFILE, 1024),
+    ):
+        _, hard = resource.getrlimit(kind)
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (bound, bound))
+
+
+def confine(readable: Iterable[str], writable: Sequence[str]) -> str:
+    """Confine this process for good and return the level that was reached.
+
+    `readable` are folders beside the system's own, `writable` the scratch folder.
+    """
+    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    abi = landlock_abi()
+    if abi < 1:
+        return "S1"
+    handled = _RIGHTS_OF_ABI.get(abi, (1 << 16) - 1)
+    scoped = _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if abi >= 6 else 0
+    attributes = struct.pack("=QQQ", handled, 0, scoped)[: 8 if abi < 4 else 16 if abi < 6 else 24]
+    ruleset = _libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
+    if ruleset < 0:
+        return "S1"
+    try:
+        for path in [*_SYSTEM, *readable]:
+            _allow(ruleset, path, handled & _READ)
+        for path in writable:
+            _allow(ruleset, path, handled)
+        _allow(ruleset, "/dev", handled & (_READ | _WRITE_FILE | _IOCTL_DEV))
+        if _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) != 0:
+            return "S1"
+    finally:
+        os.close(ruleset)
+    return "S3+signal" if scoped else "S3"
+
+
+def landlock_abi() -> int:
+    """The version of Landlock that the kernel offers; 0 or less where there is none."""
+    if platform.machine() not in ("x86_64", "aarch64"):
+        return 0
+    return int(_libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, 1))
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not Path(path).is_dir():
+            rights &= _FILE_RIGHTS
+        rule = struct.pack("=Qi", rights, descriptor)
+        _libc.syscall(_LANDLOCK_ADD_RULE, ruleset, 1, rule, 0)
+    finally:
+        os.close(descriptor)
+
+
+def python_folders(paths: Sequence[str], prefixes: Sequence[str]) -> List[str]:
+    """The folders that a Python needs to read: its prefixes, and where it looks for modules and libraries."""
+    libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    return [path for path in dict.fromkeys([*prefixes, *paths, *libraries]) if path.startswith("/") and path != "/"]

@@ -1,0 +1,338 @@
+"""The supervisor: owns the seeds, the clock, the logs and the verdict. It imports neither task nor submission."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from hpc_board.harness import sandbox
+from hpc_board.harness.child import Child, kill_orphans
+from hpc_board.harness.evaluation import (
+    CallFailed,
+    Phase,
+    Workplace,
+    benchmarked,
+    raised,
+    tested,
+    worker_answer,
+)
+from hpc_board.harness.job import Facts, facts
+from hpc_board.harness.node import node_facts
+from hpc_board.harness.printed import Printed
+from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.model.standings import score_s
+from hpc_board.model.task import Mode
+
+RESULT = "result.json"
+PROGRESS = "progress.jsonl"
+
+_PRIVATE_STEMS = ("reference", "eval")
+_PASSED_ON = (
+    "PATH",
+    "LANG",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_HOME",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ROCM_PATH",
+    "OMP_NUM_THREADS",
+    "SLURM_CPUS_ON_NODE",
+)
+
+
+class Interrupted(Exception):
+    """The job was told to end."""
+
+
+def supervise(path: Path, harness: Path) -> int:
+    """Evaluate the submission that the job file at `path` describes, and write its result beside it.
+
+    Returns the exit status of the job: 0 if there is a result, whatever its verdict.
+    """
+    sandbox.guard_supervisor()
+    signal.signal(signal.SIGTERM, _interrupt)
+    os.umask(0o077)
+    job = facts(path)
+    scratch = Path(tempfile.mkdtemp(prefix="hpc-board-"))
+    supervisor = _Supervisor(job, path.resolve().parent, harness, scratch)
+    try:
+        write_result(supervisor.result(), path.resolve().parent)
+    except Interrupted:
+        return 128 + signal.SIGTERM
+    finally:
+        supervisor.close()
+        shutil.rmtree(scratch, ignore_errors=True)
+    return 0
+
+
+def write_result(result: Result, folder: Path) -> None:
+    """Write `result.json` whole or not at all."""
+    draft = folder / f".{RESULT}.{os.getpid()}"
+    with draft.open("x", encoding="utf-8") as file:
+        file.write(result.to_json())
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(folder / RESULT)
+
+
+def account(path: Path, status: int) -> int:
+    """Write the result of a job whose supervisor ended with `status` and left none; called by the batch script.
+
+    A supervisor that was killed while cases ran was killed by the submission, or with it. One that was told to end
+    (SIGTERM, SIGINT) leaves no result: whoever told it knows why.
+    """
+    folder = path.resolve().parent
+    job = facts(path)
+    ended_by = status - 128
+    if (folder / RESULT).exists() or ended_by in (signal.SIGTERM, signal.SIGINT):
+        return status
+    last = _last_progress(folder / PROGRESS)
+    where = f"while {last['phase']} case {last['case']} of {last['of']} ran ({last['message']})" if last else ""
+    if ended_by > 0 and last:
+        verdict = Verdict.CRASH
+        message = f"the supervisor was killed by signal {ended_by} {where}; a kernel that kills its parent ends so"
+    else:
+        verdict = Verdict.INFRA_ERROR
+        message = f"the supervisor ended with status {status} and left no result; the job's output says why"
+    cases: Tuple[Case, ...] = ()
+    if verdict is Verdict.CRASH and last:
+        cases = (Case(last["phase"], last["case"] - 1, last["message"], verdict, message),)
+    provenance = {**node_facts(job.device), **_hashes(job), "emulated": job.emulated}
+    now = _now()
+    result = Result(
+        run=job.run,
+        nonce=job.nonce,
+        mode=str(job.mode),
+        verdict=verdict,
+        message=message,
+        cases=cases,
+        job_id=os.environ.get("SLURM_JOB_ID", ""),
+        restart_count=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+        started_at=now,
+        ended_at=now,
+        provenance=provenance,
+    )
+    write_result(result, folder)
+    return 0
+
+
+class _Supervisor:
+    """The state of one evaluation: its children, what they printed, and the cases so far."""
+
+    def __init__(self, job: Facts, folder: Path, harness: Path, scratch: Path) -> None:
+        self._job = job
+        self._folder = folder
+        self._harness = harness.resolve()
+        self._scratch = scratch
+        self._stdout = Printed()
+        self._stderr = Printed()
+        self._judge_said = Printed()
+        self._children: List[Child] = []
+        self._provenance: Dict[str, Any] = {**_hashes(job), "emulated": job.emulated, "isolation": ""}
+        self._started_at = _now()
+
+    def result(self) -> Result:
+        """The evaluation from its first process to its verdict."""
+        self._say("start", None, None, f"{self._job.mode} on {self._job.gpu}")
+        self._provenance.update(node_facts(self._job.device))
+        cases: List[Case] = []
+        verdict, message = Verdict.PASS, ""
+        try:
+            self._check_files()
+            self._evaluate(cases)
+            verdict, message = _verdict(cases)
+        except CallFailed as error:
+            verdict, message = error.verdict, error.message
+        except OSError as error:
+            verdict, message = Verdict.INFRA_ERROR, f"the harness failed on this node: {error}"
+        self.close()
+        if verdict is Verdict.TASK_ERROR and self._judge_said.total_bytes:
+            message += f"\nThe judge printed:\n{self._judge_said.log().text[-4000:]}"
+        score = score_s(cases, self._job.ranking_by) if verdict is Verdict.PASS else None
+        self._say("end", None, None, str(verdict))
+        return Result(
+            run=self._job.run,
+            nonce=self._job.nonce,
+            mode=str(self._job.mode),
+            verdict=verdict,
+            message=message,
+            cases=tuple(cases),
+            score_s=score,
+            job_id=os.environ.get("SLURM_JOB_ID", ""),
+            restart_count=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+            started_at=self._started_at,
+            ended_at=_now(),
+            stdout=self._stdout.log(),
+            stderr=self._stderr.log(),
+            provenance=self._provenance,
+        )
+
+    def close(self) -> None:
+        """End every process that is left."""
+        for child in self._children:
+            child.end()
+        self._children.clear()
+        kill_orphans([])
+
+    def _evaluate(self, cases: List[Case]) -> None:
+        job = self._job
+        judge = self._judge()
+        worker = self._worker()
+        self._say("load", None, None, "importing the reference and the submission")
+        self._await_judge(judge)
+        self._await_worker(worker)
+        if job.mode in (Mode.TEST, Mode.RANKED):
+            following = self._worker() if job.mode is Mode.RANKED else None
+            phase = Phase("test", job.tests, time.monotonic() + job.phase_seconds["test"])
+            place = Workplace(judge, worker, job.limits)
+            cases += tested(place, phase, self._say, secret=job.mode is Mode.RANKED)
+            self._dismiss(worker)
+            if following is None or any(case.verdict is not Verdict.PASS for case in cases):
+                return
+            worker = following
+            self._await_worker(worker)
+        seconds = job.phase_seconds["ranked" if job.mode is Mode.RANKED else "benchmark"]
+        phase = Phase("benchmark", job.benchmarks, time.monotonic() + seconds)
+        cases += benchmarked(Workplace(judge, worker, job.limits), phase, job.limits, self._say)
+        self._dismiss(worker)
+
+    def _check_files(self) -> None:
+        """Whether the job folder still holds what was sent."""
+        paths = {"harness": self._harness, "submission": self._folder / "submission" / self._job.submission}
+        for name, path in paths.items():
+            if hashlib.sha256(path.read_bytes()).hexdigest() != self._job.sha256[name]:
+                raise CallFailed(Verdict.INFRA_ERROR, f"{path.name} is not the file that was sent: its hash differs")
+
+    def _judge(self) -> Child:
+        child = self._child("judge", self._judge_said, self._judge_said, self._folder / "task", 2**30)
+        child.send(
+            {
+                "type": "load",
+                "device": self._job.device,
+                "folder": str(self._folder / "task"),
+                "value_bytes": self._job.limits.value_bytes,
+            }
+        )
+        return child
+
+    def _worker(self) -> Child:
+        home = Path(tempfile.mkdtemp(prefix="worker-", dir=self._scratch))
+        code = home / "code"
+        code.mkdir()
+        shutil.copyfile(self._folder / "submission" / self._job.submission, code / self._job.submission)
+        for name in self._job.files:
+            if not Path(name).name.startswith(_PRIVATE_STEMS):
+                (code / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(self._folder / "task" / name, code / name)
+        child = self._child("worker", self._stdout, self._stderr, home, self._job.limits.printed_bytes)
+        child.send(
+            {
+                "type": "load",
+                "device": self._job.device,
+                "folder": str(code),
+                "scratch": str(home),
+                "submission": self._job.submission,
+            }
+        )
+        return child
+
+    def _child(self, role: str, stdout: Printed, stderr: Printed, cwd: Path, printed_bytes_max: int) -> Child:
+        home = cwd if role == "worker" else self._scratch
+        child = Child(
+            role,
+            self._harness,
+            env=_environment(os.environ, home, self._job.environment),
+            cwd=cwd,
+            stdout=stdout,
+            stderr=stderr,
+            printed_bytes_max=printed_bytes_max,
+        )
+        self._children.append(child)
+        return child
+
+    def _await_judge(self, judge: Child) -> None:
+        deadline = time.monotonic() + self._job.limits.load_seconds
+        try:
+            answer = worker_answer(judge, ("ready", "failed"), deadline, "importing the reference")
+        except CallFailed as error:
+            raise CallFailed(Verdict.TASK_ERROR, f"the judge could not start: {error.message}") from None
+        if answer["type"] == "failed":
+            raise CallFailed(Verdict(answer["verdict"]), answer["message"])
+        self._provenance.update(answer["facts"])
+
+    def _await_worker(self, worker: Child) -> None:
+        deadline = time.monotonic() + self._job.limits.load_seconds
+        answer = worker_answer(worker, ("loaded", "raised"), deadline, "importing the submission")
+        if answer["type"] == "raised":
+            raise raised(answer)
+        self._provenance["isolation"] = str(answer.get("isolation"))[:40]
+
+    def _dismiss(self, worker: Child) -> None:
+        worker.end()
+        self._children.remove(worker)
+        kill_orphans([child.pid for child in self._children])
+
+    def _say(self, phase: str, case: Optional[int], of: Optional[int], message: str) -> None:
+        line = {"at": _now(), "phase": phase, "case": case, "of": of, "message": message}
+        with (self._folder / PROGRESS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def _verdict(cases: List[Case]) -> Tuple[Verdict, str]:
+    """The verdict of the whole: that of the first case which did not pass."""
+    for case in cases:
+        if case.verdict is not Verdict.PASS:
+            first_line = case.message.partition("\n")[0]
+            return case.verdict, f"{case.phase} case {case.index + 1} ({case.spec}): {first_line}"
+    return Verdict.PASS, ""
+
+
+def _environment(environ: Mapping[str, str], home: Path, extra: Tuple[str, ...]) -> Dict[str, str]:
+    """What a child is given of the job's environment: an allow-list, and private folders for every cache."""
+    kept = {name: environ[name] for name in (*_PASSED_ON, *extra) if name in environ}
+    caches = (
+        "XDG_CACHE_HOME",
+        "TRITON_CACHE_DIR",
+        "TORCH_EXTENSIONS_DIR",
+        "TORCHINDUCTOR_CACHE_DIR",
+        "CUDA_CACHE_PATH",
+    )
+    private = {name: str(home / "cache" / name.lower()) for name in caches}
+    return {
+        "LC_ALL": "C.UTF-8",
+        **kept,
+        **private,
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "KMP_BLOCKTIME": "0",
+    }
+
+
+def _hashes(job: Facts) -> Dict[str, str]:
+    return {f"{name}_sha256": job.sha256[name] for name in ("harness", "task", "submission")}
+
+
+def _last_progress(path: Path) -> Optional[Dict[str, Any]]:
+    """The last case that was begun, by the progress file."""
+    with suppress(OSError, ValueError, KeyError, IndexError):
+        line: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
+        if line["phase"] in ("test", "benchmark") and isinstance(line["case"], int):
+            return line
+    return None
+
+
+def _interrupt(_number: int, _frame: Any) -> None:
+    raise Interrupted
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

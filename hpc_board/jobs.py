@@ -1,0 +1,171 @@
+"""Jobs: the batch script, and the folder that travels with it.
+
+The script depends on the task, the GPU and the mode alone, and finds everything else in its working directory; that
+is why the script which is previewed is, byte for byte, the one that is sent.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpc_board import bundled
+from hpc_board.errors import InputError, StorageError
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.run import Run
+from hpc_board.model.sbatch import directive, options_for
+from hpc_board.model.task import Mode, Task
+
+SCRIPT = "job.sh"
+HARNESS = "harness.pyz"
+FACTS = "job.json"
+RESULT = "result.json"
+PROGRESS = "progress.jsonl"
+
+_MARGIN_SECONDS = 120
+"""Time that a job gets beside its phases: starting Python, importing PyTorch from a slow file system, writing."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A batch script, and the options that its `#SBATCH` lines state."""
+
+    text: str
+    options: dict[str, str]
+    time_limit_seconds: int
+
+
+def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
+    """The job's time limit, in whole minutes: the settings' own, else what the task's phases may take."""
+    if gpu.time_limit_seconds is not None:
+        return gpu.time_limit_seconds
+    timeouts = task.timeouts
+    phases = {
+        Mode.TEST: timeouts.test_seconds,
+        Mode.BENCHMARK: timeouts.benchmark_seconds,
+        Mode.PROFILE: timeouts.benchmark_seconds,
+        Mode.RANKED: timeouts.test_seconds + timeouts.ranked_seconds,
+    }
+    return -(-(phases[mode] + _MARGIN_SECONDS) // 60) * 60
+
+
+def script(task: Task, gpu: Gpu, mode: Mode) -> Script:
+    """The batch script that evaluates submissions for `task` on `gpu` in `mode`.
+
+    Raises:
+        InputError: the settings' own template cannot be read or rendered.
+    """
+    import jinja2
+
+    seconds = time_limit_seconds(task, gpu, mode)
+    options = options_for(gpu, seconds) if gpu.cluster.scheduler == "slurm" else {}
+    path = Path(gpu.template) if gpu.template else bundled.folder("job_templates") / "job.sh.j2"
+    environment = jinja2.Environment(  # noqa: S701 - a shell script, quoted by the filter below
+        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["quote"] = shlex.quote
+    try:
+        text = environment.from_string(path.read_text(encoding="utf-8")).render(
+            directives=[directive(name, value) for name, value in options.items()]
+            + [f"#SBATCH {extra}" for extra in map(shlex.quote, gpu.sbatch)],
+            task=task.name,
+            gpu=gpu.name,
+            mode=str(mode),
+            modules=gpu.modules,
+            environment=dict(gpu.env),
+            python=gpu.python,
+            harness=HARNESS,
+            facts=FACTS,
+            result=RESULT,
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: the batch script template cannot be read: {error}") from error
+    except jinja2.TemplateError as error:
+        raise InputError(
+            f"{path}: the batch script template cannot be rendered: {error}",
+            hint=f"Correct gpus.{gpu.name}.template in the settings, or remove it to use the one that ships.",
+        ) from error
+    return Script(text, options, seconds)
+
+
+def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dict[str, Any]:
+    """What `job.json` tells the harness. It holds nothing that a participant must not know."""
+    return {
+        "format": 1,
+        "run": run.id,
+        "nonce": run.nonce,
+        "mode": str(run.mode),
+        "gpu": gpu.name,
+        "device": str(gpu.device),
+        "arch": gpu.arch,
+        "environment": sorted(gpu.env),
+        "emulated": gpu.emulated,
+        "task": {
+            "name": task.name,
+            "version": task.version,
+            "language": str(task.language),
+            "submission": task.submission_name,
+            "files": [file.name for file in task.files if file.text is not None],
+            "tests": [dict(case) for case in task.tests],
+            "benchmarks": [dict(case) for case in task.benchmarks],
+            "ranking_by": str(task.ranking_by),
+            "timeouts": {
+                "test": task.timeouts.test_seconds,
+                "benchmark": task.timeouts.benchmark_seconds,
+                "ranked": task.timeouts.ranked_seconds,
+            },
+            "limits": dict(task.limits),
+        },
+        "sha256": {
+            "harness": hashlib.sha256(harness).hexdigest(),
+            "task": task.version,
+            "submission": hashlib.sha256(code).hexdigest(),
+        },
+    }
+
+
+def folder(board: Path, run: int | str) -> Path:
+    """The folder of a run's job."""
+    return board / "runs" / str(run)
+
+
+def write_folder(board: Path, run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> Path:
+    """Write the job folder of `run` whole or not at all, and return it; one that is there already is kept.
+
+    Raises:
+        StorageError: the board's folder cannot be written.
+    """
+    target = folder(board, run.id)
+    if target.is_dir():
+        return target
+    draft = target.with_name(f".{run.id}.{os.getpid()}")
+    contents: dict[str, bytes] = {
+        SCRIPT: script(task, gpu, run.mode).text.encode(),
+        FACTS: json.dumps(facts(run, task, gpu, code=code, harness=harness), indent=1).encode(),
+        HARNESS: harness,
+        f"submission/{task.submission_name}": code,
+    }
+    contents |= {f"task/{file.name}": file.text.encode() for file in task.files if file.text is not None}
+    try:
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700)
+        for name, data in contents.items():
+            path = draft / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        draft.rename(target)
+    except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise StorageError(
+            f"{target}: the job folder cannot be written: {error.strerror or error}",
+            hint="Free some space, or point `board` in the settings to a folder that you may write.",
+        ) from error
+    return target

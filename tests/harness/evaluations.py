@@ -1,0 +1,119 @@
+"""Evaluations by the real harness file: a job folder, the zipapp, and the processes that it starts."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hpc_board import jobs
+from hpc_board.harness.bundle import harness_bytes
+from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.result import Result
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile, Timeouts
+
+REFERENCE = """
+import random
+
+def generate_input(size, seed):
+    rng = random.Random(seed)
+    return [rng.uniform(1, 2) for _ in range(size)]
+
+def ref_kernel(data):
+    return [2 * x for x in data]
+
+def check_implementation(data, output):
+    for index, (got, expected) in enumerate(zip(output, ref_kernel(data))):
+        if not abs(got - expected) < 1e-9:
+            return False, f"at {index}: {got} instead of {expected}"
+    return True, ""
+"""
+"""A task of the standard library alone, so that an evaluation starts in milliseconds."""
+
+QUICK = {"timed_calls_min": 3, "timed_calls_max": 5, "warmup_calls": 1, "call_seconds": 3, "first_call_seconds": 3}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation left behind."""
+
+    folder: Path
+    status: int
+    output: str
+    result: Result
+
+
+def a_task(reference: str = REFERENCE, **changes: Any) -> Task:
+    """A task that doubles numbers, or the one that `reference` and `changes` describe."""
+    values: dict[str, Any] = {
+        "name": "double",
+        "language": Language.PY,
+        "description": "Double every number.",
+        "files": (TaskFile("submission.py", None), TaskFile("reference.py", reference), TaskFile("task.py", "X = 1\n")),
+        "tests": ({"size": 3, "seed": 1}, {"size": 10, "seed": 2}, {"size": 1, "seed": 3}),
+        "benchmarks": ({"size": 100, "seed": 4}, {"size": 1000, "seed": 5}),
+        "ranking_by": Ranking.GEOM,
+        "timeouts": Timeouts(60, 60, 60),
+        "limits": QUICK,
+    }
+    return Task(**{**values, **changes})
+
+
+def job_folder(folder: Path, submission: str, task: Task, mode: Mode, device: Device = Device.CPU) -> Path:
+    """A job folder as the login side writes it."""
+    gpu = Gpu("CPU", Cluster("here"), device, python=sys.executable)
+    status = Status(RunState.CREATED, datetime.now(UTC))
+    run = Run(
+        id=7,
+        submission=1,
+        task=task.name,
+        task_version=task.version,
+        user="ada",
+        file_name="k.py",
+        gpu=gpu.name,
+        cluster="here",
+        partition="",
+        mode=mode,
+        token="hb-test",
+        nonce="a nonce",
+        trust="self-run",
+        emulated=False,
+        created_at=status.at,
+        status=status,
+    )
+    return jobs.write_folder(folder, run, task, gpu, code=submission.encode(), harness=harness_bytes())
+
+
+def evaluate(
+    folder: Path,
+    submission: str,
+    task: Task | None = None,
+    mode: Mode = Mode.TEST,
+    device: Device = Device.CPU,
+    environ: dict[str, str] | None = None,
+) -> Evaluation:
+    """Run the batch script of a job under bash, as a scheduler does, and read what it left."""
+    job = job_folder(folder, submission, task or a_task(), mode, device)
+    done = subprocess.run(
+        ["bash", jobs.SCRIPT],
+        cwd=job,
+        env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42", **(environ or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=240,
+        check=False,
+    )
+    data = (job / jobs.RESULT).read_bytes() if (job / jobs.RESULT).exists() else b""
+    assert data, f"no result; the job printed:\n{done.stdout}"
+    return Evaluation(job, done.returncode, done.stdout, Result.from_json(data))
+
+
+def progress(folder: Path) -> list[dict[str, Any]]:
+    """The lines of the progress file."""
+    return [json.loads(line) for line in (folder / jobs.PROGRESS).read_text().splitlines()]

@@ -1,0 +1,308 @@
+"""Each way in which a submission may end, by the real harness in real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hpc_board import jobs
+from hpc_board.model.gpu import Device
+from hpc_board.model.result import Result, Verdict
+from hpc_board.model.task import Mode
+from tests.harness.evaluations import REFERENCE, a_task, evaluate, job_folder, progress
+
+RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
+
+
+def kernel(body: str, *, imports: str = "import os, sys, time") -> str:
+    """A submission whose function runs `body` and then answers rightly."""
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    return f"{imports}\ndef custom_kernel(data):\n{lines}\n    return [2 * x for x in data]\n"
+
+
+@pytest.mark.parametrize(
+    ("submission", "verdict", "words"),
+    [
+        (RIGHT, Verdict.PASS, ""),
+        (kernel("return [0.0 for x in data]"), Verdict.WRONG_VALUE, "at 0: 0.0 instead of"),
+        (kernel("return [float('nan')] * len(data)"), Verdict.WRONG_NONFINITE, "nan instead of"),
+        (kernel("return data[1:]"), Verdict.WRONG_SHAPE, "has 2 parts, expected 3"),
+        (kernel("return {str(i): x for i, x in enumerate(data)}"), Verdict.WRONG_DTYPE, "is a dict, expected a list"),
+        (kernel("return [1] * len(data)"), Verdict.WRONG_DTYPE, "is a int, expected a float"),
+        (kernel("return object()"), Verdict.WRONG_DTYPE, "cannot be taken"),
+        (kernel("return (x for x in data)"), Verdict.WRONG_DTYPE, "cannot be taken"),
+        (kernel("1 / 0"), Verdict.EXCEPTION, "ZeroDivisionError"),
+        (kernel("sys.exit(0)"), Verdict.EXCEPTION, "SystemExit"),
+        (kernel("raise MemoryError"), Verdict.OUT_OF_MEMORY, "MemoryError"),
+        (kernel("os.kill(os.getpid(), 11)"), Verdict.CRASH, "SIGSEGV"),
+        (kernel("os.abort()"), Verdict.CRASH, "SIGABRT"),
+        (kernel("os._exit(0)"), Verdict.CRASH, "exited with status 0"),
+        (kernel("time.sleep(60)"), Verdict.TIMEOUT, "did not return within"),
+        (kernel("print('x' * 100 * 2**20)"), Verdict.OUTPUT_LIMIT, "printed more than it may"),
+        ("def kernel(data): ...", Verdict.LOAD_ERROR, "defines no function called custom_kernel"),
+        ("import there_is_none", Verdict.LOAD_ERROR, "there_is_none"),
+        ("def custom_kernel(data:", Verdict.LOAD_ERROR, "SyntaxError"),
+        ("import reference\n" + RIGHT, Verdict.LOAD_ERROR, "No module named 'reference'"),
+        ("import os; os._exit(0)", Verdict.CRASH, "exited with status 0"),
+    ],
+    ids=lambda value: value.value if isinstance(value, Verdict) else "",
+)
+def test_a_submission_ends_with_the_verdict_that_says_what_it_did(
+    tmp_path: Path, submission: str, verdict: Verdict, words: str
+) -> None:
+    found = evaluate(tmp_path, submission)
+    assert found.result.verdict is verdict, found.result.message
+    assert words in found.result.message
+    assert found.status == 0
+    assert found.output == ""
+
+
+def test_the_case_that_failed_is_named_and_the_ones_before_it_pass(tmp_path: Path) -> None:
+    found = evaluate(tmp_path, kernel("if len(data) == 10: os.kill(os.getpid(), 11)"))
+    verdicts = [(case.index, case.verdict) for case in found.result.cases]
+    assert verdicts == [(0, Verdict.PASS), (1, Verdict.CRASH)]
+    assert found.result.message.startswith("test case 2 (size: 10; seed: 2):")
+
+
+def test_a_wrong_case_does_not_hide_the_later_ones(tmp_path: Path) -> None:
+    found = evaluate(tmp_path, kernel("if len(data) == 3: return [0.0] * 3"))
+    verdicts = [case.verdict for case in found.result.cases]
+    assert verdicts == [Verdict.WRONG_VALUE, Verdict.PASS, Verdict.PASS]
+
+
+def test_an_exception_shows_the_submission_s_own_lines_only(tmp_path: Path) -> None:
+    found = evaluate(tmp_path, kernel("1 / 0"))
+    message = found.result.cases[0].message
+    assert 'File "submission.py", line 3, in custom_kernel' in message
+    assert "worker.py" not in message
+
+
+def test_a_ranked_run_tests_times_and_scores(tmp_path: Path) -> None:
+    result = evaluate(tmp_path, RIGHT, mode=Mode.RANKED).result
+    assert result.verdict is Verdict.PASS
+    assert [case.phase for case in result.cases] == ["test"] * 3 + ["benchmark"] * 2
+    timings = [case.timing for case in result.cases if case.timing]
+    assert all(3 <= timing.runs == len(timing.samples_ns) for timing in timings)
+    assert result.score_s == pytest.approx((timings[0].median_ns * timings[1].median_ns) ** 0.5 / 1e9)
+    assert (result.run, result.nonce, result.job_id) == (7, "a nonce", "42")
+
+
+def test_every_timed_output_is_checked(tmp_path: Path) -> None:
+    honest_for_five_calls = (
+        "calls = 0\ndef custom_kernel(data):\n    global calls\n    calls += 1\n"
+        "    return [2 * x if calls < 6 else 0.0 for x in data]\n"
+    )
+    result = evaluate(tmp_path, honest_for_five_calls, a_task(tests=()), mode=Mode.BENCHMARK).result
+    assert result.verdict is Verdict.WRONG_VALUE
+    assert result.cases[-1].phase == "benchmark"
+
+
+def test_each_timed_call_sees_inputs_that_no_other_call_saw(tmp_path: Path) -> None:
+    remembering = kernel(
+        "key = tuple(data)\nassert key not in seen, 'seen before'\nseen.add(key)", imports="seen = set()"
+    )
+    assert evaluate(tmp_path, remembering, mode=Mode.BENCHMARK).result.verdict is Verdict.PASS
+
+
+def test_a_ranked_run_uses_other_values_than_the_public_seeds_give(tmp_path: Path) -> None:
+    answers_to_public_cases = (
+        REFERENCE.replace("def check", "def _check")
+        + "\nknown = {tuple(generate_input(**case)): True for case in "
+        + "({'size': 3, 'seed': 1}, {'size': 10, 'seed': 2}, {'size': 1, 'seed': 3})}\n"
+        + "def custom_kernel(data):\n    return ref_kernel(data) if tuple(data) in known else [0.0] * len(data)\n"
+    )
+    assert evaluate(tmp_path / "test", answers_to_public_cases).result.verdict is Verdict.PASS
+    ranked = evaluate(tmp_path / "ranked", answers_to_public_cases, mode=Mode.RANKED).result
+    assert ranked.verdict is Verdict.WRONG_VALUE
+
+
+def test_a_claimed_time_above_the_supervisor_s_clock_or_below_zero_is_not_believed(tmp_path: Path) -> None:
+    slow_clock = "import time\ntime.perf_counter_ns = iter(range(0, 10**18, 10**15)).__next__\n" + RIGHT
+    assert evaluate(tmp_path / "a", slow_clock).result.verdict is Verdict.TIMING_INCONSISTENT
+    backwards = "import time\ntime.perf_counter_ns = iter(range(10**9, 0, -1000)).__next__\n" + RIGHT
+    assert evaluate(tmp_path / "b", backwards).result.verdict is Verdict.TIMING_INCONSISTENT
+
+
+def test_what_a_submission_prints_is_kept_at_both_ends_without_escape_sequences(tmp_path: Path) -> None:
+    result = evaluate(tmp_path, kernel("print('\\x1b[31mred' + '.' * 200_000 + 'end')")).result
+    assert result.stdout.head.startswith("red...")
+    assert "\x1b" not in result.stdout.text
+    assert result.stdout.tail.rstrip().endswith("end")
+    assert result.stdout.omitted_bytes > 100_000
+
+
+def test_a_daemon_that_a_submission_leaves_is_ended_with_it(tmp_path: Path) -> None:
+    daemon = kernel(
+        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(300)\n    os._exit(0)\n"
+        "print('scratch', os.environ['HOME'])"
+    )
+    found = evaluate(tmp_path, daemon)
+    assert found.result.verdict is Verdict.PASS
+    scratch = Path(found.result.stdout.text.split()[1])
+    assert not scratch.exists()
+    assert not any(scratch.name in line for line in _working_folders())
+
+
+def test_a_submission_cannot_reach_the_reference_the_job_folder_or_its_parent(tmp_path: Path) -> None:
+    probe = kernel(
+        "found = []\n"
+        "job = [a for a in open('/proc/self/cmdline').read().split('\\0') if a.endswith('.pyz')][0]\n"
+        "folder = os.path.dirname(job)\n"
+        "for path in ('task/reference.py', 'job.json'):\n"
+        "    try:\n        open(os.path.join(folder, path)).read(); found.append(path)\n"
+        "    except OSError:\n        pass\n"
+        "try:\n    open(os.path.join(folder, 'result.json'), 'w'); found.append('result')\nexcept OSError:\n    pass\n"
+        "try:\n    os.kill(os.getppid(), 0); found.append('signal')\nexcept OSError:\n    pass\n"
+        "try:\n    open(f'/proc/{os.getppid()}/mem', 'rb'); found.append('memory')\nexcept OSError:\n    pass\n"
+        "print('FOUND', found)"
+    )
+    result = evaluate(tmp_path, probe).result
+    if result.provenance["isolation"] != "S3+signal":
+        pytest.skip(f"this kernel confines workers at {result.provenance['isolation']} only")
+    assert result.verdict is Verdict.PASS
+    assert "FOUND []" in result.stdout.text
+
+
+def test_the_environment_of_a_submission_is_an_allow_list(tmp_path: Path) -> None:
+    found = evaluate(tmp_path, kernel("print(sorted(os.environ))"), environ={"SECRET_TOKEN": "x", "PYTHONPATH": "/tmp"})
+    assert "SECRET_TOKEN" not in found.result.stdout.text
+    assert "PYTHONPATH" not in found.result.stdout.text
+    assert "'HOME'" in found.result.stdout.text
+
+
+def test_a_gpu_that_the_node_does_not_have_is_a_device_error_that_says_what_is_missing(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    result = evaluate(tmp_path, RIGHT, device=Device.CUDA).result
+    if result.verdict is Verdict.PASS:
+        pytest.skip("this node has a GPU")
+    assert result.verdict is Verdict.DEVICE_ERROR
+    assert "no cuda device can be used on this node" in result.message
+    assert "device files: none" in result.message
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("1 / 0", "reference.py cannot be imported: ZeroDivisionError"),
+        (REFERENCE.replace("rng.uniform(1, 2)", "rng.nothing()"), "the task cannot make the inputs"),
+        (REFERENCE.replace("return True", "return 1 / 0"), "check_implementation failed"),
+        (REFERENCE.replace('return True, ""', "return None"), "check_implementation returned a NoneType"),
+        (REFERENCE.replace("return [rng", "return object() or [rng"), "it is a builtins.object"),
+        ("import os; os._exit(3)", "the judge could not start"),
+    ],
+    ids=["import", "generate", "check", "answer", "value", "exit"],
+)
+def test_a_broken_task_is_never_blamed_on_the_submission(tmp_path: Path, reference: str, words: str) -> None:
+    result = evaluate(tmp_path, RIGHT, a_task(reference)).result
+    assert result.verdict is Verdict.TASK_ERROR
+    assert words in result.message
+
+
+@pytest.mark.parametrize("answer", ["True", "''", "(True, 'close')"])
+def test_the_three_forms_of_a_check_s_answer_count(tmp_path: Path, answer: str) -> None:
+    reference = REFERENCE.replace('return True, ""', f"return {answer}")
+    assert evaluate(tmp_path, RIGHT, a_task(reference)).result.verdict is Verdict.PASS
+
+
+def test_a_job_folder_whose_submission_was_exchanged_is_not_evaluated(tmp_path: Path) -> None:
+    folder = job_folder(tmp_path, RIGHT, a_task(), Mode.TEST)
+    (folder / "submission/submission.py").write_text(RIGHT + "# another\n")
+    subprocess.run(["bash", jobs.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
+    result = Result.from_json((folder / jobs.RESULT).read_bytes())
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert "not the file that was sent" in result.message
+
+
+def test_a_supervisor_that_is_killed_leaves_a_result_that_names_the_case(tmp_path: Path) -> None:
+    job, folder = _hanging_job(tmp_path)
+    try:
+        _await_case(folder, 1)
+        os.kill(_supervisor_of(job.pid), signal.SIGKILL)
+        job.wait(30)
+    finally:
+        job.kill()
+    result = Result.from_json((folder / jobs.RESULT).read_bytes())
+    assert result.verdict is Verdict.CRASH
+    assert "killed by signal 9 while test case 1 of 3" in result.message
+
+
+def test_a_job_that_is_told_to_end_leaves_no_result_and_no_process(tmp_path: Path) -> None:
+    job, folder = _hanging_job(tmp_path)
+    try:
+        _await_case(folder, 1)
+        supervisor = _supervisor_of(job.pid)
+        workers = _children_of(supervisor)
+        assert len(workers) == 2
+        os.kill(supervisor, signal.SIGTERM)
+        assert job.wait(30) == 128 + signal.SIGTERM
+    finally:
+        job.kill()
+    assert not (folder / jobs.RESULT).exists()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+def test_the_harness_runs_under_the_oldest_python_that_sites_have(tmp_path: Path) -> None:
+    candidates = ["python3.10", *map(str, Path.home().glob(".pyenv/versions/3.10.*/bin/python3.10"))]
+    python = next((path for path in candidates if _version(path)), None)
+    if python is None:
+        pytest.skip("no Python 3.10 on this machine")
+    folder = job_folder(tmp_path, RIGHT, a_task(), Mode.RANKED)
+    script = (folder / jobs.SCRIPT).read_text().replace(sys.executable, python)
+    (folder / jobs.SCRIPT).write_text(script)
+    subprocess.run(["bash", jobs.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
+    result = Result.from_json((folder / jobs.RESULT).read_bytes())
+    assert result.verdict is Verdict.PASS, result.message
+    assert result.provenance["python"].startswith("3.10.")
+
+
+def _version(python: str) -> str:
+    try:
+        done = subprocess.run([python, "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _hanging_job(where: Path) -> "tuple[subprocess.Popen[bytes], Path]":
+    limits = {"first_call_seconds": 120}
+    folder = job_folder(where, kernel("time.sleep(100)"), a_task(limits=limits), Mode.TEST)
+    return subprocess.Popen(["bash", jobs.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}), folder
+
+
+def _await_case(folder: Path, case: int) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if (folder / jobs.PROGRESS).exists() and any(line["case"] == case for line in progress(folder)):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the case did not begin")
+
+
+def _supervisor_of(shell: int) -> int:
+    return next(pid for pid in _children_of(shell))
+
+
+def _children_of(parent: int) -> list[int]:
+    children = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == parent:
+            children.append(int(path.parent.name))
+    return children
+
+
+def _working_folders() -> list[str]:
+    folders = []
+    for path in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            folders.append(str(path.readlink()))
+        except OSError:
+            continue
+    return folders

@@ -1,0 +1,75 @@
+"""When enough calls have been timed, and what their times come to."""
+
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpc_board.harness.timing import calls_needed, enough, timing
+from hpc_board.model.limits import Limits, limit_faults
+from hpc_board.model.result import Case, Timing, Verdict
+from hpc_board.model.standings import duration_text, score_s
+from hpc_board.model.task import Ranking
+
+LIMITS = Limits()
+
+
+@given(st.lists(st.floats(1, 1e9), min_size=1, max_size=50))
+def test_the_statistics_are_those_of_the_samples(samples: list[float]) -> None:
+    found = timing(samples)
+    assert found.runs == len(samples)
+    assert found.best_ns <= found.median_ns <= found.worst_ns
+    assert found.mean_ns == pytest.approx(sum(samples) / len(samples))
+    assert found.samples_ns == tuple(samples)
+    if len(samples) > 1:
+        assert found.err_ns == pytest.approx(statistics.stdev(samples) / len(samples) ** 0.5)
+
+
+def test_no_speed_of_a_submission_makes_fewer_calls_than_the_floor_count() -> None:
+    assert not enough([1e6] * (LIMITS.timed_calls_min - 1), 1000, LIMITS)
+    assert enough([1e6] * LIMITS.timed_calls_min, 1000, LIMITS)
+
+
+def test_slow_calls_need_only_five() -> None:
+    assert calls_needed([300e6], LIMITS) == 5
+    assert calls_needed([100e6], LIMITS) == LIMITS.timed_calls_min
+
+
+def test_equal_times_end_a_case_once_enough_time_is_summed_up() -> None:
+    assert not enough([1e6] * 100, 1, LIMITS)
+    assert enough([10e6] * 40, 1, LIMITS)
+
+
+def test_scattered_times_go_on_until_the_cap() -> None:
+    scattered = [1e6, 3e6] * 99
+    assert not enough(scattered, 1, LIMITS)
+    assert enough([*scattered, 1e6, 3e6], 1, LIMITS)
+
+
+def case(median_ns: float, phase: str = "benchmark") -> Case:
+    times = Timing(3, median_ns, median_ns, 0, 0, median_ns, median_ns, (median_ns,) * 3)
+    return Case(phase, 0, "", Verdict.PASS, timing=times)
+
+
+@pytest.mark.parametrize(("ranking", "score"), [(Ranking.LAST, 8.0), (Ranking.MEAN, 5.0), (Ranking.GEOM, 4.0)])
+def test_the_score_follows_the_task_s_ranking(ranking: Ranking, score: float) -> None:
+    assert score_s([case(2e9), case(8e9)], ranking) == pytest.approx(score)
+
+
+def test_a_case_of_no_time_gives_no_score() -> None:
+    assert score_s([case(0), case(8e9)], Ranking.GEOM) is None
+    assert score_s([], Ranking.GEOM) is None
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [(999, "999 ns"), (2_345, "2.35 µs"), (45_678, "45.7 µs"), (456_780, "457 µs"), (5e6, "5.00 ms"), (3e9, "3.00 s")],
+)
+def test_a_time_is_shown_with_three_digits_and_its_unit(nanoseconds: float, text: str) -> None:
+    assert duration_text(nanoseconds) == text
+
+
+def test_every_wrong_limit_of_a_task_is_named() -> None:
+    faults = limit_faults({"call_second": 3, "timed_calls_min": 0, "case_seconds": float("nan"), "load_seconds": 5})
+    assert set(faults) == {"call_second", "timed_calls_min", "case_seconds"}
