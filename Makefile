@@ -1,0 +1,67 @@
+# Every target sets up what it needs. `make demo` and `make test` are the two to begin with.
+
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := hpc_board tests scripts tasks examples
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.PHONY: demo
+demo: .venv/.demo ## three ranked submissions on this machine: no root, no GPU, no Slurm needed
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
+
+.PHONY: test
+test: .venv/.dev slurm ## every test that this machine can run, and a count of those it cannot
+	$(BIN)/pytest
+
+.PHONY: check
+check: lint test ## all that CI runs
+
+.PHONY: lint
+lint: .venv/.dev ## format, lint, types, import contracts
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: fix
+fix: .venv/.dev ## format, and mend what ruff can mend
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+.PHONY: docs
+docs: .venv/.dev ## the pages that are made from the code
+	$(BIN)/python scripts/commands_page.py > docs/commands.md
+
+.PHONY: bench-startup
+bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare Python
+	$(BIN)/python scripts/bench_startup.py
+
+# A real Slurm for the tests: installed from the distribution where this may be done, otherwise its tests are left out.
+.PHONY: slurm
+slurm:
+	@if command -v slurmctld >/dev/null && command -v munged >/dev/null && command -v tmux >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing Slurm, munge and tmux for the tests"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+			slurm-wlm slurm-wlm-basic-plugins munge tmux >/dev/null; \
+	else echo "no Slurm here, and only root on Debian or Ubuntu can install it: its tests are left out and counted"; fi
+
+.venv/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "hpc-board needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11"; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
+	@touch $@
+
+.venv/.demo: .venv/.python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]'
+	@touch $@
+
+.venv/.dev: .venv/.python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torch]'
+	@touch $@ .venv/.demo

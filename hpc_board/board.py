@@ -1,0 +1,375 @@
+"""The product on one page: everything that a front end may do. Both front ends hold one Board."""
+
+import json
+import os
+import pwd
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hpc_board import catalog, config, intake, jobs
+from hpc_board.advance import Advance, regular_file
+from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError, WaitExpired
+from hpc_board.model.gpu import Availability, Cluster, Gpu
+from hpc_board.model.result import Result
+from hpc_board.model.run import Run, Status
+from hpc_board.model.standings import Standing
+from hpc_board.model.task import Task
+from hpc_board.model.text import printable
+from hpc_board.schedulers import Job, Scheduler
+from hpc_board.store import NewRun, Store
+
+LOG_BYTES_MAX = 256 * 1024
+
+
+@dataclass(frozen=True)
+class GpuStatus:
+    """A GPU of the settings, and how much of it is free; `problem` says why that is not known."""
+
+    gpu: Gpu
+    availability: Availability
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a submission would send for one GPU: the batch script, and the command that hands it over."""
+
+    gpu: Gpu
+    script: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of what the harness says while it works, for example phase "benchmark", case 2 of 5."""
+
+    at: str
+    phase: str
+    case: int | None
+    of: int | None
+    message: str
+
+
+class Board:
+    """Tasks, GPUs, submissions, runs and standings under one folder.
+
+    Every method may be called from any thread, opens what it needs, and raises BoardError for what a user can mend.
+    """
+
+    def __init__(self, settings: config.Settings, *, user: str | None = None) -> None:
+        self.settings = settings
+        self.user = user or pwd.getpwuid(os.geteuid()).pw_name
+
+    @classmethod
+    def open(cls, explicit: Path | None = None, environ: Mapping[str, str] = os.environ) -> "Board":
+        """The board that the settings found for this user describe.
+
+        Raises:
+            InputError: the settings file is missing or has faults.
+        """
+        file = config.find(explicit, environ, Path.cwd())
+        return cls(config.load(file, environ))
+
+    # Tasks and GPUs
+
+    def tasks(self) -> catalog.Catalog:
+        """Every task of the settings' folders, and the faults of those that cannot be read."""
+        return catalog.tasks(self.settings.tasks)
+
+    def task(self, name: str) -> Task:
+        """The task called `name`.
+
+        Raises:
+            InputError: there is none, or it has faults.
+        """
+        return self.tasks().task(name)
+
+    def allowed_gpus(self, task: Task) -> tuple[Gpu, ...]:
+        """The GPUs of the settings on which `task` may run."""
+        return intake.allowed_gpus(task, self.settings.gpus)
+
+    def gpus(self) -> list[GpuStatus]:
+        """Every GPU of the settings with what is free of it now; a cluster that does not answer says why."""
+        statuses: list[GpuStatus] = []
+        for cluster in self.settings.clusters:
+            gpus = [gpu for gpu in self.settings.gpus if gpu.cluster == cluster]
+            try:
+                found = self._schedulers[cluster.name].availability(gpus) if gpus else []
+                statuses += [GpuStatus(gpu, available) for gpu, available in zip(gpus, found, strict=True)]
+            except SchedulerError as error:
+                statuses += [GpuStatus(gpu, Availability(gpu.name), error.message) for gpu in gpus]
+        order = {gpu.name: index for index, gpu in enumerate(self.settings.gpus)}
+        return sorted(statuses, key=lambda status: order[status.gpu.name])
+
+    # Submitting
+
+    def draft(
+        self,
+        file: Path,
+        *,
+        task: str | None = None,
+        gpus: Sequence[str] = (),
+        mode: str | None = None,
+        note: str = "",
+    ) -> intake.Draft:
+        """A checked submission of `file`, ready to be previewed or sent; options left out come from its header.
+
+        Raises:
+            InputError: the file, the task, a GPU or the mode cannot be used.
+            Refused: the task's deadline has passed.
+        """
+        return intake.draft(
+            intake.read_source(file),
+            task_name=task,
+            gpu_names=gpus,
+            mode_name=mode,
+            note=note,
+            catalog=self.tasks(),
+            gpus=self.settings.gpus,
+            now=_now(),
+        )
+
+    def preview(self, draft: intake.Draft) -> list[Preview]:
+        """The batch script and the command for each GPU of `draft`; nothing is stored or sent."""
+        previews = []
+        for gpu in draft.gpus:
+            script = jobs.script(draft.task, gpu, draft.mode)
+            folder = jobs.folder(self.settings.board, "RUN")
+            job = Job("hb-TOKEN", folder, jobs.SCRIPT, gpu, script.options, script.time_limit_seconds)
+            command = tuple(self._schedulers[gpu.cluster.name].command(job))
+            previews.append(Preview(gpu, script.text, command))
+        return previews
+
+    def submit(self, draft: intake.Draft) -> list[Run]:
+        """Store `draft` and send one job for each of its GPUs.
+
+        Once this has returned, or even died halfway, the runs are in the database and any client carries them on.
+
+        Raises:
+            StorageError: the board cannot be written; nothing was stored.
+            SchedulerRefused: the scheduler refused every one of the jobs.
+        """
+        _, runs = self._store.add_submission(
+            task=draft.task,
+            user=self.user,
+            file_name=draft.source.file_name,
+            code=draft.source.data,
+            mode=draft.mode,
+            note=draft.note,
+            at=_now(),
+            runs=[_new_run(gpu) for gpu in draft.gpus],
+        )
+        errors = self._advance.launch(runs)
+        refusals = [error for error in errors if isinstance(error, SchedulerRefused | StorageError)]
+        if len(refusals) == len(runs):
+            raise refusals[0]
+        return [self._store.run(run.id) for run in runs]
+
+    # Following
+
+    def advance(self, *, ask: bool = False) -> bool:
+        """Carry the runs in flight as far as they go; False if another client is doing so at this moment.
+
+        `ask` asks the schedulers even if they were asked a moment ago.
+        """
+        return self._advance(ask=ask)
+
+    def wait(
+        self, ids: Sequence[int], *, timeout_seconds: float | None = None, poll_seconds: float = 0.5
+    ) -> Iterator[list[Run]]:
+        """The runs each time that something about them has changed, until all have ended.
+
+        Raises:
+            WaitExpired: `timeout_seconds` are over; the runs go on.
+        """
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        seen: list[tuple[Run, int]] = []
+        while True:
+            self.advance()
+            runs = [self.run(id_) for id_ in ids]
+            now = [(run, len(self.progress(run.id))) for run in runs]
+            if now != seen:
+                seen = now
+                yield runs
+            if all(run.state.ended for run in runs):
+                return
+            if deadline is not None and time.monotonic() >= deadline:
+                waiting = ", ".join(str(run.id) for run in runs if not run.state.ended)
+                raise WaitExpired(
+                    f"not finished after {timeout_seconds:g} s: run {waiting}",
+                    hint="The runs go on. `hpc-board runs` shows them, `hpc-board watch ID` follows one.",
+                )
+            time.sleep(poll_seconds)
+
+    def cancel(self, run: int) -> Run:
+        """Ask for the end of a run of one's own; one that has ended is returned as it is.
+
+        Raises:
+            InputError: there is no such run.
+            Refused: it belongs to somebody else.
+            SchedulerError: the scheduler did not answer.
+        """
+        found = self.run(run)
+        intake.check_owner(found, self.user)
+        self._advance.cancel(found, self.user)
+        return self._store.run(run)
+
+    def asked_at(self, cluster: str) -> datetime | None:
+        """When a cluster's scheduler was last asked by any client; None if never."""
+        return self._advance.asked_at(cluster)
+
+    # Runs
+
+    def run(self, run: int) -> Run:
+        """The run with this number.
+
+        Raises:
+            InputError: there is none.
+        """
+        return self._store.run(run)
+
+    def runs(
+        self, *, everyone: bool = False, task: str | None = None, limit: int = 50, offset: int = 0
+    ) -> tuple[Run, ...]:
+        """The newest runs first, the user's own unless `everyone`."""
+        return self._store.runs(user=None if everyone else self.user, task=task, limit=limit, offset=offset)
+
+    def result(self, run: int) -> Result | None:
+        """What the harness found out; None unless the run is finished."""
+        return self._store.result(run)
+
+    def history(self, run: int) -> tuple[Status, ...]:
+        """Every status that the run went through, oldest first."""
+        return self._store.history(run)
+
+    def progress(self, run: int) -> list[Progress]:
+        """What the harness has said so far, oldest first; lines that are none are left out."""
+        data = self._job_file(run, jobs.PROGRESS)
+        return [line for line in map(_progress, data.splitlines()) if line is not None]
+
+    def log(self, run: int) -> str:
+        """The end of the job's own output, safe to print; empty before the job has started."""
+        found = self.run(run)
+        data = self._job_file(run, f"slurm-{found.status.job_id}.out") if found.status.job_id else b""
+        return printable(data[-LOG_BYTES_MAX:].decode(errors="replace"), LOG_BYTES_MAX)
+
+    def code(self, submission: int) -> tuple[str, bytes]:
+        """File name and contents of a submission of one's own.
+
+        Raises:
+            InputError: there is no such submission.
+            Refused: it belongs to somebody else.
+        """
+        found = self._store.submission(submission)
+        intake.check_owner(found, self.user)
+        return found.file_name, self._store.code(found.code_sha256)
+
+    # Standings
+
+    def standings(self, task: str, gpu: str) -> tuple[Standing, ...]:
+        """The board of `task` at its present version on `gpu`, best first."""
+        return self._store.standings(task, self.task(task).version, self._gpu(gpu).name)
+
+    def personal(self, task: str, gpu: str) -> tuple[Standing, ...]:
+        """Every passing ranked run of the user on this board, best first, ranked among themselves."""
+        return self._store.personal(task, self.task(task).version, self._gpu(gpu).name, self.user)
+
+    def rank(self, run: Run) -> int | None:
+        """The rank that this run holds on its board; None unless it is its user's best."""
+        return self._store.rank(run)
+
+    # Parts
+
+    @cached_property
+    def _store(self) -> Store:
+        try:
+            self.settings.board.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"{self.settings.board}: the board's folder cannot be made: {error.strerror}",
+                hint="Point `board` in the settings to a folder that you may write.",
+            ) from error
+        return Store(self.settings.board / "board.db")
+
+    @cached_property
+    def _schedulers(self) -> dict[str, Scheduler]:
+        return {cluster.name: _scheduler(cluster, self.settings.board) for cluster in self.settings.clusters}
+
+    @cached_property
+    def _advance(self) -> Advance:
+        return Advance(
+            folder=self.settings.board,
+            store=self._store,
+            schedulers=self._schedulers,
+            gpus={gpu.name: gpu for gpu in self.settings.gpus},
+            task=self._task_of,
+            harness=_harness,
+        )
+
+    def _task_of(self, run: Run) -> Task | None:
+        try:
+            task = self.task(run.task)
+        except InputError:
+            return None
+        return task if task.version == run.task_version else None
+
+    def _gpu(self, name: str) -> Gpu:
+        return intake.gpu(name, self.settings.gpus)
+
+    def _job_file(self, run: int, name: str) -> bytes:
+        try:
+            return regular_file(jobs.folder(self.settings.board, run) / name, 4 * LOG_BYTES_MAX)
+        except OSError:
+            return b""
+
+
+def _scheduler(cluster: Cluster, board: Path) -> Scheduler:
+    if cluster.scheduler == "local":
+        from hpc_board.schedulers.local.client import LocalScheduler
+
+        return LocalScheduler(cluster, board / "local" / cluster.name)
+    from hpc_board.schedulers.slurm.client import SlurmScheduler
+    from hpc_board.transport.this_host import ThisHost
+
+    return SlurmScheduler(cluster, ThisHost())
+
+
+def _harness() -> bytes:
+    from hpc_board.harness.bundle import harness_bytes
+
+    return harness_bytes()
+
+
+def _new_run(gpu: Gpu) -> NewRun:
+    return NewRun(
+        gpu=gpu.name,
+        cluster=gpu.cluster.name,
+        partition=gpu.partition,
+        token=f"hb-{secrets.token_hex(8)}",
+        nonce=secrets.token_hex(16),
+        trust="self-run",
+        emulated=gpu.emulated,
+    )
+
+
+def _progress(line: bytes) -> Progress | None:
+    try:
+        value: Any = json.loads(line)
+        case, of = value["case"], value["of"]
+        if not all(number is None or isinstance(number, int) for number in (case, of)):
+            return None
+        texts = (str(value[key])[:500] for key in ("at", "phase", "message"))
+        at, phase, message = (printable(text) for text in texts)
+        return Progress(at, phase, case, of, message)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,117 @@
+"""Boards to try the whole path on: a settings file, a task that takes milliseconds, kernels, and a scheduler."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.harness.evaluations import QUICK, REFERENCE
+
+RIGHT = "#!POPCORN leaderboard double\n\ndef custom_kernel(data):\n    return [2 * x for x in data]\n"
+WRONG = RIGHT.replace("2 * x", "3 * x")
+HANGING = RIGHT.replace("    return", "    import time; time.sleep(120)\n    return")
+
+
+@dataclass(frozen=True)
+class BoardFiles:
+    """A folder with a settings file, a task and submissions, and the environment in which the client runs."""
+
+    folder: Path
+    settings: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def kernel(self, text: str = RIGHT, name: str = "kernel.py") -> Path:
+        """A submission with this text."""
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def command(self, *words: str | Path) -> list[str]:
+        """The command line of the client with this board's settings."""
+        return [sys.executable, "-m", "hpc_board", "--config", str(self.settings), *map(str, words)]
+
+    def run(self, *words: str | Path, timeout_seconds: float = 120) -> "subprocess.CompletedProcess[str]":
+        """The client's command, run to its end."""
+        return subprocess.run(
+            self.command(*words),
+            capture_output=True,
+            text=True,
+            env={**os.environ, **self.environ},
+            stdin=subprocess.DEVNULL,
+            timeout=timeout_seconds,
+            check=False,
+        )
+
+    def json(self, *words: str | Path) -> Any:
+        """What the command prints with `--json`; it must succeed or have evaluated something."""
+        done = self.run(*words, "--json")
+        assert done.returncode in (0, 1), done.stderr
+        return json.loads(done.stdout)
+
+
+def board_files(folder: Path, *, slurm: bool, environ: Mapping[str, str] | None = None) -> BoardFiles:
+    """A board in `folder` with the task `double`: on the embedded scheduler, or on Slurm with H100, A100 and CPU."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_task(folder / "tasks" / "double")
+    settings: dict[str, Any] = {"board": str(folder / "board"), "tasks": [str(folder / "tasks"), "bundled"]}
+    if slurm:
+        settings["clusters"] = {"lab": {"scheduler": "slurm", "poll_seconds": 1}}
+        settings["gpus"] = {
+            "H100": _gpu("h100", {"style": "gres", "value": "gpu:h100:1"}),
+            "A100": _gpu("a100", {"style": "gres", "value": "gpu:a100:1"}),
+            "CPU": _gpu("cpu", {"style": "none"}),
+            "H100-CUDA": {**_gpu("h100", {"style": "gres", "value": "gpu:h100:1"}), "device": "cuda"},
+        }
+    else:
+        settings["clusters"] = {"here": {"scheduler": "local"}}
+        settings["gpus"] = {"CPU": {"cluster": "here"}}
+    path = folder / "hpc-board.yaml"
+    path.write_text(yaml.safe_dump(settings, sort_keys=False))
+    return BoardFiles(folder, path, dict(environ or {}))
+
+
+def _gpu(partition: str, request: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "cluster": "lab",
+        "partition": partition,
+        "request": dict(request),
+        "device": "cpu",
+        "time": "00:05:00",
+        "python": sys.executable,
+    }
+
+
+def _write_task(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    document = {
+        "lang": "py",
+        "description": "Double every number.",
+        "files": [
+            {"name": "submission.py", "source": "@SUBMISSION@"},
+            {"name": "reference.py", "source": "reference.py"},
+        ],
+        "tests": [{"size": 3, "seed": 1}, {"size": 10, "seed": 2}],
+        "benchmarks": [{"size": 100, "seed": 3}],
+        "ranking_by": "geom",
+        "hpc_board": {"limits": dict(QUICK)},
+    }
+    (folder / "task.yml").write_text(yaml.safe_dump(document, sort_keys=False))
+    (folder / "reference.py").write_text(REFERENCE)
+
+
+def slurm_jobs(environ: Mapping[str, str], fields: Sequence[str] = ("%i", "%j", "%T")) -> list[list[str]]:
+    """Every job that the controller remembers, as the fields of `squeue -o`."""
+    done = subprocess.run(
+        ["squeue", "-h", "-t", "all", "-o", "|".join(fields)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environ},
+        check=True,
+    )
+    return [line.split("|") for line in done.stdout.splitlines()]

@@ -1,0 +1,91 @@
+"""A client that kills itself at one point of a submission; run by test_killed_client as a process of its own."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hpc_board import config, jobs
+from hpc_board.board import Board
+from hpc_board.model.result import Result
+from hpc_board.model.run import JobNews, Run, RunState, Status
+from hpc_board.model.submission import Submission
+from hpc_board.schedulers import Job, JobKey, Scheduler
+from hpc_board.store import Store
+
+POINTS = ("before the row", "after the row", "after the folder", "during sbatch", "after sbatch", "at the job's end")
+
+
+def die() -> None:
+    """End this process as nothing can prepare for."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DeadlyStore(Store):
+    """A store whose client dies before or after one of its writes."""
+
+    point = ""
+
+    def add_submission(self, **values: Any) -> tuple[Submission, tuple[Run, ...]]:
+        if self.point == "before the row":
+            die()
+        added = super().add_submission(**values)
+        if self.point == "after the row":
+            die()
+        return added
+
+    def record(self, run: int, status: Status) -> bool:
+        if self.point == "after the folder" and status.state is RunState.SUBMITTING:
+            assert jobs.folder(Path(os.environ["BOARD_FOLDER"]), run).is_dir()
+            die()
+        return super().record(run, status)
+
+    def finish(self, run: int, status: Status, result: Result, score_s: float | None) -> bool:
+        if self.point == "at the job's end":
+            die()
+        return super().finish(run, status, result, score_s)
+
+
+class DeadlyScheduler:
+    """A scheduler whose client dies just before or just after a job was handed over."""
+
+    def __init__(self, inner: Scheduler, point: str) -> None:
+        self._inner = inner
+        self._point = point
+
+    def command(self, job: Job) -> Sequence[str]:
+        return self._inner.command(job)
+
+    def submit(self, job: Job) -> str:
+        if self._point == "during sbatch":
+            die()
+        job_id = self._inner.submit(job)
+        if self._point == "after sbatch":
+            die()
+        return job_id
+
+    def poll(self, keys: Sequence[JobKey]) -> Mapping[str, JobNews]:
+        return self._inner.poll(keys)
+
+
+def main() -> None:
+    """Submit a file for every GPU named, wait for the end, and die at the point named."""
+    settings_file, kernel, point, *gpus = sys.argv[1:]
+    board = Board(config.load(Path(settings_file), os.environ))
+    os.environ["BOARD_FOLDER"] = str(board.settings.board)
+    draft = board.draft(Path(kernel), gpus=gpus, mode="ranked")
+    store = DeadlyStore(board.settings.board / "board.db")
+    store.point = point
+    board.settings.board.mkdir(parents=True, exist_ok=True)
+    board.__dict__["_store"] = store
+    deadly = {name: DeadlyScheduler(inner, point) for name, inner in board._schedulers.items()}
+    board.__dict__["_schedulers"] = deadly
+    runs = board.submit(draft)
+    for _ in board.wait([run.id for run in runs], timeout_seconds=60):
+        pass
+
+
+if __name__ == "__main__":
+    main()

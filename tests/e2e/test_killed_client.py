@@ -1,0 +1,79 @@
+"""A client that is killed loses no run and doubles none, wherever in its work it dies."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hpc_board import config, jobs
+from hpc_board.board import Board
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import RunState
+from tests.e2e.boards import BoardFiles, board_files, slurm_jobs
+from tests.e2e.killed_client import POINTS
+from tests.slurm.lab import SlurmLab
+
+SETTLED = timedelta(seconds=1)
+
+
+def killed(files: BoardFiles, point: str, gpus: list[str]) -> None:
+    """A client that submits and dies at `point`."""
+    client = Path(__file__).with_name("killed_client.py")
+    command = [sys.executable, str(client), str(files.settings), str(files.kernel()), point, *gpus]
+    environ = {**os.environ, **files.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def carried_on(files: BoardFiles) -> Board:
+    """Another client of the same board, which carries on until nothing is in flight."""
+    board = Board(config.load(files.settings, os.environ))
+    board.__dict__["_advance"] = replace(board._advance, settle=SETTLED)
+    deadline = time.monotonic() + 60
+    while board._store.in_flight():
+        assert time.monotonic() < deadline, board._store.in_flight()
+        board.advance(ask=True)
+        time.sleep(0.2)
+    return board
+
+
+def assert_nothing_lost(board: Board, point: str, gpus: list[str]) -> None:
+    runs = board.runs()
+    assert len(runs) == (0 if point == "before the row" else len(gpus))
+    for run in runs:
+        assert run.state is RunState.FINISHED, run.status
+        assert run.verdict is Verdict.PASS
+        assert board.rank(run) == 1
+        finished = [status for status in board.history(run.id) if status.state is RunState.FINISHED]
+        assert len(finished) == 1
+        assert len(list(jobs.folder(board.settings.board, run.id).glob("slurm-*.out"))) == 1
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_on_the_embedded_scheduler_no_run_is_lost_or_doubled(tmp_path: Path, point: str) -> None:
+    files = board_files(tmp_path, slurm=False)
+    killed(files, point, ["CPU"])
+    board = carried_on(files)
+    assert_nothing_lost(board, point, ["CPU"])
+
+
+@pytest.mark.slurm
+@pytest.mark.parametrize("point", POINTS)
+def test_on_slurm_no_run_is_lost_or_doubled(
+    tmp_path: Path, slurm_lab: SlurmLab, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", slurm_lab.environment["SLURM_CONF"])
+    files = board_files(tmp_path, slurm=True, environ={"SLURM_CONF": slurm_lab.environment["SLURM_CONF"]})
+    gpus = ["H100", "A100"]
+    killed(files, point, gpus)
+    board = carried_on(files)
+    assert_nothing_lost(board, point, gpus)
+    tokens = sorted(run.token for run in board.runs())
+    ours = sorted(name for _, name, _ in slurm_jobs(files.environ) if name in tokens)
+    assert ours == tokens, "every run has one job, no more"

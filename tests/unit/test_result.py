@@ -1,0 +1,90 @@
+"""Results as they travel: whatever a node writes is either a well-formed result or refused."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpc_board.model.result import Case, Log, Result, ResultError, Timing, Verdict
+
+RESULT = Result(
+    run=3,
+    nonce="n",
+    mode="ranked",
+    verdict=Verdict.PASS,
+    message="",
+    cases=(
+        Case("test", 0, "size: 1", Verdict.PASS, "close"),
+        Case("benchmark", 0, "size: 2", Verdict.PASS, "", Timing(2, 1.5, 1.5, 0.7, 0.5, 1.0, 2.0, (1.0, 2.0))),
+    ),
+    score_s=1.5e-9,
+    stdout=Log("head", "tail", 10),
+    provenance={"host": "n1", "cpus": 2, "emulated": False},
+)
+
+
+def changed(path: str, value: Any) -> bytes:
+    """RESULT's JSON with another value at a path such as "cases.0.verdict"."""
+    whole = json.loads(RESULT.to_json())
+    place: Any = whole
+    *parents, last = path.split(".")
+    for name in parents:
+        place = place[int(name)] if isinstance(place, list) else place[name]
+    place[int(last) if isinstance(place, list) else last] = value
+    return json.dumps(whole).encode()
+
+
+def test_a_result_survives_the_journey() -> None:
+    assert Result.from_json(RESULT.to_json().encode()) == RESULT
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("run", "3", "result.run"),
+        ("run", True, "result.run"),
+        ("run", -1, "result.run"),
+        ("nonce", "x" * 1000, "result.nonce"),
+        ("verdict", "excellent", "not a verdict"),
+        ("score_s", -1.0, "result.score_s"),
+        ("score_s", "fast", "result.score_s"),
+        ("score_s", 10**400, "result.score_s"),
+        ("provenance", {"clock": 10**400}, "result.provenance.clock"),
+        ("cases", {}, "result.cases"),
+        ("cases", [None] * 20_000, "result.cases"),
+        ("cases.0", None, "cases[0] is not an object"),
+        ("cases.0.phase", "party", "phase"),
+        ("cases.1.timing.samples_ns", ["1"], "a sample"),
+        ("cases.1.timing.median_ns", None, "median_ns"),
+        ("stdout", "text", "result.stdout"),
+        ("provenance", {"host": ["n1"]}, "result.provenance.host"),
+        ("provenance", {str(index): 1 for index in range(1000)}, "more than 500"),
+    ],
+)
+def test_each_wrong_field_is_refused_and_named(path: str, value: Any, words: str) -> None:
+    with pytest.raises(ResultError) as caught:
+        Result.from_json(changed(path, value))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"null", b"{", b"[" * 100_000, b'{"run": 3}', b"\xff\xfe"])
+def test_what_is_no_result_is_refused(data: bytes) -> None:
+    with pytest.raises(ResultError):
+        Result.from_json(data)
+
+
+def test_a_number_that_is_none_is_refused() -> None:
+    for word in (b"NaN", b"Infinity", b"1e999"):
+        with pytest.raises(ResultError):
+            Result.from_json(RESULT.to_json().encode().replace(b"1.5e-09", word))
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))
+def test_no_value_in_a_field_does_anything_but_be_taken_or_refused(value: Any) -> None:
+    for path in ("run", "nonce", "cases", "provenance", "stdout", "score_s", "cases.1.timing"):
+        try:
+            Result.from_json(changed(path, value))
+        except ResultError:
+            continue

@@ -1,0 +1,69 @@
+"""What becomes of a run without a result, by what the scheduler says of its job."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hpc_board.model.run import MISSING_GRACE, RESULT_GRACE, JobNews, JobState, RunState, Status, next_status
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+QUEUED = Status(RunState.QUEUED, NOON, job_id="17")
+
+
+@pytest.mark.parametrize(
+    ("news", "state"),
+    [
+        (JobState.PENDING, RunState.QUEUED),
+        (JobState.RUNNING, RunState.RUNNING),
+        (JobState.COMPLETING, RunState.COLLECTING),
+        (JobState.ENDED, RunState.COLLECTING),
+        (JobState.TIMEOUT, RunState.COLLECTING),
+        (JobState.MISSING, RunState.COLLECTING),
+    ],
+)
+def test_a_job_s_state_shows_in_its_run(news: JobState, state: RunState) -> None:
+    assert next_status(QUEUED, JobNews(news), NOON).state is state
+
+
+def test_news_that_nobody_understands_changes_nothing() -> None:
+    assert next_status(QUEUED, JobNews(JobState.UNKNOWN, reason="NEW_STATE"), NOON) == QUEUED
+
+
+@pytest.mark.parametrize(
+    ("news", "state"),
+    [
+        (JobState.ENDED, RunState.ERROR),
+        (JobState.TIMEOUT, RunState.TIMEOUT),
+        (JobState.OUT_OF_MEMORY, RunState.OUT_OF_MEMORY),
+        (JobState.NODE_FAIL, RunState.NODE_FAIL),
+        (JobState.PREEMPTED, RunState.PREEMPTED),
+        (JobState.CANCELLED, RunState.CANCELLED),
+    ],
+)
+def test_a_job_that_ended_without_a_result_ends_its_run_after_the_grace(news: JobState, state: RunState) -> None:
+    first = next_status(QUEUED, JobNews(news, evidence="sacct: X"), NOON)
+    assert first.state is RunState.COLLECTING
+    later = next_status(first, JobNews(news, evidence="sacct: X"), NOON + RESULT_GRACE)
+    assert later.state is state
+    assert later.evidence.startswith("sacct: X; no result file after")
+
+
+def test_a_job_that_is_missing_is_lost_only_after_five_minutes() -> None:
+    first = next_status(QUEUED, JobNews(JobState.MISSING, evidence="squeue: not listed"), NOON)
+    almost = next_status(first, JobNews(JobState.MISSING), NOON + MISSING_GRACE - timedelta(seconds=1))
+    assert almost.state is RunState.COLLECTING
+    assert next_status(almost, JobNews(JobState.MISSING), NOON + MISSING_GRACE).state is RunState.LOST
+
+
+def test_a_job_that_appears_again_is_no_longer_counted_as_missing() -> None:
+    missing = next_status(QUEUED, JobNews(JobState.MISSING), NOON)
+    back = next_status(missing, JobNews(JobState.RUNNING, node="n1"), NOON + timedelta(minutes=4))
+    assert (back.state, back.node) == (RunState.RUNNING, "n1")
+    again = next_status(back, JobNews(JobState.MISSING), NOON + timedelta(minutes=6))
+    assert again.state is RunState.COLLECTING
+
+
+def test_a_status_that_says_the_same_later_is_the_same_news() -> None:
+    assert QUEUED.same_but_time(replace(QUEUED, at=NOON + timedelta(hours=1)))
+    assert not QUEUED.same_but_time(replace(QUEUED, reason="Priority"))

@@ -1,0 +1,39 @@
+"""Text from outside is shown without anything that a terminal would obey."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpc_board.model.text import one_line, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\ttext\n", "plain\ttext\n"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07after", "after"),
+        ("\x1b]52;c;aGk=\x1b\\after", "after"),
+        ("\x1bP never ends", ""),
+        ("\x1b(Bset", "set"),
+        ("10%\r20%\r\n", "10%\n20%\n"),
+        ("\x9b31m", "·31m"),
+        ("a\u202eb", "a·b"),
+        ("nul\x00bell\x07", "nul·bell·"),
+        ("µs ± 3 日本", "µs ± 3 日本"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_gone(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@given(st.text(), st.integers(0, 50))
+def test_nothing_but_newlines_and_tabs_controls_and_no_text_is_longer_than_asked(text: str, limit: int) -> None:
+    shown = printable(text, limit)
+    assert len(shown) <= limit
+    assert all(character.isprintable() or character in "\n\t" or ord(character) > 0x9F for character in shown)
+    assert "\x1b" not in shown
+
+
+def test_one_line_says_that_it_was_cut() -> None:
+    assert one_line("a\nb" * 200, 10) == "a ba ba b…"
