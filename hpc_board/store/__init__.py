@@ -1,0 +1,156 @@
+"""The board's memory: submissions, runs, events and results in SQLite, and the standings that follow from them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from hpc_board.model.result import Result
+from hpc_board.model.run import Run, Status
+from hpc_board.model.standings import Standing
+from hpc_board.model.submission import Submission
+from hpc_board.model.task import Mode, Task
+from hpc_board.store import ranking, runs, submissions
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.journal import MOUNTS
+from hpc_board.store.submissions import NewRun
+
+__all__ = ["NewRun", "Store"]
+
+
+class Store:
+    """Everything that a board remembers, in one database file.
+
+    Facts are appended and never changed: a run's state is its newest event, a rank is a query. Every call opens the
+    database, does its work in one transaction and closes it, so a store may be used from any thread and costs
+    nothing until it is asked. Every method may raise StorageError.
+    """
+
+    def __init__(self, path: Path, *, mounts: Path = MOUNTS) -> None:
+        self._file = DatabaseFile(path, mounts)
+
+    def add_submission(
+        self,
+        *,
+        task: Task,
+        user: str,
+        file_name: str,
+        code: bytes,
+        mode: Mode,
+        note: str,
+        at: datetime,
+        runs: Sequence[NewRun],
+    ) -> tuple[Submission, tuple[Run, ...]]:
+        """Store a submission with its code, its version of the task and its runs, or nothing of it."""
+        with self._file.writing() as db:
+            return submissions.add(
+                db,
+                task=task,
+                user=user,
+                file_name=file_name,
+                code=code,
+                mode=mode,
+                note=note,
+                at=at,
+                runs=runs,
+            )
+
+    def record(self, run: int, status: Status) -> bool:
+        """Append a status, and say whether it was stored: a run that has ended takes no more.
+
+        Raises:
+            InputError: there is no such run.
+            ValueError: the status is `finished`, which goes with a result: use `finish`.
+        """
+        with self._file.writing() as db:
+            return runs.record(db, run, status)
+
+    def finish(self, run: int, status: Status, result: Result, score_s: float | None) -> bool:
+        """Append the status `finished` with its result, and say whether they were stored: a run ends once.
+
+        Raises:
+            InputError: there is no such run.
+            ValueError: the status is not `finished`, the result is another run's, or the score is no positive number.
+        """
+        with self._file.writing() as db:
+            return runs.finish(db, run, status, result, score_s)
+
+    def run(self, run: int) -> Run:
+        """The run with this number, as it stands now.
+
+        Raises:
+            InputError: there is none.
+        """
+        with self._file.reading() as db:
+            return runs.run(db, run)
+
+    def runs(
+        self,
+        *,
+        user: str | None = None,
+        submission: int | None = None,
+        task: str | None = None,
+        gpu: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> tuple[Run, ...]:
+        """The runs that fit every filter that is given, newest first."""
+        with self._file.reading() as db:
+            return runs.runs(db, user=user, submission=submission, task=task, gpu=gpu, limit=limit, offset=offset)
+
+    def in_flight(self) -> tuple[Run, ...]:
+        """The runs that have not ended, oldest first."""
+        with self._file.reading() as db:
+            return runs.in_flight(db)
+
+    def result(self, run: int) -> Result | None:
+        """What the run came to, with all samples and logs; None unless it is finished.
+
+        Raises:
+            InputError: there is no such run.
+        """
+        with self._file.reading() as db:
+            return runs.result(db, run)
+
+    def history(self, run: int) -> tuple[Status, ...]:
+        """Every status that the run was in, in the order in which they were stored.
+
+        Raises:
+            InputError: there is no such run.
+        """
+        with self._file.reading() as db:
+            return runs.history(db, run)
+
+    def submission(self, submission: int) -> Submission:
+        """The submission with this number.
+
+        Raises:
+            InputError: there is none.
+        """
+        with self._file.reading() as db:
+            return submissions.submission(db, submission)
+
+    def code(self, sha256: str) -> bytes:
+        """The submitted file with this sha256.
+
+        Raises:
+            InputError: no such file was submitted.
+        """
+        with self._file.reading() as db:
+            return submissions.code(db, sha256)
+
+    def standings(
+        self, task: str, task_version: str, gpu: str, *, limit: int | None = None, offset: int = 0
+    ) -> tuple[Standing, ...]:
+        """The best passing ranked run of each user on one board, best first."""
+        with self._file.reading() as db:
+            return ranking.standings(db, task, task_version, gpu, limit=limit, offset=offset)
+
+    def personal(self, task: str, task_version: str, gpu: str, user: str) -> tuple[Standing, ...]:
+        """All passing ranked runs of one user on one board, ranked among themselves, best first."""
+        with self._file.reading() as db:
+            return ranking.personal(db, task, task_version, gpu, user)
+
+    def rank(self, run: Run) -> int | None:
+        """The rank that the run holds on its board; None unless it is its user's best passing ranked run there."""
+        with self._file.reading() as db:
+            return ranking.rank(db, run)

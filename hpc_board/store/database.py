@@ -1,0 +1,102 @@
+"""The board's database file: opened for one call and closed after it, created and brought up to date on the way."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpc_board.store.failures import creation_error, foreign_error, newer_error, translated
+from hpc_board.store.journal import MOUNTS, journal_mode
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+
+@dataclass(frozen=True)
+class DatabaseFile:
+    """A door to the database at `path`.
+
+    `mounts` is the kernel's table of mounts, which decides on the journal mode.
+    """
+
+    path: Path
+    mounts: Path = MOUNTS
+    busy_timeout_seconds: float = 30.0
+
+    @contextmanager
+    def reading(self) -> Iterator["Database"]:
+        """Open the database for one call that sees one state of it, whatever others write meanwhile.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        with translated(self.path), self._opened() as db, db.atomic():
+            yield db
+
+    @contextmanager
+    def writing(self) -> Iterator["Database"]:
+        """Open the database for one transaction, alone among all writers; an error undoes all of it.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        with translated(self.path), self._opened() as db:
+            db.execute(f"PRAGMA journal_mode = {journal_mode(self.path.parent, self.mounts)}").fetchall()
+            with _immediate_transaction(db):
+                yield db
+
+    @contextmanager
+    def _opened(self) -> Iterator["Database"]:
+        from sqlite_utils import Database
+
+        _create_missing(self.path)
+        connection = sqlite3.connect(self.path, timeout=self.busy_timeout_seconds, isolation_level=None)
+        with closing(connection):
+            connection.execute("PRAGMA foreign_keys = ON")
+            db = Database(connection, execute_plugins=False)
+            _bring_up_to_date(db, self.path)
+            yield db
+
+
+@contextmanager
+def _immediate_transaction(db: "Database") -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.commit()
+    except BaseException:
+        db.rollback()
+        raise
+
+
+def _create_missing(path: Path) -> None:
+    try:
+        if path.exists():
+            return
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Not open(): closing any descriptor of the file drops the locks that SQLite holds in another thread.
+        os.mknod(path, 0o600)
+    except FileExistsError:
+        if not path.parent.is_dir():
+            raise creation_error(path, NotADirectoryError(0, f"{path.parent} is not a folder")) from None
+    except OSError as error:
+        raise creation_error(path, error) from error
+
+
+def _bring_up_to_date(db: "Database", path: Path) -> None:
+    from hpc_board.store.migrations import APPLICATION_ID, MIGRATIONS, STEP_NAMES
+
+    with db.atomic():
+        made_by = db.execute("PRAGMA application_id").fetchone()[0]
+        tables = db.table_names()
+        applied = {step.name for step in MIGRATIONS.applied(db)}
+    if tables and made_by != APPLICATION_ID:
+        raise foreign_error(path)
+    if not applied <= STEP_NAMES:
+        raise newer_error(path)
+    if applied < STEP_NAMES:
+        with _immediate_transaction(db):
+            MIGRATIONS.apply(db)

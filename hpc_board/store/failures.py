@@ -1,0 +1,111 @@
+"""What SQLite and the file system say when the board's database cannot be used, in words that a user can act on."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hpc_board.errors import StorageError
+
+_FREE_BYTES_NEEDED = 256 * 1024
+
+_FULL = (
+    "there is no space left on the device",
+    "Free some space in this file system, or raise your quota, and try again; nothing that was stored is lost.",
+)
+_LOCKED = (
+    "another program kept the database locked",
+    "Try again. If it stays so, look for an hpc-board that hangs, on this host and on the other login nodes.",
+)
+_UNWRITABLE = (
+    "the database cannot be written",
+    "Check the permissions of the file and of its folder, and that the file system is not mounted read-only.",
+)
+_UNOPENABLE = (
+    "the database cannot be opened",
+    "Check that the path is right and that you may read and write the file and its folder.",
+)
+_DAMAGED = (
+    "the database is damaged",
+    "Restore it from a backup, or move it aside to start an empty board; `sqlite3 FILE .recover` may save the rows.",
+)
+_NOT_A_DATABASE = (
+    "this file is not a database",
+    "Point `board` at another folder, or move the file aside.",
+)
+_INPUT_OUTPUT = (
+    "reading or writing the database failed",
+    "Check the quota and the health of the file system, and that it supports locks (Lustre: mount option flock).",
+)
+
+_FAILURES = {
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_PROTOCOL: _LOCKED,
+    sqlite3.SQLITE_READONLY: _UNWRITABLE,
+    sqlite3.SQLITE_PERM: _UNWRITABLE,
+    sqlite3.SQLITE_CANTOPEN: _UNOPENABLE,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _NOT_A_DATABASE,
+    sqlite3.SQLITE_IOERR: _INPUT_OUTPUT,
+}
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn the failures of SQLite that a user can act on into StorageError; any other one is a bug and stays as it is.
+
+    Raises:
+        StorageError: the database at `path` cannot be used.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        failure = _failure(error)
+        if failure is None:
+            raise
+        if failure in (_UNOPENABLE, _INPUT_OUTPUT) and _is_full(path):
+            failure = _FULL
+        what, hint = failure
+        raise StorageError(f"{path}: {what} ({error})", hint=hint) from error
+
+
+def _failure(error: sqlite3.Error) -> tuple[str, str] | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None and isinstance(error, sqlite3.OperationalError):
+        return _DAMAGED  # what Python says, without a code, of text that is not UTF-8
+    return None if code is None else _FAILURES.get(code & 0xFF)  # the low byte is the kind, the rest its details
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        space = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return space.f_bavail * space.f_frsize < _FREE_BYTES_NEEDED
+
+
+def creation_error(path: Path, error: OSError) -> StorageError:
+    """The error to show when the database at `path`, or its folder, could not be created."""
+    return StorageError(
+        f"{path}: the database cannot be created ({error.strerror})",
+        hint="Check that the folder exists or can be made, that you may write there, and that it has space left.",
+    )
+
+
+def foreign_error(path: Path) -> StorageError:
+    """The error to show for a database at `path` that belongs to another program."""
+    return StorageError(
+        f"{path}: this database was not made by hpc-board",
+        hint="Point `board` at another folder, or move the file aside.",
+    )
+
+
+def newer_error(path: Path) -> StorageError:
+    """The error to show for a database at `path` that a newer hpc-board has changed."""
+    return StorageError(
+        f"{path}: the database was made by a newer version of hpc-board",
+        hint="Upgrade hpc-board; this version could misread what the newer one stored.",
+    )

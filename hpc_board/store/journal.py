@@ -1,0 +1,45 @@
+"""Which journal SQLite may keep beside the database: it depends on the file system below."""
+
+import re
+from pathlib import Path, PurePath
+
+MOUNTS = Path("/proc/self/mountinfo")
+"""Where Linux lists what is mounted where."""
+
+LOCAL_FILE_SYSTEMS = frozenset(
+    {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "tmpfs", "xfs", "zfs"}
+)
+"""File systems that only one host writes to; every other one counts as shared between hosts."""
+
+
+def journal_mode(folder: Path, mounts: Path = MOUNTS) -> str:
+    """The journal mode for a database in `folder`: "wal" on a local file system, "delete" on any other.
+
+    A write-ahead log lives in memory that all its users share, so it breaks where two hosts open the same file.
+    """
+    try:
+        table = mounts.read_text(errors="surrogateescape")
+    except OSError:
+        return "delete"
+    return "wal" if file_system(table, folder.resolve()) in LOCAL_FILE_SYSTEMS else "delete"
+
+
+def file_system(mountinfo: str, path: PurePath) -> str:
+    """The type of the file system that holds the absolute `path`, "" where `mountinfo` does not say.
+
+    The longest mount point above `path` counts, and of several mounts on one point the last, which hides the others.
+    """
+    depth, kind = 0, ""
+    for line in mountinfo.splitlines():
+        mount, separator, source = line.partition(" - ")
+        fields, described = mount.split(), source.split()
+        if not separator or len(fields) < 5 or not described:
+            continue
+        point = PurePath(_unescaped(fields[4]))
+        if path.is_relative_to(point) and len(point.parts) >= depth:
+            depth, kind = len(point.parts), described[0]
+    return kind
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)

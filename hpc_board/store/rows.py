@@ -1,0 +1,164 @@
+"""How the values of the model become rows, and rows become values again."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from hpc_board.model.result import Case, Verdict
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.standings import Standing
+from hpc_board.model.submission import Submission
+from hpc_board.model.task import Mode, Task
+
+Row = Mapping[str, Any]
+
+
+def time_text(at: datetime) -> str:
+    """A moment as UTC text of fixed width, which sorts as the moments do.
+
+    Raises:
+        ValueError: the time has no zone.
+    """
+    if at.tzinfo is None:
+        raise ValueError(f"{at} has no time zone")
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def plain_text(text: str) -> str:
+    """The text without lone surrogates, which file names and JSON can hold and a database cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def row_id(number: int) -> int:
+    """The number as SQLite can compare it: 0, which no row has, for one that no row can have."""
+    return number if 0 < number < 2**63 else 0
+
+
+def task_definition(task: Task) -> str:
+    """All of the task as JSON, to explain its standings once its files have changed."""
+    return json.dumps(_as_json(task), sort_keys=True)
+
+
+def _as_json(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_as_json(item) for item in value]
+    return time_text(value) if isinstance(value, datetime) else value
+
+
+def event_row(run: int, status: Status) -> dict[str, Any]:
+    """The row of `events` that says that `run` is in this status."""
+    return {
+        "run": run,
+        "state": status.state.value,
+        "at": time_text(status.at),
+        "job_id": plain_text(status.job_id),
+        "node": plain_text(status.node),
+        "reason": plain_text(status.reason),
+        "evidence": plain_text(status.evidence),
+        "expected_start": _optional_time_text(status.expected_start),
+        "ended_in_queue_at": _optional_time_text(status.ended_in_queue_at),
+    }
+
+
+def case_row(run: int, number: int, case: Case) -> dict[str, Any]:
+    """The row of `cases` for the case at position `number` of the run's result."""
+    timing = case.timing
+    return {
+        "run": run,
+        "number": number,
+        "phase": case.phase,
+        "case_index": case.index,
+        "spec": plain_text(case.spec),
+        "verdict": case.verdict.value,
+        "message": plain_text(case.message),
+        "timed_calls": timing and timing.runs,
+        "mean_ns": timing and timing.mean_ns,
+        "median_ns": timing and timing.median_ns,
+        "std_ns": timing and timing.std_ns,
+        "err_ns": timing and timing.err_ns,
+        "best_ns": timing and timing.best_ns,
+        "worst_ns": timing and timing.worst_ns,
+    }
+
+
+def status_value(row: Row) -> Status:
+    """The status in a row of `events` or `run_details`."""
+    return Status(
+        state=RunState(row["state"]),
+        at=datetime.fromisoformat(row["at"]),
+        job_id=row["job_id"],
+        node=row["node"],
+        reason=row["reason"],
+        evidence=row["evidence"],
+        expected_start=_optional_time(row["expected_start"]),
+        ended_in_queue_at=_optional_time(row["ended_in_queue_at"]),
+    )
+
+
+def run_value(row: Row) -> Run:
+    """The run in a row of `run_details`."""
+    return Run(
+        id=row["id"],
+        submission=row["submission"],
+        task=row["task"],
+        task_version=row["task_version"],
+        user=row["user"],
+        file_name=row["file_name"],
+        gpu=row["gpu"],
+        cluster=row["cluster"],
+        partition=row["partition"],
+        mode=Mode(row["mode"]),
+        token=row["token"],
+        nonce=row["nonce"],
+        trust=row["trust"],
+        emulated=bool(row["emulated"]),
+        created_at=datetime.fromisoformat(row["created_at"]),
+        status=status_value(row),
+        verdict=None if row["verdict"] is None else Verdict(row["verdict"]),
+        message=row["message"] or "",
+        score_s=row["score_s"],
+    )
+
+
+def submission_value(row: Row) -> Submission:
+    """The submission in a row of `submissions`."""
+    return Submission(
+        id=row["id"],
+        task=row["task"],
+        task_version=row["task_version"],
+        user=row["user"],
+        file_name=row["file_name"],
+        code_sha256=row["code_sha256"],
+        mode=Mode(row["mode"]),
+        submitted_at=datetime.fromisoformat(row["submitted_at"]),
+        note=row["note"],
+    )
+
+
+def standing_value(row: Row) -> Standing:
+    """The standing in a ranked row of `passing_runs`."""
+    return Standing(
+        rank=row["rank"],
+        user=row["user"],
+        score_s=row["score_s"],
+        submission=row["submission"],
+        run=row["run"],
+        submitted_at=datetime.fromisoformat(row["submitted_at"]),
+        file_name=row["file_name"],
+        trust=row["trust"],
+        emulated=bool(row["emulated"]),
+    )
+
+
+def _optional_time_text(at: datetime | None) -> str | None:
+    return None if at is None else time_text(at)
+
+
+def _optional_time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

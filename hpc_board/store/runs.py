@@ -1,0 +1,147 @@
+"""Runs: the events that they went through, what they came to, and where they stand now."""
+
+import math
+from typing import TYPE_CHECKING
+
+from hpc_board.errors import InputError, StorageError
+from hpc_board.model.result import Result, ResultError
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.store.rows import case_row, event_row, plain_text, row_id, run_value, status_value
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+
+def record(db: "Database", number: int, status: Status) -> bool:
+    """Append an event, and say whether it was stored: a run that has ended takes no more.
+
+    Raises:
+        InputError: there is no such run.
+        ValueError: the status is `finished`, which goes with a result.
+    """
+    if status.state is RunState.FINISHED:
+        raise ValueError("a run finishes together with its result")
+    if not _is_in_flight(db, number):
+        return False
+    _append(db, number, status)
+    return True
+
+
+def finish(db: "Database", number: int, status: Status, result: Result, score_s: float | None) -> bool:
+    """Append the last event with the result, and say whether they were stored: a run ends once.
+
+    Raises:
+        InputError: there is no such run.
+        ValueError: the status is not `finished`, the result is another run's, or the score is no positive number.
+    """
+    if status.state is not RunState.FINISHED:
+        raise ValueError(f"a run with a result is finished, not {status.state}")
+    if result.run != number:
+        raise ValueError(f"the result of run {result.run} does not belong to run {number}")
+    if score_s is not None and not (math.isfinite(score_s) and score_s > 0):
+        raise ValueError(f"{score_s} is no score")
+    if not _is_in_flight(db, number):
+        return False
+    _append(db, number, status)
+    db.table("results").insert(
+        {
+            "run": number,
+            "verdict": result.verdict.value,
+            "message": plain_text(result.message),
+            "score_s": score_s,
+        }
+    )
+    db.table("documents").insert({"run": number, "document": result.to_json()})
+    db.table("cases").insert_all(case_row(number, index, case) for index, case in enumerate(result.cases))
+    return True
+
+
+def _is_in_flight(db: "Database", number: int) -> bool:
+    if db.table("in_flight").count_where("run = ?", [row_id(number)]):
+        return True
+    _require(db, number)
+    return False
+
+
+def _append(db: "Database", number: int, status: Status) -> None:
+    db.table("events").insert(event_row(number, status))
+    if status.state.ended:
+        db.table("in_flight").delete(number)
+
+
+def _require(db: "Database", number: int) -> None:
+    if not db.table("runs").count_where("id = ?", [row_id(number)]):
+        raise _missing(number)
+
+
+def _missing(number: int) -> InputError:
+    return InputError(f"there is no run {number}", hint="`hpc-board runs` lists your runs.")
+
+
+def run(db: "Database", number: int) -> Run:
+    """The run with this number, as it stands now.
+
+    Raises:
+        InputError: there is none.
+    """
+    for row in db.view("run_details").rows_where("id = ?", [row_id(number)]):
+        return run_value(row)
+    raise _missing(number)
+
+
+def runs(
+    db: "Database",
+    *,
+    user: str | None,
+    submission: int | None,
+    task: str | None,
+    gpu: str | None,
+    limit: int | None,
+    offset: int,
+) -> tuple[Run, ...]:
+    """The runs that fit every filter that is not None, newest first."""
+    asked = {"user": user, "submission": None if submission is None else row_id(submission), "task": task, "gpu": gpu}
+    filters = {column: value for column, value in asked.items() if value is not None}
+    rows = db.view("run_details").rows_where(
+        " and ".join(f"{column} = :{column}" for column in filters) or None,
+        filters,
+        order_by="id desc",
+        limit=limit,
+        offset=offset,
+    )
+    return tuple(run_value(row) for row in rows)
+
+
+def in_flight(db: "Database") -> tuple[Run, ...]:
+    """The runs that have not ended, oldest first."""
+    rows = db.view("run_details").rows_where("id in (select run from in_flight)", order_by="id")
+    return tuple(run_value(row) for row in rows)
+
+
+def result(db: "Database", number: int) -> Result | None:
+    """What the run came to, with all samples and logs; None unless it is finished.
+
+    Raises:
+        InputError: there is no such run.
+        StorageError: what is stored is no result.
+    """
+    _require(db, number)
+    for row in db.table("documents").rows_where("run = ?", [number]):
+        try:
+            return Result.from_json(row["document"].encode())
+        except ResultError as error:
+            raise StorageError(
+                f"the stored result of run {number} cannot be read: {error}",
+                hint="The database was changed by another program; restore it from a backup.",
+            ) from error
+    return None
+
+
+def history(db: "Database", number: int) -> tuple[Status, ...]:
+    """Every status that the run was in, in the order in which they were stored.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    _require(db, number)
+    return tuple(status_value(row) for row in db.table("events").rows_where("run = ?", [number], order_by="id"))

@@ -1,0 +1,123 @@
+"""Submissions: what was sent, by whom, for which version of a task."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from hpc_board.errors import InputError
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.submission import Submission
+from hpc_board.model.task import Mode, Task
+from hpc_board.store.rows import event_row, plain_text, row_id, submission_value, task_definition, time_text
+from hpc_board.store.runs import run as stored_run
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """A run that is about to be stored; its fields mean what those of `Run` mean."""
+
+    gpu: str
+    cluster: str
+    partition: str
+    token: str
+    nonce: str
+    trust: str
+    emulated: bool
+
+
+def add(
+    db: "Database",
+    *,
+    task: Task,
+    user: str,
+    file_name: str,
+    code: bytes,
+    mode: Mode,
+    note: str,
+    at: datetime,
+    runs: Sequence[NewRun],
+) -> tuple[Submission, tuple[Run, ...]]:
+    """Store a submission with all that it refers to and its runs, each `created` and in flight."""
+    sha256 = hashlib.sha256(code).hexdigest()
+    version = task.version
+    moment = time_text(at)
+    db.table("codes").insert({"sha256": sha256, "code": code}, ignore=True)
+    db.table("tasks").insert(
+        {"name": task.name, "version": version, "definition": task_definition(task), "added_at": moment},
+        ignore=True,
+    )
+    number = _inserted(
+        db,
+        "submissions",
+        {
+            "task": task.name,
+            "task_version": version,
+            "user": plain_text(user),
+            "file_name": plain_text(file_name),
+            "code_sha256": sha256,
+            "mode": mode.value,
+            "note": plain_text(note),
+            "submitted_at": moment,
+        },
+    )
+    added = [_add_run(db, number, new, at) for new in runs]
+    return submission(db, number), tuple(stored_run(db, run) for run in added)
+
+
+def _add_run(db: "Database", submission: int, new: NewRun, at: datetime) -> int:
+    run = _inserted(
+        db,
+        "runs",
+        {
+            "submission": submission,
+            "gpu": new.gpu,
+            "cluster": new.cluster,
+            "partition": new.partition,
+            "token": new.token,
+            "nonce": new.nonce,
+            "trust": new.trust,
+            "emulated": new.emulated,
+        },
+    )
+    db.table("events").insert(event_row(run, Status(RunState.CREATED, at)))
+    db.table("in_flight").insert({"run": run})
+    return run
+
+
+def _inserted(db: "Database", table: str, row: dict[str, object]) -> int:
+    rowid = db.table(table).insert(row).last_rowid
+    if rowid is None:
+        raise RuntimeError(f"SQLite gave the new row of {table} no number")
+    return rowid
+
+
+def submission(db: "Database", number: int) -> Submission:
+    """The submission with this number.
+
+    Raises:
+        InputError: there is none.
+    """
+    for row in db.table("submissions").rows_where("id = ?", [row_id(number)]):
+        return submission_value(row)
+    raise InputError(
+        f"there is no submission {number}", hint="`hpc-board runs` lists your runs with their submissions."
+    )
+
+
+def code(db: "Database", sha256: str) -> bytes:
+    """The submitted file with this sha256.
+
+    Raises:
+        InputError: no such file was submitted.
+    """
+    for row in db.table("codes").rows_where("sha256 = ?", [sha256]):
+        return bytes(row["code"])
+    raise InputError(
+        f"there is no submitted file with the sha256 {sha256}",
+        hint="`hpc-board runs` lists your runs with their submissions.",
+    )

@@ -1,0 +1,885 @@
+import json
+import math
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlite_utils import Database
+
+from hpc_board.errors import InputError, StorageError
+from hpc_board.model.result import Case, Log, Result, Timing, Verdict
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.standings import Standing
+from hpc_board.model.task import Language, Mode, Task, TaskFile
+from hpc_board.store import NewRun, Store, ranking, runs
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.journal import file_system, journal_mode
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NOBODY = 65534
+TASK = Task(
+    name="vector_add",
+    language=Language.PY,
+    description="Add two vectors.",
+    files=(TaskFile("reference.py", "def ref_kernel(data): ..."), TaskFile("submission.py", None)),
+    benchmarks=({"size": 1024, "seed": 7},),
+)
+
+
+def later(minutes: float) -> datetime:
+    return NOON + timedelta(minutes=minutes)
+
+
+def new_run(job: str = "job-1", gpu: str = "H100") -> NewRun:
+    return NewRun(
+        gpu=gpu,
+        cluster="main",
+        partition="gpu-h100",
+        token=job,
+        nonce="nonce-1",
+        trust="self-run",
+        emulated=False,
+    )
+
+
+def add(
+    store: Store,
+    *gpus: str,
+    user: str = "ada",
+    at: datetime = NOON,
+    code: bytes = b"kernel",
+    mode: Mode = Mode.RANKED,
+    task: Task = TASK,
+) -> tuple[Run, ...]:
+    number = store.runs(limit=1)[0].id if store.runs(limit=1) else 0
+    return store.add_submission(
+        task=task,
+        user=user,
+        file_name="kernel.py",
+        code=code,
+        mode=mode,
+        note="",
+        at=at,
+        runs=[new_run(f"job-{number + index}", gpu) for index, gpu in enumerate(gpus or ("H100",), start=1)],
+    )[1]
+
+
+def outcome(run: Run, verdict: Verdict = Verdict.PASS, cases: tuple[Case, ...] = ()) -> Result:
+    return Result(run=run.id, nonce=run.nonce, mode=run.mode.value, verdict=verdict, message="as told", cases=cases)
+
+
+def finish(store: Store, run: Run, score_s: float | None, verdict: Verdict = Verdict.PASS) -> None:
+    assert store.finish(run.id, Status(RunState.FINISHED, later(5)), outcome(run, verdict), score_s)
+
+
+def rows(path: Path, sql: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def count(path: Path, table: str) -> int:
+    with closing(Database(path)) as db:
+        return db.table(table).count
+
+
+def numbers(listed: tuple[Run, ...]) -> list[int]:
+    return [run.id for run in listed]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "board" / "board.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Store:
+    return Store(path)
+
+
+def test_making_a_store_opens_nothing(path: Path) -> None:
+    Store(path)
+
+    assert not path.parent.exists()
+
+
+def test_importing_the_store_loads_no_database_library() -> None:
+    program = "import sys, hpc_board.store; sys.exit('sqlite_utils' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_new_board_belongs_to_its_user_alone(path: Path, store: Store) -> None:
+    store.in_flight()
+
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_exists_keeps_its_mode(path: Path, store: Store) -> None:
+    path.parent.mkdir()
+    path.parent.chmod(0o750)
+
+    store.in_flight()
+
+    assert path.parent.stat().st_mode & 0o777 == 0o750
+
+
+def test_a_submission_is_stored_with_its_runs(store: Store) -> None:
+    submission, (first, second) = store.add_submission(
+        task=TASK,
+        user="ada",
+        file_name="kernel.py",
+        code=b"\x00kernel\xff",
+        mode=Mode.BENCHMARK,
+        note="tiled",
+        at=NOON,
+        runs=[new_run("a", "H100"), replace(new_run("b", "MI300"), trust="verified", emulated=True)],
+    )
+
+    assert submission == store.submission(submission.id)
+    assert (submission.task, submission.task_version) == (TASK.name, TASK.version)
+    assert (submission.user, submission.file_name, submission.note) == ("ada", "kernel.py", "tiled")
+    assert (submission.mode, submission.submitted_at) == (Mode.BENCHMARK, NOON)
+    assert store.code(submission.code_sha256) == b"\x00kernel\xff"
+    assert first == Run(
+        id=first.id,
+        submission=submission.id,
+        task=TASK.name,
+        task_version=TASK.version,
+        user="ada",
+        file_name="kernel.py",
+        gpu="H100",
+        cluster="main",
+        partition="gpu-h100",
+        mode=Mode.BENCHMARK,
+        token=first.token,
+        nonce="nonce-1",
+        trust="self-run",
+        emulated=False,
+        created_at=NOON,
+        status=Status(RunState.CREATED, NOON),
+    )
+    assert (first.token, second.token) == ("a", "b")
+    assert (second.gpu, second.trust, second.emulated) == ("MI300", "verified", True)
+    assert (store.run(first.id), store.run(second.id)) == (first, second)
+
+
+def test_equal_files_and_equal_task_versions_are_stored_once(path: Path, store: Store) -> None:
+    add(store, code=b"one")
+    add(store, code=b"one")
+    add(store, code=b"two", task=replace(TASK, benchmarks=({"size": 2048, "seed": 7},)))
+
+    assert count(path, "codes") == 2
+    assert count(path, "tasks") == 2
+
+
+def test_the_definition_of_a_task_is_kept_as_json(path: Path, store: Store) -> None:
+    task = replace(TASK, deadline=NOON, config=MappingProxyType({"main": "eval.py"}))
+
+    add(store, task=task)
+
+    ((name, version, text),) = rows(path, "SELECT name, version, definition FROM tasks")
+    definition = json.loads(str(text))
+    assert (name, version) == (task.name, task.version)
+    assert definition["deadline"] == "2026-03-01T12:00:00.000000+00:00"
+    assert definition["benchmarks"] == [{"size": 1024, "seed": 7}]
+    assert definition["files"][1] == {"name": "submission.py", "text": None}
+    assert (definition["config"], definition["ranking_by"]) == ({"main": "eval.py"}, "last")
+
+
+def test_a_submission_that_fails_halfway_leaves_nothing(path: Path, store: Store) -> None:
+    add(store)
+
+    with pytest.raises(sqlite3.IntegrityError):
+        store.add_submission(
+            task=replace(TASK, name="other"),
+            user="bob",
+            file_name="kernel.py",
+            code=b"other",
+            mode=Mode.TEST,
+            note="",
+            at=NOON,
+            runs=[new_run("fresh"), new_run("job-1")],
+        )
+
+    for table in ("codes", "tasks", "submissions", "runs", "events", "in_flight"):
+        assert count(path, table) == 1, table
+
+
+def test_times_of_any_zone_come_back_as_the_same_moment(path: Path, store: Store) -> None:
+    moment = datetime(2026, 3, 1, 13, 0, 0, 7, tzinfo=timezone(timedelta(hours=1)))
+
+    (run,) = add(store, at=moment)
+
+    assert run.created_at == moment
+    assert run.created_at.utcoffset() == timedelta(0)
+    assert rows(path, "SELECT at FROM events") == [("2026-03-01T12:00:00.000007+00:00",)]
+
+
+def test_a_time_without_a_zone_is_a_bug(store: Store) -> None:
+    with pytest.raises(ValueError, match="no time zone"):
+        add(store, at=datetime(2026, 3, 1))  # noqa: DTZ001
+
+    assert store.runs() == ()
+
+
+def test_every_status_is_kept_and_the_newest_one_counts(store: Store) -> None:
+    (run,) = add(store)
+    queued = Status(
+        RunState.QUEUED,
+        later(1),
+        job_id="104",
+        node="",
+        reason="Priority",
+        evidence="squeue: PENDING (Priority)",
+        expected_start=later(9),
+    )
+    collecting = Status(RunState.COLLECTING, later(2), job_id="104", node="n1", ended_in_queue_at=later(2))
+
+    assert store.record(run.id, queued)
+    assert store.record(run.id, collecting)
+
+    assert store.history(run.id) == (Status(RunState.CREATED, NOON), queued, collecting)
+    assert store.run(run.id).status == collecting
+
+
+def test_a_run_that_ended_never_changes(store: Store) -> None:
+    (run,) = add(store)
+    ended = Status(RunState.CANCELLED, later(1))
+    assert store.record(run.id, ended)
+
+    assert not store.record(run.id, Status(RunState.RUNNING, later(2)))
+    assert not store.finish(run.id, Status(RunState.FINISHED, later(3)), outcome(run), 1e-3)
+
+    assert store.run(run.id).status == ended
+    assert store.result(run.id) is None
+    assert store.standings(run.task, run.task_version, run.gpu) == ()
+
+
+def test_only_a_result_finishes_a_run(store: Store) -> None:
+    (run,) = add(store)
+
+    with pytest.raises(ValueError, match="together with its result"):
+        store.record(run.id, Status(RunState.FINISHED, NOON))
+    with pytest.raises(ValueError, match="not running"):
+        store.finish(run.id, Status(RunState.RUNNING, NOON), outcome(run), None)
+    with pytest.raises(ValueError, match="does not belong to run"):
+        store.finish(run.id, Status(RunState.FINISHED, NOON), replace(outcome(run), run=run.id + 1), None)
+
+    assert store.run(run.id).state is RunState.CREATED
+
+
+@pytest.mark.parametrize("score_s", [math.nan, math.inf, 0.0, -1.0])
+def test_a_score_is_a_positive_number(store: Store, score_s: float) -> None:
+    (run,) = add(store)
+
+    with pytest.raises(ValueError, match="is no score"):
+        store.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run), score_s)
+
+
+def test_a_result_comes_back_whole(path: Path, store: Store) -> None:
+    (run,) = add(store)
+    timing = Timing(3, 2.0, 2.0, 1.0, 0.5, 1.0, 3.0, (1.0, 2.0, 3.0))
+    cases = (
+        Case("test", 0, "size: 1", Verdict.PASS),
+        Case("benchmark", 0, "size: 1024", Verdict.WRONG_VALUE, "element 3 differs", timing),
+    )
+    result = replace(
+        outcome(run, Verdict.WRONG_VALUE, cases),
+        stdout=Log("head", "tail", 12),
+        provenance={"host": "n1", "clock_mhz": 1980},
+    )
+
+    assert store.finish(run.id, Status(RunState.FINISHED, later(1)), result, 2e-9)
+
+    assert store.result(run.id) == result
+    stored = store.run(run.id)
+    assert (stored.state, stored.verdict, stored.message) == (
+        RunState.FINISHED,
+        Verdict.WRONG_VALUE,
+        "as told",
+    )
+    assert stored.score_s == 2e-9
+    assert rows(path, "SELECT phase, case_index, verdict, timed_calls, median_ns FROM cases ORDER BY number") == [
+        ("test", 0, "pass", None, None),
+        ("benchmark", 0, "wrong_value", 3, 2.0),
+    ]
+
+
+def test_finishing_twice_changes_nothing(path: Path, store: Store) -> None:
+    (run,) = add(store)
+    finish(store, run, 2e-3)
+    before = store.run(run.id)
+
+    again = replace(outcome(run, Verdict.CRASH), message="something else")
+
+    assert not store.finish(run.id, Status(RunState.FINISHED, later(9)), again, 1e-3)
+    assert store.run(run.id) == before
+    assert count(path, "results") == 1
+    assert len(store.history(run.id)) == 2
+
+
+def test_hostile_text_of_a_result_is_stored(store: Store) -> None:
+    (run,) = add(store)
+    cases = (Case("test", 0, "s\ud800", Verdict.PASS, "\x00"), Case("test", 0, "again", Verdict.PASS))
+    result = replace(outcome(run, cases=cases), message="half a pair \udfff")
+
+    assert store.finish(run.id, Status(RunState.FINISHED, NOON, evidence="\ud800"), result, None)
+
+    assert store.result(run.id) == result
+    assert store.run(run.id).message == "half a pair ?"
+
+
+def test_a_file_name_that_is_not_utf_8_can_be_stored(store: Store) -> None:
+    submission, _ = store.add_submission(
+        task=TASK,
+        user="ada",
+        file_name=os.fsdecode(b"k\xff.py"),
+        code=b"",
+        mode=Mode.TEST,
+        note="",
+        at=NOON,
+        runs=[new_run()],
+    )
+
+    assert submission.file_name == "k?.py"
+
+
+ABSENT: list[Callable[[Store, int], object]] = [
+    lambda store, number: store.run(number),
+    lambda store, number: store.result(number),
+    lambda store, number: store.history(number),
+    lambda store, number: store.submission(number),
+    lambda store, number: store.record(number, Status(RunState.QUEUED, NOON)),
+]
+
+
+@pytest.mark.parametrize("number", [0, 7, -(10**30), 10**30])
+@pytest.mark.parametrize("ask", ABSENT)
+def test_what_is_not_there_is_an_error_with_a_hint(
+    store: Store, ask: Callable[[Store, int], object], number: int
+) -> None:
+    with pytest.raises(InputError, match=rf"there is no (run|submission) {number}") as failure:
+        ask(store, number)
+
+    assert "hpc-board runs" in failure.value.hint
+
+
+def test_code_that_is_not_there_is_an_error(store: Store) -> None:
+    with pytest.raises(InputError, match="no submitted file with the sha256 abc"):
+        store.code("abc")
+
+
+def test_runs_in_flight_are_those_that_have_not_ended(store: Store) -> None:
+    first, second, third = add(store, "A", "B", "C")
+    finish(store, first, None, Verdict.CRASH)
+    store.record(second.id, Status(RunState.LOST, NOON))
+    store.record(third.id, Status(RunState.RUNNING, NOON))
+
+    assert store.in_flight() == (store.run(third.id),)
+
+
+def test_runs_are_listed_newest_first_and_in_pages(store: Store) -> None:
+    newest_first = [run.id for _ in range(3) for run in add(store, "A", "B")][::-1]
+
+    assert numbers(store.runs()) == newest_first
+    assert numbers(store.runs(limit=2, offset=1)) == newest_first[1:3]
+    assert numbers(store.runs(offset=4)) == newest_first[4:]
+
+
+def test_runs_are_filtered(store: Store) -> None:
+    first, second = (run.id for run in add(store, "A", "B", user="ada"))
+    third = add(store, "A", user="bob", task=replace(TASK, name="matmul"))[0].id
+
+    assert numbers(store.runs(user="ada")) == [second, first]
+    assert numbers(store.runs(gpu="A")) == [third, first]
+    assert numbers(store.runs(task="matmul")) == [third]
+    assert numbers(store.runs(submission=store.run(first).submission)) == [second, first]
+    assert numbers(store.runs(user="ada", gpu="A")) == [first]
+    assert numbers(store.runs(user="ada", task="matmul")) == []
+    assert numbers(store.runs(submission=10**30)) == []
+
+
+def test_a_fact_cannot_be_changed(path: Path, store: Store) -> None:
+    (run,) = add(store)
+    finish(store, run, 1e-3)
+
+    with closing(sqlite3.connect(path)) as connection:
+        for change in (
+            "UPDATE results SET score_s = 1e-9",
+            "UPDATE runs SET trust = 'verified'",
+            "UPDATE submissions SET user = 'eve'",
+            "UPDATE events SET state = 'queued'",
+        ):
+            with pytest.raises(sqlite3.IntegrityError, match="never changed"):
+                connection.execute(change)
+
+
+def test_each_user_is_ranked_by_their_best_passing_ranked_run(store: Store) -> None:
+    (slow,) = add(store, user="ada", at=later(0))
+    finish(store, slow, 9e-3)
+    (best,) = add(store, user="ada", at=later(1))
+    finish(store, best, 4e-3)
+    (wrong,) = add(store, user="ada", at=later(2))
+    finish(store, wrong, 1e-3, Verdict.WRONG_VALUE)
+    (practice,) = add(store, user="ada", at=later(3), mode=Mode.BENCHMARK)
+    finish(store, practice, 1e-3)
+    (other,) = add(store, user="bob", at=later(4))
+    finish(store, other, 5e-3)
+    (elsewhere,) = add(store, "MI300", user="eve")
+    finish(store, elsewhere, 1e-3)
+
+    board = (TASK.name, TASK.version, "H100")
+
+    assert store.standings(*board) == (
+        Standing(
+            rank=1,
+            user="ada",
+            score_s=4e-3,
+            submission=best.submission,
+            run=best.id,
+            submitted_at=later(1),
+            file_name="kernel.py",
+            trust="self-run",
+        ),
+        Standing(
+            rank=2,
+            user="bob",
+            score_s=5e-3,
+            submission=other.submission,
+            run=other.id,
+            submitted_at=later(4),
+            file_name="kernel.py",
+            trust="self-run",
+        ),
+    )
+    assert [(row.rank, row.run) for row in store.personal(*board, "ada")] == [(1, best.id), (2, slow.id)]
+    assert [store.rank(store.run(run.id)) for run in (best, other, elsewhere)] == [1, 2, 1]
+    assert [store.rank(store.run(run.id)) for run in (slow, wrong, practice)] == [None, None, None]
+
+
+def test_of_equal_runs_of_one_user_the_one_that_was_submitted_first_counts(store: Store) -> None:
+    for minutes in (2, 1, 3):
+        (run,) = add(store, at=later(minutes))
+        finish(store, run, 1.0)
+
+    (standing,) = store.standings(TASK.name, TASK.version, "H100")
+
+    assert standing.submitted_at == later(1)
+
+
+def test_a_tie_shares_the_rank_and_leaves_a_gap(store: Store) -> None:
+    for user, minutes, score_s in (("late", 9, 2.0), ("last", 1, 3.0), ("early", 5, 2.0), ("first", 7, 1.0)):
+        (run,) = add(store, user=user, at=later(minutes))
+        finish(store, run, score_s)
+
+    board = (TASK.name, TASK.version, "H100")
+    everyone = [(row.rank, row.user) for row in store.standings(*board)]
+
+    assert everyone == [(1, "first"), (2, "early"), (2, "late"), (4, "last")]
+    assert [(row.rank, row.user) for row in store.standings(*board, limit=2, offset=2)] == everyone[2:]
+
+
+def test_a_changed_task_has_its_own_standings_and_the_old_ones_stay(store: Store) -> None:
+    (old,) = add(store)
+    finish(store, old, 1e-3)
+    changed = replace(TASK, benchmarks=({"size": 2048, "seed": 7},))
+    (new,) = add(store, task=changed)
+    finish(store, new, 5e-3)
+
+    assert [row.run for row in store.standings(TASK.name, TASK.version, "H100")] == [old.id]
+    assert [row.run for row in store.standings(TASK.name, changed.version, "H100")] == [new.id]
+
+
+ATTEMPTS = st.lists(
+    st.tuples(
+        st.sampled_from(["ada", "bob", "cyd", "dee"]),
+        st.integers(0, 3),  # minutes
+        st.sampled_from(["H100", "MI300"]),
+        st.sampled_from([Mode.RANKED, Mode.RANKED, Mode.RANKED, Mode.TEST]),
+        st.sampled_from([Verdict.PASS, Verdict.PASS, Verdict.PASS, Verdict.WRONG_VALUE]),
+        st.sampled_from([None, 1.0, 1.0, 2.0, 3.0]),
+        st.booleans(),  # whether it finished
+    ),
+    max_size=14,
+)
+
+
+def model_standings(passing: list[tuple[float, datetime, int, str]]) -> list[tuple[int, int]]:
+    """(rank, run) of each user's best run, by the rules in plain Python."""
+    best: dict[str, tuple[float, datetime, int]] = {}
+    for score_s, at, run, user in passing:
+        best[user] = min(best.get(user, (score_s, at, run)), (score_s, at, run))
+    return model_ranks(list(best.values()))
+
+
+def model_ranks(entries: list[tuple[float, datetime, int]]) -> list[tuple[int, int]]:
+    return [(1 + sum(other[0] < score_s for other in entries), run) for score_s, _, run in sorted(entries)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(ATTEMPTS)
+def test_ranks_follow_the_rules_for_any_history(
+    attempts: list[tuple[str, int, str, Mode, Verdict, float | None, bool]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "board.db")
+        passing: list[tuple[float, datetime, int, str]] = []
+        for user, minutes, gpu, mode, verdict, score_s, finished in attempts:
+            (run,) = add(store, gpu, user=user, at=later(minutes), mode=mode)
+            if finished:
+                finish(store, run, score_s, verdict)
+            if finished and gpu == "H100" and mode is Mode.RANKED and verdict is Verdict.PASS and score_s:
+                passing.append((score_s, later(minutes), run.id, user))
+
+        board = (TASK.name, TASK.version, "H100")
+        expected = model_standings(passing)
+        assert [(row.rank, row.run) for row in store.standings(*board)] == expected
+        own = [(score_s, at, run) for score_s, at, run, user in passing if user == "ada"]
+        assert [(row.rank, row.run) for row in store.personal(*board, "ada")] == model_ranks(own)
+        ranks = {run: rank for rank, run in expected}
+        for run in store.runs(gpu="H100"):
+            assert store.rank(run) == ranks.get(run.id)
+
+
+def test_frequent_questions_read_no_whole_table(path: Path, store: Store) -> None:
+    (run,) = add(store)
+    finish(store, run, 1e-3)
+    asked: list[tuple[str, Any]] = []
+    anything: dict[str, Any] = {"user": None, "task": None, "gpu": None, "submission": None}
+    board = (run.task, run.task_version, run.gpu)
+    with closing(sqlite3.connect(path)) as connection:
+        db = Database(connection, tracer=lambda sql, parameters: asked.append((sql, parameters)))
+        runs.in_flight(db)
+        runs.run(db, run.id)
+        runs.history(db, run.id)
+        runs.result(db, run.id)
+        runs.record(db, run.id, Status(RunState.QUEUED, NOON))
+        for wanted in ({"user": "ada"}, {"task": run.task}, {"gpu": run.gpu}, {"submission": run.submission}):
+            runs.runs(db, **{**anything, **wanted}, limit=9, offset=0)
+        ranking.standings(db, *board, limit=None, offset=0)
+        ranking.personal(db, *board, run.user)
+        ranking.rank(db, run)
+        questions = [(sql, parameters) for sql, parameters in asked if re.search("runs|run_details|events", sql)]
+        assert len(questions) > 9
+        for sql, parameters in questions:
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters or ()).fetchall()
+            steps = "\n".join(str(step[3]) for step in plan)
+            assert not re.search(r"SCAN (TABLE )?(runs|events|results|submissions|cases|documents)\b", steps), (
+                f"{sql}\n{steps}"
+            )
+            assert "passing_runs" not in sql or "USING INDEX ranked_submissions" in steps
+
+
+def test_a_store_may_be_used_by_many_threads(store: Store) -> None:
+    def work(number: int) -> None:
+        _, (run,) = store.add_submission(
+            task=TASK,
+            user=f"user-{number % 3}",
+            file_name="kernel.py",
+            code=str(number).encode(),
+            mode=Mode.RANKED,
+            note="",
+            at=NOON,
+            runs=[new_run(f"job-{number}")],
+        )
+        finish(store, run, 1.0 + number)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(24)))
+
+    assert len(store.runs()) == 24
+    assert [row.score_s for row in store.standings(TASK.name, TASK.version, "H100")] == [1.0, 2.0, 3.0]
+
+
+MOUNTINFO = """\
+22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+40 27 0:40 / /home rw shared:2 master:1 - autofs auto.home rw
+41 40 0:41 / /home rw - nfs4 server:/home rw,vers=4.2
+42 27 0:42 / /scratch\\040one rw - lustre mds@tcp:/one rw
+43 41 0:43 / /home/ada/fast rw - xfs /dev/sdb rw
+broken line
+44 27 0:44 / /broken rw -
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/", "ext4"),
+        ("/homework/x", "ext4"),
+        ("/home", "nfs4"),
+        ("/home/ada", "nfs4"),
+        ("/home/ada/fast/board", "xfs"),
+        ("/scratch one/ada", "lustre"),
+        ("/proc/self", "proc"),
+    ],
+)
+def test_the_file_system_of_a_path_is_found(path: str, expected: str) -> None:
+    assert file_system(MOUNTINFO, Path(path)) == expected
+
+
+def test_a_mount_table_that_does_not_say_names_no_file_system() -> None:
+    assert file_system("", Path("/home")) == ""
+
+
+KINDS = {
+    "ext4": "wal",
+    "xfs": "wal",
+    "btrfs": "wal",
+    "zfs": "wal",
+    "tmpfs": "wal",
+    "nfs": "delete",
+    "nfs4": "delete",
+    "lustre": "delete",
+    "gpfs": "delete",
+    "beegfs": "delete",
+    "ceph": "delete",
+    "cifs": "delete",
+    "smb3": "delete",
+    "fuse.sshfs": "delete",
+    "9p": "delete",
+    "wekafs": "delete",
+    "never-heard-of": "delete",
+}
+
+
+@pytest.mark.parametrize(("kind", "expected"), KINDS.items())
+def test_only_a_local_file_system_gets_a_write_ahead_log(tmp_path: Path, kind: str, expected: str) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"27 1 254:0 / / rw - {kind} source rw\n")
+
+    assert journal_mode(tmp_path, mounts) == expected
+    assert journal_mode(tmp_path, tmp_path / "absent") == "delete"
+
+
+def test_a_board_that_moves_to_a_shared_file_system_loses_its_write_ahead_log(tmp_path: Path, path: Path) -> None:
+    mounts = tmp_path / "mountinfo"
+    for kind, expected in (("ext4", "wal"), ("nfs4", "delete"), ("ext4", "wal")):
+        mounts.write_text(f"27 1 254:0 / / rw - {kind} source rw\n")
+        add(Store(path, mounts=mounts))
+        assert rows(path, "PRAGMA journal_mode") == [(expected,)]
+
+    assert len(Store(path).runs()) == 3
+
+
+def failure_of(action: Callable[[], object], path: Path) -> StorageError:
+    with pytest.raises(StorageError) as failure:
+        action()
+    assert str(path) in failure.value.message
+    assert failure.value.hint
+    return failure.value
+
+
+def test_a_file_that_is_no_database_is_refused(path: Path, store: Store) -> None:
+    path.parent.mkdir()
+    path.write_text("not a database\n" * 100)
+
+    assert "not a database" in failure_of(store.in_flight, path).message
+    assert path.read_text().startswith("not a database")
+
+
+def test_the_database_of_another_program_is_refused_and_left_alone(path: Path, store: Store) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE runs (id)")
+
+    assert "not made by hpc-board" in failure_of(lambda: add(store), path).message
+    assert rows(path, "SELECT name FROM sqlite_master") == [("runs",)]
+
+
+def test_a_database_of_a_newer_version_is_refused(path: Path, store: Store) -> None:
+    add(store)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('hpc_board', 'm999_more', '')"
+        )
+
+    error = failure_of(store.in_flight, path)
+
+    assert "newer version" in error.message
+    assert "Upgrade" in error.hint
+
+
+def test_a_damaged_database_is_reported(path: Path, store: Store) -> None:
+    add(store)
+    page = 4096
+    data = path.read_bytes()
+    path.write_bytes(data[:page] + b"\xff" * (len(data) - page))
+
+    assert "damaged" in failure_of(store.runs, path).message
+
+
+def test_text_that_is_not_text_any_more_is_reported_as_damage(path: Path, store: Store) -> None:
+    add(store)
+    path.write_bytes(path.read_bytes().replace(b"gpu-h100", b"gpu-\xff\xff\xff\xff"))
+
+    assert "damaged" in failure_of(store.runs, path).message
+
+
+def test_a_stored_result_that_is_none_is_reported(path: Path, store: Store) -> None:
+    (run,) = add(store)
+    finish(store, run, 1.0)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM documents")
+        connection.execute("INSERT INTO documents VALUES (?, '{}')", [run.id])
+
+    with pytest.raises(StorageError, match=f"result of run {run.id} cannot be read") as failure:
+        store.result(run.id)
+
+    assert failure.value.hint
+
+
+def test_a_locked_database_is_reported(path: Path, store: Store) -> None:
+    add(store)
+    hasty = DatabaseFile(path, busy_timeout_seconds=0.05)
+
+    def write() -> None:
+        with hasty.writing():
+            pass
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        error = failure_of(write, path)
+
+    assert "locked" in error.message
+    write()
+
+
+def test_a_folder_in_the_place_of_the_database_is_reported(path: Path, store: Store) -> None:
+    path.mkdir(parents=True)
+
+    assert "cannot be opened" in failure_of(store.in_flight, path).message
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_file_in_the_place_of_a_folder_is_reported(tmp_path: Path, depth: int) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path.joinpath("file", *["folder"] * (depth - 1), "board.db")
+
+    assert "cannot be created" in failure_of(Store(path).in_flight, path).message
+
+
+@contextmanager
+def another_user() -> Iterator[None]:
+    """Act with the rights of `nobody`."""
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can enter and only its owner can change."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="changes users and mounts file systems")
+
+
+@pytest.mark.root
+@needs_root
+def test_a_database_that_others_own_can_be_read_and_not_written(tmp_path: Path, open_folder: Path) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text("27 1 254:0 / / rw - nfs4 source rw\n")
+    path = open_folder / "board.db"
+    add(Store(path, mounts=mounts))
+    path.chmod(0o644)
+    tmp_path.chmod(0o755)
+
+    with another_user():
+        theirs = Store(path)
+        assert len(theirs.in_flight()) == 1
+        assert "cannot be written" in failure_of(lambda: theirs.record(1, Status(RunState.LOST, NOON)), path).message
+
+    assert Store(path).run(1).state is RunState.CREATED
+
+
+@pytest.mark.root
+@needs_root
+def test_a_folder_that_cannot_be_written_is_reported(open_folder: Path) -> None:
+    path = open_folder / "boards" / "board.db"
+
+    with another_user():
+        assert "Permission denied" in failure_of(Store(path).in_flight, path).message
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a file system here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(filler: Path) -> None:
+    with filler.open("ab", buffering=0) as rest, suppress(OSError):
+        while True:
+            rest.write(bytes(4096))
+
+
+@pytest.mark.root
+@needs_root
+@pytest.mark.parametrize("kind", ["tmpfs", "nfs4"])
+def test_a_full_disk_loses_nothing(tmp_path: Path, small_disk: Path, kind: str) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"27 1 254:0 / / rw - {kind} source rw\n")
+    path = small_disk / "board.db"
+    store = Store(path, mounts=mounts)
+    add(store)
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(900_000))
+
+    def fill_up() -> None:
+        for _ in range(100):
+            add(store, code=os.urandom(60_000))
+
+    error = failure_of(fill_up, path)
+
+    assert "no space left" in error.message
+    assert rows(path, "PRAGMA integrity_check") == [("ok",)]
+    stored = len(rows(path, "SELECT id FROM runs"))
+    assert stored > 1
+    filler.unlink()
+    assert len(store.runs()) == stored
+    (run,) = add(store, code=os.urandom(60_000))
+    finish(store, run, 1.0)
+    assert rows(path, "PRAGMA integrity_check") == [("ok",)]
+    assert count(path, "submissions") == stored + 1
+
+
+@pytest.mark.root
+@needs_root
+def test_a_full_disk_is_named_even_where_sqlite_speaks_of_input_and_output(small_disk: Path) -> None:
+    path = small_disk / "board.db"
+    store = Store(path)
+    add(store)
+    fill(small_disk / "filler")
+
+    assert "no space left" in failure_of(store.runs, path).message

@@ -1,0 +1,158 @@
+"""The store under several processes at once, and under processes that are killed while they write.
+
+Run as a program, this file is such a process: `DATABASE MOUNTS write` writes until it is killed, `DATABASE MOUNTS
+NUMBER` adds that many submissions. It prints 0 when it begins, and a submission's id once all of it is stored.
+"""
+
+import random
+import secrets
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from hpc_board.model.result import Case, Result, Timing, Verdict
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.task import Language, Mode, Task, TaskFile
+from hpc_board.store import NewRun, Store
+
+KILLS = 20
+TIMING = Timing(50, 2.0, 2.0, 1.0, 0.5, 1.0, 3.0, (2.0,) * 50)
+TASK = Task("vector_add", Language.PY, "Add two vectors.", (TaskFile("submission.py", None),))
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def add(store: Store) -> tuple[Run, ...]:
+    return store.add_submission(
+        task=TASK,
+        user=secrets.choice(["ada", "bob"]),
+        file_name="kernel.py",
+        code=secrets.token_bytes(2000),
+        mode=Mode.RANKED,
+        note="",
+        at=now(),
+        runs=[NewRun(gpu, "main", "gpu", secrets.token_hex(8), "nonce", "self-run", False) for gpu in "ABC"],
+    )[1]
+
+
+def say(number: int) -> None:
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
+
+
+def write_for_ever(store: Store) -> None:
+    for score_s in count(1):
+        finished, lost, _ = runs = add(store)
+        for run in runs:
+            store.record(run.id, Status(RunState.QUEUED, now(), job_id="104"))
+        cases = tuple(Case("benchmark", index, "size: 1", Verdict.PASS, "", TIMING) for index in range(20))
+        result = Result(finished.id, "nonce", "ranked", Verdict.PASS, "", cases)
+        store.finish(finished.id, Status(RunState.FINISHED, now()), result, score_s)
+        store.record(lost.id, Status(RunState.LOST, now()))
+        say(finished.submission)
+
+
+@contextmanager
+def writer(path: Path, mounts: Path, work: str) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, __file__, str(path), str(mounts), work]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture(params=[("ext4", "wal"), ("nfs4", "delete")], ids=["wal", "delete"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+    """A table of mounts, and the journal mode that follows from it."""
+    kind, mode = request.param
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"27 1 254:0 / / rw - {kind} source rw\n")
+    return mounts, mode
+
+
+INVARIANTS = {
+    "every run was created": "SELECT id FROM runs WHERE id NOT IN (SELECT run FROM events WHERE state = 'created')",
+    "every submission has its runs": """
+        SELECT id FROM submissions WHERE (SELECT COUNT(*) FROM runs WHERE submission = submissions.id) <> 3""",
+    "in flight are the runs that have not ended": """
+        SELECT run, state FROM events
+         WHERE id IN (SELECT MAX(id) FROM events GROUP BY run)
+           AND (run IN (SELECT run FROM in_flight)) <> (state IN ('created', 'queued'))""",
+    "finished runs have results": """
+        SELECT run FROM events WHERE state = 'finished' EXCEPT SELECT run FROM results""",
+    "results belong to finished runs": """
+        SELECT run FROM results EXCEPT SELECT run FROM events WHERE state = 'finished'""",
+    "results are whole": """
+        SELECT run FROM results
+         WHERE run NOT IN (SELECT run FROM documents)
+            OR (SELECT COUNT(*) FROM cases WHERE cases.run = results.run) <> 20""",
+    "nothing refers to what is not there": "PRAGMA foreign_key_check",
+    "the file is sound": "SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'",
+}
+
+
+def violations(path: Path) -> dict[str, list[object]]:
+    with closing(sqlite3.connect(path, timeout=30)) as connection:
+        found = {name: connection.execute(sql).fetchall() for name, sql in INVARIANTS.items()}
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def test_a_writer_may_be_killed_at_any_moment(tmp_path: Path, journal: tuple[Path, str]) -> None:
+    mounts, mode = journal
+    path = tmp_path / "board" / "board.db"
+    store = Store(path, mounts=mounts)
+    chance = random.Random(mode)
+    acknowledged: set[int] = set()
+
+    for _ in range(KILLS):
+        with writer(path, mounts, "write") as process:
+            assert process.stdout
+            assert process.stdout.readline() == "0\n"
+            for _ in range(chance.randrange(4)):
+                acknowledged.add(int(process.stdout.readline()))
+            time.sleep(chance.uniform(0, 0.03))
+            process.kill()
+            acknowledged.update(int(line) for line in process.stdout if line.endswith("\n"))
+        store.in_flight()
+        assert violations(path) == {}
+
+    stored = {run.submission for run in store.runs()}
+    assert acknowledged
+    assert acknowledged <= stored
+    add(store)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchall() == [(mode,)]
+
+
+def test_submissions_of_several_processes_are_all_there(tmp_path: Path, journal: tuple[Path, str]) -> None:
+    mounts, _ = journal
+    path = tmp_path / "board" / "board.db"
+    with ExitStack() as running:
+        processes = [running.enter_context(writer(path, mounts, "12")) for _ in range(4)]
+        outputs = [process.communicate()[0] for process in processes]
+
+    assert [process.returncode for process in processes] == [0, 0, 0, 0]
+    assert sorted(int(line) for output in outputs for line in output.split()) == [0] * 4 + list(range(1, 49))
+    assert len(Store(path).runs()) == 3 * 48
+    assert len(Store(path).in_flight()) == 3 * 48
+    assert violations(path) == {}
+
+
+if __name__ == "__main__":
+    target = Store(Path(sys.argv[1]), mounts=Path(sys.argv[2]))
+    say(0)
+    if sys.argv[3] == "write":
+        write_for_ever(target)
+    for _ in range(int(sys.argv[3])):
+        say(add(target)[0].submission)
