@@ -1,0 +1,63 @@
+"""Schedulers: the programs that give a job a node. One protocol, an embedded one and Slurm."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Mapping, Protocol, Sequence
+
+from hpc_board.model.gpu import Availability, Gpu
+from hpc_board.model.run import JobNews
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a scheduler is given: a job folder with a batch script in it, and the options that go with the script.
+
+    `name` is unique for all time. `folder` becomes the job's working directory, and its output goes to
+    `slurm-<job id>.out` in it. `options` are sbatch options in long form without the dashes ("partition" ->
+    "gpu-h100", "exclusive" -> "" for a flag); they repeat what the script's #SBATCH lines say, so that neither the
+    environment nor a wrapper overrides them.
+    """
+
+    name: str
+    folder: Path
+    script: str
+    gpu: Gpu
+    options: Mapping[str, str]
+    time_limit_seconds: int
+
+
+@dataclass(frozen=True)
+class JobKey:
+    """How a submitted job is found again: by its id, and by the name and time that tell recycled ids apart."""
+
+    name: str
+    job_id: str
+    submitted_at: datetime
+
+
+class Scheduler(Protocol):
+    """A door to one cluster. Every method may raise SchedulerError; a failed question changes nothing."""
+
+    def command(self, job: Job) -> Sequence[str]:
+        """The command that `submit` would run, for the user to read."""
+
+    def submit(self, job: Job) -> str:
+        """Hand the job over and return its id.
+
+        Raises:
+            SchedulerRefused: the scheduler refused it for good; there is no job.
+            SchedulerError: nobody knows whether there is a job now; look it up with `find` before trying again.
+        """
+
+    def find(self, name: str, submitted_at: datetime) -> str | None:
+        """The id of the job called `name`, submitted not before `submitted_at`; None if there is none."""
+
+    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobNews]:
+        """The news of each job, by its name, from one question for all of them."""
+
+    def cancel(self, jobs: Sequence[JobKey]) -> None:
+        """Ask for the jobs' end; a job that has ended already is left alone."""
+
+    def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
+        """How much of each of these GPUs is free now, in the same order."""

@@ -1,0 +1,204 @@
+"""The embedded scheduler as its clients see it: a queue on disk, and spoolers that are there while there is work."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import hpc_board
+from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
+from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
+from hpc_board.model.run import JobNews, JobState
+from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers.local.queue import Queue, is_number, running, waiting
+from hpc_board.schedulers.local.records import End, Entry
+from hpc_board.schedulers.local.slots import Slot, slots
+
+JOB_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LD_LIBRARY_PATH")
+"""The part of the submitter's environment that jobs get."""
+
+LOG_BYTES_MAX = 256 * 1024
+"""The size from which the spoolers' log is begun anew."""
+
+_SPOOLER = (
+    "import sys; sys.path.append(sys.argv[1]); from hpc_board.schedulers.local.spooler import main; main(sys.argv[2:])"
+)
+_START_PATIENCE_SECONDS = 60
+
+
+class LocalScheduler:
+    """A cluster of this machine alone. Jobs outlive the client; every client that polls sees to it that they run.
+
+    `folder` holds the queue. `slots` says how many jobs of a kind of device run at a time ("cpu", "cuda" or "hip" ->
+    count); by default one on the CPU, and one on each GPU.
+    """
+
+    def __init__(self, cluster: Cluster, folder: Path, slots: Mapping[str, int] | None = None) -> None:
+        self._cluster = cluster
+        self._counts = dict(slots or {})
+        self._queue = Queue(folder.absolute(), socket.gethostname())
+
+    def command(self, job: Job) -> Sequence[str]:
+        """The command that is run for the job, for the user to read."""
+        return ["bash", str(job.folder / job.script)]
+
+    def submit(self, job: Job) -> str:
+        """Put the job at the end of the queue, see to it that somebody serves it, and return its id.
+
+        Raises:
+            SchedulerRefused: the machine has no bash or no such device; there is no job.
+            StorageError: the queue cannot be written; there is no job.
+            SchedulerError: the queue is locked, or the job is in it and nobody could be started to run it.
+        """
+        environment = {name: os.environ[name] for name in JOB_VARIABLES if name in os.environ}
+        if shutil.which("bash") is None:
+            raise SchedulerRefused("bash is not on PATH", hint="Install bash; jobs on this machine are bash scripts.")
+        if not self._slots(job.gpu.device):
+            raise SchedulerRefused(
+                f"no {job.gpu.device} device can be used for {job.gpu.name} on {self._queue.host}",
+                hint="Look at CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES, or choose another GPU.",
+            )
+        self._queue.create()
+        with self._queue.locked():
+            number = self._queue.add(
+                name=job.name,
+                pool=str(job.gpu.device),
+                folder=job.folder.absolute(),
+                script=job.script,
+                time_limit_seconds=job.time_limit_seconds,
+                environment=environment,
+            )
+        self._start_spoolers()
+        return str(number)
+
+    def find(self, name: str, submitted_at: datetime) -> str | None:
+        """The id of the job called `name`, submitted not before `submitted_at`; None if there is none."""
+        self._queue.create()
+        with self._queue.locked():
+            number = self._queue.find(name, submitted_at)
+        return None if number is None else str(number)
+
+    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobNews]:
+        """The news of each job, by its name; spoolers that died are replaced."""
+        self._queue.create()
+        with self._queue.locked():
+            entries = self._queue.unended()
+            known = [self._entry(job) for job in jobs]
+        self._start_spoolers()
+        return {job.name: _news(entry, entries) for job, entry in zip(jobs, known, strict=True)}
+
+    def cancel(self, jobs: Sequence[JobKey]) -> None:
+        """End the jobs: one that waits at once, one that runs as soon as its spooler reads of it."""
+        self._queue.create()
+        with self._queue.locked():
+            for entry in filter(None, map(self._entry, jobs)):
+                if entry.end is not None:
+                    continue
+                if entry.start is None:
+                    end = End(JobState.CANCELLED.value, "cancelled while it waited", None)
+                    self._queue.record_end(entry.ticket.number, end)
+                else:
+                    self._queue.request_cancel(entry.ticket.number)
+        self._start_spoolers()
+
+    def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
+        """How many of each GPU's slots are free now; names of the same kind of device share theirs."""
+        self._queue.create()
+        with self._queue.locked():
+            entries = self._queue.unended()
+        return [self._availability(gpu, entries) for gpu in gpus]
+
+    def _availability(self, gpu: Gpu, entries: Sequence[Entry]) -> Availability:
+        pool, host = str(gpu.device), self._queue.host
+        total = len(self._slots(gpu.device))
+        free = max(0, total - len(running(entries, host, pool)))
+        return Availability(gpu.name, free, total, len(waiting(entries, host, pool)), "up" if total else "no device")
+
+    def _entry(self, job: JobKey) -> Entry | None:
+        entry = self._queue.entry(int(job.job_id)) if is_number(job.job_id) else None
+        return entry if entry is not None and entry.ticket.name == job.name else None
+
+    def _slots(self, device: Device) -> tuple[Slot, ...]:
+        return slots(device, self._counts, os.environ, _nvidia_gpus())
+
+    def _start_spoolers(self) -> None:
+        """Have every slot served that has a job, and one more for each job that waits, as far as there are slots."""
+        host = self._queue.host
+        try:
+            with self._queue.locked():
+                entries = self._queue.unended()
+            for pool in sorted({entry.ticket.pool for entry in entries if entry.ticket.host == host}):
+                taken = [Slot(pool, device) for device in running(entries, host, pool)]
+                others = [slot for slot in self._slots(Device(pool)) if slot not in taken]
+                wanted = len(waiting(entries, host, pool))
+                for slot in taken:
+                    self._start_spooler(slot)
+                for slot in others:
+                    if wanted and self._start_spooler(slot):
+                        wanted -= 1
+        except (OSError, StorageError, subprocess.SubprocessError) as error:
+            raise SchedulerError(
+                f"cluster {self._cluster.name}: nobody could be started to run its jobs: {error}",
+                hint=f"Read {self._log}; the jobs stay in the queue until the next try.",
+            ) from error
+
+    def _start_spooler(self, slot: Slot) -> bool:
+        """Start a process that serves the slot, and say whether it was needed."""
+        serving = self._queue.claim_serving(slot)
+        if serving is None:
+            return False
+        try:
+            self._run_spooler(slot, serving)
+        finally:
+            os.close(serving)
+        return True
+
+    def _run_spooler(self, slot: Slot, serving: int) -> None:
+        package = Path(hpc_board.__file__).absolute().parents[1]
+        place = [str(self._queue.folder), self._queue.host, slot.pool, slot.device, str(serving)]
+        with self._log.open("ab") as log:
+            if log.tell() > LOG_BYTES_MAX:
+                log.truncate(0)
+            subprocess.run(
+                [sys.executable, "-I", "-S", "-c", _SPOOLER, str(package), *place],
+                check=True,
+                cwd="/",
+                env={name: os.environ[name] for name in JOB_VARIABLES if name in os.environ},
+                pass_fds=[serving],
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                timeout=_START_PATIENCE_SECONDS,
+            )
+
+    @property
+    def _log(self) -> Path:
+        return self._queue.folder / "spooler.log"
+
+
+def _news(entry: Entry | None, entries: Sequence[Entry]) -> JobNews:
+    if entry is None:
+        return JobNews(JobState.MISSING, evidence="local: the queue has no such job")
+    ticket = entry.ticket
+    job_id = str(ticket.number)
+    if entry.end is not None:
+        state, reason = JobState(entry.end.state), entry.end.reason
+        return JobNews(state, job_id, reason, ticket.host, f"local: {reason}")
+    if entry.start is not None:
+        reason = "is being cancelled" if entry.cancelled else ""
+        return JobNews(JobState.RUNNING, job_id, reason, ticket.host, f"local: runs as process {entry.start.leader}")
+    ahead = [other.ticket.number for other in waiting(entries, ticket.host, ticket.pool)]
+    reason = f"position {ahead.index(ticket.number) + 1} in the queue"
+    return JobNews(JobState.PENDING, job_id, reason, evidence=f"local: waits on {ticket.host}")
+
+
+def _nvidia_gpus() -> int:
+    try:
+        return len(list(Path("/proc/driver/nvidia/gpus").iterdir()))
+    except OSError:
+        return 0

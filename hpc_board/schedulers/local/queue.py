@@ -1,0 +1,190 @@
+"""The queue: the folder that holds the jobs of the local scheduler, and the only code that reads or writes it."""
+
+import contextlib
+import itertools
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from hpc_board.schedulers.local import records
+from hpc_board.schedulers.local.files import locked, own_file, storage, try_lock, write_whole
+from hpc_board.schedulers.local.records import DamagedRecord, End, Entry, Start, Ticket
+from hpc_board.schedulers.local.slots import Slot
+
+CLOCK_SLACK = timedelta(days=1)
+"""How far a clock that was set back may bring a job's time before the time at which the job was wanted."""
+
+
+class Queue:
+    """The jobs of one board that run on the machines with this folder, as one of these machines, `host`, sees them.
+
+    Whatever reads or writes jobs expects that its caller holds `locked`. Everything raises StorageError where the
+    folder cannot be used.
+    """
+
+    def __init__(self, folder: Path, host: str) -> None:
+        self.folder = folder
+        self.host = host
+        self._active = folder / "active"
+        self._ended = folder / "ended"
+        self._locks = folder / "locks"
+
+    def create(self) -> None:
+        """Make the folder, readable for its owner alone, unless it is there already."""
+        with storage(self.folder):
+            for folder in (self.folder, self._active, self._ended, self._locks):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @contextmanager
+    def locked(self, *, patience_seconds: float = 30) -> Iterator[None]:
+        """The queue, for one reader or writer at a time.
+
+        Raises:
+            SchedulerError: somebody else held it for `patience_seconds`.
+        """
+        with storage(self.folder), locked(self._locks / "queue", patience_seconds):
+            yield
+
+    def claim_serving(self, slot: Slot) -> int | None:
+        """A descriptor that makes its holder the one process that serves `slot`; None if there is one already."""
+        with storage(self.folder):
+            return try_lock(self._locks / f"serving-{self.host}-{slot.file_name}")
+
+    def claim_device(self, slot: Slot) -> int | None:
+        """A descriptor that keeps the device of `slot` busy while any process has it; None while it is busy."""
+        with storage(self.folder):
+            return try_lock(self._locks / f"busy-{self.host}-{slot.file_name}")
+
+    def add(
+        self,
+        *,
+        name: str,
+        pool: str,
+        folder: Path,
+        script: str,
+        time_limit_seconds: int,
+        environment: Mapping[str, str],
+    ) -> int:
+        """Put a job at the end of the queue and return its number, which no other job of this folder ever has."""
+        with storage(self.folder):
+            number = self._next_number()
+            write_whole(self.folder / "last-number", str(number).encode())
+            home = self._active / str(number)
+            home.mkdir(mode=0o700)
+            ticket = Ticket(
+                number=number,
+                name=name,
+                host=self.host,
+                pool=pool,
+                folder=str(folder),
+                script=script,
+                time_limit_seconds=time_limit_seconds,
+                submitted_at=datetime.now(UTC).isoformat(),
+                environment=dict(environment),
+            )
+            try:
+                write_whole(home / "job.json", records.encoded(ticket))
+            except OSError:
+                shutil.rmtree(home, ignore_errors=True)
+                raise
+            return number
+
+    def entry(self, number: int) -> Entry | None:
+        """What is known of job `number`; None where it is unknown or its records are damaged."""
+        with storage(self.folder):
+            return _entry(self._active / str(number)) or _entry(self._ended / str(number))
+
+    def unended(self) -> list[Entry]:
+        """The jobs of all machines that have not ended, oldest first."""
+        with storage(self.folder):
+            entries = [entry for number in _numbers(self._active) if (entry := _entry(self._active / str(number)))]
+            for entry in entries:
+                if entry.end is not None:
+                    # Not needed for the answer, and a folder in the way must not stop the other jobs.
+                    with contextlib.suppress(OSError):
+                        self._put_away(entry.ticket.number)
+            return [entry for entry in entries if entry.end is None]
+
+    def find(self, name: str, submitted_at: datetime) -> int | None:
+        """The number of the job called `name`, looked for among those submitted since `submitted_at`."""
+        with storage(self.folder):
+            numbers = sorted({*_numbers(self._active), *_numbers(self._ended)}, reverse=True)
+        for entry in filter(None, map(self.entry, numbers)):
+            if datetime.fromisoformat(entry.ticket.submitted_at) < submitted_at - CLOCK_SLACK:
+                return None
+            if entry.ticket.name == name:
+                return entry.ticket.number
+        return None
+
+    def record_start(self, number: int, start: Start) -> None:
+        """Store that the job runs now."""
+        with storage(self.folder):
+            write_whole(self._active / str(number) / "started.json", records.encoded(start))
+
+    def record_end(self, number: int, end: End) -> None:
+        """Store how the job ended and take it out of the queue."""
+        with storage(self.folder):
+            write_whole(self._active / str(number) / "end.json", records.encoded(end))
+            self._put_away(number)
+
+    def request_cancel(self, number: int) -> None:
+        """Leave word for whoever serves the job's slot that it is to be ended."""
+        with storage(self.folder):
+            (self._active / str(number) / "cancel").touch()
+
+    def cancel_requested(self, number: int) -> bool:
+        """Whether word was left that the job is to be ended; needs no lock."""
+        return (self._active / str(number) / "cancel").exists()
+
+    def _put_away(self, number: int) -> None:
+        (self._active / str(number)).rename(self._ended / str(number))
+
+    def _next_number(self) -> int:
+        try:
+            last = int((own_file(self.folder / "last-number") or b"0")[:19])
+        except (DamagedRecord, ValueError):
+            last = 0
+        return 1 + max(itertools.chain([last], _numbers(self._active), _numbers(self._ended)))
+
+
+def waiting(entries: Iterable[Entry], host: str, pool: str) -> list[Entry]:
+    """Those of `entries` that wait for a slot of this pool on this machine, in their order."""
+    return [
+        entry for entry in entries if entry.start is None and (entry.ticket.host, entry.ticket.pool) == (host, pool)
+    ]
+
+
+def running(entries: Iterable[Entry], host: str, pool: str) -> dict[str, Entry]:
+    """Those of `entries` that have been started in this pool on this machine, by their device."""
+    started = [entry for entry in entries if (entry.ticket.host, entry.ticket.pool) == (host, pool)]
+    return {entry.start.device: entry for entry in started if entry.start is not None}
+
+
+def _numbers(folder: Path) -> list[int]:
+    names = [path.name for path in folder.iterdir()]
+    return sorted(int(name) for name in names if is_number(name))
+
+
+def is_number(text: str) -> bool:
+    """Whether `text` can be a job's id."""
+    return text.isascii() and text.isdigit() and len(text) < 19 and not text.startswith("0")
+
+
+def _entry(home: Path) -> Entry | None:
+    try:
+        job, started, ended = (own_file(home / name) for name in ("job.json", "started.json", "end.json"))
+        if job is None:
+            return None
+        ticket = records.ticket(job)
+        if str(ticket.number) != home.name:
+            return None
+        return Entry(
+            ticket,
+            None if started is None else records.start(started),
+            None if ended is None else records.end(ended),
+            (home / "cancel").exists(),
+        )
+    except DamagedRecord:
+        return None

@@ -1,0 +1,663 @@
+"""The embedded scheduler with real bash jobs, real spoolers and real kills."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from hpc_board.errors import SchedulerError, StorageError
+from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.run import JobNews, JobState
+from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers.local import records
+from hpc_board.schedulers.local.client import LOG_BYTES_MAX, LocalScheduler
+from hpc_board.schedulers.local.processes import boot_id, process
+from hpc_board.schedulers.local.queue import Queue
+from hpc_board.schedulers.local.records import DamagedRecord, End, Start
+from hpc_board.schedulers.local.slots import Slot, slot_environment, slots
+from hpc_board.schedulers.local.spooler import GATE
+
+HERE = Cluster("here")
+CPU = Gpu("CPU", HERE, Device.CPU)
+CUDA = Gpu("H100", HERE, Device.CUDA)
+BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+PATIENCE_SECONDS = 60
+UNTIL_GO = "until [ -e go ]; do sleep 0.05; done"
+
+
+class Bench:
+    """A local scheduler in a folder of its own, and everything that a test wants to know of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / "queue"
+        self.log = root / "log"
+        self.scheduler = LocalScheduler(HERE, self.folder)
+
+    def job(self, name: str, script: str, *, gpu: Gpu = CPU, limit_seconds: int = 600) -> Job:
+        folder = self.root / "jobs" / name
+        folder.mkdir(parents=True)
+        (folder / "job.sh").write_text(f"#!/bin/bash\n{script}\n")
+        return Job(name, folder, "job.sh", gpu, {}, limit_seconds)
+
+    def submit(self, name: str, script: str, *, gpu: Gpu = CPU, limit_seconds: int = 600) -> JobKey:
+        job_id = self.scheduler.submit(self.job(name, script, gpu=gpu, limit_seconds=limit_seconds))
+        return JobKey(name, job_id, BEGINNING)
+
+    def news(self, key: JobKey) -> JobNews:
+        return self.scheduler.poll([key])[key.name]
+
+    def await_state(self, key: JobKey, state: JobState) -> JobNews:
+        await_true(lambda: self.news(key).state is state, lambda: f"{self.news(key)}\n{self.spooler_log()}")
+        return self.news(key)
+
+    def await_file(self, key: JobKey, name: str) -> Path:
+        path = self.root / "jobs" / key.name / name
+        await_true(path.exists, lambda: f"{path} is missing: {self.news(key)}\n{self.spooler_log()}")
+        return path
+
+    def let_go(self, key: JobKey) -> None:
+        (self.root / "jobs" / key.name / "go").touch()
+
+    def output(self, key: JobKey) -> str:
+        return (self.root / "jobs" / key.name / f"slurm-{key.job_id}.out").read_text()
+
+    def spooler_log(self) -> str:
+        log = self.folder / "spooler.log"
+        return log.read_text() if log.exists() else ""
+
+    def spoolers(self) -> list[int]:
+        return [pid for pid in self.pids() if b"local.spooler" in proc_file(pid, "cmdline")]
+
+    def pids(self) -> list[int]:
+        """The processes that work in this bench's folders or were told of them, but for the test itself."""
+        root = os.fsencode(self.root)
+        pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        return [
+            pid
+            for pid in pids
+            if pid != os.getpid()
+            and process(pid)
+            and (root in proc_file(pid, "cmdline") or root in working_folder(pid))
+        ]
+
+    def kill_spooler(self) -> None:
+        (pid,) = self.spoolers()
+        os.kill(pid, signal.SIGKILL)
+        await_true(lambda: pid not in self.spoolers())
+
+    def client(self, code: str, *arguments: str, **options: str) -> subprocess.Popen[str]:
+        """A process of its own that runs `code` with `scheduler`, and `job(name, script)`, at hand."""
+        prelude = """
+            import sys
+            from pathlib import Path
+            from hpc_board.model.gpu import Cluster, Device, Gpu
+            from hpc_board.schedulers import Job
+            from hpc_board.schedulers.local.client import LocalScheduler
+
+            root = Path(sys.argv[1])
+            scheduler = LocalScheduler(Cluster("here"), root / "queue")
+
+            def job(name, script):
+                folder = root / "jobs" / name
+                folder.mkdir(parents=True)
+                (folder / "job.sh").write_text(script)
+                return Job(name, folder, "job.sh", Gpu("CPU", Cluster("here"), Device.CPU), {}, 600)
+        """
+        return subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(prelude) + textwrap.dedent(code), str(self.root), *arguments],
+            env={**os.environ, **options},
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+
+def await_true(condition: Callable[[], object], story: Callable[[], str] = str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, story()
+        time.sleep(0.02)
+
+
+def proc_file(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def working_folder(pid: int) -> bytes:
+    try:
+        return os.fsencode(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return b""
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    bench = Bench(tmp_path)
+    try:
+        yield bench
+        await_true(lambda: not bench.pids(), lambda: f"still there: {bench.pids()}\n{bench.spooler_log()}")
+    finally:
+        for pid in bench.pids():
+            os.kill(pid, signal.SIGKILL)
+        await_true(lambda: not bench.pids())
+
+
+def test_a_job_runs_in_its_folder_and_ends_with_its_exit_status(bench: Bench) -> None:
+    key = bench.submit("a", "pwd; echo oops >&2; exit 3")
+    news = bench.await_state(key, JobState.ENDED)
+    assert news.evidence == "local: ended with exit status 3"
+    assert news.job_id == key.job_id
+    assert news.node
+    assert bench.output(key) == f"{bench.root}/jobs/a\noops\n"
+
+
+def test_a_script_that_a_signal_ended_says_so(bench: Bench) -> None:
+    key = bench.submit("a", "kill -SEGV $$")
+    assert bench.await_state(key, JobState.ENDED).reason == "ended by signal 11"
+
+
+def test_the_command_for_the_user_is_what_runs(bench: Bench) -> None:
+    job = bench.job("a", "exit")
+    assert bench.scheduler.command(job) == ["bash", str(job.folder / "job.sh")]
+
+
+def test_jobs_of_one_slot_run_one_at_a_time_in_their_order(bench: Bench) -> None:
+    script = f'echo "begin $SLURM_JOB_NAME" >>{bench.log}; sleep 0.05; echo "end $SLURM_JOB_NAME" >>{bench.log}'
+    first = bench.submit("j0", f"{UNTIL_GO}; {script}")
+    keys = [first, *(bench.submit(f"j{index}", script) for index in range(1, 5))]
+    bench.await_state(first, JobState.RUNNING)
+    waiting = bench.scheduler.poll(keys)
+    assert [waiting[key.name].reason for key in keys[1:]] == [f"position {place} in the queue" for place in range(1, 5)]
+    assert all(waiting[key.name].state is JobState.PENDING for key in keys[1:])
+    bench.let_go(first)
+    bench.await_state(keys[-1], JobState.ENDED)
+    assert bench.log.read_text().split("\n")[:-1] == [
+        f"{word} j{index}" for index in range(5) for word in ("begin", "end")
+    ]
+
+
+def test_a_job_that_outlives_its_client_is_found_again(bench: Bench) -> None:
+    code = f'print(scheduler.submit(job("a", {UNTIL_GO!r})), flush=True); import time; time.sleep(1000)'
+    with bench.client(code) as client:
+        assert client.stdout is not None
+        job_id = client.stdout.readline().strip()
+        os.killpg(client.pid, signal.SIGKILL)
+    key = JobKey("a", job_id, BEGINNING)
+    bench.await_state(key, JobState.RUNNING)
+    assert bench.scheduler.find("a", BEGINNING) == job_id
+    assert bench.scheduler.find("b", BEGINNING) is None
+    bench.let_go(key)
+    assert bench.await_state(key, JobState.ENDED).reason == "ended with exit status 0"
+    assert bench.scheduler.find("a", BEGINNING) == job_id
+
+
+def test_a_job_whose_client_died_before_starting_a_spooler_runs_at_the_next_poll(bench: Bench) -> None:
+    job = bench.job("a", "exit 0")
+    queue = Queue(bench.folder, os.uname().nodename)
+    queue.create()
+    with queue.locked():
+        number = queue.add(
+            name="a", pool="cpu", folder=job.folder, script="job.sh", time_limit_seconds=60, environment=path()
+        )
+    assert bench.news(JobKey("a", str(number), BEGINNING)).reason == "position 1 in the queue"
+    bench.await_state(JobKey("a", str(number), BEGINNING), JobState.ENDED)
+
+
+def test_a_job_goes_on_without_its_spooler_and_keeps_its_slot(bench: Bench) -> None:
+    script = (
+        f'echo "begin $SLURM_JOB_NAME" >>{bench.log}; touch begun; {UNTIL_GO}; echo "end $SLURM_JOB_NAME" >>{bench.log}'
+    )
+    first, second = bench.submit("a", script), bench.submit("b", script)
+    bench.let_go(second)
+    bench.await_file(first, "begun")
+    bench.kill_spooler()
+    news = LocalScheduler(HERE, bench.folder).poll([first, second])
+    assert [news["a"].state, news["b"].state] == [JobState.RUNNING, JobState.PENDING]
+    assert len(bench.spoolers()) == 1
+    bench.let_go(first)
+    assert "exit status is unknown" in bench.await_state(first, JobState.ENDED).reason
+    bench.await_state(second, JobState.ENDED)
+    assert bench.log.read_text().split() == ["begin", "a", "end", "a", "begin", "b", "end", "b"]
+
+
+def test_an_adopted_job_is_held_to_its_time_limit_and_leaves_nothing_behind(bench: Bench) -> None:
+    key = bench.submit("a", "setsid sleep 1000 & touch begun; sleep 1000")
+    bench.await_file(key, "begun")
+    bench.kill_spooler()
+    started = bench.folder / "active" / key.job_id / "started.json"
+    start = records.start(started.read_bytes())
+    started.write_bytes(records.encoded(replace(start, monotonic_s=start.monotonic_s - 600)))
+    assert bench.await_state(key, JobState.TIMEOUT).reason == "ran into its time limit of 600 s"
+    await_true(lambda: not bench.pids())
+
+
+def test_what_an_adopted_job_leaves_running_in_another_session_ends_with_it(bench: Bench) -> None:
+    key = bench.submit("a", f"(setsid sleep 1000 &); touch begun; {UNTIL_GO}")
+    bench.await_file(key, "begun")
+    bench.kill_spooler()
+    bench.let_go(key)
+    bench.await_state(key, JobState.ENDED)
+    await_true(lambda: not bench.pids())
+
+
+def test_an_adopted_job_can_be_cancelled(bench: Bench) -> None:
+    key = bench.submit("a", "touch begun; sleep 1000")
+    bench.await_file(key, "begun")
+    bench.kill_spooler()
+    bench.scheduler.cancel([key])
+    bench.await_state(key, JobState.CANCELLED)
+
+
+def test_a_script_whose_start_was_never_stored_does_not_run(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("touch ran")
+    gate = ["bash", "-c", GATE, "bash", str(tmp_path / "job.sh")]
+    assert subprocess.run(gate, cwd=tmp_path, input=b"", check=False).returncode == 1
+    assert not (tmp_path / "ran").exists()
+    assert subprocess.run(gate, cwd=tmp_path, input=b"go\n", check=False).returncode == 0
+    assert (tmp_path / "ran").exists()
+
+
+def test_a_device_stays_taken_while_a_lost_process_of_an_earlier_job_lives(bench: Bench) -> None:
+    until_stop = f"until [ -e {bench.root}/stop ]; do sleep 0.05; done"
+    hidden = f"cd /; setsid env -i PATH=$PATH bash -c '{until_stop}; echo gone >>{bench.log}'"
+    first = bench.submit("a", f"({hidden}) & touch begun; {UNTIL_GO}")
+    bench.await_file(first, "begun")
+    await_true(lambda: any(b"/stop ]" in proc_file(pid, "cmdline") for pid in bench.pids()))
+    second = bench.submit("b", f"echo second >>{bench.log}")
+    bench.kill_spooler()
+    bench.let_go(first)
+    await_true(lambda: not any(working_folder(pid).endswith(b"/a") for pid in bench.pids()))
+    bench.await_state(first, JobState.ENDED)
+    assert bench.news(second).state is JobState.PENDING
+    (bench.root / "stop").touch()
+    bench.await_state(second, JobState.ENDED)
+    assert bench.log.read_text() == "gone\nsecond\n"
+
+
+def test_a_waiting_job_that_is_cancelled_never_runs(bench: Bench) -> None:
+    first, second, third = (bench.submit(name, f"{UNTIL_GO}; touch ran") for name in "abc")
+    bench.scheduler.cancel([second])
+    assert bench.news(second).state is JobState.CANCELLED
+    assert bench.news(second).evidence == "local: cancelled while it waited"
+    for key in (first, second, third):
+        bench.let_go(key)
+    bench.await_state(third, JobState.ENDED)
+    assert [(bench.root / "jobs" / name / "ran").exists() for name in "abc"] == [True, False, True]
+
+
+def test_a_cancelled_job_ends_even_if_it_and_its_children_ignore_being_told(bench: Bench) -> None:
+    key = bench.submit(
+        "a",
+        "trap '' TERM; sleep 1000 & setsid env -i sleep 1000 & touch begun; while :; do sleep 1000; done",
+    )
+    bench.await_file(key, "begun")
+    bench.scheduler.cancel([key])
+    assert bench.await_state(key, JobState.CANCELLED).evidence == "local: cancelled while it ran"
+    await_true(lambda: not bench.pids())
+
+
+def test_a_job_that_is_told_to_end_can_tidy_up_first(bench: Bench) -> None:
+    key = bench.submit("a", "trap 'echo tidy; exit 0' TERM; touch begun; while :; do sleep 0.05; done")
+    bench.await_file(key, "begun")
+    bench.scheduler.cancel([key])
+    bench.await_state(key, JobState.CANCELLED)
+    assert bench.output(key).endswith("tidy\n")
+
+
+def test_cancelling_a_job_that_has_ended_changes_nothing(bench: Bench) -> None:
+    key = bench.submit("a", "exit 0")
+    ended = bench.await_state(key, JobState.ENDED)
+    bench.scheduler.cancel([key, JobKey("b", "77", BEGINNING), JobKey("c", "../1", BEGINNING)])
+    assert bench.news(key) == ended
+
+
+def test_a_job_ends_at_its_time_limit(bench: Bench) -> None:
+    key = bench.submit("a", "sleep 1000", limit_seconds=1)
+    assert bench.await_state(key, JobState.TIMEOUT).evidence == "local: ran into its time limit of 1 s"
+
+
+def test_what_a_script_leaves_running_ends_with_it(bench: Bench) -> None:
+    key = bench.submit("a", "sleep 1000 & (setsid env -i sleep 1000 &) ; exit 0")
+    assert bench.await_state(key, JobState.ENDED).reason == "ended with exit status 0"
+    await_true(lambda: not bench.pids())
+
+
+def test_jobs_that_two_clients_submit_at_once_all_run_exactly_once(bench: Bench) -> None:
+    code = f"""
+        for index in range(10):
+            script = 'echo "$SLURM_JOB_ID" >>{bench.log}'
+            print(scheduler.submit(job(f"{{sys.argv[2]}}{{index}}", script)))
+    """
+    with bench.client(code, "a") as one, bench.client(code, "b") as other:
+        outputs = [client.communicate()[0] for client in (one, other)]
+    assert [one.returncode, other.returncode] == [0, 0], outputs
+    ids = [int(line) for output in outputs for line in output.split()]
+    assert sorted(ids) == list(range(1, 21))
+    await_true(lambda: not bench.spoolers(), bench.spooler_log)
+    assert [int(line) for line in bench.log.read_text().split()] == sorted(ids)
+
+
+def test_a_spooler_is_gone_when_nothing_is_left_to_do(bench: Bench) -> None:
+    key = bench.submit("a", "exit 0")
+    bench.await_state(key, JobState.ENDED)
+    await_true(lambda: not bench.spoolers())
+    again = bench.submit("b", "exit 0")
+    bench.await_state(again, JobState.ENDED)
+    await_true(lambda: not bench.spoolers())
+    assert bench.spooler_log() == ""
+
+
+def test_a_spooler_ends_when_its_board_was_removed(bench: Bench) -> None:
+    key = bench.submit("a", f"touch begun; {UNTIL_GO}")
+    bench.await_file(key, "begun")
+    shutil.rmtree(bench.folder)
+    bench.let_go(key)
+    await_true(lambda: not bench.spoolers())
+
+
+def test_the_log_of_the_spoolers_is_bounded(bench: Bench) -> None:
+    bench.scheduler.poll([])
+    (bench.folder / "spooler.log").write_bytes(b"x" * (LOG_BYTES_MAX + 1))
+    bench.await_state(bench.submit("a", "exit 0"), JobState.ENDED)
+    assert bench.spooler_log() == ""
+
+
+def test_garbage_in_the_queue_does_not_stop_other_jobs(bench: Bench) -> None:
+    good = bench.submit("good", UNTIL_GO)
+    bench.await_state(good, JobState.RUNNING)
+    active = bench.folder / "active"
+    ticket = json.loads((active / good.job_id / "job.json").read_bytes())
+    contents = {
+        "20": b"not json",
+        "21": b"[" * 200_000,
+        "22": json.dumps({**ticket, "number": 22, "pool": "../../x"}).encode(),
+        "23": json.dumps({**ticket, "number": 99}).encode(),
+        "24": json.dumps({**ticket, "number": 24, "environment": {"A=B": "\0"}}).encode(),
+        "25": b"\xff" * 400_000,
+    }
+    for name, content in contents.items():
+        (active / name).mkdir()
+        (active / name / "job.json").write_bytes(content)
+    (active / "26" / "job.json").mkdir(parents=True)
+    (active / "27").mkdir()
+    os.mkfifo(active / "27" / "job.json")
+    (active / "28").mkdir()
+    (active / "28" / "job.json").symlink_to("/etc/passwd")
+    (active / "29").write_text("a file")
+    shutil.copytree(active / good.job_id, active / "30")
+    (active / "30" / "job.json").write_text(json.dumps({**ticket, "number": 30, "name": "good30"}))
+    (active / "30" / "started.json").write_text('{"leader": -1}')
+    (active / "stray").touch()
+    (bench.folder / "last-number").write_text("many")
+    late = bench.submit("late", "exit 0")
+    assert late.job_id == "31"
+    for name in [*contents, "26", "27", "28", "29", "30"]:
+        assert bench.news(JobKey("good" if name != "30" else "good30", name, BEGINNING)).state is JobState.MISSING
+    bench.let_go(good)
+    bench.await_state(late, JobState.ENDED)
+    assert bench.scheduler.find("late", BEGINNING) == "31"
+
+
+def test_a_record_that_cannot_be_run_ends_and_the_next_job_runs(bench: Bench) -> None:
+    first = bench.submit("a", UNTIL_GO)
+    second, third = bench.submit("b", "exit 0"), bench.submit("c", "exit 0")
+    shutil.rmtree(bench.root / "jobs" / "b")
+    bench.let_go(first)
+    news = bench.await_state(second, JobState.ENDED)
+    assert news.reason.startswith("cannot be started: ")
+    assert "jobs/b" in news.reason
+    bench.await_state(third, JobState.ENDED)
+
+
+def test_an_unknown_job_is_missing(bench: Bench) -> None:
+    key = bench.submit("a", "exit 0")
+    bench.await_state(key, JobState.ENDED)
+    for job_id in ("", "0", "77", "-1", "../1", "1/../1", "9" * 30, "\u0661"):
+        assert bench.news(JobKey("a", job_id, BEGINNING)).state is JobState.MISSING
+    assert bench.news(replace(key, name="another")).state is JobState.MISSING
+
+
+def test_a_job_is_not_looked_for_among_much_older_ones(bench: Bench) -> None:
+    key = bench.submit("a", "exit 0")
+    bench.await_state(key, JobState.ENDED)
+    now = datetime.now(UTC)
+    assert bench.scheduler.find("a", now) == key.job_id
+    assert bench.scheduler.find("a", now + timedelta(days=2)) is None
+
+
+def test_the_environment_of_a_job_is_its_submitters_and_scrubbed(bench: Bench) -> None:
+    earlier = bench.submit("earlier", UNTIL_GO)
+    code = 'print(scheduler.submit(job("a", "env -0 >environment")))'
+    with bench.client(
+        code, PRIVATE="hush", BASH_ENV="/nowhere", TMPDIR=str(bench.root), CUDA_VISIBLE_DEVICES="1"
+    ) as client:
+        output, _ = client.communicate()
+    key = JobKey("a", output.strip(), BEGINNING)
+    bench.let_go(earlier)
+    bench.await_state(key, JobState.ENDED)
+    text = (bench.root / "jobs/a/environment").read_text()
+    variables = dict(line.split("=", 1) for line in text.split("\0")[:-1])
+    assert variables.keys() <= {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LD_LIBRARY_PATH"),
+        *("SLURM_JOB_ID", "SLURM_JOB_NAME", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+        *("PWD", "SHLVL", "OLDPWD", "_"),
+    }
+    assert variables["PATH"] == os.environ["PATH"]
+    assert variables["TMPDIR"] == str(bench.root)
+    assert (variables["SLURM_JOB_ID"], variables["SLURM_JOB_NAME"]) == (key.job_id, "a")
+    assert (variables["CUDA_VISIBLE_DEVICES"], variables["HIP_VISIBLE_DEVICES"]) == ("", "")
+
+
+def test_jobs_on_two_gpus_run_together_and_each_sees_its_own(bench: Bench) -> None:
+    bench.scheduler = LocalScheduler(HERE, bench.folder, {"cuda": 2})
+    script = f"echo $CUDA_VISIBLE_DEVICES >device; {UNTIL_GO}"
+    keys = [bench.submit(name, script, gpu=CUDA) for name in "abc"]
+    for key in keys[:2]:
+        bench.await_state(key, JobState.RUNNING)
+        bench.await_file(key, "device")
+    assert bench.news(keys[2]).state is JobState.PENDING
+    free, busy = bench.scheduler.availability([CPU, CUDA])
+    assert (free.gpu, free.free, free.total, free.queued, free.state) == ("CPU", 1, 1, 0, "up")
+    assert (busy.gpu, busy.free, busy.total, busy.queued, busy.state) == ("H100", 0, 2, 1, "up")
+    for key in keys:
+        bench.let_go(key)
+    bench.await_state(keys[2], JobState.ENDED)
+    seen = [(bench.root / "jobs" / name / "device").read_text().strip() for name in "ab"]
+    assert sorted(seen) == ["0", "1"]
+
+
+def test_a_job_that_ran_when_the_machine_was_restarted_has_lost_its_node(bench: Bench) -> None:
+    key = started_elsewhere(bench, Start("0", 2**22, 1, "another boot", 5.0))
+    assert "machine was restarted" in bench.await_state(key, JobState.NODE_FAIL).reason
+
+
+def test_a_process_that_only_has_the_number_of_a_lost_job_is_left_alone(bench: Bench) -> None:
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as bystander:
+        there = process(bystander.pid)
+        assert there is not None
+        start = Start("0", bystander.pid, there.start_ticks - 1, boot_id(), time.monotonic())
+        key = started_elsewhere(bench, start)
+        assert "exit status is unknown" in bench.await_state(key, JobState.ENDED).reason
+        assert bystander.poll() is None
+        bystander.kill()
+
+
+def test_a_job_of_another_machine_is_left_to_it_but_can_be_cancelled_while_it_waits(bench: Bench) -> None:
+    elsewhere = Queue(bench.folder, "elsewhere")
+    elsewhere.create()
+    job = bench.job("far", "exit 0")
+    with elsewhere.locked():
+        number = elsewhere.add(
+            name="far", pool="cpu", folder=job.folder, script="job.sh", time_limit_seconds=60, environment=path()
+        )
+    far = JobKey("far", str(number), BEGINNING)
+    near = bench.submit("near", "exit 0")
+    bench.await_state(near, JobState.ENDED)
+    assert near.job_id != far.job_id
+    assert (bench.news(far).state, bench.news(far).evidence) == (JobState.PENDING, "local: waits on elsewhere")
+    bench.scheduler.cancel([far])
+    assert bench.news(far).state is JobState.CANCELLED
+
+
+def test_an_end_that_was_stored_but_not_put_away_counts(bench: Bench) -> None:
+    key = bench.submit("a", "exit 4")
+    ended = bench.await_state(key, JobState.ENDED)
+    await_true(lambda: not bench.spoolers())
+    (bench.folder / "ended" / key.job_id).rename(bench.folder / "active" / key.job_id)
+    assert bench.news(key) == ended
+    assert (bench.folder / "ended" / key.job_id / "end.json").exists()
+
+
+def test_a_folder_in_the_way_of_an_ended_job_does_not_stop_others(bench: Bench) -> None:
+    key = bench.submit("a", "exit 4")
+    ended = bench.await_state(key, JobState.ENDED)
+    shutil.copytree(bench.folder / "ended" / key.job_id, bench.folder / "active" / key.job_id)
+    bench.await_state(bench.submit("b", "exit 0"), JobState.ENDED)
+    assert bench.news(key) == ended
+
+
+def test_a_folder_that_cannot_be_made_is_named(bench: Bench) -> None:
+    (bench.root / "file").touch()
+    scheduler = LocalScheduler(HERE, bench.root / "file" / "queue")
+    with pytest.raises(StorageError, match="file/queue") as caught:
+        scheduler.submit(bench.job("a", "exit 0"))
+    assert "disk is not full" in caught.value.hint
+
+
+def test_a_full_disk_refuses_the_job_and_names_the_folder(bench: Bench) -> None:
+    code = """
+        import resource, signal
+        from hpc_board.errors import StorageError
+        new = job("a", "exit 0")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        try:
+            scheduler.submit(new)
+        except StorageError as error:
+            print(error.message)
+    """
+    with bench.client(code) as client:
+        output, _ = client.communicate()
+    assert str(bench.folder) in output, output
+    assert bench.scheduler.find("a", BEGINNING) is None
+    assert list((bench.folder / "active").iterdir()) == []
+
+
+def test_a_machine_without_bash_is_refused(bench: Bench) -> None:
+    code = """
+        from hpc_board.errors import SchedulerRefused
+        try:
+            scheduler.submit(job("a", "exit 0"))
+        except SchedulerRefused as error:
+            print(error.message)
+    """
+    with bench.client(code, PATH="/nowhere") as client:
+        output, _ = client.communicate()
+    assert output == "bash is not on PATH\n"
+    assert bench.scheduler.find("a", BEGINNING) is None
+
+
+def test_a_gpu_that_is_hidden_from_the_submitter_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(SchedulerError, match="no cuda device"):
+        bench.submit("a", "exit 0", gpu=CUDA)
+    (hidden,) = bench.scheduler.availability([CUDA])
+    assert (hidden.free, hidden.total, hidden.state) == (0, 0, "no device")
+
+
+def test_a_job_that_nobody_can_run_is_in_the_queue_and_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/nowhere/python")
+        with pytest.raises(SchedulerError, match="cluster here: nobody could be started"):
+            bench.submit("a", "exit 0")
+    job_id = bench.scheduler.find("a", BEGINNING)
+    assert job_id is not None
+    bench.await_state(JobKey("a", job_id, BEGINNING), JobState.ENDED)
+
+
+def test_a_queue_that_somebody_holds_is_not_waited_for_forever(tmp_path: Path) -> None:
+    queue = Queue(tmp_path / "queue", "here")
+    queue.create()
+    with queue.locked(), pytest.raises(SchedulerError, match="has held this lock"), queue.locked(patience_seconds=0):
+        pass
+    with queue.locked(patience_seconds=0):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("device", "counts", "environment", "nvidia_gpus", "expected"),
+    [
+        (Device.CPU, {}, {"CUDA_VISIBLE_DEVICES": ""}, 8, ["0"]),
+        (Device.CPU, {"cpu": 2}, {}, 0, ["0", "1"]),
+        (Device.CUDA, {}, {}, 3, ["0", "1", "2"]),
+        (Device.CUDA, {}, {}, 0, ["0"]),
+        (Device.CUDA, {"cuda": 2}, {}, 8, ["0", "1"]),
+        (Device.CUDA, {}, {"CUDA_VISIBLE_DEVICES": "2, GPU-5a"}, 8, ["2", "GPU-5a"]),
+        (Device.CUDA, {}, {"CUDA_VISIBLE_DEVICES": "2,-1,3"}, 8, ["2"]),
+        (Device.CUDA, {"cuda": 1}, {"CUDA_VISIBLE_DEVICES": "2,3"}, 8, ["2"]),
+        (Device.CUDA, {}, {"CUDA_VISIBLE_DEVICES": ""}, 8, []),
+        (Device.HIP, {}, {"CUDA_VISIBLE_DEVICES": "5"}, 8, ["0"]),
+        (Device.HIP, {}, {"HIP_VISIBLE_DEVICES": "5"}, 0, ["5"]),
+    ],
+)
+def test_the_slots_of_a_device_follow_the_machine_and_what_is_visible(
+    device: Device, counts: dict[str, int], environment: dict[str, str], nvidia_gpus: int, expected: list[str]
+) -> None:
+    assert slots(device, counts, environment, nvidia_gpus) == tuple(Slot(device.value, name) for name in expected)
+
+
+def test_a_job_sees_the_gpu_of_its_slot_and_no_other() -> None:
+    assert slot_environment(Slot("cuda", "3")) == {"CUDA_VISIBLE_DEVICES": "3", "HIP_VISIBLE_DEVICES": ""}
+    assert slot_environment(Slot("hip", "1")) == {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "1"}
+    assert slot_environment(Slot("cpu", "0")) == {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+    assert Slot("cuda", "MIG-GPU-1/0/../x").file_name == "cuda-MIG-GPU-1_0____x"
+
+
+def test_records_survive_their_files_and_nothing_else_does() -> None:
+    start, end = Start("0", 12, 34, "boot", 5.5), End("ended", "exit", None)
+    assert records.start(records.encoded(start)) == start
+    assert records.end(records.encoded(end)) == end
+    for broken in (
+        replace(start, leader=1),
+        replace(start, leader=2**60),
+        replace(start, monotonic_s=float("nan")),
+        replace(start, device="x" * 200),
+    ):
+        with pytest.raises(DamagedRecord):
+            records.start(records.encoded(broken))
+    with pytest.raises(DamagedRecord):
+        records.end(records.encoded(replace(end, state="well")))
+
+
+def path() -> dict[str, str]:
+    return {"PATH": os.environ["PATH"]}
+
+
+def started_elsewhere(bench: Bench, start: Start) -> JobKey:
+    """A job of this machine that an earlier spooler has started and nobody serves."""
+    job = bench.job("lost", "exit 0")
+    queue = Queue(bench.folder, os.uname().nodename)
+    queue.create()
+    with queue.locked():
+        number = queue.add(
+            name="lost", pool="cpu", folder=job.folder, script="job.sh", time_limit_seconds=60, environment=path()
+        )
+        queue.record_start(number, start)
+    return JobKey("lost", str(number), BEGINNING)
