@@ -1,7 +1,6 @@
 """Results: what the harness found out about one run, as it travels from the node in `result.json`."""
 
 import json
-import math
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Mapping, Optional, Tuple
@@ -195,14 +194,15 @@ class _Fields:
         if len(self._value) > 500:
             raise ResultError(f"{self._place} has more than 500 entries")
         for key, value in self._value.items():
-            scalar = value is None or isinstance(value, (str, bool, int, float))
+            number = isinstance(value, (int, float)) and abs(value) < 1e300
+            scalar = value is None or isinstance(value, str) or number
             if not scalar or len(key) > 200 or len(str(value)) > TEXT_MAX:
                 raise ResultError(f"{self._place}.{key[:200]} is not a short text, number or truth value")
         return dict(self._value)
 
 
 def _number(value: Any, place: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e300:
         raise ResultError(f"{place} is not a finite number from 0")
     return float(value)
 

@@ -1,0 +1,317 @@
+"""The catalog: task folders, with KernelBot's `task.yml` in them, as tasks."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from hpc_board.documents import Document, Place, read_text
+from hpc_board.errors import DocumentError, Fault, InputError
+from hpc_board.model.limits import limit_faults
+from hpc_board.model.names import NAME, NAME_WORDS, suggestion
+from hpc_board.model.task import SUBMISSION, CaseValue, Language, Ranking, Task, TaskFile, Timeouts
+from hpc_board.model.text import one_line
+
+TASK_FILE = "task.yml"
+FILE_BYTES_MAX = 1_000_000
+TASK_BYTES_MAX = 8_000_000
+
+_HINT = "Correct these lines of the task file."
+_LIST_DEPTH_MAX = 4
+
+Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z", description=NAME_WORDS)]
+CaseKey = Annotated[
+    str,
+    Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]{0,63}\Z", description="the name of an argument of generate_input"),
+]
+TimeoutSeconds = Annotated[int, Meta(ge=1, le=86_400, description="a whole number of seconds from 1 to 86400")]
+
+
+class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One of `files:`."""
+
+    name: str
+    """The file's name on the node, relative to the folder that a run works in."""
+    source: str
+    """Where its text is, relative to the task's folder; @SUBMISSION@ for the participant's file."""
+
+
+class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`hpc_board:`, the keys that KernelBot does not have."""
+
+    harness: Literal["isolated", "task"] | None = None
+    """Who evaluates: the judge of hpc-board (the default where there is a reference.py), or the task's own eval."""
+    deadline: str | None = None
+    """The last moment to submit, an ISO date or time; UTC where it names no zone, a date means its midnight."""
+    limits: dict[str, float] = {}
+    """Limits and timing numbers of the judge that differ from its defaults."""
+
+
+class TaskDocument(msgspec.Struct, frozen=True):
+    """A whole `task.yml`; keys that are not known are ignored with a warning."""
+
+    files: list[FileEntry]
+    """The files of a run."""
+    lang: Language
+    """What submissions are written in."""
+    description: str
+    """What to implement, for participants."""
+    name: Name | None = None
+    """The task's name where it differs from its folder's."""
+    config: dict[str, str | int | float | bool | list[str] | dict[str, str] | None] | None = None
+    """How the task's own eval is started or compiled."""
+    templates: dict[Literal["CUDA", "Python", "Triton", "HIP", "CuteDSL"], str] | None = None
+    """Files to begin with, by what they are written in."""
+    tests: list[dict[CaseKey, Any]] = []
+    """The arguments of each test case."""
+    benchmarks: list[dict[CaseKey, Any]] = []
+    """The arguments of each benchmark case."""
+    test_timeout: TimeoutSeconds = Timeouts.test_seconds
+    """Seconds for a run in mode test."""
+    benchmark_timeout: TimeoutSeconds = Timeouts.benchmark_seconds
+    """Seconds for a run in mode benchmark."""
+    ranked_timeout: TimeoutSeconds = Timeouts.ranked_seconds
+    """Seconds for the timed part of a ranked run."""
+    ranking_by: Ranking = Ranking.LAST
+    """How the score comes from the benchmarks."""
+    seed: int | None = None
+    """KernelBot's public seed."""
+    multi_gpu: bool = False
+    """Whether a run needs several GPUs; then each case has a world_size."""
+    libraries: list[str] = []
+    """KernelBot's libraries."""
+    gpus: list[Name] = []
+    """The GPUs that the task may run on; all of the board's where there are none."""
+    hpc_board: OwnSection = OwnSection()
+    """The keys that KernelBot does not have."""
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The tasks of a board by name, and what is wrong with the folders that hold none."""
+
+    tasks: tuple[Task, ...]
+    faults: tuple[DocumentError, ...] = ()
+
+    def task(self, name: str) -> Task:
+        """The task called `name`.
+
+        Raises:
+            DocumentError: the folder of that name has faults.
+            InputError: there is no such task; the nearest name is offered.
+        """
+        for task in self.tasks:
+            if task.name == name:
+                return task
+        for error in self.faults:
+            if Path(error.file).parent.name == name:
+                raise error
+        names = [task.name for task in self.tasks]
+        broken = f" {len(self.faults)} more cannot be read: hpc-board list" if self.faults else ""
+        raise InputError(
+            f'unknown task "{one_line(name, 80)}".{suggestion(name, names)}',
+            hint=f"Tasks: {', '.join(names) or 'none'}.{broken}",
+        )
+
+
+def tasks(folders: Sequence[Path]) -> Catalog:
+    """Every task of `folders`, each of them a task's folder or a folder of such, sorted by name.
+
+    A folder with faults does not hide the others. Where two tasks have the same name the first one counts.
+    """
+    found: dict[str, Task] = {}
+    origins: dict[str, Path] = {}
+    faults = []
+    for entry in folders:
+        try:
+            single = _has_task(entry)
+            candidates = [entry] if single else sorted(filter(_has_task, entry.iterdir()))
+        except OSError as error:
+            faults.append(DocumentError(str(entry), [Fault("", f"cannot be read: {error.strerror}")]))
+            continue
+        for folder in candidates:
+            try:
+                task = read_task(folder, None if single else entry)
+            except DocumentError as error:
+                faults.append(error)
+                continue
+            except InputError as error:
+                faults.append(DocumentError(str(folder / TASK_FILE), [Fault("", error.message)]))
+                continue
+            if task.name not in found:
+                found[task.name], origins[task.name] = task, folder
+            elif origins[task.name].resolve() != folder.resolve():
+                message = f'the name "{task.name}" belongs to {origins[task.name]} already'
+                faults.append(DocumentError(str(folder / TASK_FILE), [Fault("name", message)], hint=_HINT))
+    return Catalog(tuple(found[name] for name in sorted(found)), tuple(faults))
+
+
+def read_task(folder: Path, root: Path | None = None) -> Task:
+    """The task in `folder`, all of whose files lie in `root`, by default the folder that `folder` itself is in.
+
+    Raises:
+        InputError: there is no readable `task.yml`.
+        DocumentError: it has faults; all of them are listed.
+    """
+    document = Document.read(folder / TASK_FILE, hint=_HINT)
+    section = document.value(TaskDocument)
+    own = section.hpc_board
+    name = section.name or folder.resolve().name
+    if section.name is None and not re.fullmatch(NAME, name):
+        document.fault(("name",), f'is missing, and the folder\'s name "{one_line(name)}" is not {NAME_WORDS}')
+    sources = _Sources(document, folder.resolve(), (root or folder.resolve().parent).resolve())
+    files = sources.files(section.files)
+    templates: dict[str, str] = {
+        language: sources.text(("templates", language), source) or ""
+        for language, source in (section.templates or {}).items()
+    }
+    harness = own.harness or ("isolated" if any(file.name == "reference.py" for file in files) else "task")
+    if harness == "isolated" and all(file.name != "reference.py" for file in files):
+        document.fault(("hpc_board", "harness"), "isolated needs a file named reference.py")
+    for key, message in limit_faults(own.limits).items():
+        document.fault(("hpc_board", "limits", key), message)
+    task = Task(
+        name=name,
+        language=section.lang,
+        description=section.description,
+        files=files,
+        tests=_cases(document, "tests", section.tests, section.multi_gpu),
+        benchmarks=_cases(document, "benchmarks", section.benchmarks, section.multi_gpu),
+        templates=templates,
+        config=section.config or {},
+        timeouts=Timeouts(section.test_timeout, section.benchmark_timeout, section.ranked_timeout),
+        ranking_by=section.ranking_by,
+        seed=section.seed,
+        multi_gpu=section.multi_gpu,
+        libraries=tuple(section.libraries),
+        gpus=tuple(section.gpus),
+        deadline=_deadline(document, own.deadline),
+        harness=harness,
+        limits=own.limits,
+        warnings=tuple(document.warnings),
+    )
+    document.check()
+    return task
+
+
+def _has_task(folder: Path) -> bool:
+    return (folder / TASK_FILE).is_file()
+
+
+class _Sources:
+    """The files that a task names, read within the folder that it may not leave."""
+
+    def __init__(self, document: Document, folder: Path, root: Path) -> None:
+        self._document = document
+        self._folder = folder
+        self._root = root
+        self._bytes = 0
+
+    def files(self, entries: Sequence[FileEntry]) -> tuple[TaskFile, ...]:
+        files: dict[PurePosixPath, TaskFile] = {}
+        for index, entry in enumerate(entries):
+            place = ("files", index)
+            target = PurePosixPath(entry.name)
+            if not _is_plain(entry.name):
+                self._document.fault(
+                    (*place, "name"), f'expected a relative path without "..", found "{one_line(entry.name)}"'
+                )
+            elif any(target == other or target in other.parents or other in target.parents for other in files):
+                self._document.fault((*place, "name"), f'"{entry.name}" is taken by another file')
+            elif entry.source == SUBMISSION:
+                files[target] = TaskFile(str(target), None)
+            else:
+                files[target] = TaskFile(str(target), self.text((*place, "source"), entry.source) or "")
+        submissions = sum(entry.source == SUBMISSION for entry in entries)
+        if submissions != 1:
+            self._document.fault(("files",), f"expected one file with the source {SUBMISSION}, found {submissions}")
+        return tuple(files.values())
+
+    def text(self, place: Place, source: str) -> str | None:
+        """The text of the file `source`; None, and a fault at `place`, where it cannot be had."""
+        try:
+            path = (self._folder / source).resolve()
+            if not path.is_relative_to(self._root):
+                self._document.fault(place, f'"{one_line(source)}" lies outside of {self._root}')
+                return None
+            text = read_text(path, FILE_BYTES_MAX)
+        except InputError as error:
+            self._document.fault(place, error.message)
+            return None
+        except (OSError, RuntimeError, ValueError) as error:
+            self._document.fault(place, f'"{one_line(source)}" is no path that can be followed: {error}')
+            return None
+        within = self._bytes <= TASK_BYTES_MAX
+        self._bytes += len(text.encode())
+        if within and self._bytes > TASK_BYTES_MAX:
+            self._document.fault(place, f"the files of the task have more than {TASK_BYTES_MAX:,} bytes")
+        return text
+
+
+def _is_plain(name: str) -> bool:
+    """Whether `name` is a path that stays below the folder it is put in, on any system."""
+    path = PurePosixPath(name)
+    if not name.isprintable() or "\\" in name or len(name) > 255 or path.is_absolute():
+        return False
+    return bool(path.parts) and ".." not in path.parts
+
+
+def _cases(
+    document: Document, key: str, entries: Sequence[Mapping[str, Any]], multi_gpu: bool
+) -> tuple[Mapping[str, CaseValue], ...]:
+    cases = []
+    for index, entry in enumerate(entries):
+        case = {}
+        for name, value in entry.items():
+            try:
+                case[name] = _case_value(value)
+            except ValueError as error:
+                document.fault((key, index, name), str(error))
+        if multi_gpu and "world_size" not in case:
+            document.fault((key, index), "has no world_size, which a multi_gpu task needs")
+        cases.append(case)
+    return tuple(cases)
+
+
+def _case_value(value: Any, depth: int = 0) -> CaseValue:
+    """A value of a case as the harness takes it.
+
+    Raises:
+        ValueError: it is of another kind, or out of bounds.
+    """
+    match value:
+        case bool():
+            return value
+        case int():
+            if not -(2**63) <= value < 2**63:
+                raise ValueError("expected a whole number of at most 64 bits")
+            return value
+        case float():
+            if not math.isfinite(value):
+                raise ValueError("expected a finite number")
+            return value
+        case str():
+            if "\n" in value or "\t" in value:
+                raise ValueError("expected text on one line, without tabs")
+            return value
+        case list() if depth < _LIST_DEPTH_MAX:
+            return tuple(_case_value(item, depth + 1) for item in value)
+    raise ValueError("expected a number, true or false, text, or a list of these")
+
+
+def _deadline(document: Document, text: str | None) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        expected = 'an ISO date or time such as "2030-12-31" or "2030-12-31T18:00+01:00"'
+        document.fault(("hpc_board", "deadline"), f'expected {expected}, found "{one_line(text)}"')
+        return None

@@ -1,0 +1,426 @@
+"""The settings: where the board lies, which tasks it has, and how jobs get each of its GPUs."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from hpc_board import bundled
+from hpc_board.documents import Document, Place
+from hpc_board.errors import InputError
+from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+from hpc_board.model.names import NAME, NAME_WORDS, suggestion
+from hpc_board.model.sbatch import extra_faults
+
+FILE_NAME = "hpc-board.yaml"
+BUNDLED = "bundled"
+"""The word in `tasks` that stands for the tasks that ship with hpc-board."""
+
+_SYSTEM_FILE = Path("/etc/hpc-board/config.yaml")
+_TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
+_VERSION_WORDS = "is not supported by hpc-board 0.1"
+
+Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z", description=NAME_WORDS)]
+Line = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]+\Z", max_length=4096, description="one line of text")]
+EnvName = Annotated[
+    str,
+    Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of an environment variable"),
+]
+EnvValue = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z", max_length=4096, description="one line of text")]
+SlurmWord = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[A-Za-z0-9_(\[][A-Za-z0-9_.+,@:=/&|*!%~()\[\]-]{0,254}\Z",
+        description="a value for sbatch: letters, digits and _ . + , @ : = / & | * ! % ~ ( ) [ ] -, no spaces",
+    ),
+]
+Module = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.+/@:=~-]{0,254}\Z",
+        description="the name of an environment module",
+    ),
+]
+Memory = Annotated[str, Meta(pattern=r"\A[0-9]{1,12}[KMGTkmgt]?\Z", description='an amount of memory such as "16G"')]
+Count = Annotated[int, Meta(ge=1, le=65_536, description="a whole number from 1")]
+Seconds = Annotated[float, Meta(gt=0, le=3600, description="a number of seconds, above 0 and at most 3600")]
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A mapping of the settings file, in which every key is known."""
+
+
+class SshSection(Section, frozen=True):
+    """`ssh:` of a cluster: a login node on which the scheduler's commands run."""
+
+    host: Line
+    """The login node."""
+    user: Line | None = None
+    """The account there."""
+
+
+class ClusterSection(Section, frozen=True):
+    """One of `clusters:`."""
+
+    scheduler: Literal["slurm", "local"]
+    """What runs the jobs: Slurm, or this host by itself."""
+    client: Literal["cli", "pyslurm"] = "cli"
+    """How Slurm is asked: by its commands, or through pyslurm."""
+    poll_seconds: Seconds | None = None
+    """Shortest time between two questions to the scheduler: 15 for Slurm (at least 1), 0.5 for `local`."""
+    ssh: SshSection | None = None
+    """The login node, where hpc-board does not run on one."""
+    board_folder: Line | None = None
+    """The folder for jobs as the login node of `ssh` sees it."""
+
+
+class RequestSection(Section, frozen=True):
+    """`request:` of a GPU: how the site wants it to be asked for."""
+
+    style: RequestStyle
+    """The option of sbatch to ask with, or none where the partition alone decides."""
+    value: SlurmWord | None = None
+    """What to ask for, such as "gpu:h100:1"."""
+
+
+class ContainerSection(Section, frozen=True):
+    """`container:` of a GPU: the image in which its jobs run."""
+
+    runtime: Line
+    """The program that starts the image."""
+    image: Line
+    """The image."""
+
+
+class GpuSection(Section, frozen=True):
+    """One of `gpus:`."""
+
+    cluster: Name
+    """The cluster that has the GPU."""
+    partition: SlurmWord | None = None
+    """The Slurm partition; several may be separated by commas."""
+    request: RequestSection | None = None
+    """How a job asks for the GPU."""
+    arch: SlurmWord | None = None
+    """The architecture to compile for, such as sm_90a."""
+    device: Device | None = None
+    """The kind of processor: cuda unless the GPU is called CPU. `cpu` marks results of other names as emulated."""
+    time: Line | None = None
+    """The job's time limit in one of Slurm's formats; without it the task's own limits decide."""
+    account: SlurmWord | None = None
+    """The account to charge."""
+    qos: SlurmWord | None = None
+    """The quality of service."""
+    constraint: SlurmWord | None = None
+    """Features that the node must have."""
+    reservation: SlurmWord | None = None
+    """The reservation to run in."""
+    nodelist: SlurmWord | None = None
+    """Nodes to use."""
+    exclude: SlurmWord | None = None
+    """Nodes to avoid."""
+    cpus_per_task: Count | None = None
+    """CPU cores of the job."""
+    memory: Memory | None = None
+    """Memory of the job."""
+    exclusive: bool = False
+    """Whether the job gets its node for itself."""
+    gpu_freq: SlurmWord | None = None
+    """The clock to ask for, such as "high"."""
+    modules: list[Module] = []
+    """Environment modules to load."""
+    container: ContainerSection | None = None
+    """The container in which jobs run."""
+    python: Line | None = None
+    """Python on the node: python3 by default, on a local cluster the one that runs hpc-board."""
+    env: dict[EnvName, EnvValue] = {}
+    """Environment variables of the job."""
+    sbatch: list[Line] = []
+    """Further options of sbatch; those that hpc-board itself sets are refused."""
+    template: Line | None = None
+    """A batch script template to use in place of the one that ships."""
+
+
+class SettingsFile(Section, frozen=True):
+    """The whole settings file."""
+
+    board: Line | None = None
+    """The board's folder: `hpc-board` in the user's data folder by default."""
+    tasks: list[Line] | None = None
+    """Task folders, and folders of task folders; the word `bundled` stands for those that ship, the default."""
+    clusters: dict[Name, ClusterSection] = {}
+    """Schedulers by the names that `gpus` uses."""
+    gpus: dict[Name, GpuSection] = {}
+    """GPUs by the names that boards use; where there are neither clusters nor GPUs: those of this machine."""
+
+
+_SLURM_ONLY = (
+    "partition",
+    "request",
+    "account",
+    "qos",
+    "constraint",
+    "reservation",
+    "nodelist",
+    "exclude",
+    "cpus_per_task",
+    "memory",
+    "exclusive",
+    "gpu_freq",
+    "sbatch",
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the settings file says, with every default filled in; `file` is None for the embedded default."""
+
+    board: Path
+    tasks: tuple[Path, ...]
+    gpus: tuple[Gpu, ...]
+    clusters: tuple[Cluster, ...]
+    file: Path | None = None
+
+
+def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
+    """The settings file to use, None where there is none.
+
+    The first of: `explicit`, $HPC_BOARD_CONFIG, hpc-board.yaml in `cwd`, hpc-board/config.yaml in the user's
+    configuration folder, /etc/hpc-board/config.yaml. The one in `cwd` must belong to the user or to root, since
+    settings decide what runs in the user's name.
+
+    Raises:
+        InputError: a file that is named outright does not exist, or the one in `cwd` belongs to somebody else.
+    """
+    variable = environ.get("HPC_BOARD_CONFIG")
+    for path, origin in ((explicit, "--config"), (Path(variable) if variable else None, "$HPC_BOARD_CONFIG")):
+        if path is None:
+            continue
+        if not _is_there(path):
+            raise InputError(
+                f"{path}: there is no such settings file; {origin} names it.",
+                hint=f"Correct {origin}, or leave it out to use the default settings.",
+            )
+        return path
+    local = cwd / FILE_NAME
+    if _is_there(local):
+        if {local.lstat().st_uid, local.stat().st_uid} - {0, os.getuid()}:
+            raise InputError(
+                f"{local} belongs neither to you nor to root, and its settings would run commands in your name.",
+                hint=f"If you trust it, name it yourself: --config {FILE_NAME}",
+            )
+        return local
+    for path in (_xdg(environ, "XDG_CONFIG_HOME", ".config") / "hpc-board/config.yaml", _SYSTEM_FILE):
+        if _is_there(path):
+            return path
+    return None
+
+
+def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
+    """The settings in `file`, or the embedded default: this machine's GPUs, and the tasks that ship.
+
+    Relative paths in the file start from its folder.
+
+    Raises:
+        InputError: the file cannot be read.
+        DocumentError: it has faults; all of them are listed.
+    """
+    board = _xdg(environ, "XDG_DATA_HOME", ".local/share") / "hpc-board"
+    here = Cluster("local", poll_seconds=0.5)
+    if file is None:
+        return Settings(board, (bundled.folder("tasks"),), _machine_gpus(here), (here,))
+    document = Document.read(file, hint="Correct these lines of the settings file.")
+    section = document.value(SettingsFile)
+    base = file.absolute().parent
+    if section.board is not None:
+        board = _inside(document, ("board",), base, section.board)
+    tasks = _task_folders(document, section, base)
+    clusters = {name: _cluster(document, name, item) for name, item in section.clusters.items()}
+    gpus = tuple(_gpu(document, name, item, clusters, base) for name, item in section.gpus.items())
+    _check_gpu_names(document, tuple(section.gpus))
+    if not document.has(("gpus",)) and not document.has(("clusters",)):
+        clusters, gpus = {here.name: here}, _machine_gpus(here)
+    elif not section.gpus and not document.faults:
+        document.fault(("gpus",), "no GPU is given; a board needs at least one")
+    document.check()
+    return Settings(board, tasks, gpus, tuple(clusters.values()), file.absolute())
+
+
+def time_limit_seconds(text: str) -> int:
+    """Slurm's "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS" in seconds.
+
+    Raises:
+        ValueError: `text` is none of these, or no time at all.
+    """
+    match = re.fullmatch(r"(?:(\d{1,4})-)?(\d{1,6})(?::(\d{1,6}))?(?::(\d{1,6}))?", text, re.ASCII)
+    if match is None:
+        raise ValueError(f'expected {_TIME_WORDS}, found "{text}"')
+    days, first, second, third = (None if group is None else int(group) for group in match.groups())
+    if days is None and third is None:
+        hours, minutes, seconds = 0, first, second
+    else:
+        hours, minutes, seconds = first or 0, second, third
+    total = (days or 0) * 86_400 + hours * 3600 + (minutes or 0) * 60 + (seconds or 0)
+    if not 0 < total <= 366 * 86_400:
+        raise ValueError(f'expected {_TIME_WORDS}, found "{text}"')
+    return total
+
+
+def gpu_model_name(model: str) -> str:
+    """A board's name for a GPU model as its driver calls it: "NVIDIA A100-SXM4-80GB" is an A100."""
+    short = re.search(r"\b[A-Z]{1,2}[0-9]{1,4}[A-Z]?\b", model)
+    if short:
+        return short[0]
+    words = [word for word in re.findall(r"[A-Za-z0-9]+", model) if word not in ("NVIDIA", "GeForce", "Tesla")]
+    return "-".join(words)[:64].rstrip("-") or "GPU"
+
+
+def machine_gpu_names(driver: Path = Path("/proc/driver/nvidia/gpus")) -> tuple[str, ...]:
+    """The names of the NVIDIA GPUs that the driver of this machine reports, each once, in the driver's order."""
+    names: dict[str, None] = {}
+    for information in sorted(driver.glob("*/information")):
+        match = re.search(r"^Model:\s*(.+)$", information.read_text(errors="replace"), re.MULTILINE)
+        if match:
+            names[gpu_model_name(match[1].strip())] = None
+    return tuple(names)
+
+
+def _machine_gpus(cluster: Cluster) -> tuple[Gpu, ...]:
+    found = [Gpu(name, cluster, Device.CUDA, python=sys.executable) for name in machine_gpu_names()]
+    return (*found, Gpu("CPU", cluster, Device.CPU, python=sys.executable))
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
+
+
+def _xdg(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    given = Path(environ.get(variable, ""))
+    if given.is_absolute():
+        return given
+    return Path(environ.get("HOME") or Path.home()) / default
+
+
+def _inside(document: Document, place: Place, base: Path, path: str) -> Path:
+    try:
+        return base / Path(path).expanduser()
+    except RuntimeError:
+        document.fault(place, f'there is no home folder for "{path}"')
+        return base / path
+
+
+def _task_folders(document: Document, section: SettingsFile, base: Path) -> tuple[Path, ...]:
+    folders = []
+    for index, entry in enumerate(section.tasks if section.tasks is not None else [BUNDLED]):
+        folder = bundled.folder("tasks") if entry == BUNDLED else _inside(document, ("tasks", index), base, entry)
+        if not folder.is_dir():
+            document.fault(("tasks", index), f"{folder} is not a folder")
+        folders.append(folder)
+    return tuple(folders)
+
+
+def _cluster(document: Document, name: str, section: ClusterSection) -> Cluster:
+    place = ("clusters", name)
+    slurm = section.scheduler == "slurm"
+    if section.client == "pyslurm":
+        document.fault((*place, "client"), f"pyslurm {_VERSION_WORDS}; use cli")
+    if section.ssh is not None:
+        document.fault((*place, "ssh"), f"{_VERSION_WORDS}; run hpc-board on a login node")
+    if section.board_folder is not None:
+        document.fault((*place, "board_folder"), f"{_VERSION_WORDS}; remove it")
+    if slurm and section.poll_seconds is not None and section.poll_seconds < 1:
+        document.fault((*place, "poll_seconds"), "expected at least 1 second for Slurm")
+    poll_seconds = section.poll_seconds or (15.0 if slurm else 0.5)
+    return Cluster(name, section.scheduler, section.client, poll_seconds)
+
+
+def _gpu(document: Document, name: str, section: GpuSection, clusters: Mapping[str, Cluster], base: Path) -> Gpu:
+    place = ("gpus", name)
+    if not document.has(("clusters", section.cluster)):
+        near = suggestion(section.cluster, clusters)
+        known = ", ".join(clusters) or "none"
+        document.fault((*place, "cluster"), f'there is no cluster "{section.cluster}".{near} Clusters: {known}')
+    cluster = clusters.get(section.cluster, Cluster(section.cluster))
+    if section.cluster in clusters:
+        _check_scheduler_keys(document, place, section, cluster)
+    if section.container is not None:
+        document.fault((*place, "container"), f"{_VERSION_WORDS}; name the Python of an environment instead")
+    template = None if section.template is None else _inside(document, (*place, "template"), base, section.template)
+    if template is not None and not template.is_file():
+        document.fault((*place, "template"), f"{template} is not a file")
+    return Gpu(
+        name=name,
+        cluster=cluster,
+        device=section.device or (Device.CPU if name.upper() == "CPU" else Device.CUDA),
+        partition=section.partition or "",
+        request=_request(document, (*place, "request"), section.request),
+        arch=section.arch or "",
+        time_limit_seconds=_time_limit(document, (*place, "time"), section.time),
+        account=section.account or "",
+        qos=section.qos or "",
+        constraint=section.constraint or "",
+        reservation=section.reservation or "",
+        nodelist=section.nodelist or "",
+        exclude=section.exclude or "",
+        cpus_per_task=section.cpus_per_task,
+        memory=section.memory or "",
+        exclusive=section.exclusive,
+        gpu_freq=section.gpu_freq or "",
+        modules=tuple(section.modules),
+        python=section.python or (sys.executable if cluster.scheduler == "local" else "python3"),
+        env=dict(section.env),
+        sbatch=tuple(section.sbatch),
+        template=None if template is None else str(template),
+    )
+
+
+def _check_scheduler_keys(document: Document, place: Place, section: GpuSection, cluster: Cluster) -> None:
+    if cluster.scheduler == "slurm":
+        if not document.has((*place, "partition")):
+            document.fault((*place, "partition"), f"is missing; cluster {cluster.name} is a Slurm cluster")
+        for message in extra_faults(section.sbatch):
+            document.fault((*place, "sbatch"), message)
+        return
+    for key in _SLURM_ONLY:
+        if document.has((*place, key)):
+            document.fault((*place, key), f"is for Slurm; cluster {cluster.name} has the scheduler local")
+
+
+def _check_gpu_names(document: Document, names: Sequence[str]) -> None:
+    folded: dict[str, str] = {}
+    for name in names:
+        if name.casefold() == "all":
+            document.fault(("gpus", name), 'is reserved: "all" stands for every GPU')
+        first = folded.setdefault(name.casefold(), name)
+        if first != name:
+            document.fault(("gpus", name), f"differs from {first} in upper and lower case only")
+
+
+def _request(document: Document, place: Place, section: RequestSection | None) -> Request:
+    if section is None:
+        return Request()
+    if section.style is not RequestStyle.NONE and section.value is None:
+        document.fault((*place, "value"), f'is missing; style {section.style} needs one, such as "gpu:1"')
+    if section.style is RequestStyle.NONE and section.value is not None:
+        document.fault((*place, "value"), "is given although style none asks for nothing")
+    return Request(section.style, section.value or "")
+
+
+def _time_limit(document: Document, place: Place, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return time_limit_seconds(text)
+    except ValueError as error:
+        document.fault(place, str(error))
+        return None

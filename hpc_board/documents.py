@@ -1,0 +1,325 @@
+"""Files that people write, read strictly: bounded UTF-8 text, and YAML with every fault reported at once."""
+
+import enum
+import os
+import re
+import stat
+import types
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import msgspec
+import yaml
+
+from hpc_board.errors import DocumentError, Fault, InputError
+from hpc_board.model.names import suggestion
+from hpc_board.model.text import one_line
+
+DOCUMENT_BYTES_MAX = 1_000_000
+"""A YAML document larger than this is refused."""
+
+_VALUES_MAX = 100_000
+_DEPTH_MAX = 32
+_FAULTS_SHOWN_MAX = 100
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_TAG = "tag:yaml.org,2002:"
+_NUMBERS = {f"{_TAG}{name}" for name in ("int", "float", "bool", "null")}
+_TEXTS = {f"{_TAG}{name}" for name in ("str", "timestamp", "merge", "value")}
+
+T = TypeVar("T", bound=msgspec.Struct)
+Place = tuple[str | int, ...]
+
+
+def read_text(path: Path, bytes_max: int) -> str:
+    """The text of a regular UTF-8 file of at most `bytes_max` bytes; never waits for a pipe or a device.
+
+    Raises:
+        InputError: there is no such file, or it is no regular file, unreadable, too large, or not UTF-8 text.
+    """
+    name = one_line(str(path), 300)
+    try:
+        with open(path, "rb", opener=lambda file, flags: os.open(file, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InputError(f"{name} is not a regular file.", hint="Give the path of an ordinary file.")
+            data = file.read(bytes_max + 1)
+    except FileNotFoundError as error:
+        raise InputError(f"{name}: there is no such file.", hint="Check the path for typing errors.") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{name} is a folder, not a file.", hint="Give the path of a file in it.") from error
+    except PermissionError as error:
+        raise InputError(f"{name} may not be read by you.", hint=f"Try: ls -l '{name}'") from error
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {error.strerror}.", hint="Check the path.") from error
+    except ValueError as error:
+        raise InputError(f"{name} is not a path: {error}.", hint="Check the path.") from error
+    if len(data) > bytes_max:
+        raise InputError(f"{name} is too large: more than {bytes_max:,} bytes.", hint="Make the file smaller.")
+    if b"\0" in data:
+        raise InputError(
+            f"{name} holds a NUL byte at offset {data.index(0)}: is it a binary file?",
+            hint="Give a text file in UTF-8.",
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"Could not decode {name}, is it UTF-8? The byte at offset {error.start} is not.",
+            hint="Save the file in UTF-8.",
+        ) from error
+
+
+class Document:
+    """A YAML file under examination: its contents by their types, and the faults and warnings found so far.
+
+    Keys that a Struct does not have are faults where the Struct forbids unknown fields, else warnings. Where
+    text is expected, a plain number, date or truth value is taken as written: `time: 10:00` is the text "10:00".
+    """
+
+    def __init__(self, path: Path, root: yaml.Node, hint: str) -> None:
+        self.path = path
+        self.hint = hint
+        self.faults: list[Fault] = []
+        self.warnings: list[str] = []
+        self._root = root
+        self._lines: dict[Place, int] = {(): 0}
+        self._values = 0
+
+    @classmethod
+    def read(cls, path: Path, *, hint: str = "") -> "Document":
+        """The document in the file `path`; `hint` says what to do about its faults.
+
+        Raises:
+            InputError: the file cannot be read.
+            DocumentError: it is not one YAML document.
+        """
+        text = read_text(path, DOCUMENT_BYTES_MAX)
+        try:
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 0
+            context = f" {error.context}" if error.context else ""
+            raise _not_yaml(path, f"{error.problem}{context}", line) from error
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, int(error.position)) + 1
+            raise _not_yaml(path, str(error.reason), line) from error
+        except (ValueError, OverflowError) as error:
+            raise _not_yaml(path, f"an escaped character does not exist: {error}") from error
+        except RecursionError as error:
+            raise _not_yaml(path, f"nested more than {_DEPTH_MAX} levels deep") from error
+        return cls(path, root or yaml.MappingNode(f"{_TAG}map", []), hint)
+
+    def value(self, type_: type[T]) -> T:
+        """The whole document as `type_`, as far as it can be had: what is faulty is noted and takes its default.
+
+        A mapping loses its faulty entries, a list with a faulty item is faulty as a whole. Until `check` has
+        passed the value is good for one thing only: to look for more faults.
+
+        Raises:
+            DocumentError: a key without a default is missing or faulty, or the document is too large.
+        """
+        found: T | msgspec.UnsetType = self._value(self._root, type_, ())
+        if isinstance(found, msgspec.UnsetType):
+            raise self._error()
+        return found
+
+    def has(self, place: Place) -> bool:
+        """Whether the document has something at `place`, faulty or not."""
+        return place in self._lines
+
+    def fault(self, place: Place, message: str) -> None:
+        """Note that what stands at `place`, or is missing there, is wrong."""
+        known = next(place[:length] for length in range(len(place), -1, -1) if place[:length] in self._lines)
+        self.faults.append(Fault(_path(place), message, self._lines[known]))
+
+    def check(self) -> None:
+        """Pass if the document has no faults.
+
+        Raises:
+            DocumentError: it has; they are listed in the order of their lines.
+        """
+        if self.faults:
+            raise self._error()
+
+    def _error(self) -> DocumentError:
+        faults = sorted(self.faults, key=lambda fault: fault.line)
+        shown = faults[:_FAULTS_SHOWN_MAX]
+        if len(faults) > len(shown):
+            shown.append(Fault("", f"{len(faults) - len(shown)} more faults are not shown"))
+        return DocumentError(one_line(str(self.path), 300), shown, hint=self.hint)
+
+    def _value(self, node: yaml.Node, type_: Any, place: Place) -> Any:
+        self._values += 1
+        if self._values > _VALUES_MAX:
+            raise _not_yaml(self.path, f"holds more than {_VALUES_MAX} values, counting aliases")
+        if len(place) > _DEPTH_MAX:
+            raise _not_yaml(self.path, f"nested more than {_DEPTH_MAX} levels deep", node.start_mark.line + 1)
+        type_ = _member(type_, node)
+        if isinstance(node, yaml.MappingNode):
+            if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
+                return self._struct(node, type_, place)
+            if type_ is Any or get_origin(type_) is dict:
+                key_type, value_type = get_args(type_) or (str, Any)
+                return self._mapping(node, key_type, value_type, place)
+        elif isinstance(node, yaml.SequenceNode):
+            if type_ is Any or get_origin(type_) in (list, tuple):
+                return self._list(node, (get_args(type_) or (Any,))[0], place)
+        else:
+            return self._scalar(node, type_, place)
+        return self._unexpected(node, type_, place)
+
+    def _struct(self, node: yaml.MappingNode, type_: type[msgspec.Struct], place: Place) -> Any:
+        fields = {field.encode_name: field for field in msgspec.structs.fields(type_)}
+        found = {}
+        for key, (_, value_node) in self._entries(node, place).items():
+            if key in fields:
+                found[key] = self._value(value_node, fields[key].type, (*place, key))
+            else:
+                self._unknown_key(key, type_, (*place, key))
+        missing = [key for key, field in fields.items() if field.required and key not in found]
+        for key in missing:
+            self.fault((*place, key), f"is missing; expected {_words(fields[key].type)}")
+        usable = {key: value for key, value in found.items() if value is not msgspec.UNSET}
+        if any(field.required and key not in usable for key, field in fields.items()):
+            return msgspec.UNSET
+        return type_(**{fields[key].name: value for key, value in usable.items()})
+
+    def _unknown_key(self, key: str, type_: type[msgspec.Struct], place: Place) -> None:
+        allowed = [field.encode_name for field in msgspec.structs.fields(type_)]
+        if type_.__struct_config__.forbid_unknown_fields:
+            self.fault(place, f"is not a known key.{suggestion(key, allowed)} Allowed: {', '.join(allowed)}")
+        else:
+            near = suggestion(key, allowed)
+            self.warnings.append(f"line {self._lines[place]}: the key {_path(place)} is not known, and ignored.{near}")
+
+    def _mapping(self, node: yaml.MappingNode, key_type: Any, value_type: Any, place: Place) -> dict[str, Any]:
+        found = {}
+        for key, (key_node, value_node) in self._entries(node, place).items():
+            name = self._scalar(key_node, key_type, (*place, key))
+            value = self._value(value_node, value_type, (*place, key))
+            if name is not msgspec.UNSET and value is not msgspec.UNSET:
+                found[name] = value
+        return found
+
+    def _list(self, node: yaml.SequenceNode, type_: Any, place: Place) -> Any:
+        items = []
+        for index, item in enumerate(node.value):
+            self._lines[*place, index] = item.start_mark.line + 1
+            items.append(self._value(item, type_, (*place, index)))
+        return msgspec.UNSET if msgspec.UNSET in items else items
+
+    def _entries(self, node: yaml.MappingNode, place: Place) -> dict[str, tuple[yaml.ScalarNode, yaml.Node]]:
+        entries: dict[str, tuple[yaml.ScalarNode, yaml.Node]] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.faults.append(Fault(_path(place), "a key is not text but a list or a mapping", line))
+            elif key_node.value in entries:
+                self.faults.append(Fault(_path((*place, key_node.value)), "is given twice", line))
+            else:
+                self._lines[*place, key_node.value] = line
+                entries[key_node.value] = (key_node, value_node)
+        return entries
+
+    def _scalar(self, node: yaml.Node, type_: Any, place: Place) -> Any:
+        text = str(node.value)
+        if _CONTROL.search(text):
+            self.fault(place, "holds a control character")
+            return msgspec.UNSET
+        if node.tag not in _NUMBERS | _TEXTS:
+            self.fault(place, f"has the tag {one_line(node.tag)}, which is not supported")
+            return msgspec.UNSET
+        value: Any = text
+        if node.tag == f"{_TAG}null" or (node.tag in _NUMBERS and not _text_only(type_)):
+            try:
+                value = yaml.constructor.SafeConstructor().construct_object(node)
+            except ValueError:
+                return self._unexpected(node, type_, place)
+        try:
+            return msgspec.convert(value, type_)
+        except msgspec.ValidationError:
+            return self._unexpected(node, type_, place)
+
+    def _unexpected(self, node: yaml.Node, type_: Any, place: Place) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            shown = "nothing" if node.tag == f"{_TAG}null" else f'"{one_line(node.value)}"'
+            near = suggestion(node.value, _choices(type_))
+        else:
+            shown = "a mapping" if isinstance(node, yaml.MappingNode) else "a list"
+            near = ""
+        self.fault(place, f"expected {_words(type_)}, found {shown}.{near}")
+        return msgspec.UNSET
+
+
+def _not_yaml(path: Path, message: str, line: int = 0) -> DocumentError:
+    return DocumentError(
+        one_line(str(path), 300), [Fault("", one_line(message, 300), line)], hint="Repair the YAML of the file."
+    )
+
+
+def _path(place: Place) -> str:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{one_line(part)}" for part in place)
+    return path.removeprefix(".")
+
+
+def _members(type_: Any) -> tuple[Any, ...]:
+    return get_args(type_) if get_origin(type_) in (Union, types.UnionType) else (type_,)
+
+
+def _member(type_: Any, node: yaml.Node) -> Any:
+    """The member of a union that a mapping or a list can be; the type itself for everything else."""
+    for member in _members(type_):
+        is_struct = isinstance(member, type) and issubclass(member, msgspec.Struct)
+        if isinstance(node, yaml.MappingNode) and (is_struct or get_origin(member) is dict):
+            return member
+        if isinstance(node, yaml.SequenceNode) and get_origin(member) in (list, tuple):
+            return member
+    return type_
+
+
+def _bare(type_: Any) -> Any:
+    return get_args(type_)[0] if get_origin(type_) is Annotated else type_
+
+
+def _text_only(type_: Any) -> bool:
+    bare = [_bare(member) for member in _members(type_)]
+    return str in bare and not {int, float, bool} & {member for member in bare if isinstance(member, type)}
+
+
+def _choices(type_: Any) -> list[str]:
+    choices: list[str] = []
+    for member in map(_bare, _members(type_)):
+        if get_origin(member) is Literal:
+            choices += map(str, get_args(member))
+        elif isinstance(member, type) and issubclass(member, enum.Enum):
+            choices += [str(item.value) for item in member]
+    return choices
+
+
+def _words(type_: Any) -> str:
+    """What a type allows, in plain words."""
+    words = []
+    for member in _members(type_):
+        bare = _bare(member)
+        described = [meta.description for meta in getattr(member, "__metadata__", ()) if meta.description]
+        if described:
+            words.append(described[-1])
+        elif _choices(bare):
+            words.append(f"one of {', '.join(_choices(bare))}")
+        elif isinstance(bare, type) and bare in _PLAIN:
+            words.append(_PLAIN[bare])
+        elif get_origin(bare) in (list, tuple):
+            words.append("a list")
+        elif bare is Any:
+            words.append("anything")
+        else:
+            words.append("a mapping")
+    return " or ".join(words)
+
+
+_PLAIN = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    types.NoneType: "nothing",
+}

@@ -1,0 +1,292 @@
+"""Intake: from a file and a few options to a checked draft of a submission, before anything is stored or sent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import Protocol
+
+from hpc_board.documents import read_text
+from hpc_board.errors import InputError, Refused
+from hpc_board.model.gpu import Device, Gpu
+from hpc_board.model.names import suggestion
+from hpc_board.model.submission import (
+    EXTENSIONS,
+    SOURCE_BYTES_MAX,
+    DirectiveError,
+    Directives,
+    directives,
+)
+from hpc_board.model.task import Language, Mode, Task
+from hpc_board.model.text import one_line
+
+NOTE_CHARACTERS_MAX = 500
+
+_FILE_NAME_BYTES_MAX = 200
+_EXTENSIONS_OF = {Language.PY: (".py",), Language.CU: (".cu", ".cuh", ".cpp")}
+_MODE_ALIASES = {"leaderboard": Mode.RANKED}
+
+
+class Tasks(Protocol):
+    """Where a task is looked up by its name."""
+
+    def task(self, name: str) -> Task:
+        """The task called `name`; an InputError where there is none."""
+        ...
+
+
+class Owned(Protocol):
+    """Something that belongs to a user, such as a run."""
+
+    @property
+    def user(self) -> str:
+        """The user's name."""
+        ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """The one file of a submission; its name has no folder and no control characters."""
+
+    file_name: str
+    text: str
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the file."""
+        return self.text.encode()
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A submission that may be sent: every name in it is resolved, every rule kept."""
+
+    source: Source
+    task: Task
+    gpus: tuple[Gpu, ...]
+    mode: Mode
+    note: str = ""
+
+
+def read_source(path: Path) -> Source:
+    """The submission in the file `path`.
+
+    Raises:
+        InputError: it is missing, special, unreadable, empty, too large, binary, not UTF-8 or of another language.
+    """
+    name = path.name
+    if not name.isprintable() or len(name.encode(errors="replace")) > _FILE_NAME_BYTES_MAX:
+        raise InputError(
+            f"The file name {one_line(name, 80)} cannot be used.",
+            hint=f"Use printable characters, at most {_FILE_NAME_BYTES_MAX} bytes of them.",
+        )
+    text = read_text(path, SOURCE_BYTES_MAX)
+    if path.suffix not in EXTENSIONS:
+        raise InputError(
+            f"{one_line(str(path))}: please provide a Python (.py) or CUDA (.cu / .cuh / .cpp) file.",
+            hint="Rename the file if its contents are one of these.",
+        )
+    if not text.strip():
+        raise InputError(
+            f"{one_line(str(path))} is empty.", hint="`hpc-board template NAME` prints a file to begin with."
+        )
+    return Source(name, text)
+
+
+def draft(
+    source: Source,
+    *,
+    task_name: str | None,
+    gpu_names: Sequence[str],
+    mode_name: str | None,
+    note: str,
+    catalog: Tasks,
+    gpus: Sequence[Gpu],
+    now: datetime,
+) -> Draft:
+    """The submission that `source`, its header and the options ask for, at the time `now`.
+
+    Options and header must not contradict each other: the same task, and no GPU that the header does not name.
+    `gpu_names` may hold commas and `all`; with no GPU named anywhere the only one is taken. The mode is `test`
+    unless said otherwise, so that nobody enters a ranking by accident.
+
+    Raises:
+        InputError: the file, the task, a GPU, the mode or the note cannot be used.
+        Refused: the task's deadline has passed.
+    """
+    try:
+        header = directives(source.text.removeprefix("\ufeff"))
+    except DirectiveError as error:
+        raise InputError(
+            f"{source.file_name}: {one_line(str(error), 400)}.",
+            hint="A header has lines such as `#!POPCORN leaderboard NAME` and `#!POPCORN gpus A B`.",
+        ) from error
+    task = catalog.task(_task_name(task_name, header))
+    _check_deadline(task, now)
+    mode = _mode(mode_name)
+    _check_support(task, mode)
+    _check_language(source, task)
+    chosen = _chosen_gpus(task, gpu_names, header, gpus)
+    _check_devices(chosen)
+    _check_note(note)
+    return Draft(source, task, chosen, mode, note)
+
+
+def gpu(name: str, gpus: Sequence[Gpu]) -> Gpu:
+    """The one of `gpus` that is called `name`, upper and lower case aside.
+
+    Raises:
+        InputError: there is none; the nearest name is offered.
+    """
+    for candidate in gpus:
+        if candidate.name.casefold() == name.casefold():
+            return candidate
+    names = [candidate.name for candidate in gpus]
+    raise InputError(
+        f'unknown GPU "{one_line(name, 80)}".{suggestion(name, names)}',
+        hint=f"This board has: {', '.join(names)}.",
+    )
+
+
+def allowed_gpus(task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """Those of `gpus` on which `task` may run: the ones that it names, all where it names none."""
+    named = {name.casefold() for name in task.gpus}
+    return tuple(candidate for candidate in gpus if not named or candidate.name.casefold() in named)
+
+
+def check_owner(owned: Owned, user: str) -> None:
+    """Pass if `owned` is the user's own.
+
+    Raises:
+        Refused: it is somebody else's.
+    """
+    if owned.user != user:
+        raise Refused(f"this belongs to {owned.user}, not to {user}.", hint="`hpc-board runs` lists your own.")
+
+
+def _task_name(option: str | None, header: Directives) -> str:
+    if option is not None and header.leaderboard is not None and option != header.leaderboard:
+        raise InputError(
+            f'Leaderboard name "{one_line(option, 80)}" specified in the command doesn\'t match the one in the '
+            f'submission script header "{one_line(header.leaderboard, 80)}".',
+            hint="Leave out --task, or correct the header.",
+        )
+    name = option if option is not None else header.leaderboard
+    if not name:
+        raise InputError(
+            "Missing leaderboard name.",
+            hint="Give --task NAME, or begin the file with a line `#!POPCORN leaderboard NAME` (`//` in C++).",
+        )
+    return name
+
+
+def _check_deadline(task: Task, now: datetime) -> None:
+    if task.deadline is not None and now > task.deadline:
+        raise Refused(
+            f"The deadline to submit to {task.name} has passed.\n"
+            f"It was {_moment(task.deadline)} and today is {_moment(now)}.",
+            hint="`hpc-board list` shows the tasks that are open.",
+        )
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _mode(name: str | None) -> Mode:
+    if name is None:
+        return Mode.TEST
+    known = {str(mode): mode for mode in Mode} | _MODE_ALIASES
+    if name.casefold() not in known:
+        raise InputError(
+            f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}', hint=f"Modes: {', '.join(known)}."
+        )
+    return known[name.casefold()]
+
+
+def _check_support(task: Task, mode: Mode) -> None:
+    reasons = {
+        "mode profile": mode is Mode.PROFILE,
+        f"tasks in the language {task.language}": task.language is not Language.PY,
+        "tasks with an eval of their own (harness: task)": task.harness != "isolated",
+        "tasks for several GPUs (multi_gpu)": task.multi_gpu,
+    }
+    for what, applies in reasons.items():
+        if applies:
+            raise _not_run(task.name, what)
+
+
+def _check_devices(gpus: Sequence[Gpu]) -> None:
+    for chosen in gpus:
+        if chosen.device is Device.HIP:
+            raise _not_run(chosen.name, "GPUs with the device hip")
+
+
+def _not_run(name: str, what: str) -> InputError:
+    return InputError(
+        f"{name}: this version of hpc-board does not run {what}.",
+        hint="It runs Python tasks under its own judge, on CUDA GPUs and on CPUs.",
+    )
+
+
+def _check_language(source: Source, task: Task) -> None:
+    extensions = _EXTENSIONS_OF[task.language]
+    if PurePath(source.file_name).suffix not in extensions:
+        raise InputError(
+            f"{source.file_name}: {task.name} is a task in the language {task.language}.",
+            hint=f"Give a file that ends in {' or '.join(extensions)}.",
+        )
+
+
+def _chosen_gpus(task: Task, options: Sequence[str], header: Directives, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    allowed = allowed_gpus(task, gpus)
+    names = [candidate.name for candidate in allowed]
+    if not allowed:
+        raise InputError(
+            f"No available GPUs for {task.name}: it may run on {', '.join(task.gpus) or 'every GPU'}.",
+            hint=f"This board has: {', '.join(candidate.name for candidate in gpus) or 'none'}.",
+        )
+    from_header = _resolved(header.gpus, task, allowed, gpus)
+    from_options = _resolved(options, task, allowed, gpus)
+    strangers = [chosen.name for chosen in from_options if chosen not in from_header]
+    if header.gpus and strangers:
+        raise InputError(
+            f"The command names {', '.join(strangers)}, the submission script header only "
+            f"{', '.join(chosen.name for chosen in from_header)}.",
+            hint="Leave out --gpu, choose from the header's GPUs, or correct the header.",
+        )
+    chosen = from_options or from_header
+    if chosen:
+        return chosen
+    if len(allowed) > 1:
+        raise InputError(
+            f"{task.name} has {len(allowed)} GPUs: {', '.join(names)}.",
+            hint="Choose with --gpu NAME or --gpu all, or begin the file with a line `#!POPCORN gpu NAME`.",
+        )
+    return allowed
+
+
+def _resolved(words: Sequence[str], task: Task, allowed: Sequence[Gpu], gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """The GPUs that `words` name, each once, in the order of the words; `all` is all that are allowed."""
+    resolved: list[Gpu] = []
+    for name in (part.strip() for word in words for part in word.split(",")):
+        if not name:
+            raise InputError("A GPU's name is empty.", hint="Give --gpu NAME, --gpu A,B or --gpu all.")
+        for candidate in allowed if name.casefold() == "all" else [gpu(name, gpus)]:
+            if candidate not in allowed:
+                raise InputError(
+                    f"GPU {candidate.name} not available for {task.name}.",
+                    hint=f"Choose one of: {', '.join(each.name for each in allowed)}.",
+                )
+            if candidate not in resolved:
+                resolved.append(candidate)
+    return tuple(resolved)
+
+
+def _check_note(note: str) -> None:
+    if len(note) > NOTE_CHARACTERS_MAX:
+        raise InputError(
+            f"The note has {len(note)} characters, more than {NOTE_CHARACTERS_MAX}.", hint="Shorten --note."
+        )
+    if not note.isprintable():
+        raise InputError("The note holds a line break or a control character.", hint="Write --note on one line.")

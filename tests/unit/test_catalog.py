@@ -1,0 +1,366 @@
+"""The catalog: KernelBot's task folders are read unchanged, and a broken one does not hide the others."""
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from hpc_board import bundled
+from hpc_board.catalog import Catalog, read_task, tasks
+from hpc_board.errors import DocumentError, InputError
+from hpc_board.model.task import Language, Ranking, TaskFile, Timeouts
+
+MINIMAL = """\
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+lang: py
+description: Add.
+"""
+
+KERNELBOT = """\
+# name: vectoradd-cuda
+files:
+  - {"name": "submission.py", "source": "@SUBMISSION@"}
+  - {"name": "task.py", "source": "task.py"}
+  - {"name": "utils.py", "source": "../utils.py"}
+  - {"name": "reference.py", "source": "reference.py"}
+  - {"name": "eval.py", "source": "../eval.py"}
+
+lang: "py"
+
+description: |
+  Implement a float16 vector addition kernel.
+
+config:
+  main: "eval.py"
+
+templates:
+  Python: "template.py"
+  CUDA: "template.cu"
+
+test_timeout: 90
+benchmark_timeout: 100
+ranked_timeout: 420
+
+tests:
+  - {"size": 127, "seed": 4242}
+  - {"bs": 1, "nomask": True, "distribution": "cauchy", "cond": 0.5, "m": [1, [2, 3]]}
+
+benchmarks:
+  - {"size": 1024, "seed": 54352}
+
+ranking_by: "geom"
+seed: 7
+multi_gpu: false
+libraries: ["cublas"]
+gpus: [B200, H100]
+milestones:
+  - {"name": "pytorch", "source": "pytorch.py"}
+"""
+
+
+def folder_with(parent: Path, text: str = MINIMAL, *, name: str = "add_py", files: tuple[str, ...] = ()) -> Path:
+    folder = parent / name
+    folder.mkdir()
+    (folder / "task.yml").write_text(text)
+    for file in ("reference.py", *files):
+        (folder / file).write_text(f"# {file}\n")
+    return folder
+
+
+def faults(folder: Path) -> list[str]:
+    with pytest.raises(DocumentError) as caught:
+        read_task(folder)
+    assert caught.value.exit_code == 2
+    assert caught.value.hint == "Correct these lines of the task file."
+    return [str(fault) for fault in caught.value.faults]
+
+
+def test_a_task_of_kernelbot_is_accepted_unchanged(tmp_path: Path) -> None:
+    for shared in ("utils.py", "eval.py"):
+        (tmp_path / shared).write_text(f"# {shared}\n")
+    folder = folder_with(tmp_path, KERNELBOT, files=("task.py", "template.py", "template.cu"))
+    task = read_task(folder)
+    assert task.name == "add_py"
+    assert task.language is Language.PY
+    assert task.description == "Implement a float16 vector addition kernel.\n"
+    assert task.files == (
+        TaskFile("submission.py", None),
+        TaskFile("task.py", "# task.py\n"),
+        TaskFile("utils.py", "# utils.py\n"),
+        TaskFile("reference.py", "# reference.py\n"),
+        TaskFile("eval.py", "# eval.py\n"),
+    )
+    assert task.tests == (
+        {"size": 127, "seed": 4242},
+        {"bs": 1, "nomask": True, "distribution": "cauchy", "cond": 0.5, "m": (1, (2, 3))},
+    )
+    assert task.benchmarks == ({"size": 1024, "seed": 54352},)
+    assert task.templates == {"Python": "# template.py\n", "CUDA": "# template.cu\n"}
+    assert task.config == {"main": "eval.py"}
+    assert task.timeouts == Timeouts(90, 100, 420)
+    assert task.ranking_by is Ranking.GEOM
+    assert task.seed == 7
+    assert task.libraries == ("cublas",)
+    assert task.gpus == ("B200", "H100")
+    assert task.harness == "isolated"
+    assert task.warnings == ("line 37: the key milestones is not known, and ignored.",)
+
+
+def test_a_cuda_task_of_kernelbot_is_accepted_unchanged(tmp_path: Path) -> None:
+    text = """\
+files:
+  - {"name": "eval.cu", "source": "eval.cu"}
+  - {"name": "submission.cu", "source": "@SUBMISSION@"}
+lang: "cu"
+description: A simple test task
+config:
+  sources: ["eval.cu", "submission.cu"]
+  include_dirs: []
+  defines: {N: 5}
+  compile_flags: ["-O3"]
+templates: {}
+"""
+    task = read_task(folder_with(tmp_path, text, files=("eval.cu",)))
+    assert task.language is Language.CU
+    assert task.harness == "task"
+    assert task.submission_name == "submission.cu"
+    assert task.config == {
+        "sources": ["eval.cu", "submission.cu"],
+        "include_dirs": [],
+        "defines": {"N": "5"},
+        "compile_flags": ["-O3"],
+    }
+    assert len(task.version) == 64
+
+
+def test_the_bundled_tasks_have_no_faults_and_no_warnings() -> None:
+    catalog = tasks([bundled.folder("tasks")])
+    assert catalog.faults == ()
+    assert "vectoradd_py" in [task.name for task in catalog.tasks]
+    assert all(task.harness == "isolated" and not task.warnings for task in catalog.tasks)
+
+
+def test_what_is_left_out_takes_kernelbots_defaults(tmp_path: Path) -> None:
+    task = read_task(folder_with(tmp_path))
+    assert (task.tests, task.benchmarks, task.gpus, task.deadline) == ((), (), (), None)
+    assert task.timeouts == Timeouts(180, 180, 180)
+    assert task.ranking_by is Ranking.LAST
+
+
+@pytest.mark.parametrize(
+    ("deadline", "moment"),
+    [
+        ("2030-12-31", datetime(2030, 12, 31, tzinfo=UTC)),
+        ("'2030-12-31T18:00+01:00'", datetime(2030, 12, 31, 17, tzinfo=UTC)),
+        ("2030-12-31 18:00:00", datetime(2030, 12, 31, 18, tzinfo=UTC)),
+        ("''", None),
+    ],
+)
+def test_a_deadline_becomes_a_moment_in_utc(tmp_path: Path, deadline: str, moment: datetime | None) -> None:
+    text = f"{MINIMAL}hpc_board: {{deadline: {deadline}, limits: {{call_seconds: 5}}}}"
+    task = read_task(folder_with(tmp_path, text))
+    assert task.deadline == moment
+    assert task.limits == {"call_seconds": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("added", "fault"),
+    [
+        ("hpc_board: {harnes: task}", 'hpc_board.harnes: is not a known key. Did you mean "harness"?'),
+        ("hpc_board: {harness: judge}", "hpc_board.harness: expected one of isolated, task or nothing"),
+        ("hpc_board: {deadline: tomorrow}", "hpc_board.deadline: expected an ISO date or time"),
+        ("hpc_board: {deadline: 0001-01-01T00:00+14:00}", "hpc_board.deadline: expected an ISO date"),
+        ("hpc_board: {limits: {call_second: 5}}", "hpc_board.limits.call_second: "),
+        ("hpc_board: {limits: {call_seconds: .nan}}", "hpc_board.limits.call_seconds: "),
+        ("ranking_by: best", "ranking_by: expected one of last, mean, geom"),
+        ("test_timeout: 0", "test_timeout: expected a whole number of seconds from 1 to 86400"),
+        ("ranked_timeout: 86401", "ranked_timeout: expected a whole number of seconds"),
+        ("templates: {Pyton: a.py}", "templates.Pyton: expected one of CUDA, Python"),
+        ("templates: {Python: missing.py}", "templates.Python: "),
+        ("gpus: [-x]", "gpus[0]: expected a name"),
+        ("name: 'a b'", "name: expected a name"),
+        ("config: {main: 2025-01-01, deep: {a: {b: c}}}", "config.deep.a: expected text, found a mapping"),
+        ("tests: [{size: null}]", "tests[0].size: expected a number, true or false, text, or a list of these"),
+        ("tests: [{size: {a: 1}}]", "tests[0].size: expected a number"),
+        ("tests: [{size: [[[[[1]]]]]}]", "tests[0].size: expected a number"),
+        ("tests: [{size: .inf}]", "tests[0].size: expected a finite number"),
+        ("tests: [{size: 0xFFFFFFFFFFFFFFFF}]", "tests[0].size: expected a whole number of at most 64 bits"),
+        ('tests: [{size: "a\\nb"}]', "tests[0].size: expected text on one line"),
+        ("benchmarks: [{a-b: 1}]", "benchmarks[0].a-b: expected the name of an argument of generate_input"),
+        ("multi_gpu: true\ntests: [{size: 1}]", "tests[0]: has no world_size, which a multi_gpu task needs"),
+    ],
+)
+def test_a_value_that_a_task_cannot_have_is_named(tmp_path: Path, added: str, fault: str) -> None:
+    (found,) = faults(folder_with(tmp_path, f"{MINIMAL}{added}\n"))
+    assert found.split(": ", 1)[1].startswith(fault)
+    assert found.startswith(f"line {5 + len(added.splitlines())}: ")
+
+
+def test_every_fault_of_a_task_is_reported_at_once(tmp_path: Path) -> None:
+    text = MINIMAL.replace("lang: py", "lang: pyy") + "seed: x\n"
+    assert faults(folder_with(tmp_path, text)) == [
+        'line 4: lang: expected one of py, cu, found "pyy". Did you mean "py"?',
+        'line 6: seed: expected a whole number or nothing, found "x".',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ("missing.py", "missing.py: there is no such file"),
+        ("../../outside.py", '"../../outside.py" lies outside of'),
+        ("/etc/passwd", '"/etc/passwd" lies outside of'),
+        ("link.py", '"link.py" lies outside of'),
+        ("pipe", "pipe is not a regular file"),
+        (".", "is a folder, not a file"),
+        ("loop", "loop"),
+        ("large.py", "is too large: more than 1,000,000 bytes"),
+        ("binary.py", "is it a binary file?"),
+        ("latin.py", "is it UTF-8?"),
+        ('"a\\0b"', "holds a control character"),
+    ],
+)
+def test_a_source_that_may_not_or_cannot_be_read_is_a_fault(tmp_path: Path, source: str, fault: str) -> None:
+    (tmp_path / "outside.py").write_text("secret")
+    root = tmp_path / "root"
+    root.mkdir()
+    text = f"{MINIMAL}templates: {{Python: {source}}}\n"
+    folder = folder_with(root, text)
+    (folder / "link.py").symlink_to(tmp_path / "outside.py")
+    (folder / "loop").symlink_to("loop")
+    (folder / "large.py").write_text("#" * 1_000_001)
+    (folder / "binary.py").write_bytes(b"\0")
+    (folder / "latin.py").write_bytes(b"\xff")
+    os.mkfifo(folder / "pipe")
+    (found,) = faults(folder)
+    assert found.startswith("line 6: templates.Python: ")
+    assert fault in found
+
+
+def test_a_linked_task_folder_does_not_open_the_folders_around_its_target(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/add_py").symlink_to(folder_with(tmp_path / "elsewhere"))
+    catalog = tasks([tmp_path / "root"])
+    assert catalog.tasks == ()
+    assert "lies outside of" in str(catalog.faults[0])
+
+
+@pytest.mark.parametrize(
+    ("names", "fault"),
+    [
+        (["../a.py"], 'expected a relative path without "..", found "../a.py"'),
+        (["/a.py"], "expected a relative path"),
+        (["."], "expected a relative path"),
+        (["a\\\\b.py"], "expected a relative path"),
+        (["x" * 256], "expected a relative path"),
+        (["a.py", "./a.py"], '"./a.py" is taken by another file'),
+        (["a", "a/b.py"], '"a/b.py" is taken by another file'),
+        (["a/b.py", "a"], '"a" is taken by another file'),
+    ],
+)
+def test_a_file_name_that_leaves_its_folder_or_is_taken_is_refused(
+    tmp_path: Path, names: list[str], fault: str
+) -> None:
+    entries = "".join(f'  - {{name: "{name}", source: reference.py}}\n' for name in names)
+    (found,) = faults(folder_with(tmp_path, MINIMAL.replace("lang:", f"{entries}lang:")))
+    assert found.startswith(f"line {3 + len(names)}: files[{1 + len(names)}].name: {fault}")
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_task_has_exactly_one_submission(tmp_path: Path, count: int) -> None:
+    entries = "".join(f'  - {{name: s{index}.py, source: "@SUBMISSION@"}}\n' for index in range(count))
+    text = f"files:\n{entries}  - {{name: reference.py, source: reference.py}}\nlang: py\ndescription: x\n"
+    assert faults(folder_with(tmp_path, text)) == [
+        f"line 1: files: expected one file with the source @SUBMISSION@, found {count}"
+    ]
+
+
+def test_the_files_of_a_task_have_a_common_limit(tmp_path: Path) -> None:
+    entries = "".join(f"  - {{name: f{index}.py, source: large.py}}\n" for index in range(9))
+    folder = folder_with(tmp_path, MINIMAL.replace("lang:", f"{entries}lang:"))
+    (folder / "large.py").write_text("#" * 1_000_000)
+    assert faults(folder) == ["line 11: files[9].source: the files of the task have more than 8,000,000 bytes"]
+
+
+def test_the_judge_needs_a_reference_in_python(tmp_path: Path) -> None:
+    text = MINIMAL.replace("name: reference.py", "name: other.py")
+    assert read_task(folder_with(tmp_path, text)).harness == "task"
+    text += "hpc_board: {harness: isolated}\n"
+    assert faults(folder_with(tmp_path, text, name="other")) == [
+        "line 6: hpc_board.harness: isolated needs a file named reference.py"
+    ]
+
+
+def test_a_folder_whose_name_is_no_task_name_needs_the_key_name(tmp_path: Path) -> None:
+    (found,) = faults(folder_with(tmp_path, name="my task"))
+    assert found.startswith('name: is missing, and the folder\'s name "my task" is not a name of letters')
+    assert read_task(folder_with(tmp_path, MINIMAL + "name: mine\n", name="a task")).name == "mine"
+
+
+def test_a_folder_without_a_task_file_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"task\.yml: there is no such file"):
+        read_task(tmp_path)
+
+
+def test_tasks_come_from_task_folders_and_from_folders_of_them(tmp_path: Path) -> None:
+    many, single = tmp_path / "many", tmp_path / "single"
+    for parent in (many, single):
+        parent.mkdir()
+    folder_with(many, name="b")
+    folder_with(many, name="a")
+    (many / "utils.py").touch()
+    (many / "empty").mkdir()
+    catalog = tasks([many, folder_with(single, name="c"), many / "a"])
+    assert [task.name for task in catalog.tasks] == ["a", "b", "c"]
+    assert catalog.faults == ()
+
+
+def test_a_broken_task_does_not_hide_the_others(tmp_path: Path) -> None:
+    folder_with(tmp_path, name="good")
+    folder_with(tmp_path, MINIMAL + "seed: x\n", name="broken")
+    (tmp_path / "binary").mkdir()
+    (tmp_path / "binary/task.yml").write_bytes(b"\0")
+    catalog = tasks([tmp_path, tmp_path / "missing"])
+    assert [task.name for task in catalog.tasks] == ["good"]
+    assert [Path(error.file).parent.name for error in catalog.faults] == ["binary", "broken", tmp_path.name]
+    with pytest.raises(DocumentError, match="line 6: seed"):
+        catalog.task("broken")
+    with pytest.raises(DocumentError, match="is it a binary file"):
+        catalog.task("binary")
+
+
+def test_of_two_tasks_with_one_name_the_first_counts(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for parent in (first, second):
+        parent.mkdir()
+        folder_with(parent, f"{MINIMAL}seed: {len(parent.name)}\n")
+    catalog = tasks([first, second])
+    assert [task.seed for task in catalog.tasks] == [5]
+    (error,) = catalog.faults
+    assert f'the name "add_py" belongs to {first}/add_py already' in error.message
+    assert error.file == f"{second}/add_py/task.yml"
+
+
+def test_an_unknown_task_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
+    folder_with(tmp_path, name="vectoradd_py")
+    folder_with(tmp_path, name="sort_py")
+    with pytest.raises(InputError) as caught:
+        tasks([tmp_path]).task("vectorad")
+    assert caught.value.message == 'unknown task "vectorad". Did you mean "vectoradd_py"?'
+    assert caught.value.hint == "Tasks: sort_py, vectoradd_py."
+    with pytest.raises(InputError) as caught:
+        Catalog(()).task("x\x1b[31m\n")
+    assert caught.value.message == 'unknown task "x".'
+    assert caught.value.hint == "Tasks: none."
+
+
+def test_reading_tasks_loads_no_heavy_library() -> None:
+    code = "import sys, hpc_board.catalog, hpc_board.config, hpc_board.intake; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"textual", "torch", "numpy", "paramiko", "jinja2", "sqlite_utils", "sqlite3", "rich"} & set(loaded)

@@ -1,0 +1,358 @@
+"""Settings: found in a fixed order, read strictly, with every fault of the file at once."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from hpc_board import bundled
+from hpc_board.config import Settings, find, gpu_model_name, load, machine_gpu_names, time_limit_seconds
+from hpc_board.errors import DocumentError, InputError
+from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+
+FULL = """\
+board: boards/ours
+tasks: [tasks, bundled]
+clusters:
+  main: {scheduler: slurm, client: cli, poll_seconds: 30}
+  box: {scheduler: local}
+gpus:
+  H100:
+    cluster: main
+    partition: gpu-h100
+    request: {style: gres, value: "gpu:h100:1"}
+    arch: sm_90a
+    device: cuda
+    time: "00:20:00"
+    account: kernels
+    qos: high
+    constraint: "ib&nvlink"
+    reservation: class
+    nodelist: "node[01-04]"
+    exclude: node09
+    cpus_per_task: 8
+    memory: 32G
+    exclusive: true
+    gpu_freq: high
+    modules: [cuda/13.0]
+    python: /shared/envs/torch/bin/python
+    env: {OMP_NUM_THREADS: 8, MODE: on}
+    sbatch: ["--comment=kernels"]
+    template: job.sh.j2
+  CPU: {cluster: box}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "hpc-board.yaml"
+    path.write_text(text)
+    return path
+
+
+def faults(folder: Path, text: str) -> list[str]:
+    with pytest.raises(DocumentError) as caught:
+        load(written(folder, text), {})
+    assert caught.value.exit_code == 2
+    assert caught.value.hint == "Correct these lines of the settings file."
+    return [str(fault) for fault in caught.value.faults]
+
+
+def gpu_faults(folder: Path, keys: str, *, scheduler: str = "slurm", name: str = "H100") -> list[str]:
+    partition = ", partition: p" if scheduler == "slurm" else ""
+    clusters = f"clusters: {{main: {{scheduler: {scheduler}}}}}"
+    return faults(folder, f"{clusters}\ngpus:\n  {name}: {{cluster: main{partition}, {keys}}}\n")
+
+
+def test_every_key_of_the_settings_arrives(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "job.sh.j2").touch()
+    main, box = Cluster("main", "slurm", "cli", 30.0), Cluster("box", "local", "cli", 0.5)
+    assert load(written(tmp_path, FULL), {}) == Settings(
+        board=tmp_path / "boards/ours",
+        tasks=(tmp_path / "tasks", bundled.folder("tasks")),
+        clusters=(main, box),
+        gpus=(
+            Gpu(
+                name="H100",
+                cluster=main,
+                device=Device.CUDA,
+                partition="gpu-h100",
+                request=Request(RequestStyle.GRES, "gpu:h100:1"),
+                arch="sm_90a",
+                time_limit_seconds=1200,
+                account="kernels",
+                qos="high",
+                constraint="ib&nvlink",
+                reservation="class",
+                nodelist="node[01-04]",
+                exclude="node09",
+                cpus_per_task=8,
+                memory="32G",
+                exclusive=True,
+                gpu_freq="high",
+                modules=("cuda/13.0",),
+                python="/shared/envs/torch/bin/python",
+                env={"OMP_NUM_THREADS": "8", "MODE": "on"},
+                sbatch=("--comment=kernels",),
+                template=str(tmp_path / "job.sh.j2"),
+            ),
+            Gpu("CPU", box, Device.CPU, python=sys.executable),
+        ),
+        file=tmp_path / "hpc-board.yaml",
+    )
+
+
+def test_keys_that_are_left_out_take_their_defaults(tmp_path: Path) -> None:
+    text = "clusters: {main: {scheduler: slurm}}\ngpus: {L4: {cluster: main, partition: p}}"
+    settings = load(written(tmp_path, text), {"HOME": "/home/ada"})
+    assert settings.board == Path("/home/ada/.local/share/hpc-board")
+    assert settings.tasks == (bundled.folder("tasks"),)
+    assert settings.gpus == (Gpu("L4", Cluster("main", "slurm", poll_seconds=15), Device.CUDA, "p"),)
+
+
+def test_without_a_file_this_machine_is_the_board(tmp_path: Path) -> None:
+    settings = load(None, {"XDG_DATA_HOME": str(tmp_path)})
+    here = Cluster("local", "local", poll_seconds=0.5)
+    assert settings.board == tmp_path / "hpc-board"
+    assert settings.tasks == (bundled.folder("tasks"),)
+    assert settings.clusters == (here,)
+    assert [gpu.name for gpu in settings.gpus] == [*machine_gpu_names(), "CPU"]
+    assert settings.gpus[-1] == Gpu("CPU", here, Device.CPU, python=sys.executable)
+    assert settings.file is None
+
+
+def test_a_file_without_clusters_and_gpus_uses_those_of_this_machine(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, "board: b"), {})
+    assert settings.board == tmp_path / "b"
+    assert settings.gpus == load(None, {}).gpus
+
+
+def test_a_home_folder_in_a_path_is_expanded(tmp_path: Path) -> None:
+    assert load(written(tmp_path, "board: ~/b"), {}).board == Path.home() / "b"
+    assert faults(tmp_path, "board: ~nobody-of-this-name/b") == [
+        'line 1: board: there is no home folder for "~nobody-of-this-name/b"'
+    ]
+
+
+def test_all_faults_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
+    text = """\
+taskz: [bundled]
+tasks: [missing]
+clusters:
+  main: {scheduler: slurm}
+  other: {scheduler: slrum}
+gpus:
+  H100: {cluster: mian, partition: a, request: {style: gress, value: "gpu:1"}}
+  L4: {cluster: main}
+  T4: {cluster: other, partition: p, time: soon, partitoin: x}
+"""
+    found = faults(tmp_path, text)
+    assert [": ".join(line.split(": ")[:2]) for line in found] == [
+        "line 1: taskz",
+        "line 2: tasks[0]",
+        "line 5: clusters.other.scheduler",
+        "line 7: gpus.H100.request.style",
+        "line 7: gpus.H100.cluster",
+        "line 8: gpus.L4.partition",
+        "line 9: gpus.T4.partitoin",
+        "line 9: gpus.T4.time",
+    ]
+    assert found[0].startswith('line 1: taskz: is not a known key. Did you mean "tasks"?')
+    assert found[1] == f"line 2: tasks[0]: {tmp_path}/missing is not a folder"
+    assert found[4] == ('line 7: gpus.H100.cluster: there is no cluster "mian". Did you mean "main"? Clusters: main')
+
+
+@pytest.mark.parametrize(
+    ("keys", "fault"),
+    [
+        ("device: tpu", 'device: expected one of cuda, hip, cpu or nothing, found "tpu".'),
+        ("request: {style: gres}", 'request.value: is missing; style gres needs one, such as "gpu:1"'),
+        (
+            "request: {style: none, value: x}",
+            "request.value: is given although style none asks for nothing",
+        ),
+        ("cpus_per_task: 0", 'cpus_per_task: expected a whole number from 1 or nothing, found "0".'),
+        ("memory: lots", 'memory: expected an amount of memory such as "16G" or nothing, found "lots".'),
+        ("account: 'a b'", "account: expected a value for sbatch"),
+        ("account: --wrap=x", "account: expected a value for sbatch"),
+        ("reservation: 'x\n\n  #SBATCH'", "reservation: expected a value for sbatch"),
+        ('python: "a\\nb"', "python: expected one line of text"),
+        ('python: "a\\e[31mb"', "python: holds a control character"),
+        ("env: {A-B: x}", "env.A-B: expected the name of an environment variable"),
+        ("env: {A: [x]}", "env.A: expected one line of text, found a list."),
+        ("modules: cuda", "modules: expected a list"),
+        ("sbatch: ['--partition=x']", "sbatch: "),
+        ("template: missing.j2", "template: "),
+        ("container: {runtime: apptainer, image: a.sif}", "container: is not supported by hpc-board 0.1"),
+    ],
+)
+def test_a_value_that_a_gpu_cannot_have_is_named(tmp_path: Path, keys: str, fault: str) -> None:
+    (found,) = gpu_faults(tmp_path, keys)
+    assert found.split(": ", 1)[1].startswith(f"gpus.H100.{fault}")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "fault"),
+    [
+        ("scheduler: slurm, client: pyslurm", "client: pyslurm is not supported by hpc-board 0.1"),
+        ("scheduler: slurm, ssh: {host: login2}", "ssh: is not supported by hpc-board 0.1"),
+        ("scheduler: slurm, board_folder: /x", "board_folder: is not supported by hpc-board 0.1"),
+        ("scheduler: slurm, poll_seconds: 0.5", "poll_seconds: expected at least 1 second"),
+        ("scheduler: local, poll_seconds: 0", "poll_seconds: expected a number of seconds"),
+        ("scheduler: local, poll_seconds: .nan", "poll_seconds: expected a number of seconds"),
+        ("client: cli", "scheduler: is missing; expected one of slurm, local"),
+    ],
+)
+def test_a_value_that_a_cluster_cannot_have_is_named(tmp_path: Path, cluster: str, fault: str) -> None:
+    text = f"clusters: {{main: {{{cluster}}}}}\ngpus: {{A: {{cluster: main, partition: p}}}}"
+    if "local" in cluster:
+        text = text.replace(", partition: p", "")
+    (found,) = faults(tmp_path, text)
+    assert found.startswith(f"line 1: clusters.main.{fault}")
+
+
+def test_what_only_slurm_understands_is_refused_on_a_local_cluster(tmp_path: Path) -> None:
+    found = gpu_faults(tmp_path, "partition: p, account: a, sbatch: [--x], time: 5", scheduler="local")
+    assert found == [
+        f"line 3: gpus.H100.{key}: is for Slurm; cluster main has the scheduler local"
+        for key in ("partition", "account", "sbatch")
+    ]
+
+
+@pytest.mark.parametrize("name", ["-x", "'a b'", "x/y", "é", "x" * 65, '"a\\nb"', "''"])
+def test_a_name_that_cannot_be_written_safely_is_refused(tmp_path: Path, name: str) -> None:
+    (found,) = gpu_faults(tmp_path, "time: 5", name=name)
+    assert found.isprintable()
+    assert "gpus" in found
+
+
+def test_gpu_names_that_people_would_confuse_are_refused(tmp_path: Path) -> None:
+    text = "clusters: {b: {scheduler: local}}\ngpus: {L4: {cluster: b}, l4: {cluster: b}, All: {cluster: b}}"
+    assert faults(tmp_path, text) == [
+        "line 2: gpus.l4: differs from L4 in upper and lower case only",
+        'line 2: gpus.All: is reserved: "all" stands for every GPU',
+    ]
+
+
+def test_a_board_has_at_least_one_gpu(tmp_path: Path) -> None:
+    assert faults(tmp_path, "clusters: {b: {scheduler: local}}") == [
+        "gpus: no GPU is given; a board needs at least one"
+    ]
+
+
+def test_a_gpu_whose_jobs_run_on_the_cpu_is_emulated(tmp_path: Path) -> None:
+    text = "clusters: {b: {scheduler: local}}\ngpus: {H100: {cluster: b, device: cpu}, cpu: {cluster: b}}"
+    assert [gpu.emulated for gpu in load(written(tmp_path, text), {}).gpus] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("20", 1200),
+        ("10:30", 630),
+        ("90:00", 5400),
+        ("01:02:03", 3723),
+        ("2-3", 183_600),
+        ("1-00:30", 88_200),
+        ("0-01:00:01", 3601),
+    ],
+)
+def test_a_time_limit_is_read_as_slurm_reads_it(text: str, seconds: int) -> None:
+    assert time_limit_seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "0-0", "UNLIMITED", "-5", "1:2:3:4", "1-", "5 ", "1.5", "9999-0", "٣", "1-1:1:1:1"]
+)
+def test_what_is_no_time_limit_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a time up to a year"):
+        time_limit_seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA A100-SXM4-40GB", "A100"),
+        ("NVIDIA GH200 480GB", "GH200"),
+        ("NVIDIA B200", "B200"),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA L40S", "L40S"),
+        ("Tesla T4", "T4"),
+        ("Tesla V100-PCIE-16GB", "V100"),
+        ("NVIDIA RTX A6000", "A6000"),
+        ("NVIDIA GeForce RTX 4090", "RTX-4090"),
+        ("NVIDIA TITAN V", "TITAN-V"),
+        ("\x1b]0;x\x07", "0-x"),
+        ("Tesla", "GPU"),
+    ],
+)
+def test_a_gpu_model_has_a_short_name(model: str, name: str) -> None:
+    assert gpu_model_name(model) == name
+
+
+def test_the_gpus_of_the_driver_are_listed_once_each(tmp_path: Path) -> None:
+    for index, model in enumerate(["NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3", "NVIDIA L4"]):
+        folder = tmp_path / f"0000:{index:02}:00.0"
+        folder.mkdir()
+        (folder / "information").write_text(f"Model: \t\t {model}\nIRQ:   \t\t 17\nGPU UUID: \t GPU-0\n")
+    assert machine_gpu_names(tmp_path) == ("H100", "L4")
+    assert machine_gpu_names(tmp_path / "missing") == ()
+
+
+def test_the_settings_file_is_searched_in_a_fixed_order(tmp_path: Path) -> None:
+    cwd, own = tmp_path / "cwd", tmp_path / "config/hpc-board/config.yaml"
+    variable, option = tmp_path / "variable.yaml", tmp_path / "option.yaml"
+    cwd.mkdir()
+    own.parent.mkdir(parents=True)
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    own.touch()
+    assert find(None, environ, cwd) == own
+    assert find(None, {"HOME": str(tmp_path)}, cwd) in (None, Path("/etc/hpc-board/config.yaml"))
+    (cwd / "hpc-board.yaml").touch()
+    assert find(None, environ, cwd) == cwd / "hpc-board.yaml"
+    variable.touch()
+    environ["HPC_BOARD_CONFIG"] = str(variable)
+    assert find(None, environ, cwd) == variable
+    option.touch()
+    assert find(option, environ, cwd) == option
+
+
+def test_the_default_configuration_folder_is_in_the_home_folder(tmp_path: Path) -> None:
+    own = tmp_path / ".config/hpc-board/config.yaml"
+    own.parent.mkdir(parents=True)
+    own.touch()
+    assert find(None, {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "relative"}, tmp_path) == own
+
+
+@pytest.mark.parametrize(
+    ("option", "environ", "origin"),
+    [(Path("/nowhere/a.yaml"), {}, "--config"), (None, {"HPC_BOARD_CONFIG": "/nowhere/b.yaml"}, "HPC_BOARD_CONFIG")],
+)
+def test_a_file_that_is_named_outright_must_exist(
+    tmp_path: Path, option: Path | None, environ: Mapping[str, str], origin: str
+) -> None:
+    with pytest.raises(InputError, match="there is no such settings file") as caught:
+        find(option, environ, tmp_path)
+    assert origin in caught.value.message
+    assert origin in caught.value.hint
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("link", [False, True])
+def test_settings_of_somebody_else_in_the_working_folder_are_not_used_silently(tmp_path: Path, link: bool) -> None:
+    file = tmp_path / "hpc-board.yaml"
+    if link:
+        (tmp_path / "ours.yaml").touch()
+        file.symlink_to(tmp_path / "ours.yaml")
+    else:
+        file.touch()
+    os.chown(file, 12345, 12345, follow_symlinks=False)
+    with pytest.raises(InputError, match="belongs neither to you nor to root") as caught:
+        find(None, {}, tmp_path)
+    assert caught.value.hint == "If you trust it, name it yourself: --config hpc-board.yaml"
+    assert find(file, {}, tmp_path) == file

@@ -1,0 +1,251 @@
+"""Documents: text and YAML are read strictly, and every fault is reported at once."""
+
+import enum
+import os
+import socket
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hpc_board.documents import DOCUMENT_BYTES_MAX, Document, read_text
+from hpc_board.errors import DocumentError, InputError
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+class Wheel(msgspec.Struct, forbid_unknown_fields=True):
+    inches: int
+    colour: Colour = Colour.RED
+
+
+class Bicycle(msgspec.Struct, forbid_unknown_fields=True):
+    name: str = ""
+    wheels: dict[str, Wheel] = {}
+    sizes: list[int] = []
+    gears: Annotated[int, msgspec.Meta(ge=1, description="a number of gears")] = 1
+    electric: bool = False
+    price: float | None = None
+    extra: Any = None
+
+
+class Tolerant(msgspec.Struct):
+    name: str = ""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "bicycle.yaml"
+    path.write_text(text)
+    return path
+
+
+def bicycle(folder: Path, text: str) -> Bicycle:
+    document = Document.read(written(folder, text))
+    value = document.value(Bicycle)
+    document.check()
+    return value
+
+
+def faults(folder: Path, text: str) -> list[str]:
+    with pytest.raises(DocumentError) as caught:
+        bicycle(folder, text)
+    return [str(fault) for fault in caught.value.faults]
+
+
+def test_a_document_without_faults_becomes_its_struct(tmp_path: Path) -> None:
+    text = "name: Ada\nwheels: {front: {inches: 28, colour: green}}\nsizes: [1, 2]\nprice: 3\nextra: {a: [1, x]}\n"
+    assert bicycle(tmp_path, text) == Bicycle(
+        name="Ada",
+        wheels={"front": Wheel(28, Colour.GREEN)},
+        sizes=[1, 2],
+        price=3.0,
+        extra={"a": [1, "x"]},
+    )
+
+
+def test_an_empty_document_takes_every_default(tmp_path: Path) -> None:
+    assert bicycle(tmp_path, "# nothing\n") == Bicycle()
+
+
+def test_every_fault_is_reported_at_once_with_line_path_and_the_nearest_right_word(tmp_path: Path) -> None:
+    text = """\
+nmae: Ada
+wheels:
+  front:
+    inches: big
+    colour: gren
+  back: {colour: red}
+sizes: [1, two, 3, four]
+gears: 0
+electric: maybe
+"""
+    allowed = "name, wheels, sizes, gears, electric, price, extra"
+    assert faults(tmp_path, text) == [
+        f'line 1: nmae: is not a known key. Did you mean "name"? Allowed: {allowed}',
+        'line 4: wheels.front.inches: expected a whole number, found "big".',
+        'line 5: wheels.front.colour: expected one of red, green, found "gren". Did you mean "green"?',
+        "line 6: wheels.back.inches: is missing; expected a whole number",
+        'line 7: sizes[1]: expected a whole number, found "two".',
+        'line 7: sizes[3]: expected a whole number, found "four".',
+        'line 8: gears: expected a number of gears, found "0".',
+        'line 9: electric: expected true or false, found "maybe".',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("sizes: {a: 1}", "line 1: sizes: expected a list, found a mapping."),
+        ("name: [a]", "line 1: name: expected text, found a list."),
+        ("name:", "line 1: name: expected text, found nothing."),
+        ("name: a\nname: b", "line 2: name: is given twice"),
+        ("extra: {a: 1, a: 2}", "line 1: extra.a: is given twice"),
+        ("[1, 2]: a", "line 1: the document: a key is not text but a list or a mapping"),
+        ("- 1", "the document: expected a mapping, found a list."),
+        ("gears: true", 'line 1: gears: expected a number of gears, found "true".'),
+        ("price: cheap", 'line 1: price: expected a number or nothing, found "cheap".'),
+        ('name: "a\\x1bb"', "line 1: name: holds a control character"),
+        ('name: "a\\ud800b"', "line 1: name: holds a control character"),
+        ('"a\\x07": 1', None),
+        ("extra: !!python/name:os.system x", None),
+        ("extra: !!binary aGVsbG8=", None),
+        ("gears: " + "9" * 5000, None),
+    ],
+)
+def test_each_kind_of_fault_is_named(tmp_path: Path, text: str, fault: str | None) -> None:
+    found = faults(tmp_path, text)
+    assert len(found) == 1
+    assert fault is None or found == [fault]
+    assert found[0].isprintable()
+
+
+def test_where_text_is_expected_a_scalar_is_taken_as_it_is_written(tmp_path: Path) -> None:
+    for written_as in ("10:00", "1.10", "on", "2025-06-30", "0x10"):
+        assert bicycle(tmp_path, f"name: {written_as}").name == written_as
+
+
+def test_an_alias_stands_for_its_value(tmp_path: Path) -> None:
+    text = "wheels: {front: &wheel {inches: 28}, back: *wheel}"
+    assert bicycle(tmp_path, text).wheels["back"] == Wheel(28)
+
+
+def test_unknown_keys_are_warnings_where_the_struct_permits_them(tmp_path: Path) -> None:
+    document = Document.read(written(tmp_path, "nam: Ada\nother: 1"))
+    assert document.value(Tolerant) == Tolerant()
+    document.check()
+    assert document.warnings == [
+        'line 1: the key nam is not known, and ignored. Did you mean "name"?',
+        "line 2: the key other is not known, and ignored.",
+    ]
+
+
+def test_further_faults_join_those_of_the_structure_in_the_order_of_lines(tmp_path: Path) -> None:
+    document = Document.read(written(tmp_path, "name: Ada\nsizes: 3"), hint="Mend it.")
+    assert document.value(Bicycle).name == "Ada"
+    assert document.has(("sizes",))
+    assert not document.has(("wheels",))
+    document.fault(("name", "of", "nothing"), "is odd")
+    with pytest.raises(DocumentError) as caught:
+        document.check()
+    assert [fault.line for fault in caught.value.faults] == [1, 2]
+    assert caught.value.hint == "Mend it."
+    assert caught.value.exit_code == 2
+    assert caught.value.message.startswith(f"{tmp_path}/bicycle.yaml:\n  line 1: name.of.nothing: is odd\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("a: [1, 2", 1), ("a: 1\n\tb: 2", 2), ("a: 1\n--- \nb: 2", 2), ("a: *nothing", 1), ("a: 1\nb: \x01", 2)],
+)
+def test_what_is_not_one_yaml_document_is_a_fault_with_its_line(tmp_path: Path, text: str, line: int) -> None:
+    with pytest.raises(DocumentError) as caught:
+        Document.read(written(tmp_path, text))
+    assert caught.value.faults[0].line == line
+
+
+def test_an_escape_of_no_character_is_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="escaped character"):
+        Document.read(written(tmp_path, 'name: "\\UFFFFFFFF"'))
+
+
+def test_aliases_that_multiply_are_stopped(tmp_path: Path) -> None:
+    layers = ["extra: {a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    layers += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+    with pytest.raises(DocumentError, match="more than 100000 values"):
+        bicycle(tmp_path, ", ".join(layers) + "}")
+
+
+@pytest.mark.parametrize(
+    "text", ["extra: &a [*a]", "extra: &a {b: *a}", "extra: " + "[" * 5000, "extra: " + "[" * 99 + "]" * 99]
+)
+def test_nesting_without_end_is_stopped(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DocumentError, match="nested more than 32 levels"):
+        bicycle(tmp_path, text)
+
+
+def test_a_flood_of_faults_is_cut(tmp_path: Path) -> None:
+    found = faults(tmp_path, "\n".join(f"key{index}: 1" for index in range(150)))
+    assert len(found) == 101
+    assert found[-1] == "the document: 50 more faults are not shown"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@given(text=st.text(alphabet=st.sampled_from(list("ab:-[]{}&*!|>'\"\\xU0189~#%@,?.<=+ \n\t")), max_size=60))
+def test_any_text_is_either_a_document_or_a_fault(tmp_path: Path, text: str) -> None:
+    try:
+        bicycle(tmp_path, text)
+    except DocumentError as error:
+        assert error.faults  # noqa: PT017
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+@given(data=st.binary(max_size=200))
+def test_any_bytes_are_either_text_or_an_input_error(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    try:
+        assert read_text(path, 100).encode() == data
+    except InputError as error:
+        assert error.hint  # noqa: PT017
+
+
+def test_a_file_that_is_no_ordinary_text_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    pipe, folder, link = tmp_path / "pipe", tmp_path / "folder", tmp_path / "link"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    link.symlink_to(link)
+    (tmp_path / "nul").write_bytes(b"ab\0c")
+    (tmp_path / "latin").write_bytes(b"caf\xe9")
+    (tmp_path / "large").write_bytes(b"x" * 11)
+    bound = socket.socket(socket.AF_UNIX)
+    bound.bind(str(tmp_path / "socket"))
+    bound.close()
+    for path, words in (
+        (pipe, "is not a regular file"),
+        (Path("/dev/zero"), "is not a regular file"),
+        (folder, "is a folder, not a file"),
+        (link, "cannot be read: Too many levels of symbolic links"),
+        (tmp_path / "socket", "cannot be read: No such device or address"),
+        (tmp_path / "missing", "there is no such file"),
+        (tmp_path / "nul" / "below", "cannot be read: Not a directory"),
+        (Path("a\0b"), "is not a path"),
+        (tmp_path / "nul", "NUL byte at offset 2: is it a binary file"),
+        (tmp_path / "latin", "is it UTF-8? The byte at offset 3 is not"),
+        (tmp_path / "large", "too large: more than 10 bytes"),
+    ):
+        with pytest.raises(InputError) as caught:
+            read_text(path, 10)
+        assert words in caught.value.message
+        assert caught.value.hint
+        assert caught.value.exit_code == 2
+
+
+def test_a_document_that_is_too_large_is_not_parsed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="too large"):
+        Document.read(written(tmp_path, "#" * (DOCUMENT_BYTES_MAX + 1)))

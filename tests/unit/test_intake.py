@@ -1,0 +1,246 @@
+"""Intake: a file, its header and the options become a checked draft, or an error that says what to do."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpc_board.catalog import Catalog
+from hpc_board.errors import BoardError, InputError, Refused
+from hpc_board.intake import Draft, Source, allowed_gpus, check_owner, draft, gpu, read_source
+from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.submission import Submission
+from hpc_board.model.task import Language, Mode, Task, TaskFile
+
+MAIN = Cluster("main", "slurm")
+H100 = Gpu("H100", MAIN, Device.CUDA)
+A100 = Gpu("A100", MAIN, Device.CUDA)
+CPU = Gpu("CPU", MAIN, Device.CPU)
+MI300 = Gpu("MI300", MAIN, Device.HIP)
+GPUS = (H100, A100, CPU, MI300)
+NOW = datetime(2030, 1, 2, 12, tzinfo=UTC)
+ADD = Task("add_py", Language.PY, "Add.", (TaskFile("submission.py", None), TaskFile("reference.py", "")))
+SORT = replace(ADD, name="sort_py", gpus=("h100", "A100"))
+CATALOG = Catalog((ADD, SORT))
+
+
+def drafted(
+    text: str = "pass\n",
+    *,
+    task: str | None = None,
+    gpus: Sequence[str] = (),
+    mode: str | None = None,
+    note: str = "",
+    catalog: Catalog = CATALOG,
+    board: Sequence[Gpu] = GPUS,
+    file_name: str = "kernel.py",
+) -> Draft:
+    return draft(
+        Source(file_name, text),
+        task_name=task,
+        gpu_names=gpus,
+        mode_name=mode,
+        note=note,
+        catalog=catalog,
+        gpus=board,
+        now=NOW,
+    )
+
+
+def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
+    data = "\ufeff#!POPCORN leaderboard add_py\r\nprint('é')\n".encode()
+    (tmp_path / "kernel.py").write_bytes(data)
+    source = read_source(tmp_path / "kernel.py")
+    assert source.file_name == "kernel.py"
+    assert source.data == data
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.py", b"", "is empty"),
+        ("a.py", b" \n\n", "is empty"),
+        ("a.py", b"#" * 1_000_001, "is too large: more than 1,000,000 bytes"),
+        ("a.py", b"ab\0", "NUL byte at offset 2"),
+        ("a.py", b"abc\xff", "is it UTF-8? The byte at offset 3 is not"),
+        ("a.txt", b"x", "please provide a Python (.py) or CUDA (.cu / .cuh / .cpp) file"),
+        ("a", b"x", "please provide a Python (.py)"),
+        ("a\x1b[31m.py", b"x", "The file name a.py cannot be used"),
+        ("a\nb.py", b"x", "cannot be used"),
+        ("é" * 101 + ".py", b"x", "cannot be used"),
+    ],
+)
+def test_a_file_that_cannot_be_a_submission_is_refused(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError) as caught:
+        read_source(tmp_path / name)
+    assert message in caught.value.message
+    assert caught.value.message.isprintable()
+    assert caught.value.hint
+    assert caught.value.exit_code == 2
+
+
+def test_a_file_of_the_largest_size_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / "a.cu").write_bytes(b"/" * 1_000_000)
+    assert len(read_source(tmp_path / "a.cu").data) == 1_000_000
+
+
+def test_what_is_no_ordinary_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "folder.py").mkdir()
+    for name, message in (("pipe", "not a regular file"), ("folder", "is a folder"), ("missing", "no such file")):
+        with pytest.raises(InputError, match=message):
+            read_source(tmp_path / f"{name}.py")
+
+
+def test_a_header_alone_says_everything() -> None:
+    found = drafted("#!POPCORN leaderboard sort_py\n#!POPCORN gpus H100 a100\npass\n")
+    assert found == Draft(Source("kernel.py", found.source.text), SORT, (H100, A100), Mode.TEST, "")
+
+
+def test_a_header_after_a_byte_order_mark_counts() -> None:
+    assert drafted("\ufeff#!POPCORN leaderboard add_py\n#!HPCBOARD gpu CPU\n").gpus == (CPU,)
+
+
+def test_options_alone_say_everything() -> None:
+    found = drafted(task="add_py", gpus=["cpu", "H100,A100", "h100"], mode="ranked", note="First try 🙂")
+    assert (found.task, found.gpus, found.mode, found.note) == (
+        ADD,
+        (CPU, H100, A100),
+        Mode.RANKED,
+        "First try 🙂",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message", "hint"),
+    [
+        ("pass", {}, "Missing leaderboard name.", "--task NAME"),
+        (
+            "#!POPCORN leaderboard sort_py",
+            {"task": "add_py"},
+            'Leaderboard name "add_py" specified in the command doesn\'t match the one in the submission script',
+            "Leave out --task",
+        ),
+        ("#!POPCORN leaderboard sort_p", {}, 'unknown task "sort_p". Did you mean "sort_py"?', "add_py, sort_py"),
+        ("#!POPCORN", {}, "kernel.py: !POPCORN directive missing its keyword", "#!POPCORN leaderboard NAME"),
+        ("#!POPCORN leaderboard a\x1b]0;x\x07b", {}, 'unknown task "ab".', "Tasks"),
+        ("#!POPCORN \x1b[31mred", {}, "kernel.py: invalid !POPCORN directive: red", "#!POPCORN"),
+        ("pass", {"task": "add_py", "gpus": ["H10"]}, 'unknown GPU "H10". Did you mean "H100"?', "H100, A100"),
+        ("pass", {"task": "add_py", "gpus": ["A100,"]}, "A GPU's name is empty.", "--gpu A,B"),
+        ("pass", {"task": "sort_py", "gpus": ["CPU"]}, "GPU CPU not available for sort_py.", "one of: H100, A100."),
+        ("pass", {"task": "sort_py"}, "sort_py has 2 GPUs: H100, A100.", "--gpu NAME or --gpu all"),
+        (
+            "#!POPCORN gpus H100",
+            {"task": "sort_py", "gpus": ["H100", "A100"]},
+            "The command names A100, the submission script header only H100.",
+            "Leave out --gpu",
+        ),
+        ("pass", {"task": "sort_py", "board": [CPU]}, "No available GPUs for sort_py", "This board has: CPU."),
+        ("pass", {"task": "add_py", "mode": "rankt"}, 'unknown mode "rankt". Did you mean "ranked"?', "leaderboard"),
+        ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "x" * 501}, "The note has 501 characters", "Shorten"),
+        ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "a\x1b[m"}, "a control character", "on one line"),
+        ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "a\nb"}, "a line break", "on one line"),
+        ("pass", {"task": "add_py", "file_name": "a.cu"}, "add_py is a task in the language py", "ends in .py"),
+        ("pass", {"task": "add_py", "mode": "profile"}, "does not run mode profile", "Python tasks"),
+        ("pass", {"task": "add_py", "gpus": ["MI300"]}, "MI300: this version", "CUDA GPUs and on CPUs"),
+    ],
+)
+def test_what_cannot_be_submitted_is_said_with_a_way_out(
+    text: str, options: dict[str, object], message: str, hint: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        drafted(text, **options)  # type: ignore[arg-type]
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+    assert caught.value.exit_code == 2
+    assert caught.value.message.isprintable()
+
+
+def test_the_only_gpu_is_taken_without_asking() -> None:
+    assert drafted(task="add_py", board=[A100]).gpus == (A100,)
+
+
+def test_all_means_every_gpu_of_the_task() -> None:
+    assert drafted(task="sort_py", gpus=["all"]).gpus == (H100, A100)
+    assert drafted("#!POPCORN gpus ALL\n", task="sort_py").gpus == (H100, A100)
+
+
+def test_the_command_may_choose_from_the_gpus_of_the_header() -> None:
+    assert drafted("#!POPCORN gpus A100 H100\n", task="sort_py", gpus=["h100"]).gpus == (H100,)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [(None, Mode.TEST), ("Benchmark", Mode.BENCHMARK), ("ranked", Mode.RANKED), ("leaderboard", Mode.RANKED)],
+)
+def test_a_mode_has_its_names(name: str | None, mode: Mode) -> None:
+    assert drafted(task="add_py", gpus=["CPU"], mode=name).mode is mode
+
+
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        (replace(ADD, harness="task"), "tasks with an eval of their own"),
+        (replace(ADD, language=Language.CU), "tasks in the language cu"),
+        (replace(ADD, multi_gpu=True), "tasks for several GPUs"),
+    ],
+)
+def test_tasks_that_this_version_does_not_run_are_refused_plainly(task: Task, reason: str) -> None:
+    with pytest.raises(InputError) as caught:
+        drafted(task="add_py", catalog=Catalog((task,)))
+    assert caught.value.message.startswith(f"add_py: this version of hpc-board does not run {reason}")
+
+
+def test_after_the_deadline_nothing_is_accepted() -> None:
+    zone = timezone(timedelta(hours=1))
+    late = replace(ADD, deadline=datetime(2030, 1, 2, 12, 59, 59, tzinfo=zone))
+    with pytest.raises(Refused) as caught:
+        drafted(task="add_py", gpus=["CPU"], catalog=Catalog((late,)))
+    assert caught.value.exit_code == 5
+    assert caught.value.message == (
+        "The deadline to submit to add_py has passed.\n"
+        "It was 2030-01-02 11:59:59 UTC and today is 2030-01-02 12:00:00 UTC."
+    )
+    open_ = replace(ADD, deadline=NOW)
+    assert drafted(task="add_py", gpus=["CPU"], catalog=Catalog((open_,))).task is open_
+
+
+def test_a_task_without_gpus_may_run_on_all_of_them() -> None:
+    assert allowed_gpus(ADD, GPUS) == GPUS
+    assert allowed_gpus(SORT, GPUS) == (H100, A100)
+
+
+def test_a_gpu_is_found_whatever_its_case() -> None:
+    assert gpu("mi300", GPUS) is MI300
+
+
+def test_what_belongs_to_somebody_else_is_refused() -> None:
+    owned = Submission(1, "add_py", "", "ada", "a.py", "", Mode.TEST, NOW)
+    check_owner(owned, "ada")
+    with pytest.raises(Refused, match="belongs to ada, not to bob"):
+        check_owner(owned, "bob")
+
+
+@given(
+    text=st.text(alphabet="#!POPCRNleadrbogpusHA10_y \n\t,\x1b/", max_size=80),
+    task=st.none() | st.text(max_size=10),
+    gpus=st.lists(st.text(alphabet="HA10,al ", max_size=6), max_size=3),
+    mode=st.none() | st.text(max_size=10),
+    note=st.text(max_size=20),
+)
+def test_any_input_is_a_draft_or_an_error_that_is_safe_to_print(
+    text: str, task: str | None, gpus: list[str], mode: str | None, note: str
+) -> None:
+    try:
+        found = drafted(text, task=task, gpus=gpus, mode=mode, note=note)
+    except BoardError as error:
+        assert "\x1b" not in error.message + error.hint  # noqa: PT017
+        assert error.hint  # noqa: PT017
+    else:
+        assert found.gpus
