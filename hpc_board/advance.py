@@ -5,6 +5,7 @@ dies between two of these leaves a run that the next one takes up: a job is look
 sent again, and only after `SETTLE`, since a command that was under way may still arrive.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -16,12 +17,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from hpc_board import jobs
-from hpc_board.errors import BoardError, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Gpu
-from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError
+from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
 from hpc_board.model.run import RESULT_GRACE, JobNews, JobState, Run, RunState, Status, next_status
 from hpc_board.model.standings import score_s
 from hpc_board.model.task import Mode, Ranking, Task
+from hpc_board.model.text import one_line
 from hpc_board.schedulers import Job, JobKey, Scheduler
 from hpc_board.store import Store
 
@@ -30,6 +32,9 @@ SETTLE = timedelta(seconds=30)
 
 TRIES_MAX = 4
 """How often a job is sent before the run counts as failed by our machinery."""
+
+_TRY = "try "
+_UNSENT = (RunState.CREATED, RunState.SUBMITTING)
 
 _CANCEL_MARK = "cancel.json"
 
@@ -50,20 +55,20 @@ class Advance:
     harness: Callable[[], bytes]
     settle: timedelta = SETTLE
 
-    def __call__(self, *, wait: bool = False, ask: bool = False) -> bool:
-        """Carry every run in flight as far as it goes now.
+    def __call__(self, *, ask: bool = False) -> bool:
+        """Carry every run in flight as far as it goes now; False if another process is doing so at this moment.
 
-        `wait` waits for another process that is doing the same; `ask` asks the schedulers even if they were asked a
-        moment ago. Returns whether this process did the work.
+        `ask` asks the schedulers even if they were asked a moment ago.
 
         Raises:
-            BoardError: the board cannot be written, or a scheduler did not answer (the runs stay as they are).
+            StorageError: the board cannot be written.
+            SchedulerError: a scheduler did not answer; its runs stay as they are, the others were carried on.
         """
-        with self._lock(wait=wait) as mine:
+        with self._lock(wait=False) as mine:
             if not mine:
                 return False
             for run in self.store.in_flight():
-                if run.state in (RunState.CREATED, RunState.SUBMITTING):
+                if run.state in _UNSENT:
                     self._launch(run)
                 else:
                     self._look_into_folder(run)
@@ -73,13 +78,18 @@ class Advance:
     def launch(self, runs: Sequence[Run]) -> list[BoardError]:
         """Send these new runs to their schedulers and return what went wrong, at most one error for each."""
         with self._lock(wait=True):
-            errors = (self._launch(self.store.run(run.id)) for run in runs)
-            return [error for error in errors if error is not None]
+            # Another process may have taken them up between their rows and this lock.
+            unsent = (run for run in map(self._again, runs) if run.state in _UNSENT)
+            return [error for error in map(self._launch, unsent) if error is not None]
 
     def cancel(self, run: Run, user: str) -> None:
-        """Ask for the end of `run`; one that has ended is left alone."""
+        """Ask for the end of `run`; one that has ended is left alone.
+
+        Raises:
+            SchedulerError: its job cannot be found yet, or the scheduler did not answer.
+        """
         with self._lock(wait=True):
-            run = self.store.run(run.id)
+            run = self._again(run)
             if run.state.ended:
                 return
             if run.state is RunState.CREATED:
@@ -93,9 +103,13 @@ class Advance:
                     hint=f"Try `hpc-board cancel {run.id}` again in a minute.",
                 )
             mark = jobs.folder(self.folder, run.id) / _CANCEL_MARK
-            mark.write_text(json.dumps({"by": user, "at": _now().isoformat()}), encoding="utf-8")
+            with _writing(mark):
+                mark.write_text(json.dumps({"by": user, "at": _now().isoformat()}), encoding="utf-8")
             self.schedulers[run.cluster].cancel([_key(run)])
             self._record(run, run.state, reason=f"cancel requested by {user}")
+
+    def _again(self, run: Run) -> Run:
+        return self.store.run(run.id)
 
     def asked_at(self, cluster: str) -> datetime | None:
         """When this cluster's scheduler was last asked, by any client of the board."""
@@ -107,13 +121,8 @@ class Advance:
     @contextmanager
     def _lock(self, *, wait: bool) -> Iterator[bool]:
         path = self.folder / "advance.lock"
-        try:
+        with _writing(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StorageError(
-                f"{path}: the board's lock cannot be opened: {error.strerror}",
-                hint="Check that you may write the board's folder and that its disk is not full.",
-            ) from error
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -125,6 +134,7 @@ class Advance:
             os.close(descriptor)
 
     def _launch(self, run: Run) -> BoardError | None:
+        """Send a run that is not sent yet, and return what is wrong where that cannot be done."""
         if run.state is RunState.SUBMITTING:
             run = self._found(run)
             if run.status.job_id or _now() - run.status.at < self.settle:
@@ -134,34 +144,28 @@ class Advance:
             missing = f"GPU {run.gpu}" if gpu is None else f"task {run.task} at the version that was submitted"
             self._record(run, RunState.ERROR, reason=f"the settings no longer have {missing}; submit again")
             return None
-        tries = sum(status.state is RunState.SUBMITTING for status in self.store.history(run.id))
+        tries = sum(status.evidence.startswith(_TRY) for status in self.store.history(run.id))
         if tries >= TRIES_MAX:
-            self._record(run, RunState.ERROR, reason=f"not accepted after {tries} tries", evidence=run.status.evidence)
+            self._record(run, RunState.ERROR, reason=f"not accepted after {tries} tries: {run.status.evidence}")
             return None
         try:
-            return self._send(run, task, gpu, tries)
-        except StorageError as error:
-            self._record(run, RunState.ERROR, reason=error.message)
-            return error
-
-    def _send(self, run: Run, task: Task, gpu: Gpu, tries: int) -> BoardError | None:
-        submission = self.store.submission(run.submission)
-        path = jobs.write_folder(
-            self.folder, run, task, gpu, code=self.store.code(submission.code_sha256), harness=self.harness()
-        )
-        script = jobs.script(task, gpu, run.mode)
-        job = Job(run.token, path, jobs.SCRIPT, gpu, script.options, script.time_limit_seconds)
-        run = self._record(run, RunState.SUBMITTING, evidence=f"try {tries + 1}")
-        try:
-            job_id = self.schedulers[run.cluster].submit(job)
-        except SchedulerRefused as error:
+            self._send(run, task, gpu, f"{_TRY}{tries + 1}")
+        except (InputError, SchedulerRefused) as error:
             self._record(run, RunState.ERROR, reason=error.message)
             return error
         except SchedulerError as error:
             self._record(run, RunState.SUBMITTING, evidence=f"no clear answer: {error.message}")
             return error
-        self._record(run, RunState.QUEUED, job_id=job_id)
         return None
+
+    def _send(self, run: Run, task: Task, gpu: Gpu, attempt: str) -> None:
+        code = self.store.code(self.store.submission(run.submission).code_sha256)
+        path = jobs.write_folder(self.folder, run, task, gpu, code=code, harness=self.harness())
+        script = jobs.script(task, gpu, run.mode)
+        job = Job(run.token, path, jobs.SCRIPT, gpu, script.options, script.time_limit_seconds)
+        run = self._record(run, RunState.SUBMITTING, evidence=attempt)
+        job_id = self.schedulers[run.cluster].submit(job)
+        self._record(run, RunState.QUEUED, job_id=job_id)
 
     def _found(self, run: Run) -> Run:
         """The run with its job's id, if the scheduler already has the job."""
@@ -204,26 +208,28 @@ class Advance:
         try:
             data = regular_file(path / jobs.RESULT, RESULT_BYTES_MAX)
         except FileNotFoundError:
-            if run.state is RunState.QUEUED and (path / jobs.PROGRESS).exists():
-                self._record(run, RunState.RUNNING, evidence="its progress file is there")
+            data = b""
+        except IsNoFileError as error:
+            self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
             return
         except OSError as error:
-            self._record(run, RunState.ERROR, reason=f"{jobs.RESULT} cannot be read: {error}")
+            self._record(run, run.state, evidence=f"{jobs.RESULT} cannot be read now: {error.strerror}")
+            return
+        if not data:
+            # A name without its contents is a network file system that lags behind.
+            if run.state is RunState.QUEUED and (path / jobs.PROGRESS).exists():
+                self._record(run, RunState.RUNNING, evidence="its progress file is there")
             return
         try:
             result = Result.from_json(data)
             ranking = self._checked(run, result)
-        except (ResultError, OSError, ValueError, KeyError) as error:
+        except (ValueError, OSError, KeyError) as error:
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
             return
-        score = score_s(result.cases, ranking) if result.verdict == "pass" and run.mode is Mode.RANKED else None
-        status = Status(
-            RunState.FINISHED,
-            _now(),
-            result.job_id or run.status.job_id,
-            str(result.provenance.get("host", "")),
-        )
-        self.store.finish(run.id, status, result, score)
+        ranked = result.verdict is Verdict.PASS and run.mode is Mode.RANKED
+        node = one_line(str(result.provenance.get("host", "")), 120)
+        status = Status(RunState.FINISHED, _now(), run.status.job_id or one_line(result.job_id, 60), node)
+        self.store.finish(run.id, status, result, score_s(result.cases, ranking) if ranked else None)
 
     def _checked(self, run: Run, result: Result) -> Ranking:
         """How the run's task ranks, once it is clear that `result` is the answer to what was sent."""
@@ -240,20 +246,27 @@ class Advance:
         for run in runs:
             if run.status.job_id and run.cluster in self.schedulers:
                 by_cluster.setdefault(run.cluster, []).append(run)
+        errors = []
         for cluster, members in by_cluster.items():
-            asked = self.asked_at(cluster)
-            pause = (
-                timedelta(seconds=self.gpus[members[0].gpu].cluster.poll_seconds)
-                if members[0].gpu in self.gpus
-                else timedelta(0)
-            )
-            if not anyway and asked is not None and timedelta(0) <= _now() - asked < pause:
+            if not anyway and not self._due(cluster, members[0]):
                 continue
-            self._asked_file(cluster).touch()
-            news = self.schedulers[cluster].poll([_key(run) for run in members])
+            with _writing(self._asked_file(cluster)):
+                self._asked_file(cluster).touch()
+            try:
+                news = self.schedulers[cluster].poll([_key(run) for run in members])
+            except SchedulerError as error:
+                errors.append(error)
+                continue
             for run in members:
                 if run.token in news:
                     self._take(run, news[run.token])
+        if errors:
+            raise errors[0]
+
+    def _due(self, cluster: str, run: Run) -> bool:
+        asked, gpu = self.asked_at(cluster), self.gpus.get(run.gpu)
+        pause = timedelta(seconds=gpu.cluster.poll_seconds if gpu else 0)
+        return asked is None or not timedelta(0) <= _now() - asked < pause
 
     def _take(self, run: Run, news: JobNews) -> None:
         cancelled = (jobs.folder(self.folder, run.id) / _CANCEL_MARK).exists()
@@ -275,10 +288,35 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
+class IsNoFileError(OSError):
+    """Something else than a regular file lies where a job should have left one."""
+
+
 def regular_file(path: Path, limit: int) -> bytes:
-    """The bytes of a file that a job left, refusing links, devices, FIFOs and anything over `limit`."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    """The first `limit` bytes, and one more if there is one, of a file that a job left.
+
+    Raises:
+        IsNoFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
+        OSError: it cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise IsNoFileError(f"{path.name} is no regular file") from error
+        raise
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("not a regular file")
+            raise IsNoFileError(f"{path.name} is no regular file")
         return file.read(limit + 1)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{path}: cannot be written: {error.strerror or error}",
+            hint="Check that you may write the board's folder and that its disk is not full.",
+        ) from error

@@ -5,7 +5,7 @@ import os
 import pwd
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -102,7 +102,7 @@ class Board:
             try:
                 found = self._schedulers[cluster.name].availability(gpus) if gpus else []
                 statuses += [GpuStatus(gpu, available) for gpu, available in zip(gpus, found, strict=True)]
-            except SchedulerError as error:
+            except (SchedulerError, StorageError) as error:
                 statuses += [GpuStatus(gpu, Availability(gpu.name), error.message) for gpu in gpus]
         order = {gpu.name: index for index, gpu in enumerate(self.settings.gpus)}
         return sorted(statuses, key=lambda status: order[status.gpu.name])
@@ -181,9 +181,16 @@ class Board:
         return self._advance(ask=ask)
 
     def wait(
-        self, ids: Sequence[int], *, timeout_seconds: float | None = None, poll_seconds: float = 0.5
+        self,
+        ids: Sequence[int],
+        *,
+        timeout_seconds: float | None = None,
+        poll_seconds: float = 0.5,
+        say: Callable[[str], object] = lambda _: None,
     ) -> Iterator[list[Run]]:
         """The runs each time that something about them has changed, until all have ended.
+
+        A scheduler that does not answer ends nothing: `say` is told, and the waiting goes on.
 
         Raises:
             WaitExpired: `timeout_seconds` are over; the runs go on.
@@ -191,7 +198,10 @@ class Board:
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         seen: list[tuple[Run, int]] = []
         while True:
-            self.advance()
+            try:
+                self.advance()
+            except SchedulerError as error:
+                say(error.message)
             runs = [self.run(id_) for id_ in ids]
             now = [(run, len(self.progress(run.id))) for run in runs]
             if now != seen:

@@ -133,6 +133,11 @@ class Run:
         """The state that the run is in."""
         return self.status.state
 
+    @property
+    def explanation(self) -> str:
+        """Why the run is where it is: its result's message, else what the scheduler and the job folder showed."""
+        return self.message or "; ".join(filter(None, (self.status.reason, self.status.evidence)))
+
 
 RESULT_GRACE = timedelta(seconds=60)
 """How long a result may appear after the scheduler says that the job has ended: network file systems are late."""

@@ -1,0 +1,34 @@
+"""`completion`: scripts that let a shell complete commands, options, tasks and GPUs."""
+
+import os
+from pathlib import PurePath
+
+import click
+
+from hpc_board.cli.options import examples
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(
+    epilog=examples(
+        'eval "$(hpc-board completion bash)"   # this shell; in ~/.bashrc: every one',
+        'eval "$(hpc-board completion zsh)"    # this shell; in ~/.zshrc: every one',
+        "hpc-board completion fish > ~/.config/fish/completions/hpc-board.fish",
+    )
+)
+@click.argument("shell", type=click.Choice(_SHELLS), required=False)
+@click.pass_context
+def completion(ctx: click.Context, shell: str | None) -> None:
+    """Print the script that completes commands in your shell.
+
+    It completes commands, options, and the names of tasks and GPUs. Without an argument it is the script for the
+    shell that $SHELL names.
+    """
+    from click.shell_completion import get_completion_class
+
+    name = shell or PurePath(os.environ.get("SHELL", "")).name
+    found = get_completion_class(name) if name in _SHELLS else None
+    if found is None:
+        raise click.UsageError(f"No completion for the shell {name!r}. Say which: {', '.join(_SHELLS)}.")
+    click.echo(found(ctx.find_root().command, {}, "hpc-board", "_HPC_BOARD_COMPLETE").source())

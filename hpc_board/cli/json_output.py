@@ -1,0 +1,191 @@
+"""The JSON that scripts read. Keys are added, never renamed or removed; times are ISO 8601 UTC, scores seconds."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from hpc_board.board import Board, GpuStatus, Preview
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.result import Case, Log
+from hpc_board.model.run import Run, Status
+from hpc_board.model.standings import Standing
+from hpc_board.model.task import Task
+from hpc_board.model.text import one_line, printable
+
+_MESSAGE_MAX = 16_384
+
+
+def submission_object(board: Board, runs: Sequence[Run]) -> dict[str, Any]:
+    """One submission with its runs, at least one."""
+    first = runs[0]
+    return {
+        "submission": first.submission,
+        "task": first.task,
+        "mode": str(first.mode),
+        "runs": [run_details(board, run) for run in runs],
+    }
+
+
+def run_object(board: Board, run: Run, *, samples: bool = False) -> dict[str, Any]:
+    """One run with its cases; `samples` adds every timed call."""
+    result = board.result(run.id)
+    return {
+        "id": run.id,
+        "gpu": run.gpu,
+        "state": str(run.state),
+        "verdict": None if run.verdict is None else str(run.verdict),
+        "score_s": run.score_s,
+        "rank": board.rank(run),
+        "job": {
+            "cluster": run.cluster,
+            "id": run.status.job_id or None,
+            "partition": run.partition or None,
+            "node": run.status.node or None,
+        },
+        "cases": [_case(case, samples=samples) for case in result.cases] if result else [],
+        "message": printable(run.message, _MESSAGE_MAX),
+        "task": run.task,
+        "mode": str(run.mode),
+        "submission": run.submission,
+        "user": one_line(run.user),
+        "file_name": one_line(run.file_name),
+        "submitted_at": moment(run.created_at),
+        "state_since": moment(run.status.at),
+        "reason": one_line(run.status.reason, 500),
+        "expected_start": moment(run.status.expected_start),
+        "trust": run.trust,
+        "emulated": run.emulated,
+    }
+
+
+def run_details(board: Board, run: Run, *, samples: bool = False) -> dict[str, Any]:
+    """One run with its cases, its history, where it ran and what it printed."""
+    result = board.result(run.id)
+    return {
+        **run_object(board, run, samples=samples),
+        "history": [_status(status) for status in board.history(run.id)],
+        "provenance": dict(result.provenance) if result else {},
+        "stdout": _log(result.stdout) if result else "",
+        "stderr": _log(result.stderr) if result else "",
+    }
+
+
+def task_object(task: Task, gpus: Sequence[Gpu]) -> dict[str, Any]:
+    """One task of the list; `gpus` are those on which it may run here."""
+    return {
+        "name": task.name,
+        "language": str(task.language),
+        "deadline": moment(task.deadline),
+        "gpus": [gpu.name for gpu in gpus],
+        "description": printable(task.description),
+    }
+
+
+def task_details(task: Task, gpus: Sequence[Gpu]) -> dict[str, Any]:
+    """One task with its rules, cases and the names of its files."""
+    return {
+        **task_object(task, gpus),
+        "version": task.version,
+        "ranking_by": str(task.ranking_by),
+        "harness": task.harness,
+        "timeouts_s": {
+            "test": task.timeouts.test_seconds,
+            "benchmark": task.timeouts.benchmark_seconds,
+            "ranked": task.timeouts.ranked_seconds,
+        },
+        "limits": dict(task.limits),
+        "libraries": list(task.libraries),
+        "tests": [dict(case) for case in task.tests],
+        "benchmarks": [dict(case) for case in task.benchmarks],
+        "templates": list(task.templates),
+        "files": [file.name for file in task.files],
+        "submission_name": task.submission_name,
+    }
+
+
+def gpu_object(status: GpuStatus) -> dict[str, Any]:
+    """One GPU; numbers are null where the scheduler does not say, and `problem` tells why."""
+    gpu, available = status.gpu, status.availability
+    return {
+        "name": gpu.name,
+        "cluster": gpu.cluster.name,
+        "partition": gpu.partition or None,
+        "device": str(gpu.device),
+        "emulated": gpu.emulated,
+        "free": available.free,
+        "total": available.total,
+        "queued": available.queued,
+        "state": one_line(available.state),
+        "problem": printable(status.problem),
+    }
+
+
+def board_object(gpu: Gpu, standings: Sequence[Standing]) -> dict[str, Any]:
+    """One board of a task: the GPU and its rows, best first."""
+    return {
+        "gpu": gpu.name,
+        "rows": [
+            {
+                "rank": row.rank,
+                "user": one_line(row.user),
+                "score_s": row.score_s,
+                "submission": row.submission,
+                "run": row.run,
+                "submitted_at": moment(row.submitted_at),
+                "file_name": one_line(row.file_name),
+                "trust": row.trust,
+                "emulated": row.emulated,
+            }
+            for row in standings
+        ],
+    }
+
+
+def preview_object(preview: Preview) -> dict[str, Any]:
+    """What would be sent for one GPU; the script is byte for byte what the job would be."""
+    return {"gpu": preview.gpu.name, "script": preview.script, "command": list(preview.command)}
+
+
+def moment(at: datetime | None) -> str | None:
+    """A moment in ISO 8601, UTC, to the second."""
+    return None if at is None else at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _status(status: Status) -> dict[str, Any]:
+    return {
+        "state": str(status.state),
+        "at": moment(status.at),
+        "job_id": status.job_id or None,
+        "node": status.node or None,
+        "reason": one_line(status.reason, 500),
+        "evidence": one_line(status.evidence, 500),
+    }
+
+
+def _case(case: Case, *, samples: bool) -> dict[str, Any]:
+    timing = case.timing
+    numbers: dict[str, Any] = {}
+    if timing:
+        numbers = {
+            "runs": timing.runs,
+            "mean_ns": timing.mean_ns,
+            "median_ns": timing.median_ns,
+            "std_ns": timing.std_ns,
+            "err_ns": timing.err_ns,
+            "best_ns": timing.best_ns,
+            "worst_ns": timing.worst_ns,
+        }
+        if samples:
+            numbers["samples_ns"] = list(timing.samples_ns)
+    return {
+        "phase": case.phase,
+        "index": case.index,
+        "spec": one_line(case.spec, 500),
+        "verdict": str(case.verdict),
+        "message": printable(case.message, _MESSAGE_MAX),
+        **numbers,
+    }
+
+
+def _log(log: Log) -> str:
+    return printable(log.text, len(log.text))

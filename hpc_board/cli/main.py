@@ -1,0 +1,83 @@
+"""`hpc-board`: its commands in one place, and the terminal app where no command is given."""
+
+import os
+import sys
+from functools import partial
+from io import TextIOWrapper
+from pathlib import Path
+
+import click
+
+from hpc_board import __version__
+from hpc_board.cli.completion import completion
+from hpc_board.cli.exits import Program
+from hpc_board.cli.options import examples, open_board
+from hpc_board.cli.runs import cancel, code, poll, run, runs, watch
+from hpc_board.cli.standings import show, show_personal
+from hpc_board.cli.submit import submit
+from hpc_board.cli.tasks import gpus, list_, task, template
+
+
+@click.group(
+    cls=Program,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "hpc-board template vectoradd_py -o kernel.py",
+        "hpc-board submit kernel.py --mode test --wait",
+        "hpc-board show vectoradd_py",
+    ),
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The settings; else $HPC_BOARD_CONFIG, ./hpc-board.yaml, yours, the system's, or built-in ones.",
+)
+@click.version_option(__version__, prog_name="hpc-board")
+@click.pass_context
+def cli(ctx: click.Context, config: Path | None) -> None:
+    """GPU-kernel leaderboards on a Slurm cluster.
+
+    Without a command, on a terminal, the app opens.
+    """
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        ctx.color = False
+    if ctx.obj is None:
+        ctx.obj = partial(open_board, config)
+    if ctx.invoked_subcommand is not None:
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        click.echo(ctx.get_help())
+        return
+    from hpc_board.tui.app import run as run_app
+
+    run_app(ctx.obj())
+
+
+for command in (
+    submit,
+    list_,
+    gpus,
+    task,
+    template,
+    show,
+    show_personal,
+    runs,
+    run,
+    watch,
+    cancel,
+    code,
+    poll,
+    completion,
+):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run `hpc-board` with this process's arguments, and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A locale without "µ" must not turn a report into a traceback.
+            stream.reconfigure(errors="replace")
+    cli(prog_name="hpc-board")

@@ -1,0 +1,49 @@
+"""What the commands have in common: the door to the board, shared options, examples, completion of names."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hpc_board.errors import BoardError
+
+if TYPE_CHECKING:
+    from hpc_board.board import Board
+
+Open = Callable[[], "Board"]
+"""Opens the board that the command line names; commands find it in click's context."""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+force_option = click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: one example to a line."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def open_board(config: Path | None) -> "Board":
+    """The board that the settings describe, in the file `config` or where settings are looked for."""
+    from hpc_board.board import Board
+
+    return Board.open(config)
+
+
+def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The tasks' names that begin with `incomplete`, for the shell."""
+    return _beginning(incomplete, lambda board: (task.name for task in board.tasks().tasks), ctx)
+
+
+def gpu_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The GPUs' names that begin with `incomplete`, for the shell."""
+    return _beginning(incomplete, lambda board: (gpu.name for gpu in board.settings.gpus), ctx)
+
+
+def _beginning(incomplete: str, names: "Callable[[Board], Iterable[str]]", ctx: click.Context) -> list[str]:
+    """What fits; nothing where the board cannot be read, since a shell in the middle of a line cannot show why."""
+    try:
+        found = list(names(open_board(ctx.find_root().params.get("config"))))
+    except BoardError:
+        return []
+    return [name for name in found if name.casefold().startswith(incomplete.casefold())]

@@ -1,0 +1,53 @@
+"""What stdout and stderr get: blocks fitted to the terminal, JSON, and remarks."""
+
+import json
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hpc_board.errors import BoardError
+
+if TYPE_CHECKING:
+    from hpc_board.board import Board
+    from hpc_board.report import Block, Tone
+
+_STYLES: dict[str, dict[str, Any]] = {
+    "strong": {"bold": True},
+    "good": {"fg": "green"},
+    "bad": {"fg": "red"},
+    "quiet": {"dim": True},
+}
+
+
+def print_blocks(*blocks: "Block") -> None:
+    """Print blocks to stdout: fitted to a terminal, or whole and without colours into a file or pipe."""
+    from hpc_board.report import plain
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    click.echo(plain(blocks, width, _painted), nl=False)
+
+
+def print_json(value: Any) -> None:
+    """Print a value to stdout as JSON in ASCII, which no terminal and no locale can trip over."""
+    click.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def remark(text: str) -> None:
+    """Print a line to stderr, for people; scripts need not read it."""
+    from hpc_board.model.text import printable
+
+    click.echo(printable(text), err=True)
+
+
+def refresh(board: "Board") -> None:
+    """Carry the runs in flight on before they are shown; what hinders that is a remark, and what is known is shown."""
+    try:
+        board.advance()
+    except BoardError as error:
+        remark(f"Not up to date: {error.title}: {error.message}")
+
+
+def _painted(text: str, tone: "Tone") -> str:
+    return click.style(text, **_STYLES[tone]) if tone in _STYLES else text

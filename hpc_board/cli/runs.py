@@ -1,0 +1,186 @@
+"""`runs`, `run`, `watch`, `cancel`, `code` and `poll`: what was submitted and what became of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hpc_board.cli.exits import exit_code_of, print_error
+from hpc_board.cli.options import Open, examples, force_option, json_option, task_names
+from hpc_board.errors import BoardError, WaitExpired
+
+if TYPE_CHECKING:
+    from hpc_board.board import Board
+    from hpc_board.model.run import Run
+    from hpc_board.report import Block
+
+_RUNS_LOOKED_AT = 1000
+"""How many of the newest runs `poll` looks at for changes."""
+
+
+@click.command(epilog=examples("hpc-board runs", "hpc-board runs --all --task vectoradd_py --limit 10 --json"))
+@click.option("--all", "everyone", is_flag=True, help="Everybody's runs, not only your own.")
+@click.option("--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many to show.")
+@json_option
+@click.pass_obj
+def runs(open_: Open, everyone: bool, task: str | None, limit: int, as_json: bool) -> None:
+    """List your runs, the newest first."""
+    from hpc_board.cli.printing import print_blocks, print_json, refresh
+    from hpc_board.report import runs_table
+
+    board = open_()
+    refresh(board)
+    found = board.runs(everyone=everyone, task=task, limit=limit)
+    if as_json:
+        from hpc_board.cli.json_output import run_object
+
+        print_json([run_object(board, run) for run in found])
+    else:
+        print_blocks(runs_table(found, users=everyone))
+
+
+@click.command(epilog=examples("hpc-board run 12", "hpc-board run 12 --log", "hpc-board run 12 --json --samples"))
+@click.argument("id_", metavar="ID", type=int)
+@click.option("--log", "only_log", is_flag=True, help="Print the job's own output and nothing else.")
+@click.option("--samples", is_flag=True, help="With --json: the time of every single call.")
+@json_option
+@click.pass_obj
+def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> None:
+    """Show one run: verdict, cases, times, machine, output."""
+    from hpc_board.cli.printing import print_blocks, print_json, refresh
+
+    if samples and not as_json:
+        raise click.UsageError("--samples needs --json.")
+    if only_log and as_json:
+        raise click.UsageError("--log prints plain text; leave --json out.")
+    board = open_()
+    refresh(board)
+    found = board.run(id_)
+    if only_log:
+        click.echo(board.log(id_), nl=False)
+    elif as_json:
+        from hpc_board.cli.json_output import run_details
+
+        print_json(run_details(board, found, samples=samples))
+    else:
+        print_blocks(*report(board, found))
+
+
+@click.command(epilog=examples("hpc-board watch 12", "hpc-board watch 12 --timeout 600 --json"))
+@click.argument("id_", metavar="ID", type=int)
+@click.option(
+    "--timeout",
+    "timeout_seconds",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="How long to wait at most; the run goes on.",
+)
+@json_option
+@click.pass_obj
+def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -> None:
+    """Follow a run until it has ended, then show it.
+
+    The exit code is that of `submit --wait`: 0 passed, 1 did not pass, 3 no verdict, 4 gave up waiting.
+    """
+    from hpc_board.cli.follow import follow
+    from hpc_board.cli.json_output import run_details
+    from hpc_board.cli.printing import print_blocks, print_json
+
+    board = open_()
+    try:
+        (found,) = follow(board, [board.run(id_).id], timeout_seconds)
+    except WaitExpired:
+        if as_json:
+            print_json(run_details(board, board.run(id_)))
+        raise
+    if as_json:
+        print_json(run_details(board, found))
+    else:
+        print_blocks(*report(board, found))
+    raise click.exceptions.Exit(exit_code_of([found]))
+
+
+@click.command(epilog=examples("hpc-board cancel 12", "hpc-board cancel 12 13 14"))
+@click.argument("ids", metavar="ID...", nargs=-1, required=True, type=int)
+@click.pass_obj
+def cancel(open_: Open, ids: tuple[int, ...]) -> None:
+    """Cancel runs of your own.
+
+    Runs that have ended stay as they are.
+    """
+    from hpc_board.report import outcome
+
+    board = open_()
+    failures: list[BoardError] = []
+    for id_ in ids:
+        try:
+            ended_before = board.run(id_).state.ended
+            found = board.cancel(id_)
+        except BoardError as error:
+            print_error(error)
+            failures.append(error)
+            continue
+        if ended_before:
+            click.echo(f"Run {id_} had ended already: {outcome(found)}.")
+        else:
+            click.echo(f"Run {id_} is cancelled." if found.state.ended else f"Run {id_}: the scheduler was asked.")
+    if failures:
+        raise click.exceptions.Exit(failures[0].exit_code)
+
+
+@click.command(epilog=examples("hpc-board code 7", "hpc-board code 7 -o kernel.py"))
+@click.argument("submission", metavar="SUBMISSION", type=int)
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
+@force_option
+@click.pass_obj
+def code(open_: Open, submission: int, output: Path | None, force: bool) -> None:
+    """Print the file of one of your submissions, as it was sent."""
+    from hpc_board.cli.files import write_file
+    from hpc_board.cli.printing import remark
+
+    file_name, data = open_().code(submission)
+    if output is None:
+        click.echo(data, nl=False)
+        return
+    write_file(output, data, force=force)
+    remark(f"{file_name} of submission {submission} is in {output}.")
+
+
+@click.command(epilog=examples("hpc-board poll", "*/5 * * * * hpc-board poll   # in a crontab"))
+@json_option
+@click.pass_obj
+def poll(open_: Open, as_json: bool) -> None:
+    """Carry all runs in flight on once and say what changed.
+
+    Nothing is printed where nothing has. Any open app or waiting `submit` does the same; this is for cron.
+    """
+    from hpc_board.report import outcome
+
+    board = open_()
+    before = [run for run in board.runs(everyone=True, limit=_RUNS_LOOKED_AT) if not run.state.ended]
+    board.advance()
+    pairs = [(old, board.run(old.id)) for old in before]
+    changed = [(old, new) for old, new in pairs if new.state is not old.state]
+    if as_json:
+        from hpc_board.cli.json_output import run_object
+        from hpc_board.cli.printing import print_json
+
+        print_json([run_object(board, new) for _, new in changed])
+        return
+    for old, new in changed:
+        click.echo(f"run {new.id} on {new.gpu}: {outcome(old)} -> {outcome(new)}")
+
+
+def report(board: "Board", run: "Run") -> "tuple[Block, ...]":
+    """Everything that the board knows about a run, as blocks."""
+    from hpc_board.report import run_report
+
+    return run_report(
+        run,
+        board.result(run.id),
+        board.history(run.id),
+        board.progress(run.id),
+        board.rank(run),
+        log=board.log(run.id),
+    )

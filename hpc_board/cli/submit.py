@@ -1,0 +1,133 @@
+"""`submit`: send a kernel."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hpc_board.cli.exits import DONE, NO_VERDICT, exit_code_of
+from hpc_board.cli.options import Open, examples, gpu_names, json_option, task_names
+from hpc_board.errors import WaitExpired
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hpc_board.board import Board, Preview
+    from hpc_board.model.run import Run
+
+
+@click.command(
+    epilog=examples(
+        "hpc-board submit kernel.py",
+        "hpc-board submit kernel.py --task vectoradd_py --gpu H100,A100 --wait",
+        "hpc-board submit kernel.py --mode ranked --gpu all --wait --timeout 600",
+        "hpc-board submit kernel.py --gpu H100 --dry-run > job.sh",
+    )
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--task", metavar="NAME", help="The task; else from the file's header.", shell_complete=task_names)
+@click.option(
+    "--gpu",
+    "gpus",
+    metavar="NAME",
+    multiple=True,
+    help="A GPU, several with commas between them, or `all`; may be repeated. Else from the file's header.",
+    shell_complete=gpu_names,
+)
+@click.option("--mode", metavar="MODE", help="test (the default), benchmark, profile or ranked.")
+@click.option("--note", default="", help="A remark to keep with the submission.")
+@click.option("--dry-run", is_flag=True, help="Print the batch scripts, send nothing and store nothing.")
+@click.option("--wait", is_flag=True, help="Wait for the runs to end and print their reports.")
+@click.option(
+    "--timeout",
+    "timeout_seconds",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="How long to --wait at most; the runs go on.",
+)
+@json_option
+@click.pass_obj
+def submit(
+    open_: Open,
+    *,
+    file: Path,
+    task: str | None,
+    gpus: tuple[str, ...],
+    mode: str | None,
+    note: str,
+    dry_run: bool,
+    wait: bool,
+    timeout_seconds: float | None,
+    as_json: bool,
+) -> None:
+    """Send a file to be evaluated on one or more GPUs.
+
+    Task and GPUs may stand in the header of FILE, as `#!POPCORN leaderboard TASK` and `#!POPCORN gpus A B`.
+
+    With --wait the exit code tells how it went: 0 every run passed, 1 some kernel did not pass, 3 the scheduler or
+    a job failed, 4 the timeout is over and the runs go on.
+    """
+    if timeout_seconds is not None and not wait:
+        raise click.UsageError("--timeout limits --wait, which is not given.")
+    if dry_run and wait:
+        raise click.UsageError("--dry-run sends nothing that --wait could wait for.")
+    board = open_()
+    draft = board.draft(file, task=task, gpus=gpus, mode=mode, note=note)
+    if dry_run:
+        _print_previews(board.preview(draft), as_json=as_json)
+        return
+    runs = board.submit(draft)
+    if wait:
+        raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
+    _print_accepted(board, runs, as_json=as_json)
+    raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
+
+
+def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
+    """Print the scripts; that of a single GPU, and nothing else, so that stdout is the file that would be sent."""
+    from hpc_board.cli.json_output import preview_object
+    from hpc_board.cli.printing import print_json, remark
+
+    if as_json:
+        print_json([preview_object(preview) for preview in previews])
+        return
+    for preview in previews:
+        remark(f"{preview.gpu.name}: {shlex.join(preview.command)}")
+        if len(previews) > 1:
+            click.echo(f"# ---- GPU {preview.gpu.name} ----")
+        click.echo(preview.script.encode(), nl=False)
+
+
+def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *, as_json: bool) -> int:
+    from hpc_board.cli.follow import follow
+    from hpc_board.cli.printing import print_blocks
+    from hpc_board.cli.runs import report
+
+    try:
+        runs = follow(board, ids, timeout_seconds)
+    except WaitExpired:
+        _print_accepted(board, [board.run(id_) for id_ in ids], as_json=as_json)
+        raise
+    if as_json:
+        _print_accepted(board, runs, as_json=True)
+    else:
+        print_blocks(*(block for run in runs for block in report(board, run)))
+    return exit_code_of(runs)
+
+
+def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> None:
+    from hpc_board.cli.json_output import submission_object
+    from hpc_board.cli.printing import print_blocks, print_json, remark
+    from hpc_board.report import runs_table
+
+    if as_json:
+        print_json(submission_object(board, runs))
+        return
+    print_blocks(runs_table(runs))
+    going = [run for run in runs if not run.state.ended]
+    for run in runs:
+        if run.state == "error":
+            remark(f"Run {run.id} on {run.gpu} was not accepted: {run.status.reason}")
+    if going:
+        remark(f"`hpc-board watch {going[0].id}` follows a run, `hpc-board runs` lists yours.")

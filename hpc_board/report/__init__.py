@@ -1,0 +1,36 @@
+"""Reports: what a user reads about runs, boards, tasks and GPUs, as blocks that each front end draws in its own way.
+
+Every text of a block is safe to print: what came from files, jobs and schedulers is made printable here.
+"""
+
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
+from hpc_board.report.meanings import Meaning, state_meaning, verdict_meaning
+from hpc_board.report.plain import plain
+from hpc_board.report.runs import Step, outcome, run_report, run_tone, runs_table, step_text
+from hpc_board.report.tables import gpus_table, standings_table, tasks_table
+from hpc_board.report.tasks import task_report
+
+__all__ = [
+    "Block",
+    "Column",
+    "Facts",
+    "Heading",
+    "Log",
+    "Meaning",
+    "Paragraph",
+    "Step",
+    "Table",
+    "Tone",
+    "gpus_table",
+    "outcome",
+    "plain",
+    "run_report",
+    "run_tone",
+    "runs_table",
+    "standings_table",
+    "state_meaning",
+    "step_text",
+    "task_report",
+    "tasks_table",
+    "verdict_meaning",
+]

@@ -1,0 +1,155 @@
+"""What verdicts and ends of runs mean, in plain sentences."""
+
+from dataclasses import dataclass
+
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import RunState
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """One sentence on what happened, and one on what to do next."""
+
+    what: str
+    next: str
+
+
+def verdict_meaning(verdict: Verdict) -> Meaning:
+    """What this verdict says of a run."""
+    return _VERDICTS[verdict]
+
+
+def state_meaning(state: RunState) -> Meaning:
+    """What it means that a run ended in this state, without a result.
+
+    Raises:
+        KeyError: the state is not an end, or is `finished`, which the verdict explains.
+    """
+    return _ENDS[state]
+
+
+_VERDICTS = {
+    Verdict.PASS: Meaning(
+        "Every case passed.",
+        "Send it in mode `ranked` to enter it on the board, or make it faster.",
+    ),
+    Verdict.WRONG_SHAPE: Meaning(
+        "The kernel ran, but its output has another shape than the reference's.",
+        "Return a tensor of exactly the shape that the task's description states, for every size.",
+    ),
+    Verdict.WRONG_DTYPE: Meaning(
+        "The kernel ran, but its output has another element type than the reference's.",
+        "Convert the output to the type that the task's description states before you return it.",
+    ),
+    Verdict.WRONG_VALUE: Meaning(
+        "The kernel ran, but its output differs from the reference by more than the task allows.",
+        "Repeat the failed case at home; sizes that are no multiple of a block are the usual cause.",
+    ),
+    Verdict.WRONG_NONFINITE: Meaning(
+        "The output holds NaN or infinity where the reference has finite numbers, or the other way round.",
+        "Look for memory that is never written, a division by zero, or an exponent that overflows.",
+    ),
+    Verdict.WRONG_ALIASED: Meaning(
+        "The output shares memory with an input or with an earlier output, although the task wants memory of its own.",
+        "Allocate a new output in every call, or write into the one that the task hands over.",
+    ),
+    Verdict.MUTATED_INPUT: Meaning(
+        "The kernel changed an input that it may only read.",
+        "Work on a copy, and check the kernel's writes for indices that run out of the output.",
+    ),
+    Verdict.COMPILE_ERROR: Meaning(
+        "The submission did not compile.",
+        "Mend the first error in the compiler's output below, and try `--mode test` before `ranked`.",
+    ),
+    Verdict.COMPILE_TIMEOUT: Meaning(
+        "Compiling took longer than allowed, and was stopped.",
+        "Instantiate fewer templates, build for one architecture alone, and include fewer headers.",
+    ),
+    Verdict.LOAD_ERROR: Meaning(
+        "The submission could not be imported or loaded, or lacks the function that the task asks for.",
+        "Read the error below; compare imports and function name with `hpc-board template TASK`.",
+    ),
+    Verdict.EXCEPTION: Meaning(
+        "The submission raised an exception.",
+        "The traceback below names the line; repeat the failed case at home.",
+    ),
+    Verdict.CRASH: Meaning(
+        "The process that ran the submission died, by a signal or by an exit of its own.",
+        "Look for accesses out of bounds in host code, and remove calls of exit() and abort().",
+    ),
+    Verdict.DEVICE_ERROR: Meaning(
+        "The device reported an error which does not prove the kernel wrong: it may be the node's fault.",
+        "Submit again; if it comes back on another node, look for illegal memory accesses in the kernel.",
+    ),
+    Verdict.OUT_OF_MEMORY: Meaning(
+        "The submission asked for more memory than the device or the job has.",
+        "Free or reuse buffers between calls, and don't keep tensors in global variables.",
+    ),
+    Verdict.TIMEOUT: Meaning(
+        "A phase took longer than the task allows, and was stopped.",
+        "Look for a loop that never ends or a missing barrier; `hpc-board task TASK` states the limits.",
+    ),
+    Verdict.OUTPUT_LIMIT: Meaning(
+        "The submission printed or wrote more than allowed.",
+        "Remove printing from the kernel and from the code around it.",
+    ),
+    Verdict.PROTOCOL_VIOLATION: Meaning(
+        "The process that ran the submission answered something that the harness did not ask for.",
+        "Leave inherited files, pipes and the harness's modules alone; only return the output.",
+    ),
+    Verdict.LATE_WRITE: Meaning(
+        "The output changed after the kernel had said that it was done.",
+        "Finish all work, on every stream and thread, before you return.",
+    ),
+    Verdict.TIMING_INCONSISTENT: Meaning(
+        "The times that the kernel's process reported do not fit the time that really went by.",
+        "Do all work within the timed call, and leave clocks, events and synchronisation functions alone.",
+    ),
+    Verdict.BELOW_FLOOR: Meaning(
+        "The time is below what the hardware can do for this much data.",
+        "Make sure that every call computes its output anew, instead of returning one that it kept.",
+    ),
+    Verdict.UNSTABLE: Meaning(
+        "Too few calls could be timed, or their times vary too much, for a score.",
+        "Submit again; if it comes back, look for work that depends on earlier calls.",
+    ),
+    Verdict.TASK_ERROR: Meaning(
+        "The task's own files failed; your kernel was not judged.",
+        "Tell the task's author, with the message below; `hpc-board run ID` shows it again.",
+    ),
+    Verdict.INFRA_ERROR: Meaning(
+        "The node or the harness failed; your kernel was not judged.",
+        "Submit again; if it comes back, show the message below to the admin.",
+    ),
+}
+
+_ENDS = {
+    RunState.CANCELLED: Meaning(
+        "The run was cancelled before it had a result.",
+        "Submit the file again when you want it evaluated.",
+    ),
+    RunState.TIMEOUT: Meaning(
+        "The scheduler ended the job at its time limit, and there is no result.",
+        "Look for a call that never returns; if the node was slow, submit again, and tell the admin if it repeats.",
+    ),
+    RunState.OUT_OF_MEMORY: Meaning(
+        "The job took more memory of the node than it was given, and was killed without a result.",
+        "Use less host memory, or ask the admin to raise `memory` for this GPU in the settings.",
+    ),
+    RunState.NODE_FAIL: Meaning(
+        "The node failed while the job was on it.",
+        "Submit again; the failure says nothing about your kernel.",
+    ),
+    RunState.PREEMPTED: Meaning(
+        "Another job took the node, and this one was ended.",
+        "Submit again, perhaps at a quieter time.",
+    ),
+    RunState.LOST: Meaning(
+        "The scheduler no longer knows the job, and no result has appeared.",
+        "Submit again; if it repeats, show the evidence below to the admin.",
+    ),
+    RunState.ERROR: Meaning(
+        "The machinery failed, not your kernel: the job could not be sent, or left no result that can be accepted.",
+        "Read the reason and the job's output below, then submit again; if it repeats, show them to the admin.",
+    ),
+}

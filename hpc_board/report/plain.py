@@ -1,0 +1,112 @@
+"""Blocks as plain text."""
+
+import textwrap
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
+
+_GAP = "  "
+_COLUMN_MIN = 6
+
+
+def _unpainted(text: str, _tone: Tone) -> str:
+    return text
+
+
+def plain(blocks: Iterable[Block], width: int | None = None, paint: Callable[[str, Tone], str] = _unpainted) -> str:
+    """The blocks as text that ends with a newline, at most `width` columns wide where they can be.
+
+    Without a width nothing is wrapped or cut. `paint` may add colour to a text that has its final width.
+    """
+    parts: list[str] = []
+    for block in blocks:
+        parts += _lines(block, width, paint)
+        if not isinstance(block, Heading):
+            parts.append("")
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -> Iterator[str]:
+    match block:
+        case Heading(text):
+            yield paint(text, Tone.STRONG)
+        case Paragraph(text, tone):
+            for line in text.splitlines():
+                for piece in textwrap.wrap(line, width) if width else [line]:
+                    yield paint(piece, tone)
+        case Table():
+            yield from _table_lines(block, width, paint)
+        case Facts(rows):
+            longest = max((_cells(name) for name, _ in rows), default=0)
+            for name, value in rows:
+                yield f"{paint(_padded(name, longest), Tone.QUIET)}{_GAP}{value}"
+        case Log(title, text):
+            yield paint(f"--- {title} ---", Tone.QUIET)
+            yield from text.rstrip("\n").splitlines()
+
+
+def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], str]) -> Iterator[str]:
+    if not table.rows:
+        if table.empty:
+            yield table.empty
+        return
+    titles = tuple(column.title for column in table.columns)
+    widths = _widths(table, width)
+    yield paint(_row_line(titles, table.columns, widths), Tone.QUIET)
+    for row in table.rows:
+        yield _row_line(row, table.columns, widths)
+
+
+def _widths(table: Table, width: int | None) -> list[int]:
+    """The columns' widths, the widest flexible one narrowed again and again until the table fits or none is left."""
+    widths = [
+        max(_cells(column.title), *(_cells(row[index]) for row in table.rows))
+        for index, column in enumerate(table.columns)
+    ]
+    if width is None:
+        return widths
+    flexible = [index for index, column in enumerate(table.columns) if column.flexible]
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    while excess > 0 and flexible:
+        widest = max(flexible, key=widths.__getitem__)
+        if widths[widest] <= _COLUMN_MIN:
+            break
+        widths[widest] -= 1
+        excess -= 1
+    return widths
+
+
+def _row_line(row: tuple[str, ...], columns: tuple[Column, ...], widths: list[int]) -> str:
+    cells = (
+        _padded(_cut(cell, width), width, right=column.right)
+        for cell, column, width in zip(row, columns, widths, strict=True)
+    )
+    return _GAP.join(cells).rstrip()
+
+
+def _padded(text: str, width: int, *, right: bool = False) -> str:
+    space = " " * (width - _cells(text))
+    return space + text if right else text + space
+
+
+def _cut(text: str, width: int) -> str:
+    if _cells(text) <= width:
+        return text
+    kept, used = "", 0
+    for character in text:
+        used += _cells(character)
+        if used > width - 1:
+            break
+        kept += character
+    return kept + "…"
+
+
+def _cells(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )

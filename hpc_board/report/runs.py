@@ -1,0 +1,311 @@
+"""Runs as blocks: the list of them, and everything about one."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.model.result import Log as Printed
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.standings import duration_text
+from hpc_board.model.task import Mode
+from hpc_board.model.text import one_line, printable
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
+from hpc_board.report.meanings import state_meaning, verdict_meaning
+from hpc_board.report.texts import count_text, moment_text, score_text
+
+_TRUST = {
+    "self-run": "self-run: the job ran under the participant's own account",
+    "verified": "verified: the job ran under the board's account",
+}
+_SHORT_HASH = 12
+
+
+class Step(Protocol):
+    """One line of what the harness says while it works."""
+
+    @property
+    def phase(self) -> str:
+        """The phase, for example "benchmark"."""
+
+    @property
+    def case(self) -> int | None:
+        """The case that is being worked on, from 1; None outside the cases."""
+
+    @property
+    def of(self) -> int | None:
+        """How many cases the phase has."""
+
+    @property
+    def message(self) -> str:
+        """What is being done, or on which case."""
+
+
+def outcome(run: Run) -> str:
+    """The verdict of a finished run in one word, else the state of the run."""
+    return str(run.verdict or run.state).replace("_", " ")
+
+
+def run_tone(run: Run) -> Tone:
+    """Good for a run that passed, bad for any other that has ended."""
+    if run.verdict is Verdict.PASS:
+        return Tone.GOOD
+    return Tone.BAD if run.state.ended else Tone.PLAIN
+
+
+def runs_table(runs: Sequence[Run], *, users: bool = False) -> Table:
+    """Runs, one to a row, in the order given, with their `users` where these may differ."""
+    columns = (
+        Column("RUN", right=True),
+        *([Column("USER", flexible=True)] if users else []),
+        Column("TASK", flexible=True),
+        Column("GPU", flexible=True),
+        Column("MODE"),
+        Column("OUTCOME"),
+        Column("SCORE", right=True),
+        Column("FILE", flexible=True),
+        Column("SUBMITTED"),
+    )
+    rows = tuple(
+        (
+            str(run.id),
+            *([one_line(run.user)] if users else []),
+            one_line(run.task),
+            one_line(run.gpu) + (" (emulated)" if run.emulated else ""),
+            str(run.mode),
+            outcome(run),
+            score_text(run.score_s),
+            one_line(run.file_name),
+            moment_text(run.created_at),
+        )
+        for run in runs
+    )
+    return Table(columns, rows, "No runs yet. `hpc-board submit FILE` sends one.")
+
+
+def run_report(
+    run: Run,
+    result: Result | None,
+    history: Sequence[Status] = (),
+    progress: Sequence[Step] = (),
+    rank: int | None = None,
+    *,
+    log: str = "",
+) -> tuple[Block, ...]:
+    """Everything about one run: its outcome and what it means, its cases, the evidence, the machine and the logs.
+
+    `rank` is the run's place on its board where it holds one; `log` is the job's own output, which is shown where
+    there is no result.
+    """
+    blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")]
+    if result is not None:
+        blocks += _result_blocks(run, result, rank)
+    elif run.state.ended:
+        blocks += _end_blocks(run, history, log)
+    else:
+        blocks += _waiting_blocks(run, progress)
+    blocks += [Heading("Run"), Facts(tuple(_run_facts(run)))]
+    if result is not None:
+        blocks += _provenance_blocks(result)
+        blocks += _log_blocks(result)
+    return tuple(blocks)
+
+
+def _result_blocks(run: Run, result: Result, rank: int | None) -> Iterator[Block]:
+    passed = result.verdict is Verdict.PASS
+    yield Paragraph(_passed_text(run, result, rank) if passed else _failed_text(result), run_tone(run))
+    if not passed:
+        meaning = verdict_meaning(result.verdict)
+        yield Paragraph(f"{meaning.what}\n{meaning.next}")
+    if run.emulated:
+        yield Paragraph(
+            f"Emulated: jobs for {run.gpu} run on a CPU on this cluster; the times say nothing about a {run.gpu}.",
+            Tone.BAD,
+        )
+    tests = [case for case in result.cases if case.phase == "test"]
+    others = [case for case in result.cases if case.phase != "test"]
+    if tests:
+        yield Heading("Tests")
+        yield _tests_table(tests)
+    if others:
+        yield Heading("Benchmarks")
+        yield _benchmarks_table(others)
+
+
+def _passed_text(run: Run, result: Result, rank: int | None) -> str:
+    counts = {
+        noun: sum(case.phase == phase for case in result.cases)
+        for phase, noun in (("test", "test"), ("benchmark", "benchmark"))
+    }
+    what = " and ".join(count_text(count, noun) for noun, count in counts.items() if count)
+    parts = [f"Passed: {what}." if what else "Passed."]
+    if run.score_s is not None:
+        parts.append(f"Score {score_text(run.score_s)}.")
+    if rank is not None:
+        parts.append(_rank_text(rank, run.gpu))
+    elif run.mode is Mode.RANKED and run.score_s is not None:
+        parts.append(f"Your best on {run.gpu} is another run.")
+    return " ".join(parts)
+
+
+def _rank_text(rank: int, gpu: str) -> str:
+    first = {1: "First", 2: "Second", 3: "Third"}.get(rank)
+    return f"{first} place on {gpu}." if first else f"Rank {rank} on {gpu}."
+
+
+def _failed_text(result: Result) -> str:
+    message = printable(result.message).strip()
+    verdict = str(result.verdict).replace("_", " ")
+    blame = "Failed" if result.verdict.blames_kernel else "Not judged"
+    return f"{blame}: {verdict}. {message}" if message else f"{blame}: {verdict}."
+
+
+def _tests_table(cases: Sequence[Case]) -> Table:
+    columns = (
+        Column("#", right=True),
+        Column("OUTCOME"),
+        Column("CASE", flexible=True),
+        Column("MESSAGE", flexible=True),
+    )
+    rows = tuple(
+        (str(case.index + 1), _word(case.verdict), one_line(case.spec), one_line(case.message, 500)) for case in cases
+    )
+    return _without_empty(Table(columns, rows))
+
+
+def _benchmarks_table(cases: Sequence[Case]) -> Table:
+    columns = (
+        Column("#", right=True),
+        Column("OUTCOME"),
+        Column("MEDIAN", right=True),
+        Column("MEAN", right=True),
+        Column("FASTEST", right=True),
+        Column("SLOWEST", right=True),
+        Column("CALLS", right=True),
+        Column("CASE", flexible=True),
+        Column("MESSAGE", flexible=True),
+    )
+    rows = []
+    for case in cases:
+        timing = case.timing
+        times = (
+            (
+                duration_text(timing.median_ns),
+                duration_text(timing.mean_ns, timing.err_ns),
+                duration_text(timing.best_ns),
+                duration_text(timing.worst_ns),
+                str(timing.runs),
+            )
+            if timing
+            else ("",) * 5
+        )
+        message = one_line(case.message, 500)
+        rows.append((str(case.index + 1), _word(case.verdict), *times, one_line(case.spec), message))
+    return _without_empty(Table(columns, tuple(rows)))
+
+
+def _without_empty(table: Table) -> Table:
+    """The table without a last column in which nothing stands."""
+    if any(row[-1] for row in table.rows):
+        return table
+    return Table(table.columns[:-1], tuple(row[:-1] for row in table.rows), table.empty)
+
+
+def _word(verdict: Verdict) -> str:
+    return str(verdict).replace("_", " ")
+
+
+def _end_blocks(run: Run, history: Sequence[Status], log: str) -> Iterator[Block]:
+    if run.state is RunState.FINISHED:
+        yield Paragraph(f"Finished: {outcome(run)}. {printable(run.message)}".rstrip(), run_tone(run))
+        return
+    meaning = state_meaning(run.state)
+    reason = printable(run.status.reason).strip()
+    yield Paragraph(f"Ended without a result: {outcome(run)}." + (f" {reason}" if reason else ""), Tone.BAD)
+    yield Paragraph(f"{meaning.what}\n{meaning.next}")
+    yield Heading("Evidence")
+    columns = (Column("AT"), Column("STATE"), Column("REASON", flexible=True), Column("EVIDENCE", flexible=True))
+    rows = tuple(
+        (
+            status.at.astimezone().strftime("%H:%M:%S"),
+            str(status.state).replace("_", " "),
+            one_line(status.reason, 500),
+            one_line(status.evidence, 500),
+        )
+        for status in history
+    )
+    yield Table(columns, rows, "Nothing was recorded.")
+    if log.strip():
+        yield Log("the job's output", printable(log))
+
+
+def _waiting_blocks(run: Run, progress: Sequence[Step]) -> Iterator[Block]:
+    state = run.state
+    if state is RunState.QUEUED:
+        reason = one_line(run.status.reason, 500)
+        yield Paragraph(f"In the queue: {reason}" if reason else "In the queue.")
+        if run.status.expected_start:
+            start = moment_text(run.status.expected_start)
+            yield Paragraph(f"The scheduler expects it to start at {start}; that changes as other jobs end.")
+    elif state is RunState.RUNNING and progress:
+        yield Paragraph(f"Running: {step_text(progress[-1])}")
+    else:
+        sentences = {
+            RunState.CREATED: "Stored; its job has not been sent yet.",
+            RunState.SUBMITTING: "Being handed to the scheduler.",
+            RunState.RUNNING: "Running: the harness has not reported yet.",
+            RunState.COLLECTING: "The job has ended; waiting for its result to become visible.",
+        }
+        yield Paragraph(sentences[state])
+
+
+def step_text(step: Step) -> str:
+    """Where a running harness is, on one line: "benchmark 2 of 5: size: 1024"."""
+    place = step.phase if step.case is None else f"{step.phase} {step.case} of {step.of}"
+    return one_line(f"{place}: {step.message}" if step.message else place)
+
+
+def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
+    yield "state", f"{str(run.state).replace('_', ' ')} since {moment_text(run.status.at)}"
+    yield "file", f"{one_line(run.file_name)} (submission {run.submission})"
+    yield "user", one_line(run.user)
+    yield "submitted", moment_text(run.created_at)
+    job = run.status.job_id
+    place = f"{run.cluster}, partition {run.partition}" if run.partition else run.cluster
+    yield "cluster", one_line(place)
+    if job:
+        yield "job", one_line(job)
+    if run.status.node:
+        yield "node", one_line(run.status.node)
+    yield "trust", _TRUST.get(run.trust, one_line(run.trust))
+
+
+def _provenance_blocks(result: Result) -> Iterator[Block]:
+    rows = [(one_line(name).replace("_", " "), _fact_text(name, fact)) for name, fact in result.provenance.items()]
+    if result.started_at:
+        rows.append(("started", one_line(result.started_at)))
+    if result.ended_at:
+        rows.append(("ended", one_line(result.ended_at)))
+    if result.restart_count:
+        rows.append(("restarts", f"{result.restart_count}: the scheduler began this job more than once"))
+    shown = tuple((name, value) for name, value in rows if value)
+    if shown:
+        yield Heading("Machine")
+        yield Facts(shown)
+
+
+def _fact_text(name: str, fact: Any) -> str:
+    if isinstance(fact, bool):
+        return "yes" if fact else "no"
+    text = one_line(str(fact))
+    return text[:_SHORT_HASH] if name.endswith("_sha256") else text
+
+
+def _log_blocks(result: Result) -> Iterator[Block]:
+    for title, printed in (("stdout", result.stdout), ("stderr", result.stderr)):
+        text = _printed_text(printed)
+        if text.strip():
+            yield Log(title, text)
+
+
+def _printed_text(printed: Printed) -> str:
+    return printable(printed.text, len(printed.text))

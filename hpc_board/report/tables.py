@@ -1,0 +1,119 @@
+"""Tasks, GPUs and standings as tables."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from hpc_board.model.gpu import Availability, Gpu
+from hpc_board.model.standings import Standing
+from hpc_board.model.task import Task
+from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Column, Table
+from hpc_board.report.texts import moment_text, score_text
+
+
+class Available(Protocol):
+    """A GPU of the settings, and how much of it is free."""
+
+    @property
+    def gpu(self) -> Gpu:
+        """The GPU, as the settings describe it."""
+
+    @property
+    def availability(self) -> Availability:
+        """What the scheduler says of it."""
+
+    @property
+    def problem(self) -> str:
+        """Why the scheduler does not say; empty where it does."""
+
+
+def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: datetime) -> Table:
+    """Tasks with their deadlines and the GPUs that `gpus` has under the task's name."""
+    columns = (
+        Column("TASK"),
+        Column("LANGUAGE"),
+        Column("DEADLINE"),
+        Column("GPUS", flexible=True),
+        Column("DESCRIPTION", flexible=True),
+    )
+    rows = tuple(
+        (
+            one_line(task.name),
+            str(task.language),
+            _deadline_text(task.deadline, now),
+            ", ".join(gpu.name for gpu in gpus[task.name]) or "none here",
+            one_line(first_sentence(task.description)),
+        )
+        for task in tasks
+    )
+    return Table(columns, rows, "There are no tasks. The settings' `tasks` names the folders that hold them.")
+
+
+def first_sentence(description: str) -> str:
+    """The first paragraph of a task's description."""
+    return description.strip().split("\n\n", maxsplit=1)[0]
+
+
+def _deadline_text(deadline: datetime | None, now: datetime) -> str:
+    if deadline is None:
+        return "none"
+    return moment_text(deadline) if deadline > now else f"{moment_text(deadline)} (over)"
+
+
+def gpus_table(statuses: Sequence[Available]) -> Table:
+    """GPUs with their partitions, how many are free and how many jobs wait; "?" where the scheduler does not say."""
+    columns = (
+        Column("GPU"),
+        Column("CLUSTER"),
+        Column("PARTITION"),
+        Column("FREE", right=True),
+        Column("TOTAL", right=True),
+        Column("QUEUED", right=True),
+        Column("REMARK", flexible=True),
+    )
+    rows = tuple(
+        (
+            one_line(status.gpu.name),
+            one_line(status.gpu.cluster.name),
+            one_line(status.gpu.partition) or "-",
+            *(
+                "?" if number is None else str(number)
+                for number in (status.availability.free, status.availability.total, status.availability.queued)
+            ),
+            _remark(status),
+        )
+        for status in statuses
+    )
+    return Table(columns, rows, "There are no GPUs. The settings' `gpus` names them.")
+
+
+def _remark(status: Available) -> str:
+    emulated = "emulated on the CPU" if status.gpu.emulated else ""
+    return "; ".join(part for part in (one_line(status.problem or status.availability.state), emulated) if part)
+
+
+def standings_table(standings: Sequence[Standing], user: str = "") -> Table:
+    """The rows of a board, best first; `user` is the reader, whose rows are marked."""
+    columns = (
+        Column("RANK", right=True),
+        Column("USER", flexible=True),
+        Column("SCORE", right=True),
+        Column("RUN", right=True),
+        Column("FILE", flexible=True),
+        Column("SUBMITTED"),
+        Column("TRUST"),
+    )
+    rows = tuple(
+        (
+            str(row.rank),
+            one_line(row.user) + (" (you)" if row.user == user else ""),
+            score_text(row.score_s),
+            str(row.run),
+            one_line(row.file_name),
+            moment_text(row.submitted_at),
+            one_line(row.trust) + (", emulated" if row.emulated else ""),
+        )
+        for row in standings
+    )
+    return Table(columns, rows, "Nobody is on this board yet.")

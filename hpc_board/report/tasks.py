@@ -1,0 +1,65 @@
+"""One task as blocks: everything that a participant may read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.task import CaseValue, Ranking, Task, case_text
+from hpc_board.model.text import one_line, printable
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
+from hpc_board.report.texts import moment_text
+
+_RANKED_BY = {
+    Ranking.LAST: "the median time of the last benchmark case",
+    Ranking.MEAN: "the arithmetic mean of the benchmark cases' median times",
+    Ranking.GEOM: "the geometric mean of the benchmark cases' median times",
+}
+
+
+def task_report(task: Task, gpus: Sequence[Gpu], now: datetime) -> tuple[Block, ...]:
+    """A task's description, rules, cases and files; `gpus` are those on which it may run here."""
+    blocks: list[Block] = [
+        Heading(f"Task {task.name}"),
+        Paragraph(printable(task.description).strip() or "It has no description."),
+        Heading("Rules"),
+        Facts(tuple(_rules(task, gpus, now))),
+    ]
+    for title, cases in (("Tests", task.tests), ("Benchmarks", task.benchmarks)):
+        if cases:
+            blocks += [Heading(title), _cases_table(cases)]
+    blocks += [Heading("Files"), _files_table(task)]
+    return tuple(blocks)
+
+
+def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str, str]]:
+    yield "language", str(task.language)
+    yield "GPUs", ", ".join(gpu.name for gpu in gpus) or "none of those in the settings"
+    if task.deadline is None:
+        yield "deadline", "none"
+    else:
+        yield "deadline", moment_text(task.deadline) + (" (over)" if task.deadline <= now else "")
+    yield "score", _RANKED_BY[task.ranking_by]
+    timeouts = task.timeouts
+    yield "test time limit", f"{timeouts.test_seconds} s"
+    yield "benchmark time limit", f"{timeouts.benchmark_seconds} s"
+    yield "ranked time limit", f"{timeouts.test_seconds} s for the tests and {timeouts.ranked_seconds} s for the times"
+    for name, value in sorted(task.limits.items()):
+        yield one_line(name).replace("_", " "), f"{value:g}"
+    if task.libraries:
+        yield "libraries", one_line(", ".join(task.libraries))
+    if task.templates:
+        yield "templates", one_line(", ".join(task.templates))
+    yield "harness", f"{task.harness}, task version {task.version[:12]}"
+
+
+def _cases_table(cases: Sequence[Mapping[str, CaseValue]]) -> Table:
+    rows = tuple((str(number), one_line(case_text(case))) for number, case in enumerate(cases, start=1))
+    return Table((Column("#", right=True), Column("CASE", flexible=True)), rows)
+
+
+def _files_table(task: Task) -> Table:
+    rows = tuple(
+        (one_line(file.name), "yours to write" if file.text is None else f"{len(file.text.splitlines())} lines")
+        for file in task.files
+    )
+    return Table((Column("FILE"), Column("CONTENTS")), rows)

@@ -1,0 +1,20 @@
+"""How times, moments and counts are written."""
+
+from datetime import datetime
+
+from hpc_board.model.standings import duration_text
+
+
+def score_text(score_s: float | None) -> str:
+    """A score with its unit; empty where there is none."""
+    return "" if score_s is None else duration_text(score_s * 1e9)
+
+
+def moment_text(moment: datetime) -> str:
+    """A moment in the reader's time zone, to the minute."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def count_text(count: int, noun: str) -> str:
+    """A count with its noun, in the plural where it is not one."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

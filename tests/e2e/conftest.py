@@ -1,0 +1,3 @@
+from tests.slurm.conftest import slurm_lab
+
+__all__ = ["slurm_lab"]

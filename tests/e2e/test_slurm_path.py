@@ -1,0 +1,187 @@
+"""The whole path on a real Slurm, through the command line as a participant uses it."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files
+from tests.slurm.lab import SlurmLab
+
+pytestmark = pytest.mark.slurm
+
+
+@pytest.fixture
+def board(tmp_path: Path, slurm_lab: SlurmLab) -> BoardFiles:
+    return board_files(tmp_path, slurm=True, environ={"SLURM_CONF": slurm_lab.environment["SLURM_CONF"]})
+
+
+def awaited(board: BoardFiles, run: int, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The run's object once it `fits`."""
+    deadline = time.monotonic() + 90
+    while True:
+        shown: dict[str, Any] = board.json("run", str(run))
+        if fits(shown):
+            return shown
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.3)
+
+
+def test_a_ranked_submission_to_two_gpus_is_judged_timed_and_ranked_on_both(board: BoardFiles) -> None:
+    sent = board.json("submit", board.kernel(), "--gpu", "H100", "--gpu", "a100", "--mode", "ranked", "--wait")
+    assert sent["task"] == "double"
+    assert [run["gpu"] for run in sent["runs"]] == ["H100", "A100"]
+    for run in sent["runs"]:
+        assert (run["state"], run["verdict"], run["rank"]) == ("finished", "pass", 1)
+        assert run["score_s"] > 0
+        assert run["job"]["partition"] == run["gpu"].lower()
+        assert run["job"]["id"].isdigit()
+        assert [case["phase"] for case in run["cases"]] == ["test", "test", "benchmark"]
+    shown = board.json("show", "double", "--gpu", "H100")
+    assert [(row["rank"], row["run"]) for row in shown["boards"][0]["rows"]] == [(1, sent["runs"][0]["id"])]
+    provenance = board.json("run", str(sent["runs"][0]["id"]))["provenance"]
+    assert provenance["emulated"] is True
+    assert provenance["partition"] == "h100"
+
+
+@pytest.mark.torch
+def test_a_torch_kernel_runs_on_a_node(board: BoardFiles) -> None:
+    example = Path(__file__).parents[2] / "examples/identity_py/plain.py"
+    sent = board.json("submit", example, "--gpu", "H100", "--mode", "test", "--wait")
+    assert sent["runs"][0]["verdict"] == "pass"
+
+
+def test_a_submission_from_inside_a_batch_job_is_like_one_from_the_login_node(board: BoardFiles) -> None:
+    command = board.command("submit", board.kernel(), "--gpu", "A100", "--mode", "ranked", "--wait", "--json")
+    script = board.folder / "outer.sh"
+    words = " ".join(f"'{word}'" for word in command)
+    script.write_text(
+        f"#!/bin/bash\n#SBATCH --partition=cpu --time=5\ncd '{Path.cwd()}'\n{words} > '{board.folder}/out.json'\n"
+    )
+    hostile = {
+        "SBATCH_PARTITION": "cpu",
+        "SLURM_CPU_BIND": "quiet,mask_cpu:0x1",
+        "SQUEUE_FORMAT": "%A",
+        "SBATCH_TIMELIMIT": "1",
+    }
+    done = subprocess.run(
+        ["sbatch", "--wait", f"--output={board.folder}/outer.out", str(script)],
+        env={**os.environ, **board.environ, **hostile},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + (board.folder / "outer.out").read_text()
+    (run,) = json.loads((board.folder / "out.json").read_text())["runs"]
+    assert (run["verdict"], run["job"]["partition"]) == ("pass", "a100")
+
+
+def test_the_script_that_is_shown_is_byte_for_byte_the_one_that_is_sent(board: BoardFiles) -> None:
+    kernel = board.kernel()
+    shown = {gpu: board.run("submit", kernel, "--gpu", gpu, "--dry-run").stdout for gpu in ("H100", "A100")}
+    assert not (board.folder / "board" / "runs").exists()
+    sent = board.json("submit", kernel, "--gpu", "H100,A100")
+    for run in sent["runs"]:
+        script = (board.folder / "board" / "runs" / str(run["id"]) / "job.sh").read_text()
+        assert script == shown[run["gpu"]]
+        assert f"#SBATCH --partition={run['gpu'].lower()}\n" in script
+        assert _held_by_slurm(board, run["job"]["id"]) == script
+
+
+def _held_by_slurm(board: BoardFiles, job_id: str) -> str:
+    done = subprocess.run(
+        ["scontrol", "write", "batch_script", job_id, "-"],
+        env={**os.environ, **board.environ},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_a_gpu_that_the_node_lacks_ends_as_a_device_error_that_says_what_is_missing(board: BoardFiles) -> None:
+    done = board.run("submit", board.kernel(), "--gpu", "H100-CUDA", "--mode", "test", "--wait", "--json")
+    (run,) = json.loads(done.stdout)["runs"]
+    assert done.returncode == 3
+    assert (run["state"], run["verdict"]) == ("finished", "device_error")
+    assert "no cuda device can be used on this node" in run["message"]
+
+
+def test_a_wrong_kernel_is_evaluated_and_exits_1(board: BoardFiles) -> None:
+    done = board.run("submit", board.kernel(WRONG), "--gpu", "H100", "--wait")
+    assert done.returncode == 1
+    assert "wrong_value" in done.stdout.replace(" ", "_")
+
+
+def test_a_running_job_is_cancelled(board: BoardFiles) -> None:
+    sent = board.json("submit", board.kernel(HANGING), "--gpu", "H100", "--mode", "test")
+    run = sent["runs"][0]["id"]
+    awaited(board, run, lambda shown: shown["state"] == "running")
+    assert board.run("cancel", str(run)).returncode == 0
+    assert awaited(board, run, lambda shown: shown["state"] not in ("running", "collecting"))["state"] == "cancelled"
+
+
+def test_a_job_that_somebody_else_cancels_says_so(board: BoardFiles) -> None:
+    sent = board.json("submit", board.kernel(HANGING), "--gpu", "A100", "--mode", "test")
+    awaited(board, sent["runs"][0]["id"], lambda shown: shown["state"] == "running")
+    job_id = sent["runs"][0]["job"]["id"]
+    subprocess.run(["scancel", job_id], env={**os.environ, **board.environ}, check=True)
+    shown = awaited(board, sent["runs"][0]["id"], lambda shown: shown["state"] not in ("running", "collecting"))
+    assert shown["state"] == "cancelled"
+    assert "no result file" in shown["message"]
+
+
+def test_a_partition_that_does_not_exist_is_refused_with_slurm_s_own_words(board: BoardFiles) -> None:
+    settings = yaml.safe_load(board.settings.read_text())
+    settings["gpus"]["H100"]["partition"] = "no-such"
+    board.settings.write_text(yaml.safe_dump(settings))
+    done = board.run("submit", board.kernel(), "--gpu", "H100")
+    assert done.returncode == 2
+    assert "invalid partition specified: no-such" in done.stderr
+    assert "gpus.H100.partition" in done.stderr
+    (run,) = board.json("runs")
+    assert run["state"] == "error"
+
+
+def test_a_machine_without_sbatch_is_told_so(board: BoardFiles) -> None:
+    here = board.folder / "bin"
+    here.mkdir()
+    for program in ("bash", "env"):
+        (here / program).symlink_to(shutil.which(program) or "")
+    bare = BoardFiles(board.folder, board.settings, {"PATH": str(here)})
+    done = bare.run("submit", board.kernel(), "--gpu", "H100")
+    assert done.returncode == 2
+    assert "sbatch" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_client_that_is_interrupted_leaves_the_run_alone(board: BoardFiles) -> None:
+    command = board.command("submit", board.kernel(RIGHT.replace("return", "import time; time.sleep(1); return")))
+    client = subprocess.Popen(
+        [*command, "--gpu", "H100", "--mode", "test", "--wait"],
+        env={**os.environ, **board.environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not board.json("runs") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    client.send_signal(2)
+    _, errors = client.communicate(timeout=30)
+    assert client.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert awaited(board, 1, lambda shown: shown["state"] == "finished")["verdict"] == "pass"
+
+
+def test_the_gpus_of_the_cluster_are_counted(board: BoardFiles) -> None:
+    gpus = {gpu["gpu"]: gpu for gpu in board.json("gpus")}
+    assert (gpus["H100"]["total"], gpus["A100"]["total"]) == (2, 2)

@@ -1,0 +1,162 @@
+"""Boards in a folder of their own, with runs recorded in them, and the values that such runs are made of."""
+
+import getpass
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hpc_board.board import Board
+from hpc_board.model.result import Case, Log, Result, Timing, Verdict
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.task import Mode
+from hpc_board.store import NewRun, Store
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+SETTINGS = """\
+board: board
+tasks: [bundled, tasks]
+clusters:
+  here: {scheduler: local}
+gpus:
+  CPU: {cluster: here}
+  H100: {cluster: here, device: cpu}
+"""
+
+KERNEL = """\
+#!POPCORN leaderboard vectoradd_py
+#!POPCORN gpu CPU
+
+
+def custom_kernel(data):
+    return data[0] + data[1]
+"""
+
+TASK = """\
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+lang: py
+description: A task for one GPU.
+gpus: [H100]
+"""
+
+AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A folder with settings, a task of its own, a kernel and a board."""
+
+    folder: Path
+
+    @property
+    def settings(self) -> Path:
+        return self.folder / "hpc-board.yaml"
+
+    @property
+    def kernel(self) -> Path:
+        return self.folder / "kernel.py"
+
+    @property
+    def board(self) -> Board:
+        return Board.open(self.settings, {})
+
+    def add(
+        self,
+        *statuses: Status,
+        result: Result | None = None,
+        score_s: float | None = None,
+        mode: Mode = Mode.RANKED,
+        gpu: str = "CPU",
+        user: str | None = None,
+        file_name: str = "kernel.py",
+        code: bytes = KERNEL.encode(),
+    ) -> Run:
+        """Store a run that went through `statuses`, and is finished where there is a `result`."""
+        board = self.board
+        board.settings.board.mkdir(exist_ok=True)
+        store = Store(board.settings.board / "board.db")
+        _, (run,) = store.add_submission(
+            task=board.task("vectoradd_py"),
+            user=user or getpass.getuser(),
+            file_name=file_name,
+            code=code,
+            mode=mode,
+            note="",
+            at=AT,
+            runs=[NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", gpu != "CPU")],
+        )
+        for status in statuses:
+            store.record(run.id, status)
+        if result is not None:
+            store.finish(run.id, status_of(RunState.FINISHED), replace(result, run=run.id), score_s)
+        return store.run(run.id)
+
+    def hpc_board(self, *argv: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
+        """`hpc-board` with these arguments, as a process of its own in this folder."""
+        return subprocess.run(
+            [sys.executable, "-m", "hpc_board", *map(str, argv)],
+            cwd=self.folder,
+            env=self.environ(**environ),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def environ(self, **more: str) -> dict[str, str]:
+        """An environment in which this folder's settings are found and no other."""
+        own = {"HPC_BOARD_CONFIG": str(self.settings), "PYTHONPATH": str(REPOSITORY), "HOME": str(self.folder)}
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+        return {**kept, **own, **more}
+
+
+def recorded(folder: Path) -> Recorded:
+    """A board without runs in the empty `folder`."""
+    own = folder / "tasks" / "narrow"
+    own.mkdir(parents=True)
+    (own / "task.yml").write_text(TASK)
+    (own / "reference.py").write_text("def ref_kernel(data):\n    return data\n")
+    (folder / "hpc-board.yaml").write_text(SETTINGS)
+    (folder / "kernel.py").write_text(KERNEL)
+    return Recorded(folder)
+
+
+def status_of(state: RunState, *, reason: str = "", evidence: str = "", job_id: str = "104") -> Status:
+    """A status of a job on node n1."""
+    return Status(state, AT, job_id=job_id, node="n1", reason=reason, evidence=evidence)
+
+
+def timed_case(index: int = 0, *, median_ns: float = 12_340.0, spec: str = "size: 1024") -> Case:
+    """A benchmark case that passed, with three calls around `median_ns`."""
+    samples = (median_ns - 100, median_ns, median_ns + 3_000)
+    return Case(
+        "benchmark", index, spec, Verdict.PASS, "", Timing(3, median_ns + 20, median_ns, 70, 40, *_ends(samples))
+    )
+
+
+def _ends(samples: Sequence[float]) -> tuple[float, float, tuple[float, ...]]:
+    return min(samples), max(samples), tuple(samples)
+
+
+def result_of(verdict: Verdict, *cases: Case, message: str = "", stdout: str = "", stderr: str = "") -> Result:
+    """A ranked result of the run that it will be stored with."""
+    return Result(
+        run=0,
+        nonce="nonce",
+        mode="ranked",
+        verdict=verdict,
+        message=message,
+        cases=cases,
+        job_id="104",
+        started_at="2026-05-01T12:00:00+00:00",
+        ended_at="2026-05-01T12:00:09+00:00",
+        stdout=Log(stdout),
+        stderr=Log(stderr),
+        provenance={"host": "n1", "cpu": "EPYC", "torch": "2.13.0", "emulated": False, "task_sha256": "ab" * 32},
+    )

@@ -1,0 +1,651 @@
+"""The command line: what it prints, where it prints it, and how it exits. Nothing is evaluated here."""
+
+import json
+import os
+import pty
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpc_board import __version__
+from hpc_board.cli.main import cli
+from hpc_board.model.result import Case, Verdict
+from hpc_board.model.run import RunState
+from hpc_board.model.task import Mode
+from tests.unit.recorded import KERNEL, REPOSITORY, Recorded, recorded, result_of, status_of, timed_case
+
+RUN_KEYS = ["id", "gpu", "state", "verdict", "score_s", "rank", "job", "cases", "message"]
+EVIL = "\x1b]0;owned\x07\x1b[31mred"
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    return recorded(tmp_path)
+
+
+def call(board: Recorded, *argv: str | Path) -> Result:
+    """The command within this process, on the board of the test."""
+    return CliRunner().invoke(cli, [*map(str, argv)], obj=lambda: board.board)
+
+
+def read(board: Recorded, *argv: str | Path) -> object:
+    """What the command prints as JSON; it must succeed."""
+    done = call(board, *argv, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+# Usage
+
+
+def test_every_command_has_help_with_examples_that_fits_80_columns() -> None:
+    for name in cli.commands:
+        done = CliRunner().invoke(cli, [name, "--help"], terminal_width=80)
+        assert done.exit_code == 0
+        assert "Examples:\n" in done.stdout
+        assert max(map(len, done.stdout.splitlines())) <= 80, name
+
+
+def test_the_list_of_commands_says_what_each_does_without_cutting_it_short() -> None:
+    help_text = CliRunner().invoke(cli, ["--help"], terminal_width=80).stdout
+    assert "..." not in help_text.partition("Commands:")[2]
+
+
+def test_the_command_reference_is_what_the_commands_say() -> None:
+    page = runpy.run_path(str(REPOSITORY / "scripts" / "commands_page.py"))
+    written = (REPOSITORY / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert written == page["commands_page"](), "make docs writes it anew"
+
+
+def test_without_a_terminal_the_bare_command_prints_its_help(board: Recorded) -> None:
+    done = board.hpc_board()
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: hpc-board")
+
+
+def test_the_version_is_printed() -> None:
+    assert __version__ in CliRunner().invoke(cli, ["--version"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("argv", "nearest"),
+    [(("sbmit",), "submit"), (("submit", "--dryrun", "x"), "--dry-run"), (("runs", "--lmit", "1"), "--limit")],
+)
+def test_a_mistyped_command_or_option_gets_the_nearest_right_one(
+    board: Recorded, argv: tuple[str, ...], nearest: str
+) -> None:
+    done = call(board, *argv)
+    assert done.exit_code == 2
+    assert nearest in done.stderr
+    assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("submit", "kernel.py", "--timeout", "3"),
+        ("submit", "kernel.py", "--dry-run", "--wait"),
+        ("run", "1", "--samples"),
+        ("run", "1", "--log", "--json"),
+        ("run", "one"),
+        ("cancel",),
+        ("submit",),
+    ],
+)
+def test_options_that_make_no_sense_together_are_usage_errors(board: Recorded, argv: tuple[str, ...]) -> None:
+    done = call(board, *argv)
+    assert done.exit_code == 2
+    assert "Usage:" in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_is_for_the_shell_that_is_named(shell: str) -> None:
+    done = CliRunner().invoke(cli, ["completion", shell])
+    assert done.exit_code == 0
+    assert "_HPC_BOARD_COMPLETE" in done.stdout
+
+
+def test_completion_of_a_shell_that_is_not_known_says_which_are() -> None:
+    done = CliRunner().invoke(cli, ["completion"], env={"SHELL": "/bin/tcsh"})
+    assert done.exit_code == 2
+    assert "bash, zsh, fish" in done.stderr
+
+
+def test_task_and_gpu_names_are_completed(board: Recorded) -> None:
+    environ = {"_HPC_BOARD_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
+    program = [sys.executable, "-c", "from hpc_board.cli.main import main; main()"]
+    for words, expected in (("hpc-board show vec", "vectoradd_py"), ("hpc-board show-personal na", "narrow")):
+        done = subprocess.run(
+            program,
+            env=board.environ(COMP_WORDS=words, **environ),
+            cwd=board.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert expected in done.stdout
+    environ |= {"COMP_CWORD": "4"}
+    done = subprocess.run(
+        program,
+        env=board.environ(COMP_WORDS="hpc-board submit kernel.py --gpu h", **environ),
+        cwd=board.folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "H100" in done.stdout
+
+
+# Tasks and GPUs
+
+
+def test_tasks_are_listed_with_the_gpus_on_which_they_may_run(board: Recorded) -> None:
+    tasks = read(board, "list")
+    assert isinstance(tasks, list)
+    by_name = {task["name"]: task for task in tasks}
+    assert list(by_name["narrow"])[:5] == ["name", "language", "deadline", "gpus", "description"]
+    assert by_name["narrow"]["gpus"] == ["H100"]
+    assert by_name["vectoradd_py"]["gpus"] == ["CPU", "H100"]
+    assert "narrow" in call(board, "list").stdout
+
+
+def test_a_task_with_faults_is_named_on_stderr_and_hides_no_other(board: Recorded) -> None:
+    broken = board.folder / "tasks" / "broken"
+    broken.mkdir()
+    (broken / "task.yml").write_text("lang: py\n")
+    done = call(board, "list", "--json")
+    assert done.exit_code == 0
+    assert "broken" in done.stderr
+    assert "narrow" in {task["name"] for task in json.loads(done.stdout)}
+
+
+def test_gpus_are_listed_with_their_state_and_their_emulation(board: Recorded) -> None:
+    gpus = read(board, "gpus")
+    assert isinstance(gpus, list)
+    assert [(gpu["name"], gpu["emulated"], gpu["free"]) for gpu in gpus] == [("CPU", False, 1), ("H100", True, 1)]
+    assert "emulated" in call(board, "gpus").stdout
+
+
+def test_a_task_shows_its_cases_and_prints_its_files(board: Recorded) -> None:
+    assert "size: 127; seed: 4242" in call(board, "task", "vectoradd_py").stdout
+    assert call(board, "task", "narrow", "--file", "reference.py").stdout == (
+        "def ref_kernel(data):\n    return data\n"
+    )
+    details = read(board, "task", "narrow")
+    assert isinstance(details, dict)
+    assert details["files"] == ["submission.py", "reference.py"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("task", "vectoraddpy"), 'Did you mean "vectoradd_py"?'),
+        (("task", "narrow", "--file", "referense.py"), 'Did you mean "reference.py"?'),
+        (("task", "narrow", "--file", "submission.py"), "Its files are: reference.py."),
+        (("template", "narrow"), "has no template"),
+        (("template", "vectoradd_py", "--language", "Pyton"), 'Did you mean "Python"?'),
+        (("show", "vectoradd_py", "--gpu", "H10"), 'Did you mean "H100"?'),
+        (("run", "99"), "no run 99"),
+        (("watch", "99"), "no run 99"),
+        (("cancel", "99"), "no run 99"),
+        (("code", "99"), "99"),
+    ],
+)
+def test_a_name_or_number_that_does_not_exist_is_an_input_error_with_a_hint(
+    board: Recorded, argv: tuple[str, ...], words: str
+) -> None:
+    done = call(board, *argv)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert not done.stdout
+
+
+def test_a_template_can_be_submitted_as_it_is(board: Recorded) -> None:
+    start = board.folder / "start.py"
+    assert call(board, "template", "vectoradd_py", "--language", "python", "-o", start).exit_code == 0
+    assert call(board, "submit", start, "--gpu", "CPU", "--dry-run").exit_code == 0
+
+
+def test_a_template_without_a_directive_gets_one(board: Recorded) -> None:
+    own = board.folder / "tasks" / "narrow"
+    (own / "task.yml").write_text((own / "task.yml").read_text() + "templates: {Python: start.py}\n")
+    (own / "start.py").write_text("import torch\n")
+    assert call(board, "template", "narrow").stdout == "#!POPCORN leaderboard narrow\nimport torch\n"
+
+
+def test_a_file_that_is_there_is_overwritten_only_by_force(board: Recorded) -> None:
+    target = board.folder / "mine.py"
+    target.write_text("precious")
+    refused = call(board, "template", "vectoradd_py", "-o", target)
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+    assert target.read_text() == "precious"
+    assert call(board, "template", "vectoradd_py", "-o", target, "--force").exit_code == 0
+    assert target.read_text().startswith("#!POPCORN leaderboard vectoradd_py")
+    assert sorted(path.name for path in board.folder.glob(".mine*")) == []
+
+
+def test_a_file_in_a_folder_that_does_not_exist_is_an_input_error(board: Recorded) -> None:
+    done = call(board, "template", "vectoradd_py", "-o", board.folder / "none" / "k.py")
+    assert done.exit_code == 2
+    assert "cannot be written" in done.stderr
+
+
+# Submitting
+
+
+def test_a_dry_run_for_one_gpu_prints_the_script_alone_and_stores_nothing(board: Recorded) -> None:
+    done = call(board, "submit", board.kernel, "--dry-run")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("#!/bin/bash\n")
+    assert "CPU: bash" in done.stderr
+    (preview,) = json.loads(call(board, "submit", board.kernel, "--dry-run", "--json").stdout)
+    assert preview["script"] == done.stdout
+    assert (preview["gpu"], preview["command"][0]) == ("CPU", "bash")
+    assert not (board.folder / "board").exists()
+
+
+def test_a_dry_run_for_several_gpus_separates_the_scripts(board: Recorded) -> None:
+    board.kernel.write_text(KERNEL.replace("#!POPCORN gpu CPU\n", ""))
+    done = call(board, "submit", board.kernel, "--gpu", "cpu,H100", "--dry-run")
+    assert [line for line in done.stdout.splitlines() if line.startswith("# ----")] == [
+        "# ---- GPU CPU ----",
+        "# ---- GPU H100 ----",
+    ]
+    assert done.stdout.count("#!/bin/bash") == 2
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+BAD_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no such file": (Path.unlink, "there is no such file"),
+    "a folder": (_folder, "is a folder"),
+    "empty": (lambda path: path.write_text(" \n"), "is empty"),
+    "binary": (lambda path: path.write_bytes(b"\x7fELF\0"), "NUL byte"),
+    "not UTF-8": (lambda path: path.write_bytes(b"x = '\xff'\n"), "UTF-8"),
+    "too large": (lambda path: path.write_text("#" * 1_000_001), "too large"),
+    "a bare directive": (lambda path: path.write_text("#!POPCORN\n"), "missing its keyword"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_a_file_that_cannot_be_submitted_says_why_in_one_line_and_what_to_do(board: Recorded, kind: str) -> None:
+    spoil, words = BAD_FILES[kind]
+    spoil(board.kernel)
+    done = call(board, "submit", board.kernel, "--gpu", "CPU")
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["Error", "Hint"]
+    assert not done.stdout
+
+
+def test_a_file_with_another_extension_is_refused(board: Recorded) -> None:
+    other = board.kernel.rename(board.folder / "kernel.txt")
+    done = call(board, "submit", other)
+    assert done.exit_code == 2
+    assert "Python (.py)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("--task", "narow"), "doesn't match the one in the submission script header"),
+        (("--gpu", "H10"), 'Did you mean "H100"?'),
+        (("--gpu", "H100"), "the submission script header only CPU"),
+        (("--mode", "rankd"), 'Did you mean "ranked"?'),
+        (("--note", "two\nlines"), "line break"),
+    ],
+)
+def test_an_option_that_cannot_be_used_says_why(board: Recorded, argv: tuple[str, ...], words: str) -> None:
+    done = call(board, "submit", board.kernel, *argv)
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+def test_a_task_that_does_not_exist_gets_the_nearest_right_name(board: Recorded) -> None:
+    board.kernel.write_text("x = 1\n")
+    assert 'Did you mean "narrow"?' in call(board, "submit", board.kernel, "--task", "narow").stderr
+    assert "Missing leaderboard name" in call(board, "submit", board.kernel).stderr
+
+
+def test_a_gpu_on_which_the_task_may_not_run_is_refused_with_those_that_it_may(board: Recorded) -> None:
+    board.kernel.write_text("x = 1\n")
+    done = call(board, "submit", board.kernel, "--task", "narrow", "--gpu", "CPU")
+    assert done.exit_code == 2
+    assert "Choose one of: H100." in done.stderr
+
+
+def test_a_deadline_that_has_passed_is_a_refusal(board: Recorded) -> None:
+    task = board.folder / "tasks" / "narrow" / "task.yml"
+    task.write_text(task.read_text() + "hpc_board: {deadline: 2020-01-01}\n")
+    board.kernel.write_text("x = 1\n")
+    done = call(board, "submit", board.kernel, "--task", "narrow")
+    assert done.exit_code == 5
+    assert "deadline" in done.stderr
+
+
+def test_a_wrong_key_in_the_settings_names_file_line_key_and_the_nearest_right_one(board: Recorded) -> None:
+    board.settings.write_text(board.settings.read_text().replace("tasks:", "taks:"))
+    done = board.hpc_board("list")
+    assert done.returncode == 2
+    assert str(board.settings) in done.stderr
+    assert "line 2: taks" in done.stderr
+    assert "tasks" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_settings_that_are_named_and_not_there_are_an_input_error(board: Recorded) -> None:
+    done = board.hpc_board("--config", "none.yaml", "list")
+    assert done.returncode == 2
+    assert "--config" in done.stderr
+
+
+def test_slurm_that_is_not_installed_is_said_and_nothing_waits_for_it(board: Recorded) -> None:
+    settings = (
+        board.settings.read_text().replace("local", "slurm").replace("cluster: here", "cluster: here, partition: p")
+    )
+    board.settings.write_text(settings)
+    bin_ = board.folder / "bin"
+    bin_.mkdir()
+    done = board.hpc_board("submit", "kernel.py", PATH=str(bin_))
+    assert done.returncode == 2
+    assert "sbatch" in done.stderr
+    assert "Traceback" not in done.stderr
+    (run,) = json.loads(board.hpc_board("runs", "--json", PATH=str(bin_)).stdout)
+    assert run["state"] == "error"
+    assert "sbatch" in run["reason"]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+def test_a_board_that_may_not_be_written_is_an_input_error(board: Recorded) -> None:
+    (board.folder / "board").mkdir(mode=0o755)
+    for path in (board.folder, *board.folder.parents[:2]):
+        path.chmod(0o755)
+    done = subprocess.run(
+        ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-m", "hpc_board", "submit", "kernel.py"],
+        cwd=board.folder,
+        env=board.environ(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert str(board.folder / "board") in done.stderr
+    assert "Hint:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# Runs and standings
+
+
+def test_a_run_in_json_has_the_promised_keys_and_its_cases_their_numbers(board: Recorded) -> None:
+    failed = Case("test", 1, "size: 127", Verdict.WRONG_VALUE, "5 of 127 differ")
+    board.add(result=result_of(Verdict.WRONG_VALUE, timed_case(), failed, message="5 of 127 differ"))
+    (listed,) = json.loads(call(board, "runs", "--json").stdout)
+    assert list(listed)[: len(RUN_KEYS)] == RUN_KEYS
+    assert (listed["id"], listed["state"], listed["verdict"], listed["rank"]) == (1, "finished", "wrong_value", None)
+    assert listed["job"] == {"cluster": "here", "id": "104", "partition": None, "node": "n1"}
+    assert listed["submitted_at"] == "2026-05-01T12:00:00Z"
+    timed, wrong = listed["cases"]
+    assert (timed["runs"], timed["median_ns"], timed["best_ns"]) == (3, 12_340.0, 12_240.0)
+    assert wrong == {
+        "phase": "test",
+        "index": 1,
+        "spec": "size: 127",
+        "verdict": "wrong_value",
+        "message": "5 of 127 differ",
+    }
+    assert "samples_ns" not in timed
+
+
+def test_the_samples_are_printed_where_they_are_asked_for(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=12.34e-6)
+    run = json.loads(call(board, "run", "1", "--json", "--samples").stdout)
+    assert run["cases"][0]["samples_ns"] == [12_240.0, 12_340.0, 15_340.0]
+    assert run["provenance"]["host"] == "n1"
+    assert [status["state"] for status in run["history"]][-1] == "finished"
+
+
+def test_a_run_is_reported_in_words(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case(), stdout="hello\n"), score_s=12.34e-6)
+    done = call(board, "run", "1")
+    assert "Passed: 1 benchmark. Score 12.3 µs. First place on CPU." in done.stdout
+    assert "--- stdout ---\nhello" in done.stdout
+
+
+def test_the_log_of_a_job_is_printed_alone(board: Recorded) -> None:
+    run = board.add(status_of(RunState.RUNNING), status_of(RunState.CANCELLED))
+    folder = board.folder / "board" / "runs" / str(run.id)
+    folder.mkdir(parents=True)
+    (folder / "slurm-104.out").write_text("what the job printed\n")
+    assert call(board, "run", "1", "--log").stdout == "what the job printed\n"
+
+
+def test_runs_are_ones_own_unless_all_are_asked_for(board: Recorded) -> None:
+    board.add(status_of(RunState.CANCELLED), user="somebody")
+    board.add(status_of(RunState.CANCELLED))
+    board.add(status_of(RunState.CANCELLED))
+    assert [run["id"] for run in json.loads(call(board, "runs", "--json").stdout)] == [3, 2]
+    assert [run["id"] for run in json.loads(call(board, "runs", "--all", "--json").stdout)] == [3, 2, 1]
+    assert [run["id"] for run in json.loads(call(board, "runs", "--limit", "1", "--json").stdout)] == [3]
+    assert "somebody" in call(board, "runs", "--all").stdout
+
+
+def test_standings_have_one_row_for_each_user_and_personal_ones_every_run(board: Recorded) -> None:
+    passed = result_of(Verdict.PASS, timed_case())
+    for user, score_s in (("ada", 3e-6), (None, 2e-6), (None, 1e-6)):
+        board.add(result=passed, score_s=score_s, user=user)
+    shown = json.loads(call(board, "show", "vectoradd_py", "--json").stdout)
+    assert (shown["task"], [each["gpu"] for each in shown["boards"]]) == ("vectoradd_py", ["CPU", "H100"])
+    rows = shown["boards"][0]["rows"]
+    assert [(row["rank"], row["score_s"], row["run"]) for row in rows] == [(1, 1e-6, 3), (2, 3e-6, 1)]
+    assert set(rows[0]) >= {"rank", "user", "score_s", "submission", "run", "submitted_at", "file_name"}
+    personal = json.loads(call(board, "show-personal", "vectoradd_py", "--gpu", "cpu", "--json").stdout)
+    assert [row["score_s"] for row in personal["boards"][0]["rows"]] == [1e-6, 2e-6]
+    text = call(board, "show", "vectoradd_py").stdout
+    assert "(you)" in text
+    assert "vectoradd_py on H100\nNobody is on this board yet." in text
+
+
+def test_the_code_of_a_submission_comes_back_byte_for_byte(board: Recorded) -> None:
+    code = b"# \xc2\xb5 \r\nx = 1"
+    board.add(code=code)
+    assert call(board, "code", "1").stdout_bytes == code
+    assert call(board, "code", "1", "-o", board.folder / "back.py").exit_code == 0
+    assert (board.folder / "back.py").read_bytes() == code
+
+
+def test_somebody_elses_code_is_refused(board: Recorded) -> None:
+    board.add(user="somebody")
+    assert call(board, "code", "1").exit_code == 5
+
+
+@pytest.mark.parametrize(
+    ("verdict", "exit_code"),
+    [
+        (Verdict.PASS, 0),
+        (Verdict.WRONG_VALUE, 1),
+        (Verdict.COMPILE_ERROR, 1),
+        (Verdict.TIMEOUT, 1),
+        (Verdict.OUT_OF_MEMORY, 1),
+        (Verdict.TASK_ERROR, 3),
+        (Verdict.INFRA_ERROR, 3),
+        (Verdict.DEVICE_ERROR, 3),
+    ],
+)
+def test_the_exit_code_of_waiting_tells_the_kernels_faults_from_others(
+    board: Recorded, verdict: Verdict, exit_code: int
+) -> None:
+    board.add(result=result_of(verdict))
+    assert call(board, "watch", "1").exit_code == exit_code
+
+
+@pytest.mark.parametrize("state", [state for state in RunState if state.ended and state is not RunState.FINISHED])
+def test_a_run_that_ended_without_a_verdict_exits_with_3(board: Recorded, state: RunState) -> None:
+    board.add(status_of(state))
+    done = call(board, "watch", "1", "--json")
+    assert done.exit_code == 3
+    assert json.loads(done.stdout)["state"] == state
+
+
+def test_giving_up_waiting_exits_with_4_and_still_prints_what_is_known(board: Recorded) -> None:
+    board.add(status_of(RunState.QUEUED))
+    done = call(board, "watch", "1", "--timeout", "0", "--json")
+    assert done.exit_code == 4
+    assert json.loads(done.stdout)["id"] == 1
+    assert "Gave up waiting" in done.stderr
+
+
+def test_an_interrupt_leaves_the_run_alone_and_says_how_to_come_back(board: Recorded) -> None:
+    board.add(status_of(RunState.QUEUED))
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpc_board", "watch", "1"],
+        cwd=board.folder,
+        env=board.environ(TERM="xterm"),
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    )
+    os.close(slave)
+    try:
+        shown = _until(master, b"run 1 CPU")
+        process.send_signal(signal.SIGINT)
+        shown += _until(master, b"hpc-board cancel 1")
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(master)
+    assert b"hpc-board watch 1" in shown
+    assert b"\x1b[?25h" in shown.rpartition(b"\x1b[?25l")[2], "the cursor is shown again"
+    assert not board.board.run(1).state.ended
+
+
+def _until(descriptor: int, words: bytes) -> bytes:
+    shown = b""
+    deadline = time.monotonic() + 60
+    while words not in shown:
+        assert time.monotonic() < deadline, shown
+        shown += os.read(descriptor, 4096)
+    return shown
+
+
+def test_cancelling_a_run_that_was_never_sent_ends_it_and_one_that_ended_stays(board: Recorded) -> None:
+    board.add()
+    board.add(status_of(RunState.LOST))
+    done = call(board, "cancel", "99", "1", "2")
+    assert "Run 1 is cancelled." in done.stdout
+    assert "Run 2 had ended already: lost." in done.stdout
+    assert "no run 99" in done.stderr
+    assert done.exit_code == 2
+    assert board.board.run(1).state is RunState.CANCELLED
+
+
+def test_somebody_elses_run_is_not_cancelled(board: Recorded) -> None:
+    board.add(user="somebody")
+    assert call(board, "cancel", "1").exit_code == 5
+    assert board.board.run(1).state is RunState.CREATED
+
+
+def test_poll_says_what_changed_and_is_silent_where_nothing_did(board: Recorded) -> None:
+    board.add(status_of(RunState.QUEUED))
+    first = call(board, "poll")
+    assert first.stdout == "run 1 on CPU: queued -> collecting\n"
+    again = call(board, "poll")
+    assert (again.exit_code, again.stdout, again.stderr) == (0, "", "")
+    assert json.loads(call(board, "poll", "--json").stdout) == []
+
+
+# Streams
+
+
+def test_hostile_text_reaches_no_terminal(board: Recorded) -> None:
+    board.add(
+        result=result_of(Verdict.CRASH, Case("test", 0, EVIL, Verdict.CRASH, EVIL), message=EVIL, stderr=EVIL),
+        file_name=EVIL,
+        mode=Mode.RANKED,
+    )
+    board.add(status_of(RunState.LOST, reason=EVIL, evidence=EVIL), file_name=EVIL)
+    for argv in (("runs",), ("run", "1"), ("run", "2"), ("runs", "--json"), ("run", "1", "--json"), ("watch", "2")):
+        done = call(board, *argv)
+        assert "\x1b" not in done.output, argv
+        assert "owned" not in done.output, argv
+    done = call(board, "template", "vectoradd_py", "-o", board.folder / EVIL / "kernel.py")
+    assert "cannot be written" in done.stderr
+    assert "owned" not in done.stderr
+
+
+def test_json_goes_to_stdout_and_nothing_else_does(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-6)
+    for argv in (("list",), ("gpus",), ("runs",), ("run", "1"), ("show", "vectoradd_py"), ("watch", "1")):
+        done = board.hpc_board(*argv, "--json")
+        json.loads(done.stdout)
+        assert done.stdout.isascii()
+        assert done.stderr == ""
+
+
+def test_output_into_a_pipe_has_no_colours_and_is_not_cut(board: Recorded) -> None:
+    board.add(status_of(RunState.LOST), file_name="k" * 150 + ".py")
+    done = board.hpc_board("runs", COLUMNS="80")
+    assert "\x1b" not in done.stdout
+    assert "k" * 150 in done.stdout
+
+
+@pytest.mark.parametrize(("environ", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_a_terminal_gets_colours_and_a_fitting_width_unless_it_wants_none(
+    board: Recorded, environ: dict[str, str], coloured: bool
+) -> None:
+    board.add(status_of(RunState.LOST), file_name="k" * 150 + ".py")
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpc_board", "runs"],
+        cwd=board.folder,
+        env=board.environ(**{"TERM": "xterm", "COLUMNS": "100", **environ}),
+        stdout=slave,
+        stderr=subprocess.PIPE,
+    )
+    os.close(slave)
+    try:
+        shown = _until(master, b"2026-05-01")
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+        os.close(master)
+    assert (b"\x1b" in shown) is coloured
+    assert b"k" * 100 not in shown
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback(board: Recorded) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpc_board", "list"],
+        cwd=board.folder,
+        env=board.environ(),
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+    )
+    os.close(write_end)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (141, b"")
+
+
+def test_a_locale_without_greek_letters_breaks_no_report(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=12.34e-6)
+    done = board.hpc_board("run", "1", PYTHONIOENCODING="iso8859-2")
+    assert done.returncode == 0
+    assert "Score 12.3 ?s" in done.stdout

@@ -1,0 +1,60 @@
+"""Cheap commands stay cheap: what a process of its own imports for each."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.recorded import Recorded, recorded
+
+HEAVY = frozenset({"textual", "torch", "paramiko", "numpy", "rich"})
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    return recorded(tmp_path)
+
+
+def modules(board: Recorded, *argv: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "hpc_board", *argv],
+        cwd=board.folder,
+        env=board.environ(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+
+
+def test_help_loads_click_and_the_standard_library_alone(board: Recorded) -> None:
+    loaded = modules(board, "--help")
+    assert "click" in loaded
+    unneeded = {"jinja2", "yaml", "msgspec", "sqlite3", "sqlite_utils", "hpc_board.board", "hpc_board.report"}
+    assert loaded & (HEAVY | unneeded) == set()
+
+
+@pytest.mark.parametrize("command", ["submit", "runs", "show"])
+def test_the_help_of_a_command_loads_no_more_than_the_help_of_all(board: Recorded, command: str) -> None:
+    assert modules(board, command, "--help") & (HEAVY | {"jinja2", "yaml", "sqlite3", "hpc_board.board"}) == set()
+
+
+@pytest.mark.parametrize("argv", [("list",), ("gpus",), ("task", "vectoradd_py"), ("template", "vectoradd_py")])
+def test_commands_that_only_read_tasks_and_gpus_open_no_database(board: Recorded, argv: tuple[str, ...]) -> None:
+    loaded = modules(board, *argv)
+    assert "hpc_board.board" in loaded
+    assert loaded & (HEAVY | {"jinja2", "sqlite_utils"}) == set()
+
+
+def test_a_dry_run_loads_the_template_engine_and_no_database(board: Recorded) -> None:
+    loaded = modules(board, "submit", "kernel.py", "--dry-run")
+    assert "jinja2" in loaded
+    assert loaded & (HEAVY | {"sqlite_utils"}) == set()
+
+
+def test_the_runs_are_listed_without_what_only_submitting_needs(board: Recorded) -> None:
+    loaded = modules(board, "runs")
+    assert "sqlite_utils" in loaded
+    assert loaded & (HEAVY | {"jinja2"}) == set()

@@ -1,0 +1,284 @@
+"""Reports: what a run's reader is told, and how blocks become plain text."""
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hpc_board.board import GpuStatus, Progress
+from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
+from hpc_board.model.result import Case, Log, Result, Verdict
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.standings import Standing
+from hpc_board.model.task import Language, Mode, Task, TaskFile
+from hpc_board.report import (
+    Block,
+    Column,
+    Facts,
+    Heading,
+    Paragraph,
+    Table,
+    Tone,
+    gpus_table,
+    plain,
+    run_report,
+    runs_table,
+    standings_table,
+    state_meaning,
+    task_report,
+    tasks_table,
+    verdict_meaning,
+)
+from tests.unit.recorded import AT, result_of, status_of, timed_case
+
+HERE = Cluster("here")
+H100 = Gpu("H100", HERE, Device.CUDA, partition="gpu-h100")
+
+
+def run_of(state: RunState, **changes: object) -> Run:
+    run = Run(
+        id=12,
+        submission=7,
+        task="vectoradd_py",
+        task_version="v",
+        user="ada",
+        file_name="kernel.py",
+        gpu="H100",
+        cluster="here",
+        partition="gpu-h100",
+        mode=Mode.RANKED,
+        token="hb-1",
+        nonce="nonce",
+        trust="self-run",
+        emulated=False,
+        created_at=AT,
+        status=status_of(state),
+    )
+    return replace(run, **changes)  # type: ignore[arg-type]
+
+
+def finished(result: Result, **changes: object) -> Run:
+    return run_of(RunState.FINISHED, verdict=result.verdict, message=result.message, **changes)
+
+
+def text_of(blocks: tuple[Block, ...]) -> str:
+    return plain(blocks)
+
+
+def test_a_passed_run_tells_its_counts_score_and_rank() -> None:
+    result = result_of(Verdict.PASS, Case("test", 0, "size: 1", Verdict.PASS), timed_case(0), timed_case(1))
+    text = text_of(run_report(finished(result, score_s=12.34e-6), result, rank=2))
+    assert "Passed: 1 test and 2 benchmarks. Score 12.3 µs. Second place on H100." in text
+    assert "12.4 ± 0.04 µs" in text
+    assert "12.2 µs" in text  # the fastest call
+    assert "15.3 µs" in text  # the slowest call
+
+
+def test_a_ranked_run_without_a_rank_is_not_the_best_of_its_user() -> None:
+    result = result_of(Verdict.PASS, timed_case())
+    assert "Your best on H100 is another run." in text_of(run_report(finished(result, score_s=1e-6), result))
+
+
+def test_a_failed_run_says_which_case_failed_why_and_what_to_do() -> None:
+    result = result_of(
+        Verdict.WRONG_VALUE,
+        Case("test", 0, "size: 1", Verdict.PASS),
+        Case("test", 1, "size: 127", Verdict.WRONG_VALUE, "5 of 127 elements differ"),
+        message="test case 2 (size: 127): 5 of 127 elements differ",
+    )
+    text = text_of(run_report(finished(result), result))
+    assert "Failed: wrong value. test case 2 (size: 127): 5 of 127 elements differ" in text
+    meaning = verdict_meaning(Verdict.WRONG_VALUE)
+    assert meaning.what in text
+    assert meaning.next in text
+    assert "2  wrong value  size: 127  5 of 127 elements differ" in text
+
+
+@pytest.mark.parametrize("verdict", [Verdict.TASK_ERROR, Verdict.INFRA_ERROR, Verdict.DEVICE_ERROR])
+def test_a_failure_that_is_not_the_kernels_does_not_blame_it(verdict: Verdict) -> None:
+    result = result_of(verdict, message="no device")
+    text = text_of(run_report(finished(result), result))
+    assert "Not judged:" in text
+    assert "Failed:" not in text
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict_has_a_meaning_and_a_next_step(verdict: Verdict) -> None:
+    meaning = verdict_meaning(verdict)
+    assert meaning.what.endswith(".")
+    assert meaning.next.endswith(".")
+
+
+@pytest.mark.parametrize("state", [state for state in RunState if state.ended and state is not RunState.FINISHED])
+def test_a_run_that_ended_without_a_result_shows_meaning_reason_evidence_and_output(state: RunState) -> None:
+    status = status_of(state, reason="gone", evidence="squeue: missing; no result file after 300 s")
+    history = (Status(RunState.QUEUED, AT), status)
+    text = text_of(run_report(run_of(state, status=status), None, history, (), log="bash: python: not found\n"))
+    meaning = state_meaning(state)
+    assert f"Ended without a result: {str(state).replace('_', ' ')}. gone" in text
+    assert meaning.what in text
+    assert meaning.next in text
+    assert "squeue: missing; no result file after 300 s" in text
+    assert "bash: python: not found" in text
+
+
+def test_a_waiting_run_says_why_it_waits_and_when_it_may_start() -> None:
+    status = replace(status_of(RunState.QUEUED, reason="waiting its turn (Priority)"), expected_start=AT)
+    text = text_of(run_report(run_of(RunState.QUEUED, status=status), None))
+    assert "In the queue: waiting its turn (Priority)" in text
+    assert "expects it to start at" in text
+
+
+def test_a_running_run_says_which_case_it_is_at() -> None:
+    progress = [Progress("t", "load", None, None, ""), Progress("t", "benchmark", 2, 5, "size: 1024")]
+    text = text_of(run_report(run_of(RunState.RUNNING), None, (), progress))
+    assert "Running: benchmark 2 of 5: size: 1024" in text
+
+
+def test_every_state_in_flight_has_a_sentence() -> None:
+    for state in RunState:
+        if not state.ended:
+            paragraph = run_report(run_of(state), None)[1]
+            assert isinstance(paragraph, Paragraph)
+            assert paragraph.text
+
+
+def test_an_emulated_run_is_marked() -> None:
+    result = result_of(Verdict.PASS, timed_case())
+    assert "Emulated:" in text_of(run_report(finished(result, emulated=True), result))
+    assert "Emulated:" not in text_of(run_report(finished(result), result))
+
+
+def test_a_report_says_where_the_run_was_and_under_whose_account() -> None:
+    result = result_of(Verdict.PASS, timed_case())
+    text = text_of(run_report(finished(result), result))
+    assert "the job ran under the participant's own account" in text
+    assert "EPYC" in text
+    assert "2.13.0" in text
+    assert "ab" * 6 in text
+    assert "ab" * 7 not in text
+
+
+def test_logs_show_their_head_and_tail_and_how_much_is_missing() -> None:
+    result = replace(result_of(Verdict.COMPILE_ERROR), stderr=Log("first\n", "last\n", 512))
+    text = text_of(run_report(finished(result), result))
+    assert "--- stderr ---\nfirst\n" in text
+    assert "512 bytes left out" in text
+    assert text.rstrip().endswith("last")
+
+
+def test_escape_sequences_from_outside_do_not_reach_the_reader() -> None:
+    evil = "\x1b]0;owned\x07\x1b[2Jx\u202e"
+    result = replace(
+        result_of(Verdict.CRASH, Case("test", 0, evil, Verdict.CRASH, evil), message=evil, stdout=evil, stderr=evil),
+        provenance={evil: evil, "host": evil},
+    )
+    status = status_of(RunState.LOST, reason=evil, evidence=evil)
+    lost = run_of(RunState.LOST, status=status, file_name=evil, user=evil)
+    reports = [
+        *run_report(finished(result, file_name=evil), result),
+        *run_report(lost, None, (status,), (), log=evil),
+        runs_table([lost], users=True),
+        standings_table([Standing(1, evil, 1e-6, 1, 1, AT, evil, "self-run")]),
+    ]
+    text = plain(reports)
+    assert not {character for character in text if ord(character) < 0x20} - {"\n"}
+    assert "\u202e" not in text
+    assert "owned" not in text
+
+
+def test_runs_name_their_users_only_where_these_may_differ() -> None:
+    runs = [run_of(RunState.QUEUED)]
+    assert "ada" not in plain([runs_table(runs)])
+    assert "ada" in plain([runs_table(runs, users=True)])
+
+
+def test_standings_mark_the_reader_and_emulated_rows() -> None:
+    rows = [
+        Standing(1, "ada", 12.3e-6, 3, 4, AT, "fast.py", "self-run"),
+        Standing(2, "bob", 2.5e-3, 5, 6, AT, "slow.py", "verified", emulated=True),
+    ]
+    text = plain([standings_table(rows, "ada")])
+    assert "ada (you)  12.3 µs" in text
+    assert "2.50 ms" in text
+    assert "verified, emulated" in text
+
+
+def test_gpus_show_what_is_not_known_as_a_question_mark_and_why() -> None:
+    known = GpuStatus(H100, Availability("H100", 3, 8, 2, "up"))
+    unknown = GpuStatus(replace(H100, name="A100"), Availability("A100"), "squeue did not answer")
+    text = plain([gpus_table([known, unknown])])
+    assert text.splitlines()[1].split() == ["H100", "here", "gpu-h100", "3", "8", "2", "up"]
+    assert text.splitlines()[2].split()[:6] == ["A100", "here", "gpu-h100", "?", "?", "?"]
+    assert "squeue did not answer" in text
+
+
+def task_of(deadline: datetime | None = None) -> Task:
+    files = (TaskFile("submission.py", None), TaskFile("reference.py", "a\nb\n"))
+    return Task("add", Language.PY, "Add.\n\nMore.", files, tests=({"size": 1},), deadline=deadline)
+
+
+def test_a_task_whose_deadline_has_passed_says_so() -> None:
+    now = datetime(2026, 5, 2, tzinfo=UTC)
+    over, still_open = task_of(AT), task_of(now + timedelta(days=1))
+    assert "(over)" in plain([tasks_table([over], {"add": [H100]}, now)])
+    assert "(over)" not in plain([tasks_table([still_open], {"add": [H100]}, now)])
+    assert "(over)" in plain(task_report(over, [H100], now))
+
+
+def test_a_task_shows_its_cases_files_and_rules() -> None:
+    text = plain(task_report(task_of(), [H100], AT))
+    assert "Add.\n\nMore." in text
+    assert "size: 1" in text
+    assert "yours to write" in text
+    assert "2 lines" in text
+    assert "180 s" in text
+
+
+def test_empty_tables_say_what_to_do() -> None:
+    assert "hpc-board submit" in plain([runs_table([])])
+    assert "Nobody is on this board yet." in plain([standings_table([])])
+
+
+def test_a_table_that_is_too_wide_loses_the_end_of_its_flexible_cells_alone() -> None:
+    table = Table((Column("N", right=True), Column("TEXT", flexible=True)), (("1000000", "x" * 40),))
+    assert plain([table], 20).splitlines()[1] == f"1000000  {'x' * 10}…"
+    assert "x" * 40 in plain([table])
+
+
+def test_wide_characters_keep_the_columns_in_line() -> None:
+    table = Table((Column("A"), Column("B")), (("核", "x"), ("ab", "y")))
+    assert plain([table]).splitlines() == ["A   B", "核  x", "ab  y"]
+
+
+def test_wide_characters_are_cut_by_the_columns_that_they_take() -> None:
+    table = Table((Column("A", flexible=True),), (("核" * 10,),))
+    assert plain([table], 10).splitlines()[1] == "核核核核…"
+
+
+def test_paragraphs_are_wrapped_to_the_width_and_left_alone_without_one() -> None:
+    block = Paragraph("one two three")
+    assert plain([block], 7) == "one two\nthree\n"
+    assert plain([block]) == "one two three\n"
+
+
+def test_paint_is_given_the_tone_of_each_text() -> None:
+    tones: list[tuple[str, Tone]] = []
+
+    def paint(text: str, tone: Tone) -> str:
+        tones.append((text, tone))
+        return text
+
+    plain([Heading("Title"), Paragraph("Bad news.", Tone.BAD), Facts((("host", "n1"),))], None, paint)
+    assert tones == [("Title", Tone.STRONG), ("Bad news.", Tone.BAD), ("host", Tone.QUIET)]
+
+
+def test_moments_are_shown_in_the_readers_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC-3")
+    time.tzset()
+    try:
+        assert "2026-05-01 15:00" in plain([runs_table([run_of(RunState.QUEUED)])])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
