@@ -15,9 +15,9 @@ from typing import Any
 from hpc_board import catalog, config, intake, jobs
 from hpc_board.advance import Advance, regular_file
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError, WaitExpired
-from hpc_board.model.gpu import Availability, Cluster, Gpu
+from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.result import Result
-from hpc_board.model.run import Run, Status
+from hpc_board.model.run import Progress, Run, Status
 from hpc_board.model.standings import Standing
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
@@ -28,32 +28,12 @@ LOG_BYTES_MAX = 256 * 1024
 
 
 @dataclass(frozen=True)
-class GpuStatus:
-    """A GPU of the settings, and how much of it is free; `problem` says why that is not known."""
-
-    gpu: Gpu
-    availability: Availability
-    problem: str = ""
-
-
-@dataclass(frozen=True)
 class Preview:
     """What a submission would send for one GPU: the batch script, and the command that hands it over."""
 
     gpu: Gpu
     script: str
     command: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """One line of what the harness says while it works, for example phase "benchmark", case 2 of 5."""
-
-    at: str
-    phase: str
-    case: int | None
-    of: int | None
-    message: str
 
 
 class Board:
@@ -107,6 +87,14 @@ class Board:
         order = {gpu.name: index for index, gpu in enumerate(self.settings.gpus)}
         return sorted(statuses, key=lambda status: order[status.gpu.name])
 
+    def gpu(self, name: str) -> Gpu:
+        """The GPU of the settings called `name`, however it is capitalized.
+
+        Raises:
+            InputError: there is none; the nearest name is offered.
+        """
+        return intake.gpu(name, self.settings.gpus)
+
     # Submitting
 
     def draft(
@@ -152,7 +140,7 @@ class Board:
         Once this has returned, or even died halfway, the runs are in the database and any client carries them on.
 
         Raises:
-            StorageError: the board cannot be written; nothing was stored.
+            StorageError: the board cannot be written; the hint says if the submission is stored nevertheless.
             SchedulerRefused: the scheduler refused every one of the jobs.
         """
         _, runs = self._store.add_submission(
@@ -165,7 +153,12 @@ class Board:
             at=_now(),
             runs=[_new_run(gpu) for gpu in draft.gpus],
         )
-        errors = self._advance.launch(runs)
+        try:
+            errors = self._advance.launch(runs)
+        except StorageError as error:
+            ids = ", ".join(str(run.id) for run in runs)
+            hint = f"The submission is stored (run {ids}) and goes on when the board can be written; or cancel it."
+            raise StorageError(error.message, hint=f"{error.hint} {hint}") from error
         refusals = [error for error in errors if isinstance(error, SchedulerRefused | StorageError)]
         if len(refusals) == len(runs):
             raise refusals[0]
@@ -197,11 +190,15 @@ class Board:
         """
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         seen: list[tuple[Run, int]] = []
+        problem = ""
         while True:
             try:
                 self.advance()
+                problem = ""
             except SchedulerError as error:
-                say(error.message)
+                if error.message != problem:
+                    say(error.message)
+                problem = error.message
             runs = [self.run(id_) for id_ in ids]
             now = [(run, len(self.progress(run.id))) for run in runs]
             if now != seen:
@@ -250,6 +247,10 @@ class Board:
         """The newest runs first, the user's own unless `everyone`."""
         return self._store.runs(user=None if everyone else self.user, task=task, limit=limit, offset=offset)
 
+    def in_flight(self) -> tuple[Run, ...]:
+        """Everybody's runs that have not ended, oldest first."""
+        return self._store.in_flight()
+
     def result(self, run: int) -> Result | None:
         """What the harness found out; None unless the run is finished."""
         return self._store.result(run)
@@ -284,11 +285,11 @@ class Board:
 
     def standings(self, task: str, gpu: str) -> tuple[Standing, ...]:
         """The board of `task` at its present version on `gpu`, best first."""
-        return self._store.standings(task, self.task(task).version, self._gpu(gpu).name)
+        return self._store.standings(task, self.task(task).version, self.gpu(gpu).name)
 
     def personal(self, task: str, gpu: str) -> tuple[Standing, ...]:
         """Every passing ranked run of the user on this board, best first, ranked among themselves."""
-        return self._store.personal(task, self.task(task).version, self._gpu(gpu).name, self.user)
+        return self._store.personal(task, self.task(task).version, self.gpu(gpu).name, self.user)
 
     def rank(self, run: Run) -> int | None:
         """The rank that this run holds on its board; None unless it is its user's best."""
@@ -328,9 +329,6 @@ class Board:
         except InputError:
             return None
         return task if task.version == run.task_version else None
-
-    def _gpu(self, name: str) -> Gpu:
-        return intake.gpu(name, self.settings.gpus)
 
     def _job_file(self, run: int, name: str) -> bytes:
         try:

@@ -24,7 +24,7 @@ def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) ->
     runs: list[Run] = []
     try:
         with _display(board) as show:
-            for runs in board.wait(ids, timeout_seconds=timeout_seconds):
+            for runs in board.wait(ids, timeout_seconds=timeout_seconds, say=_remark_problem):
                 show(runs)
     except KeyboardInterrupt:
         going = [str(run.id) for run in runs if not run.state.ended] or [str(id_) for id_ in ids]
@@ -61,6 +61,10 @@ def _display(board: "Board") -> Iterator[_Show]:
         transient=True,
     ):
         yield show
+
+
+def _remark_problem(problem: str) -> None:
+    remark(f"Still waiting: {problem}")
 
 
 def _show_nothing(runs: "Sequence[Run]") -> None:

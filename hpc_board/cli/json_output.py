@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from hpc_board.board import Board, GpuStatus, Preview
-from hpc_board.model.gpu import Gpu
+from hpc_board.board import Board, Preview
+from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.result import Case, Log
 from hpc_board.model.run import Run, Status
 from hpc_board.model.standings import Standing
@@ -43,7 +43,7 @@ def run_object(board: Board, run: Run, *, samples: bool = False) -> dict[str, An
             "node": run.status.node or None,
         },
         "cases": [_case(case, samples=samples) for case in result.cases] if result else [],
-        "message": printable(run.message, _MESSAGE_MAX),
+        "message": printable(run.explanation if run.state.ended else run.message, _MESSAGE_MAX),
         "task": run.task,
         "mode": str(run.mode),
         "submission": run.submission,
@@ -107,7 +107,7 @@ def gpu_object(status: GpuStatus) -> dict[str, Any]:
     """One GPU; numbers are null where the scheduler does not say, and `problem` tells why."""
     gpu, available = status.gpu, status.availability
     return {
-        "name": gpu.name,
+        "gpu": gpu.name,
         "cluster": gpu.cluster.name,
         "partition": gpu.partition or None,
         "device": str(gpu.device),

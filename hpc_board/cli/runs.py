@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from hpc_board.model.run import Run
     from hpc_board.report import Block
 
-_RUNS_LOOKED_AT = 1000
 """How many of the newest runs `poll` looks at for changes."""
 
 
@@ -158,7 +157,7 @@ def poll(open_: Open, as_json: bool) -> None:
     from hpc_board.report import outcome
 
     board = open_()
-    before = [run for run in board.runs(everyone=True, limit=_RUNS_LOOKED_AT) if not run.state.ended]
+    before = board.in_flight()
     board.advance()
     pairs = [(old, board.run(old.id)) for old in before]
     changed = [(old, new) for old, new in pairs if new.state is not old.state]

@@ -74,7 +74,5 @@ def _print_boards(
 
 
 def _chosen(board: "Board", words: Sequence[str]) -> "Sequence[Gpu]":
-    from hpc_board import intake
-
     names = [name.strip() for word in words for name in word.split(",")]
-    return [intake.gpu(name, board.settings.gpus) for name in names]
+    return [board.gpu(name) for name in names]

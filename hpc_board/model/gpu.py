@@ -98,3 +98,12 @@ class Availability:
     total: Optional[int] = None
     queued: Optional[int] = None
     state: str = ""
+
+
+@dataclass(frozen=True)
+class GpuStatus:
+    """A GPU of the settings, and how much of it is free; `problem` says why that is not known."""
+
+    gpu: Gpu
+    availability: Availability
+    problem: str = ""

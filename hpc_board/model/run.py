@@ -100,6 +100,17 @@ class Status:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """One line of what the harness says while it works, for example phase "benchmark", case 2 of 5."""
+
+    at: str
+    phase: str
+    case: Optional[int]
+    of: Optional[int]
+    message: str
+
+
+@dataclass(frozen=True)
 class Run:
     """One submission on one GPU in one mode.
 

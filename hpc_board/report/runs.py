@@ -1,11 +1,11 @@
 """Runs as blocks: the list of them, and everything about one."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.result import Log as Printed
-from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.standings import duration_text
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line, printable
@@ -18,26 +18,6 @@ _TRUST = {
     "verified": "verified: the job ran under the board's account",
 }
 _SHORT_HASH = 12
-
-
-class Step(Protocol):
-    """One line of what the harness says while it works."""
-
-    @property
-    def phase(self) -> str:
-        """The phase, for example "benchmark"."""
-
-    @property
-    def case(self) -> int | None:
-        """The case that is being worked on, from 1; None outside the cases."""
-
-    @property
-    def of(self) -> int | None:
-        """How many cases the phase has."""
-
-    @property
-    def message(self) -> str:
-        """What is being done, or on which case."""
 
 
 def outcome(run: Run) -> str:
@@ -86,7 +66,7 @@ def run_report(
     run: Run,
     result: Result | None,
     history: Sequence[Status] = (),
-    progress: Sequence[Step] = (),
+    progress: Sequence[Progress] = (),
     rank: int | None = None,
     *,
     log: str = "",
@@ -238,7 +218,7 @@ def _end_blocks(run: Run, history: Sequence[Status], log: str) -> Iterator[Block
         yield Log("the job's output", printable(log))
 
 
-def _waiting_blocks(run: Run, progress: Sequence[Step]) -> Iterator[Block]:
+def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
     state = run.state
     if state is RunState.QUEUED:
         reason = one_line(run.status.reason, 500)
@@ -258,7 +238,7 @@ def _waiting_blocks(run: Run, progress: Sequence[Step]) -> Iterator[Block]:
         yield Paragraph(sentences[state])
 
 
-def step_text(step: Step) -> str:
+def step_text(step: Progress) -> str:
     """Where a running harness is, on one line: "benchmark 2 of 5: size: 1024"."""
     place = step.phase if step.case is None else f"{step.phase} {step.case} of {step.of}"
     return one_line(f"{place}: {step.message}" if step.message else place)

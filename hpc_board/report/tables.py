@@ -2,30 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
 
-from hpc_board.model.gpu import Availability, Gpu
+from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.standings import Standing
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Column, Table
 from hpc_board.report.texts import moment_text, score_text
-
-
-class Available(Protocol):
-    """A GPU of the settings, and how much of it is free."""
-
-    @property
-    def gpu(self) -> Gpu:
-        """The GPU, as the settings describe it."""
-
-    @property
-    def availability(self) -> Availability:
-        """What the scheduler says of it."""
-
-    @property
-    def problem(self) -> str:
-        """Why the scheduler does not say; empty where it does."""
 
 
 def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: datetime) -> Table:
@@ -61,7 +44,7 @@ def _deadline_text(deadline: datetime | None, now: datetime) -> str:
     return moment_text(deadline) if deadline > now else f"{moment_text(deadline)} (over)"
 
 
-def gpus_table(statuses: Sequence[Available]) -> Table:
+def gpus_table(statuses: Sequence[GpuStatus]) -> Table:
     """GPUs with their partitions, how many are free and how many jobs wait; "?" where the scheduler does not say."""
     columns = (
         Column("GPU"),
@@ -88,7 +71,7 @@ def gpus_table(statuses: Sequence[Available]) -> Table:
     return Table(columns, rows, "There are no GPUs. The settings' `gpus` names them.")
 
 
-def _remark(status: Available) -> str:
+def _remark(status: GpuStatus) -> str:
     emulated = "emulated on the CPU" if status.gpu.emulated else ""
     return "; ".join(part for part in (one_line(status.problem or status.availability.state), emulated) if part)
 

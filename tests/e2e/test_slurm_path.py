@@ -136,6 +136,7 @@ def test_a_job_that_somebody_else_cancels_says_so(board: BoardFiles) -> None:
     subprocess.run(["scancel", job_id], env={**os.environ, **board.environ}, check=True)
     shown = awaited(board, sent["runs"][0]["id"], lambda shown: shown["state"] not in ("running", "collecting"))
     assert shown["state"] == "cancelled"
+    assert "CANCELLED" in shown["message"]
     assert "no result file" in shown["message"]
 
 

@@ -171,7 +171,7 @@ def test_a_task_with_faults_is_named_on_stderr_and_hides_no_other(board: Recorde
 def test_gpus_are_listed_with_their_state_and_their_emulation(board: Recorded) -> None:
     gpus = read(board, "gpus")
     assert isinstance(gpus, list)
-    assert [(gpu["name"], gpu["emulated"], gpu["free"]) for gpu in gpus] == [("CPU", False, 1), ("H100", True, 1)]
+    assert [(gpu["gpu"], gpu["emulated"], gpu["free"]) for gpu in gpus] == [("CPU", False, 1), ("H100", True, 1)]
     assert "emulated" in call(board, "gpus").stdout
 
 

@@ -1,0 +1,144 @@
+"""The whole path on the embedded scheduler, through the command line as a participant uses it."""
+
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hpc_board import config
+from hpc_board.board import Board
+from hpc_board.model.run import RunState
+from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files
+
+SLOW = RIGHT.replace("    return", "    import time; time.sleep(0.02)\n    return")
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> BoardFiles:
+    return board_files(tmp_path, slurm=False)
+
+
+def integrity(board: BoardFiles) -> str:
+    with sqlite3.connect(board.folder / "board" / "board.db") as db:
+        return str(db.execute("PRAGMA integrity_check").fetchone()[0])
+
+
+def test_the_best_run_of_a_user_stands_on_the_board_and_all_of_them_in_the_history(board: BoardFiles) -> None:
+    for name, text in (("slow.py", SLOW), ("fast.py", RIGHT), ("wrong.py", WRONG)):
+        done = board.run("submit", board.kernel(text, name), "--mode", "ranked", "--wait")
+        assert done.returncode == (1 if text is WRONG else 0), done.stderr
+    (shown,) = board.json("show", "double")["boards"]
+    assert [(row["rank"], row["file_name"]) for row in shown["rows"]] == [(1, "fast.py")]
+    (personal,) = board.json("show-personal", "double")["boards"]
+    assert [(row["rank"], row["file_name"]) for row in personal["rows"]] == [(1, "fast.py"), (2, "slow.py")]
+    runs = {run["file_name"]: run for run in board.json("runs")}
+    assert runs["wrong.py"]["verdict"] == "wrong_value"
+    assert runs["wrong.py"]["rank"] is None
+    assert board.run("code", "1").stdout == SLOW
+
+
+def test_a_submission_that_is_not_ranked_stays_off_the_board(board: BoardFiles) -> None:
+    for mode in ("test", "benchmark"):
+        assert board.run("submit", board.kernel(), "--mode", mode, "--wait").returncode == 0
+    assert board.json("show", "double")["boards"][0]["rows"] == []
+
+
+def test_a_changed_task_begins_standings_of_its_own(board: BoardFiles) -> None:
+    board.run("submit", board.kernel(), "--mode", "ranked", "--wait")
+    task = board.folder / "tasks/double/task.yml"
+    task.write_text(task.read_text().replace("size: 100", "size: 200"))
+    assert board.json("show", "double")["boards"][0]["rows"] == []
+    sent = board.json("submit", board.kernel(), "--mode", "ranked", "--wait")
+    assert sent["runs"][0]["rank"] == 1
+
+
+def test_clients_that_submit_at_once_send_every_run_once(board: BoardFiles) -> None:
+    kernel = board.kernel()
+    clients = [
+        subprocess.Popen(board.command("submit", kernel, "--mode", "test", "--wait"), stdout=subprocess.DEVNULL)
+        for _ in range(4)
+    ]
+    assert [client.wait(120) for client in clients] == [0, 0, 0, 0]
+    for run in range(1, 5):
+        assert len(list((board.folder / "board/runs" / str(run)).glob("slurm-*.out"))) == 1
+
+
+def test_a_run_that_another_client_took_up_first_is_not_sent_again(board: BoardFiles) -> None:
+    opened = Board(config.load(board.settings, os.environ))
+    draft = opened.draft(board.kernel(), mode="test")
+    launch = opened._advance.launch
+
+    def launch_late(runs: object) -> object:
+        assert opened.advance()
+        return launch(runs)  # type: ignore[arg-type]
+
+    class Late:
+        launch = staticmethod(launch_late)
+
+    opened.__dict__["_advance"], real = Late(), opened.__dict__["_advance"]
+    opened.advance = lambda **_: real()  # type: ignore[method-assign]
+    (run,) = opened.submit(draft)
+    opened.__dict__["_advance"] = real
+    queued = [status for status in opened.history(run.id) if status.state is RunState.QUEUED]
+    assert len(queued) == 1
+
+
+def test_giving_up_waiting_leaves_the_run_alone_and_it_can_be_cancelled(board: BoardFiles) -> None:
+    done = board.run("submit", board.kernel(HANGING), "--mode", "test", "--wait", "--timeout", "1", "--json")
+    assert done.returncode == 4
+    assert "Gave up waiting" in done.stderr
+    assert board.run("cancel", "1").returncode == 0
+    assert board.run("watch", "1").returncode == 3
+    assert board.json("run", "1")["state"] == "cancelled"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a file system takes root")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("this machine does not let tests mount a file system")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("left_bytes", [0, 300_000])
+def test_a_full_disk_is_an_error_and_leaves_nothing_half_written(
+    board: BoardFiles, small_disk: Path, left_bytes: int
+) -> None:
+    board.settings.write_text(
+        board.settings.read_text().replace(str(board.folder / "board"), str(small_disk / "board"))
+    )
+    (board.folder / "board").symlink_to(small_disk / "board")
+    assert board.run("submit", board.kernel(), "--mode", "test", "--wait").returncode == 0
+    ballast = small_disk / "ballast"
+    _fill(ballast, left_bytes)
+    submission = board.kernel(RIGHT + "#" * 200_000)
+    done = board.run("submit", submission, "--mode", "test")
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    folders = {path.name for path in (small_disk / "board/runs").iterdir()}
+    assert folders == {"1"}
+    ballast.unlink()
+    assert integrity(board) == "ok"
+    assert board.run("submit", submission, "--mode", "test", "--wait").returncode == 0
+    for run in board.json("runs"):
+        assert board.run("watch", str(run["id"])).returncode in (0, 3)
+    assert {run["state"] for run in board.json("runs")} <= {"finished", "error"}
+
+
+def _fill(path: Path, left_bytes: int) -> None:
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            file.truncate(max(0, path.stat().st_size - left_bytes))
