@@ -14,6 +14,7 @@ show submit examples/vectoradd_py/faster.py --gpu CPU --mode ranked --wait
 show submit examples/softmax_py/faster.py --gpu CPU --mode ranked --wait
 show show vectoradd_py
 show show softmax_py
+show show-personal vectoradd_py
 
 cat <<'NEXT'
 

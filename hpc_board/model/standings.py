@@ -42,7 +42,7 @@ def score_s(cases: Sequence[Case], ranking_by: Ranking) -> Optional[float]:
 
 def duration_text(nanoseconds: float, err_ns: Optional[float] = None) -> str:
     """A time with three significant digits and its unit, "12.3 ± 0.04 µs" where an error is given."""
-    limits = ((2_000, "ns", 1.0), (2_000_000, "µs", 1e3), (2e9, "ms", 1e6), (math.inf, "s", 1e9))
+    limits = ((1e3, "ns", 1.0), (1e6, "µs", 1e3), (1e9, "ms", 1e6), (math.inf, "s", 1e9))
     unit, scale = next((unit, scale) for limit, unit, scale in limits if nanoseconds < limit)
     value = nanoseconds / scale
     if err_ns is None:
