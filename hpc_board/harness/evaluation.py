@@ -35,10 +35,11 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True)
 class Phase:
-    """The cases of one kind, "test" or "benchmark", and the moment on the monotonic clock when they must be done."""
+    """The cases of one kind, "test" or "benchmark", and the time for all of them, by a moment on the monotonic clock."""
 
     name: str
     cases: Tuple[Mapping[str, CaseValue], ...]
+    seconds: float
     deadline: float
 
 
@@ -57,6 +58,9 @@ class Workplace:
         Raises:
             CallFailed: it was not right, or did not return.
         """
+        if time.monotonic() >= phase.deadline:
+            message = f"the {phase.seconds:g} s for all {phase.name} cases were over before a call of this one"
+            raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
         group = f"{phase.name}.{index}"
         call = secrets.randbits(62)
         inputs = self._inputs(phase.cases[index], group, call, seed)

@@ -63,11 +63,11 @@ def guard_supervisor() -> None:
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def limit_resources() -> None:
-    """Bound what this process and its children may take: no core dumps, files of at most 1 GiB, 1,024 open files."""
+def limit_resources(file_bytes: int) -> None:
+    """Bound what this process and its children may take: no core dumps, files of `file_bytes`, 1,024 open files."""
     for kind, value in (
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 2**30),
+        (resource.RLIMIT_FSIZE, file_bytes),
         (resource.RLIMIT_NOFILE, 1024),
     ):
         _, hard = resource.getrlimit(kind)

@@ -191,7 +191,8 @@ class _Supervisor:
         self._await_worker(worker)
         if job.mode in (Mode.TEST, Mode.RANKED):
             following = self._worker() if job.mode is Mode.RANKED else None
-            phase = Phase("test", job.tests, time.monotonic() + job.phase_seconds["test"])
+            seconds = job.phase_seconds["test"]
+            phase = Phase("test", job.tests, seconds, time.monotonic() + seconds)
             place = Workplace(judge, worker, job.limits)
             cases += tested(place, phase, self._say, secret=job.mode is Mode.RANKED)
             self._dismiss(worker)
@@ -200,7 +201,7 @@ class _Supervisor:
             worker = following
             self._await_worker(worker)
         seconds = job.phase_seconds["ranked" if job.mode is Mode.RANKED else "benchmark"]
-        phase = Phase("benchmark", job.benchmarks, time.monotonic() + seconds)
+        phase = Phase("benchmark", job.benchmarks, seconds, time.monotonic() + seconds)
         cases += benchmarked(Workplace(judge, worker, job.limits), phase, job.limits, self._say)
         self._dismiss(worker)
 
@@ -240,6 +241,7 @@ class _Supervisor:
                 "folder": str(code),
                 "scratch": str(home),
                 "submission": self._job.submission,
+                "value_bytes": self._job.limits.value_bytes,
             }
         )
         return child

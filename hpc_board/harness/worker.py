@@ -25,7 +25,7 @@ _ENTRY = "custom_kernel"
 def serve(channel: Channel) -> None:
     """Give up what a submission must not have, import it, and answer the supervisor until it is gone."""
     frame, _ = channel.receive()
-    sandbox.limit_resources()
+    sandbox.limit_resources(frame["value_bytes"])
     readable = sandbox.python_folders(sys.path, [sys.prefix, sys.base_prefix, sys.exec_prefix])
     level = sandbox.confine(readable, [frame["scratch"]])
     try:

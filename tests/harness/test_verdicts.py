@@ -12,7 +12,7 @@ import pytest
 from hpc_board import jobs
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, Verdict
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Mode, Timeouts
 from tests.harness.evaluations import REFERENCE, a_task, evaluate, job_folder, progress
 
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
@@ -72,6 +72,13 @@ def test_a_wrong_case_does_not_hide_the_later_ones(tmp_path: Path) -> None:
     found = evaluate(tmp_path, kernel("if len(data) == 3: return [0.0] * 3"))
     verdicts = [case.verdict for case in found.result.cases]
     assert verdicts == [Verdict.WRONG_VALUE, Verdict.PASS, Verdict.PASS]
+
+
+def test_cases_that_together_take_longer_than_their_mode_may_are_a_timeout_that_says_so(tmp_path: Path) -> None:
+    task = a_task(timeouts=Timeouts(1, 60, 60))
+    result = evaluate(tmp_path, kernel("time.sleep(0.7)"), task).result
+    assert result.verdict is Verdict.TIMEOUT
+    assert [case.verdict for case in result.cases] in ([Verdict.PASS, Verdict.TIMEOUT], [Verdict.TIMEOUT])
 
 
 def test_an_exception_shows_the_submission_s_own_lines_only(tmp_path: Path) -> None:
