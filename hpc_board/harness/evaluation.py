@@ -35,7 +35,7 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True)
 class Phase:
-    """The cases of one kind, "test" or "benchmark", and the time for all of them, by a moment on the monotonic clock."""
+    """The cases of one kind, "test" or "benchmark", and when on the monotonic clock all must be done."""
 
     name: str
     cases: Tuple[Mapping[str, CaseValue], ...]
