@@ -96,7 +96,7 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
     if as_json:
         print_json(run_details(board, found))
     else:
-        print_blocks(*report(board, found))
+        print_blocks(*summary(board, found))
     raise click.exceptions.Exit(exit_code_of([found]))
 
 
@@ -169,6 +169,13 @@ def poll(open_: Open, as_json: bool) -> None:
         return
     for old, new in changed:
         click.echo(f"run {new.id} on {new.gpu}: {outcome(old)} -> {outcome(new)}")
+
+
+def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
+    """What its participant wants to know first about a run that has ended, as blocks."""
+    from hpc_board.report import run_summary
+
+    return run_summary(run, board.result(run.id), board.history(run.id), board.rank(run), log=board.log(run.id))
 
 
 def report(board: "Board", run: "Run") -> "tuple[Block, ...]":

@@ -102,7 +102,7 @@ def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
 def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *, as_json: bool) -> int:
     from hpc_board.cli.follow import follow
     from hpc_board.cli.printing import print_blocks
-    from hpc_board.cli.runs import report
+    from hpc_board.cli.runs import summary
 
     try:
         runs = follow(board, ids, timeout_seconds)
@@ -112,7 +112,7 @@ def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *
     if as_json:
         _print_accepted(board, runs, as_json=True)
     else:
-        print_blocks(*(block for run in runs for block in report(board, run)))
+        print_blocks(*(block for run in runs for block in summary(board, run)))
     return exit_code_of(runs)
 
 

@@ -78,7 +78,7 @@ def run_report(
     """
     blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")]
     if result is not None:
-        blocks += _result_blocks(run, result, rank)
+        blocks += _result_blocks(run, result, rank, result.cases)
     elif run.state.ended:
         blocks += _end_blocks(run, history, log)
     else:
@@ -90,7 +90,24 @@ def run_report(
     return tuple(blocks)
 
 
-def _result_blocks(run: Run, result: Result, rank: int | None) -> Iterator[Block]:
+def run_summary(
+    run: Run, result: Result | None, history: Sequence[Status] = (), rank: int | None = None, *, log: str = ""
+) -> tuple[Block, ...]:
+    """What a participant wants to know first about a run that has ended: the outcome, the times, and what failed."""
+    blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")]
+    if result is None:
+        return (*blocks, *_end_blocks(run, history, log))
+    passed = result.verdict is Verdict.PASS
+    shown = [case for case in result.cases if case.phase != "test" or not passed]
+    blocks += _result_blocks(run, result, rank, shown)
+    if not passed:
+        blocks += _log_blocks(result)
+    where = f"{run.trust}, on {one_line(run.status.node) or 'an unknown node'}, job {one_line(run.status.job_id)}"
+    blocks.append(Paragraph(f"{where}. `hpc-board run {run.id}` shows everything.", Tone.QUIET))
+    return tuple(blocks)
+
+
+def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[Case]) -> Iterator[Block]:
     passed = result.verdict is Verdict.PASS
     yield Paragraph(_passed_text(run, result, rank) if passed else _failed_text(result), run_tone(run))
     if not passed:
@@ -101,14 +118,18 @@ def _result_blocks(run: Run, result: Result, rank: int | None) -> Iterator[Block
             f"Emulated: jobs for {run.gpu} run on a CPU on this cluster; the times say nothing about a {run.gpu}.",
             Tone.BAD,
         )
-    tests = [case for case in result.cases if case.phase == "test"]
-    others = [case for case in result.cases if case.phase != "test"]
+    tests = [case for case in cases if case.phase == "test"]
+    others = [case for case in cases if case.phase != "test"]
     if tests:
         yield Heading("Tests")
         yield _tests_table(tests)
     if others:
         yield Heading("Benchmarks")
         yield _benchmarks_table(others)
+    for case in cases:
+        if "\n" in case.message.strip():
+            yield Log(f"{case.phase} {case.index + 1}", printable(case.message))
+            break
 
 
 def _passed_text(run: Run, result: Result, rank: int | None) -> str:

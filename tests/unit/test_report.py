@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hpc_board.board import GpuStatus, Progress
-from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
+from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Verdict
-from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.standings import Standing
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.report import (
@@ -23,6 +22,7 @@ from hpc_board.report import (
     gpus_table,
     plain,
     run_report,
+    run_summary,
     runs_table,
     standings_table,
     state_meaning,
@@ -73,6 +73,23 @@ def test_a_passed_run_tells_its_counts_score_and_rank() -> None:
     assert "12.4 ± 0.04 µs" in text
     assert "12.2 µs" in text  # the fastest call
     assert "15.3 µs" in text  # the slowest call
+
+
+def test_a_summary_of_a_passed_run_fits_a_small_terminal_and_says_where_the_rest_is() -> None:
+    cases = [Case("test", index, "size: 1", Verdict.PASS) for index in range(20)]
+    result = result_of(Verdict.PASS, *cases, timed_case(0), timed_case(1))
+    text = text_of(run_summary(finished(result, score_s=12.34e-6), result, rank=2))
+    assert "Passed: 20 tests and 2 benchmarks. Score 12.3 µs. Second place on H100." in text
+    assert "`hpc-board run 12` shows everything." in text
+    assert len(text.splitlines()) < 15
+
+
+def test_a_summary_of_a_failed_run_shows_the_traceback_and_what_was_printed() -> None:
+    case = Case("test", 0, "size: 1", Verdict.EXCEPTION, "ZeroDivisionError: x\nTraceback\n  line 3")
+    result = replace(result_of(Verdict.EXCEPTION, case), stderr=Log("a warning"))
+    text = text_of(run_summary(finished(result), result))
+    assert "  line 3" in text
+    assert "a warning" in text
 
 
 def test_a_ranked_run_without_a_rank_is_not_the_best_of_its_user() -> None:
