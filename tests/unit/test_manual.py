@@ -1,0 +1,426 @@
+"""The manual: what it shows works, what it lists is complete, and where it points there is something."""
+
+import ast
+import inspect
+import json
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+import yaml
+from msgspec import Struct
+
+from hpc_board import catalog, config, jobs
+from hpc_board.cli import exits
+from hpc_board.cli.main import cli
+from hpc_board.errors import BoardError, DocumentError
+from hpc_board.model.gpu import Cluster, Device, Gpu, RequestStyle
+from hpc_board.model.limits import Limits
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import RunState
+from hpc_board.model.task import Mode
+from tests.e2e.boards import RIGHT, BoardFiles, board_files
+from tests.harness.evaluations import a_task
+from tests.unit.recorded import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
+REFUSED = {"client: pyslurm", "ssh", "board_folder", "container"}
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def text(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The fenced blocks of a page in one language."""
+    return [body for found, body in FENCE.findall(page) if found == language]
+
+
+def rows(page: str) -> Iterator[list[str]]:
+    """The cells of every table row of a page."""
+    for line in page.splitlines():
+        if line.startswith("|") and not line.startswith("|---"):
+            yield [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def named_in_first_cells(page: str) -> set[str]:
+    """What stands as code in the first cell of a row."""
+    return {word for row in rows(page) for word in re.findall(r"`([^`]+)`", row[0])}
+
+
+def keys(struct: type[Struct]) -> list[str]:
+    return [field.encode_name for field in msgspec.structs.fields(struct)]
+
+
+# Settings
+
+
+def test_the_tables_of_settings_are_what_the_code_says() -> None:
+    page = runpy.run_path(str(REPOSITORY / "scripts" / "settings_page.py"))
+    assert text("settings.md") == page["page_with_tables"](text("settings.md")), "make docs writes them anew"
+
+
+def test_the_tables_of_settings_have_every_key_with_a_meaning() -> None:
+    page = runpy.run_path(str(REPOSITORY / "scripts" / "settings_page.py"))
+    found = {row[0]: row for row in rows(page["reference"]())}
+    structs = [
+        value for value in vars(config).values() if isinstance(value, type) and issubclass(value, config.Section)
+    ]
+    for key in (key for struct in structs for key in keys(struct)):
+        assert all(found[f"`{key}`"]), key
+
+
+def example_settings(folder: Path) -> Path:
+    (folder / "tasks").mkdir()
+    (folder / "job.sh.j2").write_text("")
+    path = folder / "hpc-board.yaml"
+    path.write_text(blocks(text("settings.md"), "yaml")[0])
+    return path
+
+
+def test_the_example_of_settings_can_be_read(tmp_path: Path) -> None:
+    settings = config.load(example_settings(tmp_path), {})
+    assert [gpu.name for gpu in settings.gpus] == ["H100", "A100", "CPU"]
+
+
+def test_the_example_of_settings_has_every_key_that_is_taken(tmp_path: Path) -> None:
+    example = yaml.safe_load(example_settings(tmp_path).read_text())
+    assert set(keys(config.SettingsFile)) == set(example)
+    cluster_keys = {key for cluster in example["clusters"].values() for key in cluster}
+    assert set(keys(config.ClusterSection)) - REFUSED == cluster_keys
+    assert set(keys(config.GpuSection)) - REFUSED == set(example["gpus"]["H100"])
+    assert set(keys(config.RequestSection)) == set(example["gpus"]["H100"]["request"])
+
+
+def test_the_settings_of_the_readme_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "hpc-board.yaml"
+    path.write_text(blocks((REPOSITORY / "README.md").read_text(encoding="utf-8"), "yaml")[0])
+    assert config.load(path, {}).gpus
+
+
+@pytest.mark.parametrize(
+    ("place", "lines"),
+    [
+        ("clusters.main.client", "client: pyslurm"),
+        ("clusters.main.ssh", "ssh: {host: login}"),
+        ("clusters.main.board_folder", "board_folder: /x"),
+        ("gpus.H100.container", "container: {runtime: apptainer, image: x.sif}"),
+    ],
+)
+def test_what_the_page_calls_refused_is_refused(tmp_path: Path, place: str, lines: str) -> None:
+    section, name, key = place.split(".")
+    document: dict[str, Any] = {
+        "clusters": {"main": {"scheduler": "slurm"}},
+        "gpus": {"H100": {"cluster": "main", "partition": "gpu"}},
+    }
+    path = tmp_path / "hpc-board.yaml"
+    path.write_text(yaml.safe_dump(document))
+    config.load(path, {})
+    document[section][name] |= yaml.safe_load(lines)
+    path.write_text(yaml.safe_dump(document))
+    with pytest.raises(DocumentError, match=rf"{re.escape(place)}.*not supported"):
+        config.load(path, {})
+    refused = text("settings.md").partition("## Not in this version")[2].partition("\n## ")[0]
+    assert any(word.split(".")[-1] in {key, lines} for word in named_in_first_cells(refused))
+
+
+def test_every_style_of_request_is_shown() -> None:
+    shown = {word for word in named_in_first_cells(text("settings.md")) if word.startswith("{style: ")}
+    assert {yaml.safe_load(word)["style"] for word in shown} == {str(style) for style in RequestStyle}
+
+
+def test_every_variable_of_batch_script_templates_is_listed() -> None:
+    listed = text("settings.md").partition("## Batch script templates")[2].partition("\n## ")[0]
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(jobs.script))) if isinstance(node, ast.Call)]
+    (render,) = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "render"]
+    given = {str(keyword.arg) for keyword in render.keywords}
+    assert named_in_first_cells(listed) == given
+
+
+def test_the_commands_that_a_template_must_run_are_those_of_the_one_that_ships(tmp_path: Path) -> None:
+    (commands,) = [block for block in blocks(text("settings.md"), "text") if "supervise" in block]
+    own = tmp_path / "own.j2"
+    own.write_text(commands)
+    gpu = Gpu("CPU", Cluster("here"), Device.CPU)
+    wanted = {line.partition("  #")[0].strip() for line in script(gpu).splitlines()}
+    shown = [line.partition("  #")[0].strip() for line in script(gpu, template=own).splitlines()]
+    assert len(shown) == 2
+    assert set(shown) <= wanted
+
+
+def script(gpu: Gpu, template: Path | None = None) -> str:
+    return jobs.script(a_task(), replace(gpu, template=str(template) if template else None), Mode.TEST).text
+
+
+# Tasks
+
+
+def test_every_key_of_task_files_is_explained() -> None:
+    explained = named_in_first_cells(text("tasks.md"))
+    expected = {*keys(catalog.TaskDocument)} - {"hpc_board"}
+    expected |= {f"files[].{key}" for key in keys(catalog.FileEntry)}
+    expected |= {f"hpc_board.{key}" for key in keys(catalog.OwnSection)}
+    assert expected <= explained
+
+
+def test_the_defaults_of_task_files_are_the_codes_own() -> None:
+    shown = {row[0].strip("`"): row[1].strip("`") for row in rows(text("tasks.md")) if len(row) > 1}
+    for field in msgspec.structs.fields(catalog.TaskDocument):
+        if field.required:
+            assert shown[field.name] == "must be given"
+        elif isinstance(field.default, int | str):
+            assert shown[field.name] == str(field.default).lower()
+
+
+def test_every_limit_is_listed_with_its_default_and_bounds() -> None:
+    listed = {row[0].strip("`"): row[1:4] for row in rows(text("tasks.md")) if len(row) == 5}
+    listed.pop("limit")
+    expected = {
+        limit.name: [*map(number, (getattr(Limits(), limit.name), limit.metadata["least"], limit.metadata["most"]))]
+        for limit in fields(Limits)
+    }
+    assert listed == expected
+
+
+def number(value: float) -> str:
+    return str(int(value)) if value == int(value) else str(value)
+
+
+def test_the_limits_of_the_example_are_valid() -> None:
+    (example,) = [block for block in blocks(text("tasks.md"), "yaml") if block.startswith("hpc_board:")]
+    assert Limits.of_task(yaml.safe_load(example)["hpc_board"]["limits"]) != Limits()
+
+
+def example_task(folder: Path) -> Path:
+    """The folder of the task that the page shows whole."""
+    target = folder / "saxpy_py"
+    target.mkdir()
+    (target / "task.yml").write_text(blocks(text("tasks.md"), "yaml")[0])
+    (target / "reference.py").write_text(blocks(text("tasks.md"), "python")[0])
+    return target
+
+
+def test_the_task_that_the_page_shows_can_be_read(tmp_path: Path) -> None:
+    task = catalog.read_task(example_task(tmp_path))
+    assert (task.name, task.harness, task.warnings) == ("saxpy_py", "isolated", ())
+
+
+def test_the_task_that_the_page_shows_refuses_every_cheap_answer(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    done = subprocess.run(
+        [sys.executable, "-c", blocks(text("tasks.md"), "python")[1]],
+        cwd=example_task(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "PASSES" not in done.stdout
+    assert done.stdout.count("elements are wrong") == 5 + 1
+    assert "right: (True, '0 of 1000 elements are wrong')" in done.stdout
+
+
+# Results
+
+
+@pytest.mark.parametrize("words", [Verdict, RunState, Mode])
+def test_every_word_of_a_result_is_explained(words: type[Verdict | RunState | Mode]) -> None:
+    assert {str(word) for word in words} <= named_in_first_cells(text("results.md"))
+
+
+def test_states_and_verdicts_of_the_same_name_are_both_explained() -> None:
+    page = text("results.md")
+    verdicts = page.partition("## Verdicts")[2].partition("\n## ")[0]
+    states = page.partition("## States of a run")[2].partition("\n## ")[0]
+    assert named_in_first_cells(verdicts) == {str(verdict) for verdict in Verdict}
+    assert named_in_first_cells(states) == {str(state) for state in RunState}
+
+
+@pytest.mark.parametrize("page", ["results.md", "commands.md"])
+def test_every_exit_code_is_explained(page: str) -> None:
+    explained = {int(row[0]) for row in rows(text(page)) if row[0].isdigit()}
+    used = {exits.DONE, exits.NOT_PASSED, exits.NO_VERDICT, exits.INTERRUPTED}
+    used |= {error.exit_code for error in descendants(BoardError)}
+    assert used <= explained
+
+
+def descendants(error: type[BoardError]) -> Iterator[type[BoardError]]:
+    yield error
+    for child in error.__subclasses__():
+        yield from descendants(child)
+
+
+@pytest.fixture(scope="module")
+def ranked(tmp_path_factory: pytest.TempPathFactory) -> tuple[BoardFiles, dict[str, Any]]:
+    """A board on the embedded scheduler, and what `submit --json` printed for one ranked run on it."""
+    files = board_files(tmp_path_factory.mktemp("manual"), slurm=False)
+    printed = files.json("submit", files.kernel(RIGHT), "--mode", "ranked", "--wait")
+    assert printed["runs"][0]["verdict"] == "pass", printed
+    return files, printed
+
+
+def form(value: Any) -> Any:
+    """The keys of a JSON value and their types: each of null, and of the facts that every node has its own of."""
+    if isinstance(value, Mapping):
+        return {key: "facts" if key == "provenance" else form(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return sorted({json.dumps(form(item), sort_keys=True) for item in value})
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+
+
+def shown_json() -> tuple[Any, Any, Any]:
+    """A run, a submission and a board, as the page shows them."""
+    run, submission, board = map(json.loads, blocks(text("results.md"), "json"))
+    return run, submission, board
+
+
+def test_the_json_of_a_run_has_the_form_that_the_page_shows(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
+    files, printed = ranked
+    run = files.json("run", printed["runs"][0]["id"])
+    shown = shown_json()[0]
+    for value in (run, shown):
+        # Which states a run is seen in, and whether there is a job yet in each, depends on the moment.
+        value["history"] = [dict.fromkeys(status) for status in value["history"]]
+    assert form(run) == form(shown)
+    assert set(shown["provenance"]) - {"torch"} <= set(run["provenance"])
+
+
+def test_the_json_of_a_submission_has_the_form_that_the_page_shows(
+    ranked: tuple[BoardFiles, dict[str, Any]],
+) -> None:
+    _, printed = ranked
+    shown = shown_json()
+    assert form({**printed, "runs": []}) == form(shown[1])
+    assert set(printed["runs"][0]) == set(shown[0])
+
+
+def test_the_json_of_a_board_has_the_form_that_the_page_shows(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
+    files, _ = ranked
+    assert form(files.json("show", "double")) == form(shown_json()[2])
+    assert form(files.json("show-personal", "double")) == form(shown_json()[2])
+
+
+def test_the_list_of_runs_lacks_what_the_page_says(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
+    files, _ = ranked
+    (run,) = files.json("runs")
+    assert set(shown_json()[0]) - set(run) == {"history", "provenance", "stdout", "stderr"}
+
+
+def test_every_file_of_a_job_folder_is_explained(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
+    files, printed = ranked
+    run = printed["runs"][0]
+    folder = files.folder / "board" / "runs" / str(run["id"])
+    names = {f"{path.name}/" if path.is_dir() else path.name for path in folder.iterdir()}
+    section = text("results.md").partition("## The job folder")[2]
+    assert {name.replace(f"-{run['job']['id']}.", "-JOBID.") for name in names} == named_in_first_cells(section)
+
+
+def test_every_entry_of_a_board_folder_is_explained(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
+    files, _ = ranked
+    shown = text("clusters.md").partition("    <board>/\n")[2].partition("\n\n")[0]
+    explained = {line.split()[0].partition("/")[0].replace("<cluster>", "here") for line in shown.splitlines()}
+    names = {path.name for path in (files.folder / "board").iterdir()}
+    assert {name for name in names if not name.startswith("board.db-")} == explained
+
+
+# The tutorial
+
+
+def test_the_kernels_of_the_tutorial_do_what_it_says(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    environ = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    environ.pop("HPC_BOARD_CONFIG", None)
+    outcomes = ("Failed: wrong nonfinite. test case 1", "Passed: 5 tests.", "Passed: 5 tests.")
+    for kernel, outcome in zip(blocks(text("tutorial.md"), "python"), outcomes, strict=True):
+        assert outcome in text("tutorial.md")
+        (tmp_path / "kernel.py").write_text(kernel)
+        done = subprocess.run(
+            [sys.executable, "-m", "hpc_board", "submit", "kernel.py", "--gpu", "CPU", "--wait"],
+            cwd=tmp_path,
+            env={**environ, "PYTHONPATH": str(REPOSITORY)},
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert outcome in done.stdout, done.stdout + done.stderr
+
+
+# Links and commands
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        path, _, anchor = target.partition("#")
+        if "://" in target or re.fullmatch(r"(?:docs/)?pictures/[\w-]+\.svg", path):
+            continue
+        found = page.parent / path if path else page
+        assert found.exists(), target
+        if anchor:
+            assert anchor in anchors(found.read_text(encoding="utf-8")), target
+
+
+def anchors(page: str) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+
+def test_the_manual_leads_to_every_page() -> None:
+    linked = {(DOCS / target).resolve() for target in re.findall(r"\]\(([\w/.-]+\.md)", text("index.md"))}
+    assert linked == {page.resolve() for page in DOCS.rglob("*.md")} - {(DOCS / "index.md").resolve()}
+
+
+def commands(page: str) -> Iterator[str]:
+    """The command lines of hpc-board that a page shows, in blocks of code and within the text."""
+    code = [block for _, block in FENCE.findall(page)]
+    prose = FENCE.sub("", page)
+    code += re.findall(r"^    .*$", prose, re.MULTILINE)
+    yield from re.findall(r"`(?:\*/5 \* \* \* \* )?(hpc-board [^`]+)`", prose)
+    for line in "\n".join(code).splitlines():
+        found = re.match(r"\s*(?:\$ )?(hpc-board(?: .*)?)$", line)
+        if found:
+            yield found[1]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_that_is_shown_is_one(page: Path) -> None:
+    for line in commands(page.read_text(encoding="utf-8")):
+        words = shlex.split(line.partition(" > ")[0], comments=True)[1:]
+        try:
+            parse(["1" if word in {"ID", "SUBMISSION"} else word for word in words])
+        except click.UsageError as error:
+            pytest.fail(f"{line}: {error.format_message()}")
+
+
+def parse(words: list[str]) -> None:
+    """Read a command line as `hpc-board` would, and run nothing."""
+    group = click.Context(cli, info_name="hpc-board")
+    _, rest, _ = cli.make_parser(group).parse_args(words)
+    if rest:
+        name, command, arguments = cli.resolve_command(group, rest)
+        assert command is not None
+        command.make_context(name, arguments, parent=group)
+
+
+def test_a_command_that_is_none_would_be_noticed() -> None:
+    for line in ("sbmit x", "submit", "submit x --dryrun", "run twelve"):
+        with pytest.raises(click.UsageError):
+            parse(line.split())
+    found = list(
+        commands("Say `hpc-board runs`.\n\n```console\n$ hpc-board list\n```\n\n    hpc-board gpus   # free\n")
+    )
+    assert found == ["hpc-board runs", "hpc-board list", "hpc-board gpus   # free"]
