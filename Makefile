@@ -36,6 +36,7 @@ fix: .venv/.dev ## format, and mend what ruff can mend
 .PHONY: docs
 docs: .venv/.dev ## the pages that are made from the code
 	$(BIN)/python scripts/commands_page.py > docs/commands.md
+	$(BIN)/python scripts/settings_page.py
 
 .PHONY: bench-startup
 bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare Python

@@ -121,7 +121,7 @@ def draft(
             f"{source.file_name}: {one_line(str(error), 400)}.",
             hint="A header has lines such as `#!POPCORN leaderboard NAME` and `#!POPCORN gpus A B`.",
         ) from error
-    task = catalog.task(_task_name(task_name, header))
+    task = catalog.task(_task_name(task_name, header, catalog))
     _check_deadline(task, now)
     mode = _mode(mode_name)
     _check_support(task, mode)
@@ -164,7 +164,9 @@ def check_owner(owned: Owned, user: str) -> None:
         raise Refused(f"this belongs to {owned.user}, not to {user}.", hint="`hpc-board runs` lists your own.")
 
 
-def _task_name(option: str | None, header: Directives) -> str:
+def _task_name(option: str | None, header: Directives, catalog: Tasks) -> str:
+    if option is not None:
+        catalog.task(option)
     if option is not None and header.leaderboard is not None and option != header.leaderboard:
         raise InputError(
             f'Leaderboard name "{one_line(option, 80)}" specified in the command doesn\'t match the one in the '
@@ -174,8 +176,8 @@ def _task_name(option: str | None, header: Directives) -> str:
     name = option if option is not None else header.leaderboard
     if not name:
         raise InputError(
-            "Missing leaderboard name.",
-            hint="Give --task NAME, or begin the file with a line `#!POPCORN leaderboard NAME` (`//` in C++).",
+            "Missing task name.",
+            hint="Give --task NAME, or begin the file with a line `#!POPCORN leaderboard NAME`.",
         )
     return name
 
@@ -199,7 +201,7 @@ def _mode(name: str | None) -> Mode:
     known = {str(mode): mode for mode in Mode} | _MODE_ALIASES
     if name.casefold() not in known:
         raise InputError(
-            f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}', hint=f"Modes: {', '.join(known)}."
+            f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}', hint=f"Modes: {', '.join(Mode)}."
         )
     return known[name.casefold()]
 

@@ -70,8 +70,7 @@ def script(task: Task, gpu: Gpu, mode: Mode) -> Script:
     environment.filters["quote"] = shlex.quote
     try:
         text = environment.from_string(path.read_text(encoding="utf-8")).render(
-            directives=[directive(name, value) for name, value in options.items()]
-            + [f"#SBATCH {extra}" for extra in map(shlex.quote, gpu.sbatch)],
+            directives=[directive(name, value) for name, value in options.items()],
             task=task.name,
             gpu=gpu.name,
             mode=str(mode),

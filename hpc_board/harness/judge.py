@@ -76,19 +76,20 @@ class _Judge:
             data = self._reference.generate_input(**arguments)
             payload.write(data, descriptor, self._value_bytes)
             if frame["group"] not in self._expected and hasattr(self._reference, "ref_kernel"):
-                self._expected[frame["group"]] = self._layout_of_reference(descriptor)
+                self._expected[frame["group"]] = self._layout_of_reference(data)
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
             os.close(descriptor)
             return _failed("the task cannot make the inputs", error), []
         self._held[frame["call"]] = data
         return {"type": "generated"}, [descriptor]
 
-    def _layout_of_reference(self, inputs: int) -> payload.Node:
+    def _layout_of_reference(self, data: Any) -> payload.Node:
         """The form of a right answer, from the reference on a copy of the inputs (it may write into them)."""
-        data, _ = payload.read(inputs, self._device.name)
         scratch = os.memfd_create("expected", os.MFD_CLOEXEC)
         try:
-            return payload.write(self._reference.ref_kernel(data), scratch, self._value_bytes)
+            payload.write(data, scratch, self._value_bytes)
+            copy, _ = payload.read(scratch, self._device.name)
+            return payload.write(self._reference.ref_kernel(copy), scratch, self._value_bytes)
         finally:
             os.close(scratch)
 
@@ -98,18 +99,24 @@ class _Judge:
             output, layout = payload.read(outputs, self._device.name)
         except payload.PayloadError as error:
             return _checked(Verdict.PROTOCOL_VIOLATION, str(error)), []
-        expected = self._expected.get(frame["group"])
-        if expected is not None:
-            difference = layout_difference(expected, layout)
+        try:
+            difference = self._difference(frame["group"], data, layout)
             if difference is not None:
                 return _checked(*difference), []
-        try:
             good, message = _opinion(self._reference.check_implementation(data, output))
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
-            return _failed("check_implementation failed", error), []
+            return _failed("the task cannot check the output", error), []
         if good:
             return _checked(Verdict.PASS, message), []
         return _checked(Verdict.WRONG_VALUE if _finite(output) else Verdict.WRONG_NONFINITE, message), []
+
+    def _difference(self, group: str, data: Any, layout: payload.Node) -> "Tuple[Verdict, str] | None":
+        """How an output's form differs from the right one, which is looked up anew as it may depend on the values."""
+        expected = self._expected.get(group)
+        if expected is None or layout_difference(expected, layout) is None:
+            return None
+        self._expected[group] = self._layout_of_reference(data)
+        return layout_difference(self._expected[group], layout)
 
 
 def layout_difference(

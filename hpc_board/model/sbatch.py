@@ -151,7 +151,8 @@ def extra_faults(sbatch: Sequence[str]) -> List[str]:
         name, value = match.groups()
         managed = _managed(name)
         if managed:
-            faults.append(f"--{name} sets --{managed}, which hpc-board sets itself or depends on")
+            meant = "" if managed == name else f" (short for --{managed})"
+            faults.append(f"--{name}{meant} is set by hpc-board itself: use the setting of its own, if there is one")
         if value == "":
             faults.append(f"--{name}= has no value; write --{name} alone if it is a flag")
         if not extra.isprintable():

@@ -46,7 +46,7 @@ _VERDICTS = {
         "Repeat the failed case at home; sizes that are no multiple of a block are the usual cause.",
     ),
     Verdict.WRONG_NONFINITE: Meaning(
-        "The output holds NaN or infinity where the reference has finite numbers, or the other way round.",
+        "The output is wrong, and it holds NaN or infinity.",
         "Look for memory that is never written, a division by zero, or an exponent that overflows.",
     ),
     Verdict.WRONG_ALIASED: Meaning(

@@ -1,9 +1,10 @@
 """Schedulers: the programs that give a job a node. One protocol, an embedded one and Slurm."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Mapping, Protocol, Sequence
+from typing import Protocol
 
 from hpc_board.model.gpu import Availability, Gpu
 from hpc_board.model.run import JobNews

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from hpc_board.store.journal import MOUNTS, journal_mode
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
+
+
+_MODE_RETRY_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,26 @@ class DatabaseFile:
             StorageError: the database cannot be used.
         """
         with translated(self.path), self._opened() as db:
-            db.execute(f"PRAGMA journal_mode = {journal_mode(self.path.parent, self.mounts)}").fetchall()
+            self._set_journal_mode(db)
             with _immediate_transaction(db):
                 yield db
+
+    def _set_journal_mode(self, db: "Database") -> None:
+        """Give the database the journal that its file system bears.
+
+        SQLite does not wait for others when the mode changes: whoever comes while another connection reads is told
+        at once that the database is locked, so the waiting is done here.
+        """
+        wanted = journal_mode(self.path.parent, self.mounts).lower()
+        deadline = time.monotonic() + self.busy_timeout_seconds
+        while db.execute("PRAGMA journal_mode").fetchone()[0] != wanted:
+            try:
+                db.execute(f"PRAGMA journal_mode = {wanted}").fetchall()
+                return  # changed, or kept by a file system that does not bear it
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                    raise
+                time.sleep(_MODE_RETRY_SECONDS)
 
     @contextmanager
     def _opened(self) -> Iterator["Database"]:

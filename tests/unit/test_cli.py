@@ -301,7 +301,8 @@ def test_a_file_with_another_extension_is_refused(board: Recorded) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("--task", "narow"), "doesn't match the one in the submission script header"),
+        (("--task", "narow"), 'Did you mean "narrow"?'),
+        (("--task", "narrow"), "doesn't match the one in the submission script header"),
         (("--gpu", "H10"), 'Did you mean "H100"?'),
         (("--gpu", "H100"), "the submission script header only CPU"),
         (("--mode", "rankd"), 'Did you mean "ranked"?'),

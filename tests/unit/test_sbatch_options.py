@@ -1,0 +1,170 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from hpc_board.errors import InputError
+from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+from hpc_board.model.sbatch import MANAGED, argument, directive, extra_faults, options_for, time_limit
+
+CLUSTER = Cluster("main", "slurm")
+PLAIN = Gpu("H100", CLUSTER, Device.CUDA, "gpu-h100")
+
+
+def test_a_plain_value_stays_readable() -> None:
+    assert directive("gres", "gpu:h100:1") == "#SBATCH --gres=gpu:h100:1"
+    assert directive("constraint", "(a100)&(nvlink)") == "#SBATCH --constraint=(a100)&(nvlink)"
+    assert directive("exclusive") == "#SBATCH --exclusive"
+
+
+@pytest.mark.parametrize("value", ["two words", "it's", 'say "hi"', "back\\slash", "#5", "a;b", "größe"])
+def test_any_other_value_is_quoted(value: str) -> None:
+    line = directive("comment", value)
+    assert line.startswith('#SBATCH --comment="')
+    assert line.endswith('"')
+    assert "\n" not in line
+
+
+def test_quotes_and_backslashes_are_escaped() -> None:
+    assert directive("comment", 'a\\b"c') == '#SBATCH --comment="a\\\\b\\"c"'
+
+
+def test_an_argument_is_taken_as_it_is() -> None:
+    assert argument("comment", 'a "b" $c') == '--comment=a "b" $c'
+    assert argument("exclusive") == "--exclusive"
+
+
+@pytest.mark.parametrize("value", ["a\nrm -rf ~", "a\r", "\x00", "\x7f", "\x1b[2J", "a\u2028b", "\udcff", "\t"])
+@pytest.mark.parametrize("write", [directive, argument])
+def test_a_control_character_is_refused_by_the_name_of_its_option(write: Callable[[str, str], str], value: str) -> None:
+    with pytest.raises(InputError, match="--comment"):
+        write("comment", value)
+
+
+@pytest.mark.parametrize("name", ["", "-p", "--partition", "a b", "x=y", "Mem", "a\nb"])
+def test_a_name_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="not the long name"):
+        directive(name, "1")
+
+
+def test_the_least_gpu_needs_a_partition_and_a_time() -> None:
+    assert options_for(PLAIN, 1200) == {
+        "partition": "gpu-h100",
+        "nodes": "1",
+        "ntasks": "1",
+        "time": "00:20:00",
+        "no-requeue": "",
+    }
+
+
+def test_every_setting_becomes_its_option() -> None:
+    gpu = replace(
+        PLAIN,
+        request=Request(RequestStyle.GRES, "gpu:h100:1"),
+        account="kernels",
+        qos="high",
+        constraint="nvlink",
+        reservation="contest",
+        nodelist="n1",
+        exclude="n2",
+        cpus_per_task=8,
+        memory="64G",
+        exclusive=True,
+        gpu_freq="high",
+        sbatch=("--comment=a=b c", "--contiguous"),
+    )
+    assert options_for(gpu, 60) == {
+        "partition": "gpu-h100",
+        "nodes": "1",
+        "ntasks": "1",
+        "gres": "gpu:h100:1",
+        "account": "kernels",
+        "qos": "high",
+        "constraint": "nvlink",
+        "reservation": "contest",
+        "nodelist": "n1",
+        "exclude": "n2",
+        "cpus-per-task": "8",
+        "mem": "64G",
+        "gpu-freq": "high",
+        "time": "00:01:00",
+        "exclusive": "",
+        "no-requeue": "",
+        "comment": "a=b c",
+        "contiguous": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("style", "value"),
+    [
+        (RequestStyle.GRES, "gpu:h100:1"),
+        (RequestStyle.GPUS, "h100:1"),
+        (RequestStyle.GPUS_PER_NODE, "1"),
+        (RequestStyle.GPUS_PER_TASK, "1"),
+        (RequestStyle.CONSTRAINT, "h100"),
+    ],
+)
+def test_the_request_is_written_in_the_style_of_the_site(style: RequestStyle, value: str) -> None:
+    options = options_for(replace(PLAIN, request=Request(style, value)), 60)
+    assert options[str(style)] == value
+
+
+def test_two_constraints_are_joined_so_that_both_hold() -> None:
+    by_feature = replace(PLAIN, request=Request(RequestStyle.CONSTRAINT, "a100|h100"), constraint="nvlink")
+    assert options_for(by_feature, 60)["constraint"] == "(a100|h100)&(nvlink)"
+    assert options_for(replace(by_feature, constraint="a100|h100"), 60)["constraint"] == "a100|h100"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(60, "00:01:00"), (240, "00:04:00"), (3661, "01:01:01"), (86400, "1-00:00:00"), (266461, "3-02:01:01")],
+)
+def test_a_time_limit_cannot_be_misread(seconds: int, text: str) -> None:
+    assert time_limit(seconds) == text
+
+
+def test_what_an_administrator_may_add_has_no_faults() -> None:
+    extras = ["--comment=kernels", "--contiguous", "--licenses=x:1", "--mail-type=END", "--mem-per-gpu=8G", "--hold"]
+    assert extra_faults(extras) == []
+
+
+@pytest.mark.parametrize("name", sorted(MANAGED))
+def test_an_option_that_the_board_manages_is_refused(name: str) -> None:
+    (fault,) = extra_faults([f"--{name}=x"])
+    assert fault.startswith(f"--{name} is set by hpc-board itself")
+
+
+def test_the_beginning_of_a_managed_option_is_refused_as_sbatch_takes_it_for_the_whole() -> None:
+    (fault,) = extra_faults(["--parti=x"])
+    assert fault.startswith("--parti (short for --partition) is set by hpc-board itself")
+
+
+def test_the_settings_own_options_are_managed() -> None:
+    everything = replace(
+        PLAIN,
+        request=Request(RequestStyle.GPUS, "1"),
+        account="a",
+        qos="q",
+        constraint="c",
+        reservation="r",
+        nodelist="n",
+        exclude="e",
+        cpus_per_task=1,
+        memory="1G",
+        exclusive=True,
+        gpu_freq="low",
+    )
+    assert set(options_for(everything, 60)) <= MANAGED
+    assert {str(style) for style in RequestStyle} - {"none"} <= MANAGED
+
+
+@pytest.mark.parametrize("extra", ["-p x", "comment=x", "--comment x", "--", "", "---x", "-comment=x", "--=x", "--X=1"])
+def test_an_extra_that_is_no_long_option_is_refused(extra: str) -> None:
+    (fault,) = extra_faults([extra])
+    assert "long form" in fault
+
+
+def test_other_faults_of_extras_are_all_named() -> None:
+    faults = extra_faults(["--comment=a\nb", "--comment=", "--nice=1", "--time=5"])
+    assert [fault.split()[0] for fault in faults] == ["--comment", "--comment=", "--comment", "--time"]

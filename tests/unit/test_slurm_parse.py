@@ -1,0 +1,472 @@
+"""The pure parts of the Slurm client, on what Slurm 22.05 printed and on what other sites print."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
+from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+from hpc_board.model.run import JobState
+from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers.slurm.capacity import availability
+from hpc_board.schedulers.slurm.client import SlurmScheduler
+from hpc_board.schedulers.slurm.gres import Gres, gres_list, matching_count, requested_gres
+from hpc_board.schedulers.slurm.outputs import (
+    NodeRow,
+    account_rows,
+    epoch,
+    node_rows,
+    queue_rows,
+    submitted_job_id,
+)
+from hpc_board.schedulers.slurm.refusals import not_accepted
+from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
+from hpc_board.transport import CommandMissing, CommandTimeout, Completed
+from hpc_board.transport.this_host import ThisHost
+
+RECORDED = Path(__file__).parents[1] / "fixtures" / "slurm" / "22.05"
+CLUSTER = Cluster("main", "slurm")
+H100 = Gpu("H100", CLUSTER, Device.CUDA, "h100", Request(RequestStyle.GRES, "gpu:h100:1"))
+CPU = Gpu("CPU", CLUSTER, Device.CPU, "cpu")
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / name).read_text()
+
+
+class Answers:
+    """A host on which every command gives the same answer."""
+
+    def __init__(self, answer: Completed | Exception) -> None:
+        self.answer = answer
+
+    def run(
+        self,
+        argv: Sequence[str],  # noqa: ARG002 - the protocol's
+        *,
+        timeout_seconds: float,  # noqa: ARG002
+        env: Mapping[str, str] | None = None,  # noqa: ARG002
+        cwd: str | None = None,  # noqa: ARG002
+        stdin: str = "",  # noqa: ARG002
+    ) -> Completed:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def job(folder: Path = Path("/board/runs/1")) -> Job:
+    return Job("hb-1", folder, "job.sh", H100, {"partition": "h100"}, 60)
+
+
+# squeue, sacct, sinfo
+
+
+def test_recorded_jobs_of_squeue_are_read() -> None:
+    rows = {row.name: row for row in queue_rows(recorded("squeue.txt"))}
+    assert {name: row.state for name, row in rows.items()} == {
+        "hb-ok": "COMPLETED",
+        "hb-fail": "FAILED",
+        "hb-limit": "TIMEOUT",
+        "hb-cancelled": "CANCELLED",
+        "hb-held": "PENDING",
+        "hb-signal": "FAILED",
+        "hb-gpu1": "RUNNING",
+        "hb-gpu2": "RUNNING",
+        "hb-waits": "PENDING",
+        "hb-waits-too": "PENDING",
+        "hb-down": "PENDING",
+        "hb-drained": "PENDING",
+    }
+    assert rows["hb-gpu1"].node == "h100-1"
+    assert rows["hb-down"].reason == "BeginTime"
+    assert rows["hb-down"].submitted_at == datetime(2026, 11, 21, 3, 15, 6, tzinfo=UTC)
+    assert rows["hb-down"].start == datetime(2026, 11, 21, 4, 15, 6, tzinfo=UTC)
+    assert rows["hb-held"].start is None
+
+
+def test_recorded_jobs_of_sacct_are_read() -> None:
+    rows = {row.name: row for row in account_rows(recorded("sacct.txt"))}
+    assert (rows["hb-fail"].state, rows["hb-fail"].exit_code) == ("FAILED", "3:0")
+    assert (rows["hb-signal"].state, rows["hb-signal"].exit_code) == ("FAILED", "0:9")
+    assert rows["hb-cancelled"].state == "CANCELLED by 0"
+    assert rows["hb-waits"].node == ""
+    assert rows["hb-limit"].node == "cpu-1"
+
+
+def test_recorded_nodes_of_sinfo_are_read() -> None:
+    assert node_rows(recorded("sinfo.txt")) == [
+        NodeRow("a100-1", "a100", False, "up", "drained", 0, 4, "gpu:a100:2", "gpu:a100:0(IDX:N/A)"),
+        NodeRow("cpu-1", "cpu", True, "up", "mixed", 3, 4, "(null)", "gpu:0"),
+        NodeRow("h100-1", "h100", False, "up", "mixed", 2, 4, "gpu:h100:2", "gpu:h100:2(IDX:0-1)"),
+    ]
+
+
+def test_a_separator_in_the_last_column_stays_in_it() -> None:
+    (row,) = queue_rows("7|hb|PENDING|1|N/A||a|b\n")
+    assert row.reason == "a|b"
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "slurm_load_jobs error: Invalid job id\n", "1|2|3\n", "\x00\x1b[31m\n"])
+def test_lines_that_are_no_rows_are_left_out(text: str) -> None:
+    assert (queue_rows(text), account_rows(text), node_rows(text)) == ([], [], [])
+
+
+@pytest.mark.parametrize("text", ["", "N/A", "Unknown", "None", "0", "-5", "12.5", "9" * 30, "2026-11-21T00:00:00"])
+def test_a_time_that_is_none_is_none(text: str) -> None:
+    assert epoch(text) is None
+
+
+# sbatch
+
+
+@pytest.mark.parametrize(
+    ("stdout", "job_id"),
+    [
+        (recorded("sbatch_parsable.txt"), "1"),
+        ("4711\n", "4711"),
+        ("4711;cluster\n", "4711"),
+        ("Welcome to Stampede3!\n--> Verifying valid submit host...OK\n4711\n", "4711"),
+        ("2026\n4711;c1\n", "4711"),
+        ("4711\nHave a nice day 7\n", "4711"),
+    ],
+)
+def test_the_job_id_is_the_last_line_that_is_one(stdout: str, job_id: str) -> None:
+    assert submitted_job_id(stdout) == job_id
+
+
+@pytest.mark.parametrize("stdout", ["", "Submitted batch job 4711\n", "47 11\n", "-1\n", "job;4711\n", "4711 ;c\n"])
+def test_output_without_a_job_id_has_none(stdout: str) -> None:
+    assert submitted_job_id(stdout) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "setting"),
+    [
+        ("partition", "gpus.H100.partition"),
+        ("gpu_type", "gpus.H100.request"),
+        ("feature", "gpus.H100.constraint"),
+        ("reservation", "gpus.H100.reservation"),
+        ("tres", "gpus.H100.request"),
+        ("node", "gpus.H100.nodelist"),
+        ("memory", "gpus.H100.memory"),
+        ("gpu_freq", "gpus.H100.gpu_freq"),
+        ("option", "gpus.H100.sbatch"),
+    ],
+)
+def test_a_recorded_refusal_names_the_setting(file: str, setting: str) -> None:
+    error = not_accepted(recorded(f"sbatch_refused_{file}.txt"), "H100")
+    assert isinstance(error, SchedulerRefused)
+    assert setting in error.hint
+
+
+@pytest.mark.parametrize(
+    ("words", "setting"),
+    [
+        (
+            "Batch job submission failed: Invalid account or account/partition combination specified",
+            "gpus.H100.account",
+        ),
+        ("Batch job submission failed: Invalid qos specification", "gpus.H100.qos"),
+        (
+            "Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)",
+            "gpus.H100.time",
+        ),
+        (
+            "Batch job submission failed: Job violates accounting/QOS policy (job submit limit)",
+            "wait",
+        ),
+        ("Batch job submission failed: Requested GRES option unsupported by configured SelectType plugin", "request"),
+        ("Batch job submission failed: Unspecified error", "gpus.H100"),
+    ],
+)
+def test_other_refusals_say_what_to_do(words: str, setting: str) -> None:
+    error = not_accepted(f"sbatch: error: {words}\n", "H100")
+    assert isinstance(error, SchedulerRefused)
+    assert words.removesuffix(")") in error.message
+    assert setting in error.hint
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        recorded("sbatch_unreachable.txt"),
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n",
+        "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received\n",
+        "sbatch: error: Batch job submission failed: Protocol authentication error\n",
+        "sbatch: error: slurm_receive_msg [10.0.0.1:6817]: Connection refused\n",
+        'sbatch: error: Munge encode failed: Failed to access "/run/munge/munge.socket.2"\n',
+    ],
+)
+def test_trouble_on_the_way_to_the_controller_is_no_refusal(stderr: str) -> None:
+    assert not isinstance(not_accepted(stderr, "H100"), SchedulerRefused)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Completed(0, "", ""),
+        Completed(0, "Submitted batch job 7\n", ""),
+        Completed(1, "7\n", "wrapper: failed after the submission"),
+        Completed(-9, "", ""),
+        Completed(-15, "7\n", ""),
+        CommandTimeout("sbatch did not end"),
+    ],
+)
+def test_an_answer_that_leaves_open_whether_there_is_a_job_is_no_refusal(answer: Completed | Exception) -> None:
+    with pytest.raises(SchedulerError) as unclear:
+        SlurmScheduler(CLUSTER, Answers(answer)).submit(job())
+    assert not isinstance(unclear.value, SchedulerRefused)
+
+
+def test_a_host_without_slurm_is_told_apart(tmp_path: Path) -> None:
+    scheduler = SlurmScheduler(CLUSTER, ThisHost({"PATH": str(tmp_path)}))
+    key = JobKey("hb-1", "1", NOW)
+    for ask in (
+        lambda: scheduler.submit(job(tmp_path)),
+        lambda: scheduler.poll([key]),
+        lambda: scheduler.cancel([key]),
+    ):
+        with pytest.raises(SchedulerRefused, match="cannot be run") as refusal:
+            ask()
+        assert "login node of cluster main" in refusal.value.hint
+
+
+def test_a_cluster_without_sacct_makes_unlisted_jobs_missing(tmp_path: Path) -> None:
+    (tmp_path / "squeue").symlink_to("/bin/true")
+    scheduler = SlurmScheduler(CLUSTER, ThisHost({"PATH": str(tmp_path)}))
+    news = scheduler.poll([JobKey("hb-1", "1", NOW)])["hb-1"]
+    assert (news.state, news.evidence) == (JobState.MISSING, "squeue: not listed; sacct: not installed here")
+    assert scheduler.find("hb-1", NOW) is None
+
+
+def test_no_jobs_and_no_gpus_need_no_question() -> None:
+    scheduler = SlurmScheduler(CLUSTER, Answers(CommandMissing("nothing may be asked")))
+    scheduler.cancel([])
+    assert scheduler.poll([]) == {}
+    assert scheduler.availability([]) == []
+
+
+def test_the_command_repeats_every_option_and_keeps_its_own() -> None:
+    options = {"partition": "h100", "exclusive": "", "comment": "two words", "job-name": "other", "export": "NONE"}
+    command = SlurmScheduler(CLUSTER, ThisHost({})).command(replace(job(), options=options))
+    assert command == [
+        "sbatch",
+        "--parsable",
+        "--job-name=hb-1",
+        "--chdir=/board/runs/1",
+        "--output=/board/runs/1/slurm-%j.out",
+        "--export=ALL",
+        "--no-requeue",
+        "--partition=h100",
+        "--exclusive",
+        "--comment=two words",
+        "/board/runs/1/job.sh",
+    ]
+
+
+@pytest.mark.parametrize("folder", ["/board/a\nb", "/board/a\\b"])
+def test_a_folder_that_slurm_cannot_use_is_refused(folder: str) -> None:
+    with pytest.raises(InputError):
+        SlurmScheduler(CLUSTER, ThisHost({})).command(job(Path(folder)))
+
+
+# states and reasons
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [
+        ("PENDING", JobState.PENDING),
+        ("PD", JobState.PENDING),
+        ("CF", JobState.PENDING),
+        ("REQUEUE_HOLD", JobState.PENDING),
+        ("RUNNING", JobState.RUNNING),
+        ("SUSPENDED", JobState.RUNNING),
+        ("COMPLETING", JobState.COMPLETING),
+        ("COMPLETED", JobState.ENDED),
+        ("FAILED", JobState.ENDED),
+        ("CANCELLED", JobState.CANCELLED),
+        ("CANCELLED by 1000", JobState.CANCELLED),
+        ("CANCELLED+", JobState.CANCELLED),
+        ("RUNNING+CLOUD", JobState.RUNNING),
+        ("running", JobState.RUNNING),
+        ("TIMEOUT", JobState.TIMEOUT),
+        ("DL", JobState.TIMEOUT),
+        ("OUT_OF_MEMORY", JobState.OUT_OF_MEMORY),
+        ("OOM", JobState.OUT_OF_MEMORY),
+        ("NODE_FAIL", JobState.NODE_FAIL),
+        ("BOOT_FAIL", JobState.NODE_FAIL),
+        ("PREEMPTED", JobState.PREEMPTED),
+    ],
+)
+def test_slurms_words_become_ours(word: str, state: JobState) -> None:
+    assert job_state(word) is state
+
+
+@pytest.mark.parametrize("word", ["", "REVOKED", "COMPLETININVALID", "42", "RUN", "TRANSCENDED by 7", "\x1b[1m"])
+def test_a_word_that_is_not_known_is_unknown(word: str) -> None:
+    assert job_state(word) is JobState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("Resources", "waiting for resources (Resources)"),
+        ("(Priority)", "waiting behind jobs of higher priority (Priority)"),
+        ("None", "waiting for Slurm to look at it"),
+        ("", "waiting for Slurm to look at it"),
+        (
+            "ReqNodeNotAvail, UnavailableNodes:n[1-3]",
+            "waiting for a node that is down, drained or reserved (ReqNodeNotAvail, UnavailableNodes:n[1-3])",
+        ),
+        ("QOSMaxGRESPerUser", "waiting for a limit of its QOS (QOSMaxGRESPerUser)"),
+        ("AssocGrpGRES", "waiting for a limit of its account or user (AssocGrpGRES)"),
+        (
+            "AssocMaxWallDurationPerJobLimit",
+            "will not start: its time limit is above what the QOS or account allows (AssocMaxWallDurationPerJobLimit)",
+        ),
+        ("SomethingNew", "SomethingNew"),
+    ],
+)
+def test_a_waiting_jobs_reason_is_told_in_words(reason: str, text: str) -> None:
+    assert pending_reason_text(reason) == text
+
+
+def test_every_recorded_reason_has_words() -> None:
+    for row in queue_rows(recorded("squeue.txt")):
+        if job_state(row.state) is JobState.PENDING:
+            assert pending_reason_text(row.reason).startswith(("waiting ", "held ", "will not "))
+
+
+# generic resources
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [
+        ("(null)", []),
+        ("", []),
+        ("N/A", []),
+        ("gpu:8", [Gres("gpu", "", 8)]),
+        ("gpu", [Gres("gpu", "", 1)]),
+        ("gpu:h100", [Gres("gpu", "h100", 1)]),
+        ("gpu:h100:2(S:0-1)", [Gres("gpu", "h100", 2)]),
+        ("gpu:h100:3(IDX:0,2-3)", [Gres("gpu", "h100", 3)]),
+        ("gpu:8(S:0-3),nvme:1", [Gres("gpu", "", 8), Gres("nvme", "", 1)]),
+        ("gpu:a100:4(IDX:0,1),gpu:v100:2", [Gres("gpu", "a100", 4), Gres("gpu", "v100", 2)]),
+        ("gpu:a100_3g.20gb:2,gpu:1g.10gb:7", [Gres("gpu", "a100_3g.20gb", 2), Gres("gpu", "1g.10gb", 7)]),
+        ("gpu:nvidia_h100_80gb_hbm3:8", [Gres("gpu", "nvidia_h100_80gb_hbm3", 8)]),
+        ("gpu:h100-96:4", [Gres("gpu", "h100-96", 4)]),
+        ("shard:h100:16,tmp:2K", [Gres("shard", "h100", 16), Gres("tmp", "", 2048)]),
+        ("lustre:no_consume:1", [Gres("lustre", "", 1)]),
+        ("gres/gpu:h100=2", [Gres("gpu", "h100", 2)]),
+        ("gpu:(null):0(IDX:N/A)", [Gres("gpu", "", 0)]),
+        ("gpu:(null):2(IDX:0-1)", [Gres("gpu", "", 2)]),
+    ],
+)
+def test_generic_resources_are_read(text: str, entries: list[Gres]) -> None:
+    assert gres_list(text) == entries
+
+
+@pytest.mark.parametrize(
+    ("request_", "wanted"),
+    [
+        (Request(RequestStyle.GRES, "gpu:h100:1"), Gres("gpu", "h100", 1)),
+        (Request(RequestStyle.GRES, "gpu:1"), Gres("gpu", "", 1)),
+        (Request(RequestStyle.GRES, "nvme:1,gpu:h100:1"), Gres("gpu", "h100", 1)),
+        (Request(RequestStyle.GPUS, "h100:1"), Gres("gpu", "h100", 1)),
+        (Request(RequestStyle.GPUS, "1"), Gres("gpu", "", 1)),
+        (Request(RequestStyle.GPUS_PER_NODE, "a100_3g.20gb:1"), Gres("gpu", "a100_3g.20gb", 1)),
+        (Request(RequestStyle.GPUS_PER_TASK, "h100"), Gres("gpu", "h100", 1)),
+        (Request(RequestStyle.CONSTRAINT, "h100"), Gres("gpu", "", 1)),
+        (Request(), None),
+    ],
+)
+def test_a_request_names_a_resource(request_: Request, wanted: Gres | None) -> None:
+    assert requested_gres(request_) == wanted
+
+
+def test_a_type_that_was_asked_for_must_match_whole() -> None:
+    node = "gpu:h100:4,gpu:h100-96:2,gpu:1g.10gb:7"
+    assert matching_count(node, Gres("gpu", "h100", 1)) == 4
+    assert matching_count(node, Gres("gpu", "", 1)) == 13
+    assert matching_count(node, Gres("shard", "", 1)) == 0
+
+
+# availability
+
+
+def node(name: str, state: str, *, used: int = 0, available: str = "up") -> NodeRow:
+    return NodeRow(name, "h100", True, available, state, 8, 16, "gpu:h100:4(S:0-1)", f"gpu:h100:{used}(IDX:N/A)")
+
+
+def test_recorded_nodes_give_what_is_free() -> None:
+    nodes, waiting = node_rows(recorded("sinfo.txt")), recorded("squeue_pending.txt").split()
+    a100 = replace(H100, name="A100", partition="a100", request=Request(RequestStyle.GPUS, "1"))
+    answers = [availability(gpu, nodes, waiting) for gpu in (H100, a100, CPU, replace(CPU, partition=""))]
+    assert [(answer.free, answer.total, answer.queued) for answer in answers] == [
+        (0, 2, 2),
+        (0, 2, 2),
+        (3, 4, 1),
+        (3, 4, 1),
+    ]
+
+
+@pytest.mark.parametrize("state", ["idle", "mixed", "allocated", "idle~", "idle#", "mixed-", "completing", "planned"])
+def test_a_node_on_which_jobs_start_has_free_gpus(state: str) -> None:
+    assert availability(H100, [node("n1", state, used=1)], []).free == 3
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "down",
+        "down*",
+        "idle*",
+        "drained",
+        "draining",
+        "mixed@",
+        "maint",
+        "idle$",
+        "reserved",
+        "fail",
+        "unknown",
+        "",
+        "7",
+    ],
+)
+def test_a_node_on_which_no_job_starts_has_none(state: str) -> None:
+    found = availability(H100, [node("n1", state)], [])
+    assert (found.free, found.total) == (0, 4)
+
+
+def test_reserved_nodes_are_free_for_those_with_a_reservation() -> None:
+    assert availability(replace(H100, reservation="contest"), [node("n1", "reserved")], []).free == 4
+
+
+def test_a_partition_that_is_down_has_nothing_free() -> None:
+    found = availability(H100, [node("n1", "idle", available="down")], [])
+    assert (found.free, found.total, found.state) == (0, 4, "down")
+
+
+def test_several_partitions_count_each_node_and_each_job_once() -> None:
+    nodes = [
+        node("n1", "idle"),
+        replace(node("n1", "idle"), partition="long"),
+        replace(node("n2", "idle"), partition="long"),
+    ]
+    found = availability(replace(H100, partition="h100,long"), nodes, ["h100,long", "long", "other"])
+    assert (found.free, found.total, found.queued) == (8, 8, 2)
+
+
+def test_without_a_request_whole_nodes_count_for_a_gpu() -> None:
+    found = availability(replace(H100, request=Request()), [node("n1", "idle"), node("n2", "mixed")], [])
+    assert (found.free, found.total) == (1, 2)
+
+
+def test_a_partition_that_does_not_exist_says_so() -> None:
+    assert availability(replace(H100, partition="b200"), [node("n1", "idle")], []).state == "no partition b200"

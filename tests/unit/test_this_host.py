@@ -1,0 +1,167 @@
+import os
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from hpc_board.transport import CommandMissing, CommandTimeout, Completed
+from hpc_board.transport.this_host import OUTPUT_BYTES_MAX, ThisHost, scrubbed_environment
+
+ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/home/ada", "USER": "ada"}
+
+
+def run(*argv: str, timeout_seconds: float = 60, **options: str) -> Completed:
+    return ThisHost(ENVIRON).run(argv, timeout_seconds=timeout_seconds, **options)  # type: ignore[arg-type]
+
+
+def test_the_environment_is_an_allow_list() -> None:
+    kept = {
+        "PATH": "/opt/slurm/bin:/usr/bin",
+        "HOME": "/home/ada",
+        "USER": "ada",
+        "LOGNAME": "ada",
+        "SHELL": "/bin/zsh",
+        "TZ": "Europe/Berlin",
+        "LD_LIBRARY_PATH": "/opt/slurm/lib",
+        "KRB5CCNAME": "FILE:/tmp/krb5cc_1000",
+        "SLURM_CONF": "/etc/slurm/slurm.conf",
+        "SLURM_CONF_SERVER": "ctl:6817",
+        "SLURM_JWT": "token",
+    }
+    dropped = {
+        "SBATCH_PARTITION": "debug",
+        "SLURM_CPU_BIND": "mask_cpu:0x1",
+        "SLURM_JOB_ID": "7",
+        "SLURM_CLUSTERS": "elsewhere",
+        "SRUN_CPUS_PER_TASK": "1",
+        "SQUEUE_FORMAT": "%i",
+        "SINFO_FORMAT": "%P",
+        "SACCT_FORMAT": "JobID",
+        "SCANCEL_INTERACTIVE": "1",
+        "PYTHONPATH": "/home/ada/lib",
+        "PYTHONSTARTUP": "/home/ada/.pythonrc",
+        "LANG": "de_DE.UTF-8",
+        "LC_TIME": "de_DE.UTF-8",
+        "TMPDIR": "/scratch/login3",
+        "XDG_RUNTIME_DIR": "/run/user/1000",
+        "SSH_AUTH_SOCK": "/run/user/1000/agent",
+        "LD_PRELOAD": "/home/ada/hook.so",
+        "BASH_ENV": "/home/ada/.bash_env",
+        "CUDA_VISIBLE_DEVICES": "3",
+    }
+    assert scrubbed_environment({**kept, **dropped, "LC_ALL": "de_DE"}) == {**kept, "LC_ALL": "C.UTF-8"}
+
+
+def test_a_command_sees_the_scrubbed_environment_and_what_it_is_given() -> None:
+    host = ThisHost({**ENVIRON, "SQUEUE_FORMAT": "%u"})
+    done = host.run(["env"], timeout_seconds=60, env={"SLURM_TIME_FORMAT": "%s"})
+    assert set(done.stdout.splitlines()) == {
+        *(f"{name}={value}" for name, value in ENVIRON.items()),
+        "LC_ALL=C.UTF-8",
+        "SLURM_TIME_FORMAT=%s",
+    }
+
+
+def test_arguments_reach_the_command_unchanged() -> None:
+    arguments = ["two words", "$HOME", "`id`", "a;b", "*", "", "ünï", "new\nline"]
+    done = run(sys.executable, "-c", "import sys; print(sys.argv[1:])", *arguments)
+    assert done.stdout == f"{arguments}\n"
+
+
+def test_status_and_both_outputs_come_back() -> None:
+    assert run("sh", "-c", "echo out; echo err >&2; exit 3") == Completed(3, "out\n", "err\n")
+
+
+def test_a_command_that_was_killed_has_a_negative_status() -> None:
+    assert run("sh", "-c", "kill -9 $$").returncode == -9
+
+
+def test_the_command_reads_its_input_and_has_none_by_default() -> None:
+    assert run("cat", stdin="größe\n").stdout == "größe\n"
+    assert run("cat").stdout == ""
+
+
+def test_the_command_runs_in_the_folder_it_is_given(tmp_path: Path) -> None:
+    assert run("pwd", cwd=str(tmp_path)).stdout == f"{tmp_path}\n"
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    assert run("printf", r"a\377b").stdout == "a\ufffdb"
+
+
+def test_output_is_bounded_and_never_blocks_the_command() -> None:
+    size = OUTPUT_BYTES_MAX + 3_000_000
+    done = run("sh", "-c", f"head -c {size} /dev/zero; head -c {size} /dev/zero >&2; echo done >&2; exit 4")
+    assert (done.returncode, len(done.stdout), len(done.stderr)) == (4, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX)
+
+
+def test_a_program_that_is_not_there_is_missing() -> None:
+    with pytest.raises(CommandMissing, match="sbatch-of-nowhere"):
+        run("sbatch-of-nowhere")
+
+
+def test_a_file_that_cannot_be_run_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "sbatch").write_text("not for execution")
+    with pytest.raises(CommandMissing):
+        run(str(tmp_path / "sbatch"))
+
+
+def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
+    fifo = tmp_path / "alive"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(CommandTimeout, match=r"sh did not end within 0\.5 s"):
+            run("sh", "-c", f"sleep 600 > {fifo} & sleep 600 > {fifo}", timeout_seconds=0.5)
+        os.set_blocking(reader, True)
+        assert os.read(reader, 1) == b"", "every process that had the FIFO open for writing has ended"
+    finally:
+        os.close(reader)
+
+
+def test_a_command_that_closed_its_outputs_is_still_killed() -> None:
+    with pytest.raises(CommandTimeout):
+        run("sh", "-c", "exec >&- 2>&-; sleep 600", timeout_seconds=0.3)
+
+
+def test_what_a_command_leaves_behind_is_not_waited_for() -> None:
+    begun = time.monotonic()
+    done = run("sh", "-c", "echo ready; sleep 600 &", timeout_seconds=300)
+    assert done == Completed(0, "ready\n", "")
+    assert time.monotonic() - begun < 150, "the command's end counts, not that of its orphan"
+
+
+def test_commands_run_side_by_side_in_threads(tmp_path: Path) -> None:
+    host = ThisHost(ENVIRON)
+    first, second = tmp_path / "first", tmp_path / "second"
+    os.mkfifo(first)
+    answers: list[str] = []
+
+    def read() -> None:
+        answers.append(host.run(["cat", str(first)], timeout_seconds=60).stdout)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    host.run(["sh", "-c", f"echo met > {first}; touch {second}"], timeout_seconds=60)
+    reader.join()
+    assert answers == ["met\n"]
+
+
+def test_no_descriptor_is_left_open() -> None:
+    host = ThisHost(ENVIRON)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        host.run(["true"], timeout_seconds=60)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_programs_are_looked_up_in_the_path_that_it_was_given(tmp_path: Path) -> None:
+    true = shutil.which("true")
+    assert true is not None
+    (tmp_path / "our-true").symlink_to(true)
+    assert ThisHost({"PATH": str(tmp_path)}).run(["our-true"], timeout_seconds=60).returncode == 0
+    with pytest.raises(CommandMissing):
+        ThisHost({"PATH": str(tmp_path)}).run(["true"], timeout_seconds=60)
