@@ -1,0 +1,60 @@
+"""How much of a GPU is free, from what sinfo and squeue list."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from hpc_board.model.gpu import Availability, Device, Gpu, RequestStyle
+from hpc_board.model.text import one_line
+from hpc_board.schedulers.slurm.gres import matching_count, requested_gres
+from hpc_board.schedulers.slurm.outputs import NodeRow
+
+_USABLE: Final = frozenset({"idle", "mixed", "allocated", "completing", "planned"})
+_STATE = re.compile(r"([a-z_]+)(.*)", re.DOTALL)
+_UNUSABLE_MARKS: Final = frozenset("*$@^!%")
+"""sinfo's marks for: does not answer, maintenance, reboot wanted, rebooting, going to be powered down, going down."""
+
+
+def availability(gpu: Gpu, nodes: Sequence[NodeRow], waiting: Sequence[str]) -> Availability:
+    """How much of `gpu` is there, how much of it is free, and how many jobs wait for its partition.
+
+    Counted in GPUs of the requested kind; without such a request in CPUs for the CPU, else in whole nodes. `waiting`
+    holds the partition of each waiting job, or several joined by commas.
+    """
+    wanted = set(gpu.partition.split(",")) if gpu.partition else {row.partition for row in nodes if row.default}
+    members = [row for row in nodes if row.partition in wanted]
+    if not members:
+        return Availability(
+            gpu.name, state=f"no partition {gpu.partition}" if gpu.partition else "no default partition"
+        )
+    counts = {row.node: _free_and_total(gpu, row) for row in members}
+    up = any(row.available == "up" for row in members)
+    return Availability(
+        gpu.name,
+        free=sum(free for free, _ in counts.values()) if up else 0,
+        total=sum(total for _, total in counts.values()),
+        queued=sum(not wanted.isdisjoint(partitions.split(",")) for partitions in waiting),
+        state="up" if up else one_line(members[0].available, 20),
+    )
+
+
+def _free_and_total(gpu: Gpu, row: NodeRow) -> tuple[int, int]:
+    usable = _usable(row.state, reserved=bool(gpu.reservation))
+    gres = requested_gres(gpu.request)
+    if gres is not None:
+        total = matching_count(row.gres, gres)
+        free = max(0, total - matching_count(row.gres_used, gres))
+    elif gpu.device is Device.CPU and gpu.request.style is RequestStyle.NONE:
+        total, free = row.cpus, row.cpus_idle
+    else:
+        total, free = 1, int(row.state.startswith("idle"))
+    return (free if usable else 0), total
+
+
+def _usable(state: str, *, reserved: bool) -> bool:
+    """Whether jobs start on a node in this state of sinfo's, such as "idle", "mixed~" (asleep) or "idle*" (silent)."""
+    match = _STATE.fullmatch(state)
+    if match is None:
+        return False
+    word, marks = match.groups()
+    return _UNUSABLE_MARKS.isdisjoint(marks) and (word in _USABLE or (reserved and word == "reserved"))

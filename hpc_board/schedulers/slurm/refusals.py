@@ -1,0 +1,76 @@
+"""What sbatch says when it does not accept a job, and what to do about it."""
+
+from typing import Final
+
+from hpc_board.errors import SchedulerError, SchedulerRefused
+from hpc_board.model.text import one_line
+
+_COMMUNICATION: Final = (
+    "socket timed out",
+    "timed out",
+    "unable to contact slurm controller",
+    "zero bytes were transmitted",
+    "connection refused",
+    "connection reset",
+    "connection failure",
+    "broken pipe",
+    "no route to host",
+    "not connected",
+    "message receive failure",
+    "message send failure",
+    "unexpected message",
+    "incomplete or corrupted",
+    "temporarily unable",
+    "temporarily unavailable",
+    "standby mode",
+    "authentication error",
+    "munge",
+    "configuration source",
+)
+"""Words of failures on the way to the controller: its answer is unknown, and so is whether there is a job."""
+
+_HINTS: Final = (
+    ("invalid partition", "Correct gpus.{gpu}.partition in the settings; `sinfo -s` lists the partitions."),
+    ("invalid account", "Correct gpus.{gpu}.account in the settings; `sacctmgr show assoc user=$USER` lists yours."),
+    ("invalid qos", "Correct gpus.{gpu}.qos in the settings; `sacctmgr show qos` lists them."),
+    ("invalid feature", "Correct gpus.{gpu}.constraint or gpus.{gpu}.request; `sinfo -o '%N %f'` lists the features."),
+    ("reservation", "Correct gpus.{gpu}.reservation in the settings; `scontrol show reservation` lists them."),
+    (
+        "invalid node name",
+        "Correct gpus.{gpu}.nodelist or gpus.{gpu}.exclude in the settings; `sinfo -N` lists the nodes.",
+    ),
+    ("--gpu-freq", "Correct gpus.{gpu}.gpu_freq in the settings."),
+    ("memory", "Correct gpus.{gpu}.memory in the settings; `sinfo -o '%N %m'` lists the nodes' memory."),
+    ("--mem", "Correct gpus.{gpu}.memory in the settings."),
+    ("time limit", "Correct gpus.{gpu}.time in the settings; `sinfo -o '%P %l'` lists the partitions' limits."),
+    ("gres", "Correct gpus.{gpu}.request in the settings; `sinfo -o '%P %G'` lists the GPUs of each partition."),
+    ("tres", "Correct gpus.{gpu}.request in the settings; `sinfo -o '%P %G'` lists the GPUs of each partition."),
+    (
+        "node configuration is not available",
+        "Correct gpus.{gpu}.request, cpus_per_task or memory in the settings: `sinfo -o '%P %G %c %m'` shows it.",
+    ),
+    ("unrecognized option", "Correct gpus.{gpu}.sbatch in the settings."),
+    ("job_submit plugin", "The site's own rules refuse the job; its administrators know which option they want."),
+    ("policy", "A limit of the account or QOS is reached: wait for earlier jobs to end, or ask for a higher limit."),
+    ("submit limit", "A limit on the number of jobs is reached: wait for earlier jobs to end."),
+    ("permission", "Ask the administrators for access, or correct gpus.{gpu}.account and gpus.{gpu}.partition."),
+)
+_GENERAL_HINT: Final = "Compare gpus.{gpu} in the settings with what the cluster offers: `sinfo -o '%P %G %f %l'`."
+
+
+def not_accepted(stderr: str, gpu: str) -> SchedulerError:
+    """What to raise after an sbatch for the board `gpu` that failed saying `stderr`.
+
+    SchedulerRefused if the controller or sbatch itself understood and refused; a plain SchedulerError, so that the
+    job is looked up, if the words are about the way to the controller.
+    """
+    words = "; ".join(line.removeprefix("sbatch: ").removeprefix("error: ") for line in stderr.splitlines() if line)
+    shown = one_line(words, 300) or "no reason given"
+    folded = words.lower()
+    if any(phrase in folded for phrase in _COMMUNICATION):
+        return SchedulerError(
+            f"sbatch got no clear answer: {shown}",
+            hint="The job is looked up by its name before it is sent again.",
+        )
+    hint = next((text for phrase, text in _HINTS if phrase in folded), _GENERAL_HINT)
+    return SchedulerRefused(f"sbatch refused the job for {gpu}: {shown}", hint=hint.format(gpu=gpu))

@@ -1,0 +1,163 @@
+"""The machine that hpc-board runs on."""
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO, cast
+
+from hpc_board.transport import CommandMissing, CommandTimeout, Completed
+
+OUTPUT_BYTES_MAX = 8 * 1024 * 1024
+"""How much of each output stream is kept; the rest is read and dropped, so that the command is never blocked."""
+
+_CHUNK_BYTES = 64 * 1024
+_LOOK_SECONDS = 0.05
+_EXIT_SECONDS = 0.002
+_LEFTOVER_SECONDS = 1.0
+
+_KEPT = frozenset(
+    {
+        # who the user is and where programs are found
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "TZ",
+        # libraries of commands that come from the site's modules
+        "LD_LIBRARY_PATH",
+        # the ticket without which home folders on AFS or on NFS with Kerberos cannot be read
+        "KRB5CCNAME",
+        # where the cluster is and how to be let in: the three variables of Slurm that are no options of its commands
+        "SLURM_CONF",
+        "SLURM_CONF_SERVER",
+        "SLURM_JWT",
+    }
+)
+
+
+def scrubbed_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What of `environ` a command may see: an allow-list, and a fixed locale.
+
+    A job inherits what sbatch sees, so this decides twice. Variables such as SBATCH_PARTITION or SQUEUE_FORMAT
+    silently change what Slurm's commands do and print; SLURM_CPU_BIND, inherited from a job in which the client runs,
+    would pin every kernel to a few cores; TMPDIR, XDG_RUNTIME_DIR and SSH_AUTH_SOCK name places of the login node;
+    PYTHON* would change the interpreter that runs the harness. Everything that is not known to be needed stays away,
+    and what a job needs beyond it is a setting.
+    """
+    return {name: value for name, value in environ.items() if name in _KEPT} | {"LC_ALL": "C.UTF-8"}
+
+
+class ThisHost:
+    """Runs commands on this machine; safe to use from several threads.
+
+    `environ` is what the commands' environment is taken from, by default this process's own.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._environment = scrubbed_environment(os.environ if environ is None else environ)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_seconds: float,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str = "",
+    ) -> Completed:
+        """Run `argv` without a shell, with the scrubbed environment plus `env`, and wait for its end.
+
+        The command is the leader of a process group of its own, which ends with it: by SIGKILL when the time is over,
+        and also when the command has ended and left something behind.
+
+        Raises:
+            CommandTimeout: it did not end within `timeout_seconds` and was killed.
+            CommandMissing: the program is not there, or cannot be started.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        with tempfile.TemporaryFile() as source:
+            source.write(stdin.encode())
+            source.seek(0)
+            try:
+                process = subprocess.Popen(
+                    list(argv),
+                    stdin=source,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    cwd=cwd,
+                    env={**self._environment, **(env or {})},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise CommandMissing(f"{argv[0]} cannot be started: {error}") from error
+        with process:
+            outputs = _Outputs(process)
+            try:
+                ended = outputs.read_until_end(deadline)
+            finally:
+                # The leader is not reaped yet, so the group's number cannot be anybody else's.
+                os.killpg(process.pid, signal.SIGKILL)
+                outputs.close()
+        if not ended:
+            raise CommandTimeout(f"{argv[0]} did not end within {timeout_seconds:g} s")
+        return Completed(process.returncode, outputs.stdout, outputs.stderr)
+
+
+class _Outputs:
+    """Both output streams of a process, read as they come and kept up to a limit."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._pid = process.pid
+        self._selector = selectors.DefaultSelector()
+        self._stdout, self._stderr = bytearray(), bytearray()
+        self._selector.register(cast("IO[bytes]", process.stdout), selectors.EVENT_READ, self._stdout)
+        self._selector.register(cast("IO[bytes]", process.stderr), selectors.EVENT_READ, self._stderr)
+
+    @property
+    def stdout(self) -> str:
+        return self._stdout.decode(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        return self._stderr.decode(errors="replace")
+
+    def read_until_end(self, deadline: float) -> bool:
+        """Read until the process has ended; False if that does not happen before `deadline`.
+
+        What the command started may keep the streams open after the command's end: that is read for a moment only.
+        """
+        ended_at: float | None = None
+        while True:
+            now = time.monotonic()
+            if ended_at is None and self._has_ended():
+                ended_at = now
+            if ended_at is not None and (not self._open or now - ended_at > _LEFTOVER_SECONDS):
+                return True
+            if ended_at is None and now >= deadline:
+                return False
+            self._read()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._selector.close()
+
+    @property
+    def _open(self) -> bool:
+        return bool(self._selector.get_map())
+
+    def _has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+    def _read(self) -> None:
+        if not self._open:
+            time.sleep(_EXIT_SECONDS)
+        for key, _ in self._selector.select(_LOOK_SECONDS if self._open else 0):
+            data = os.read(key.fd, _CHUNK_BYTES)
+            if not data:
+                self._selector.unregister(key.fileobj)
+            key.data.extend(data[: OUTPUT_BYTES_MAX - len(key.data)])

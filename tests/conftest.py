@@ -1,0 +1,49 @@
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.lab import SlurmLab, missing_programs
+
+
+@pytest.fixture(scope="session")
+def slurm_lab() -> Iterator[SlurmLab]:
+    """A Slurm without accounting that remembers ended jobs for minutes; shared, so each test uses its own job names."""
+    skip_without_slurm()
+    with short_folder() as folder, SlurmLab(folder / "lab") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def forgetful_lab() -> Iterator[SlurmLab]:
+    """A Slurm without accounting that forgets ended jobs at once."""
+    skip_without_slurm()
+    with short_folder() as folder, SlurmLab(folder / "lab", configuration={"MinJobAge": "2"}) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def accounting_lab() -> Iterator[SlurmLab]:
+    """A Slurm that forgets ended jobs at once and keeps accounts of them."""
+    skip_without_slurm(accounting=True)
+    with (
+        short_folder() as folder,
+        SlurmLab(folder / "lab", configuration={"MinJobAge": "2"}, accounting=True) as lab,
+    ):
+        yield lab
+
+
+def skip_without_slurm(*, accounting: bool = False) -> None:
+    absent = missing_programs(accounting=accounting)
+    if absent:
+        pytest.skip(f"Slurm is not installed: no {', '.join(absent)}")
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """A temporary folder whose path is short enough for sockets, wherever pytest keeps its own."""
+    with tempfile.TemporaryDirectory(prefix="hb-slurm-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)

@@ -1,3 +1,0 @@
-from tests.slurm.conftest import slurm_lab
-
-__all__ = ["slurm_lab"]

@@ -1,0 +1,425 @@
+"""SlurmScheduler on a real Slurm."""
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from hpc_board.errors import SchedulerError, SchedulerRefused
+from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+from hpc_board.model.run import JobNews, JobState
+from hpc_board.model.sbatch import directive, options_for
+from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers.slurm.client import SlurmScheduler
+from hpc_board.transport import Completed
+from hpc_board.transport.this_host import ThisHost
+from tests.slurm.lab import SlurmLab
+
+pytestmark = pytest.mark.slurm
+
+CLUSTER = Cluster("main", "slurm")
+H100 = Gpu("H100", CLUSTER, Device.CUDA, "h100", Request(RequestStyle.GRES, "gpu:h100:1"))
+CPU = Gpu("CPU", CLUSTER, Device.CPU, "cpu")
+WAIT_SECONDS = 60.0
+T = TypeVar("T")
+
+WEIRD = [
+    "two words",
+    "  spaces around  ",
+    "it's",
+    'say "hi"',
+    "mixed ' \" quotes",
+    r"back\slash",
+    "ends with \\",
+    r"\\two\\",
+    "$HOME `id` $(id)",
+    "a;b && c | d > e",
+    "#not a comment",
+    "--looks=like an option",
+    "größe ✓ 漢字",
+    "*?[]{}()!~%j%%",
+]
+
+
+@dataclass
+class CountingHost:
+    """This host, with a list of the commands that ran on it."""
+
+    host: ThisHost
+    commands: list[str] = field(default_factory=list)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_seconds: float,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str = "",
+    ) -> Completed:
+        self.commands.append(argv[0])
+        return self.host.run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin)
+
+
+@pytest.fixture
+def scheduler(slurm_lab: SlurmLab) -> Iterator[SlurmScheduler]:
+    with emptied_afterwards(slurm_lab) as scheduler:
+        yield scheduler
+
+
+@contextmanager
+def emptied_afterwards(lab: SlurmLab) -> Iterator[SlurmScheduler]:
+    """A scheduler for `lab`, whose GPUs are free again afterwards."""
+    try:
+        yield scheduler_of(lab)
+    finally:
+        lab.cancel_jobs()
+
+
+def scheduler_of(lab: SlurmLab) -> SlurmScheduler:
+    return SlurmScheduler(CLUSTER, ThisHost(lab.environment))
+
+
+def job(folder: Path, body: str = "sleep 600", gpu: Gpu = H100, **options: str) -> Job:
+    folder.mkdir(exist_ok=True)
+    (folder / "job.sh").write_text(f"#!/bin/bash\n{body}\n")
+    return Job(f"hb-{uuid.uuid4().hex[:12]}", folder, "job.sh", gpu, options_for(gpu, 600) | options, 600)
+
+
+def key(job: Job, job_id: str) -> JobKey:
+    return JobKey(job.name, job_id, datetime.now(UTC))
+
+
+def awaited(question: Callable[[], T | None]) -> T:
+    """The first true answer to `question`."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not (answer := question()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+    return answer
+
+
+def news_once(scheduler: SlurmScheduler, job: JobKey, *states: JobState) -> JobNews:
+    """The news of `job` once it is in one of the states."""
+
+    def look() -> JobNews | None:
+        news = scheduler.poll([job])[job.name]
+        return news if news.state in states else None
+
+    return awaited(look)
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_job_is_followed_from_the_queue_to_its_end(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+    mine = job(tmp_path / "job", "pwd; while [ ! -e go ]; do sleep 0.1; done")
+    running = key(mine, scheduler.submit(mine))
+
+    first = scheduler.poll([running])[mine.name]
+    assert first.state in (JobState.PENDING, JobState.RUNNING)
+    news = news_once(scheduler, running, JobState.RUNNING)
+    assert (news.node, news.job_id, news.evidence) == ("h100-1", running.job_id, "squeue: RUNNING")
+    (mine.folder / "go").touch()
+    assert news_once(scheduler, running, JobState.ENDED).evidence == "squeue: COMPLETED"
+    assert (mine.folder / f"slurm-{running.job_id}.out").read_text() == f"{mine.folder}\n"
+
+
+def test_a_waiting_job_says_why_in_words(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+    both = replace(H100, request=Request(RequestStyle.GRES, "gpu:h100:2"))
+    first, second = job(tmp_path / "1", gpu=both), job(tmp_path / "2", gpu=both)
+    news_once(scheduler, key(first, scheduler.submit(first)), JobState.RUNNING)
+    waiting = key(second, scheduler.submit(second))
+
+    news = awaited(lambda: _waits_for_resources(scheduler.poll([waiting])[waiting.name]))
+
+    assert news.evidence == "squeue: PENDING (Resources)"
+    expected = awaited(lambda: scheduler.poll([waiting])[waiting.name].expected_start)
+    assert expected > datetime.now(UTC)
+
+
+def _waits_for_resources(news: JobNews) -> JobNews | None:
+    return news if news.reason == "waiting for resources (Resources)" else None
+
+
+def test_a_failed_job_has_ended_and_says_so(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+    mine = job(tmp_path / "job", "exit 3")
+    news = news_once(scheduler, key(mine, scheduler.submit(mine)), JobState.ENDED)
+    assert news.evidence == "squeue: FAILED (NonZeroExitCode)"
+
+
+def test_one_question_answers_for_all_jobs(slurm_lab: SlurmLab, tmp_path: Path) -> None:
+    with emptied_afterwards(slurm_lab):
+        host = CountingHost(ThisHost(slurm_lab.environment))
+        scheduler = SlurmScheduler(CLUSTER, host)
+        jobs = [job(tmp_path / str(number)) for number in range(3)]
+        keys = [key(mine, scheduler.submit(mine)) for mine in jobs]
+        host.commands.clear()
+
+        news = scheduler.poll(keys)
+        assert host.commands == ["squeue"]
+        assert set(news) == {mine.name for mine in jobs}
+
+        scheduler.poll([*keys, JobKey("hb-never", "999999", datetime.now(UTC))])
+        assert host.commands == ["squeue", "squeue", "sacct"]
+
+
+@pytest.mark.parametrize("value", WEIRD)
+def test_a_value_reaches_slurm_unchanged_by_the_command(
+    scheduler: SlurmScheduler, slurm_lab: SlurmLab, tmp_path: Path, value: str
+) -> None:
+    job_id = scheduler.submit(job(tmp_path / "job", comment=value, hold=""))
+    assert comment(slurm_lab, job_id) == value
+
+
+@pytest.mark.parametrize("value", WEIRD)
+@pytest.mark.usefixtures("scheduler")
+def test_a_value_reaches_slurm_unchanged_by_the_script(slurm_lab: SlurmLab, tmp_path: Path, value: str) -> None:
+    script = tmp_path / "job.sh"
+    lines = ["#!/bin/bash", directive("comment", value), directive("hold"), directive("output", "/dev/null"), "true"]
+    script.write_text("\n".join(lines) + "\n")
+    job_id = slurm_lab.run("sbatch", "--parsable", str(script)).strip()
+    assert comment(slurm_lab, job_id) == value
+    assert "JobHeldUser" in slurm_lab.run("squeue", "--noheader", f"--jobs={job_id}", "--format=%r")
+
+
+def comment(lab: SlurmLab, job_id: str) -> str:
+    return lab.run("squeue", "--noheader", f"--jobs={job_id}", "--format=%k").removesuffix("\n")
+
+
+def test_the_command_line_overrules_the_script(scheduler: SlurmScheduler, slurm_lab: SlurmLab, tmp_path: Path) -> None:
+    mine = job(tmp_path / "job", f"{directive('partition', 'cpu')}\nsleep 600")
+    job_id = scheduler.submit(mine)
+    assert slurm_lab.run("squeue", "--noheader", f"--jobs={job_id}", "--format=%P").strip() == "h100"
+
+
+@pytest.mark.parametrize("name", ["with spaces", "percent %j %% 50%", "quote ' and \" $HOME"])
+def test_the_output_lies_in_the_job_folder_whatever_its_name(
+    scheduler: SlurmScheduler, tmp_path: Path, name: str
+) -> None:
+    mine = job(tmp_path / name, "echo here", CPU)
+    job_id = scheduler.submit(mine)
+    news_once(scheduler, key(mine, job_id), JobState.ENDED)
+    assert (mine.folder / f"slurm-{job_id}.out").read_text() == "here\n"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "words", "setting"),
+    [
+        (replace(H100, partition="nope"), "invalid partition specified: nope", "gpus.H100.partition"),
+        (
+            replace(H100, request=Request(RequestStyle.GRES, "gpu:b200:1")),
+            "Requested node configuration is not available",
+            "gpus.H100.request",
+        ),
+        (replace(H100, constraint="nope"), "Invalid feature specification", "gpus.H100.constraint"),
+        (replace(H100, reservation="nope"), "Requested reservation is invalid", "gpus.H100.reservation"),
+        (replace(H100, nodelist="nope"), "Invalid node name specified", "gpus.H100.nodelist"),
+        (replace(H100, gpu_freq="fast"), "Invalid --gpu-freq argument", "gpus.H100.gpu_freq"),
+        (replace(H100, memory="900G"), "Memory specification can not be satisfied", "gpus.H100.memory"),
+    ],
+)
+def test_a_refusal_has_slurms_words_and_names_the_setting(
+    scheduler: SlurmScheduler, tmp_path: Path, gpu: Gpu, words: str, setting: str
+) -> None:
+    with pytest.raises(SchedulerRefused, match=words) as refusal:
+        scheduler.submit(job(tmp_path / "job", gpu=gpu))
+    assert setting in refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request(RequestStyle.GRES, "gpu:h100:1"),
+        Request(RequestStyle.GPUS, "h100:1"),
+        Request(RequestStyle.GPUS_PER_NODE, "h100:1"),
+        Request(RequestStyle.GPUS_PER_TASK, "h100:1"),
+    ],
+)
+def test_every_style_of_request_gets_one_gpu(scheduler: SlurmScheduler, tmp_path: Path, request_: Request) -> None:
+    mine = job(tmp_path / "job", 'echo "gpu $CUDA_VISIBLE_DEVICES"', replace(H100, request=request_))
+    job_id = scheduler.submit(mine)
+    news_once(scheduler, key(mine, job_id), JobState.ENDED)
+    assert (mine.folder / f"slurm-{job_id}.out").read_text() == "gpu 0\n"
+
+
+def test_two_constraints_must_both_hold(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+    by_feature = replace(CPU, partition="h100", request=Request(RequestStyle.CONSTRAINT, "h100|a100"), constraint="lab")
+    mine = job(tmp_path / "job", gpu=by_feature)
+    assert news_once(scheduler, key(mine, scheduler.submit(mine)), JobState.RUNNING).node == "h100-1"
+    with pytest.raises(SchedulerRefused):
+        scheduler.submit(job(tmp_path / "job", gpu=replace(by_feature, constraint="a100&lab")))
+
+
+def test_a_cancelled_job_is_cancelled_once(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+    mine = job(tmp_path / "job")
+    running = key(mine, scheduler.submit(mine))
+    news_once(scheduler, running, JobState.RUNNING)
+    scheduler.cancel([running])
+    assert news_once(scheduler, running, JobState.CANCELLED).evidence == "squeue: CANCELLED"
+    scheduler.cancel([running])
+
+
+def test_a_job_whose_id_now_bears_another_name_is_not_cancelled(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+    theirs = job(tmp_path / "job")
+    their_id = scheduler.submit(theirs)
+    scheduler.cancel([JobKey("hb-our-old-name", their_id, datetime.now(UTC))])
+    scheduler.cancel([key(theirs, str(int(their_id) + 1000))])
+    assert news_once(
+        scheduler, key(theirs, their_id), JobState.PENDING, JobState.RUNNING, JobState.CANCELLED
+    ).state in (
+        JobState.PENDING,
+        JobState.RUNNING,
+    )
+
+
+def test_a_job_is_found_by_its_name(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+    before = datetime.now(UTC)
+    mine = job(tmp_path / "job")
+    assert scheduler.find(mine.name, before) is None
+    first = scheduler.submit(mine)
+    assert scheduler.find(mine.name, before) == first
+    second = scheduler.submit(mine)
+    assert scheduler.find(mine.name, before) == second
+    assert scheduler.find(mine.name, datetime(2100, 1, 1, tzinfo=UTC)) is None
+
+
+def test_free_gpus_are_counted_by_type(scheduler: SlurmScheduler, slurm_lab: SlurmLab, tmp_path: Path) -> None:
+    a100 = Gpu("A100", CLUSTER, Device.CUDA, "a100", Request(RequestStyle.GPUS, "1"))
+    wrong_type = replace(a100, name="A100-80", request=Request(RequestStyle.GPUS, "a100-80:1"))
+    absent = replace(H100, name="B200", partition="b200")
+    mine = job(tmp_path / "job")
+    news_once(scheduler, key(mine, scheduler.submit(mine)), JobState.RUNNING)
+    scheduler.submit(job(tmp_path / "job", hold=""))
+
+    answers = scheduler.availability([H100, a100, wrong_type, CPU, absent])
+
+    assert [(answer.gpu, answer.free, answer.total, answer.queued, answer.state) for answer in answers] == [
+        ("H100", 1, 2, 1, "up"),
+        ("A100", 2, 2, 0, "up"),
+        ("A100-80", 0, 0, 0, "up"),
+        ("CPU", 4, 4, 0, "up"),
+        ("B200", None, None, None, "no partition b200"),
+    ]
+    slurm_lab.run("scontrol", "update", "nodename=a100-1", "state=drain", "reason=a test")
+    try:
+        assert [(drained.free, drained.total) for drained in scheduler.availability([a100])] == [(0, 2)]
+    finally:
+        slurm_lab.run("scontrol", "update", "nodename=a100-1", "state=resume")
+
+
+def test_the_environment_changes_nothing(slurm_lab: SlurmLab, tmp_path: Path) -> None:
+    hostile = {
+        "SBATCH_PARTITION": "cpu",
+        "SBATCH_EXPORT": "NONE",
+        "SBATCH_TIMELIMIT": "1",
+        "SBATCH_REQUEUE": "1",
+        "SQUEUE_FORMAT": "%u",
+        "SQUEUE_STATES": "TIMEOUT",
+        "SQUEUE_PARTITION": "cpu",
+        "SLURM_TIME_FORMAT": "relative",
+        "SLURM_CLUSTERS": "elsewhere",
+        "SLURM_CPU_BIND": "verbose,mask_cpu:0x1",
+        "SLURM_MEM_PER_CPU": "1",
+        "SINFO_FORMAT": "%P",
+        "SINFO_PARTITION": "cpu",
+        "LC_ALL": "de_DE.UTF-8",
+        "LANG": "de_DE.UTF-8",
+        "PYTHONPATH": "/nowhere",
+    }
+    with emptied_afterwards(slurm_lab):
+        scheduler = SlurmScheduler(CLUSTER, ThisHost(slurm_lab.environment | hostile))
+        before = datetime.now(UTC)
+        mine = job(tmp_path / "job", "env; while [ ! -e go ]; do sleep 0.1; done")
+        running = key(mine, scheduler.submit(mine))
+        assert news_once(scheduler, running, JobState.RUNNING).node == "h100-1"
+        assert scheduler.find(mine.name, before) == running.job_id
+        assert scheduler.availability([H100])[0].free == 1
+        assert "Requeue=0" in slurm_lab.run("scontrol", "show", "job", running.job_id)
+        (mine.folder / "go").touch()
+        news_once(scheduler, running, JobState.ENDED)
+    seen = (mine.folder / f"slurm-{running.job_id}.out").read_text().splitlines()
+    assert "LC_ALL=C.UTF-8" in seen
+    assert not {f"{name}={value}" for name, value in hostile.items()} & set(seen)
+
+
+def test_a_controller_that_is_silent_changes_nothing(slurm_lab: SlurmLab, tmp_path: Path) -> None:
+    with emptied_afterwards(slurm_lab) as scheduler:
+        mine = job(tmp_path / "job")
+        running = key(mine, scheduler.submit(mine))
+        with stopped(slurm_lab.pid("slurmctld")):
+            with pytest.raises(SchedulerError, match=r"squeue failed: .*timed out"):
+                scheduler.poll([running])
+            impatient = SlurmScheduler(CLUSTER, ThisHost(slurm_lab.environment), timeout_seconds=0.5)
+            with pytest.raises(SchedulerError, match=r"squeue did not answer within 0\.5 s"):
+                impatient.poll([running])
+        news_once(scheduler, running, JobState.RUNNING)
+
+
+def test_a_job_whose_submission_got_no_answer_is_found_by_its_name(slurm_lab: SlurmLab, tmp_path: Path) -> None:
+    with emptied_afterwards(slurm_lab) as scheduler:
+        before = datetime.now(UTC)
+        mine = job(tmp_path / "job")
+        with (
+            stopped(slurm_lab.pid("slurmctld")),
+            pytest.raises(SchedulerError, match=r"no clear answer: .*timed out") as unclear,
+        ):
+            scheduler.submit(mine)
+        assert not isinstance(unclear.value, SchedulerRefused)
+        job_id = awaited(lambda: scheduler.find(mine.name, before))
+        news_once(scheduler, key(mine, job_id), JobState.RUNNING)
+
+
+def test_a_forgotten_job_is_missing_with_evidence(forgetful_lab: SlurmLab, tmp_path: Path) -> None:
+    with emptied_afterwards(forgetful_lab) as scheduler:
+        mine = job(tmp_path / "job", "true")
+        ended = key(mine, scheduler.submit(mine))
+        news = news_once(scheduler, ended, JobState.MISSING)
+    assert news.evidence == "squeue: not listed; sacct: accounting storage is disabled"
+
+
+def test_a_forgotten_job_is_explained_by_the_accounts(accounting_lab: SlurmLab, tmp_path: Path) -> None:
+    with emptied_afterwards(accounting_lab) as scheduler:
+        before = datetime.now(UTC)
+        failed, cancelled = job(tmp_path / "1", "exit 3"), job(tmp_path / "2")
+        keys = [key(mine, scheduler.submit(mine)) for mine in (failed, cancelled)]
+        scheduler.cancel(keys[1:])
+        forgotten = awaited(lambda: _both_from_accounts(scheduler.poll(keys)))
+        assert forgotten[failed.name].state is JobState.ENDED
+        assert forgotten[failed.name].evidence == "squeue: not listed; sacct: FAILED, exit code 3:0"
+        assert forgotten[failed.name].node == "h100-1"
+        assert forgotten[cancelled.name].state is JobState.CANCELLED
+        assert scheduler.find(failed.name, before) == keys[0].job_id
+        stranger = JobKey("hb-another-name", keys[0].job_id, before)
+        assert scheduler.poll([stranger])[stranger.name].state is JobState.MISSING
+
+
+def _both_from_accounts(news: Mapping[str, JobNews]) -> Mapping[str, JobNews] | None:
+    return news if all("sacct: " in one.evidence and "exit code" in one.evidence for one in news.values()) else None
+
+
+def test_accounts_that_do_not_answer_change_nothing(accounting_lab: SlurmLab, tmp_path: Path) -> None:
+    with emptied_afterwards(accounting_lab):
+        scheduler = SlurmScheduler(CLUSTER, ThisHost(accounting_lab.environment), timeout_seconds=5)
+        alive = job(tmp_path / "job")
+        listed = key(alive, scheduler.submit(alive))
+        gone = JobKey("hb-gone", "999999", datetime.now(UTC))
+        with stopped(accounting_lab.pid("slurmdbd")):
+            news = scheduler.poll([listed, gone])
+    assert news[alive.name].state in (JobState.PENDING, JobState.RUNNING)
+    assert news["hb-gone"].state is JobState.UNKNOWN
+    assert news["hb-gone"].evidence.startswith("squeue: not listed; sacct ")
