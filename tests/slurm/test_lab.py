@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.slurm import lab
-from tests.slurm.conftest import short_folder, skip_without_slurm
+from tests.conftest import short_folder, skip_without_slurm
 
 pytestmark = pytest.mark.slurm
 

@@ -1,0 +1,68 @@
+"""Driving the app in tests: it is waited for, never slept for."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
+
+from hpc_board.board import Board
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.screens.base import BoardScreen
+from tests.tui.fake_board import NOW
+
+DEADLINE_SECONDS = 20.0
+
+
+def app_on(board: Board, file: Path | None = None, *, beat_seconds: float = 3600) -> BoardApp:
+    """The app with a clock that stands still, and no beat of its own unless a test wants one."""
+    return BoardApp(board, file, now=lambda: NOW, beat_seconds=beat_seconds, follow_seconds=beat_seconds)
+
+
+async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None:
+    """Come back when `condition` holds; fail if it does not come true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not in time; the screen says:\n{text_of(pilot.app)}"
+        await asyncio.sleep(0.01)
+        await pilot.pause()
+
+
+async def settled(pilot: Pilot[Any]) -> None:
+    """Come back when nothing is being asked, drawn or typed."""
+
+    def quiet() -> bool:
+        screen = pilot.app.screen
+        asked = isinstance(screen, BoardScreen) and screen.busy
+        workers = [worker for worker in pilot.app.workers if worker.group != "_loader" and not worker.is_finished]
+        return not asked and not workers
+
+    await pilot.pause()
+    await until(pilot, quiet)
+    stop_blinking(pilot)
+    await pilot.pause()
+
+
+def stop_blinking(pilot: Pilot[Any]) -> None:
+    """Let every cursor stand still, so that screens can be compared."""
+    for field in [*pilot.app.screen.query(Input), *pilot.app.screen.query(TextArea)]:
+        field.cursor_blink = False
+
+
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys, each after the last one has had its effect."""
+    for key in keys:
+        await pilot.press(key)
+        await settled(pilot)
+
+
+def text_of(app: Any) -> str:
+    """What stands on the screen, line by line, without colours."""
+    lines = []
+    for y in range(app.size.height):
+        strip = app.screen._compositor.render_strips(app.size)[y]
+        lines.append("".join(segment.text for segment in strip).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,350 @@
+"""A board whose tasks, GPUs and runs never change by themselves, so that screens can be compared."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from hpc_board import intake
+from hpc_board.board import Board, Preview
+from hpc_board.catalog import Catalog
+from hpc_board.errors import BoardError
+from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
+from hpc_board.model.result import Case, Log, Result, Timing, Verdict
+from hpc_board.model.run import Progress, Run, RunState, Status
+from hpc_board.model.standings import Standing
+from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, TaskFile
+
+NOW = datetime(2030, 5, 17, 12, 0, tzinfo=UTC)
+
+CLUSTER = Cluster("main", "slurm")
+H100 = Gpu("H100", CLUSTER, Device.CUDA, partition="gpu-h100")
+A100 = Gpu("A100", CLUSTER, Device.CUDA, partition="gpu-a100")
+L4 = Gpu("L4", CLUSTER, Device.CPU, partition="debug")
+
+VECTORADD = """\
+# Vector addition
+
+Implement a kernel that computes **C = A + B** for two `float16` matrices of equal size.
+
+| input | shape | dtype |
+|---|---|---|
+| A | N x N | float16 |
+| B | N x N | float16 |
+
+The output goes into a tensor of the same shape. Rules:
+
+- no library call may do the addition,
+- every size of the benchmarks counts.
+"""
+
+
+def task(name: str, *, hours: float | None = None, gpus: tuple[str, ...] = (), language: str = "py") -> Task:
+    return Task(
+        name=name,
+        language=Language(language),
+        description=VECTORADD if name == "vectoradd" else f"Implement {name}.",
+        files=(TaskFile("submission.py", None), TaskFile("reference.py", f"# {SUBMISSION}")),
+        tests=({"size": 127, "seed": 4242},) * 4,
+        benchmarks=({"size": 1024, "seed": 1},) * 3,
+        ranking_by=Ranking.GEOM,
+        deadline=None if hours is None else NOW + timedelta(hours=hours),
+        gpus=gpus,
+    )
+
+
+TASKS = (
+    task("conv2d", hours=-20, gpus=("H100",)),
+    task("grayscale", hours=7, gpus=("H100", "A100")),
+    task("identity", gpus=("L4",)),
+    task("matmul", hours=24 * 12, language="cu"),
+    task("prefixsum", hours=24 * 40, gpus=("H100", "A100", "L4")),
+    task("vectoradd", hours=24 * 9.5, gpus=("H100", "A100", "L4")),
+)
+
+
+def run(
+    id_: int,
+    state: RunState,
+    *,
+    ago_minutes: float = 3,
+    user: str = "ada",
+    gpu: str = "H100",
+    task_name: str = "vectoradd",
+    mode: Mode = Mode.RANKED,
+    verdict: Verdict | None = None,
+    message: str = "",
+    score_s: float | None = None,
+    reason: str = "",
+    evidence: str = "",
+    node: str = "",
+) -> Run:
+    started = NOW - timedelta(minutes=ago_minutes)
+    return Run(
+        id=id_,
+        submission=id_ // 2,
+        task=task_name,
+        task_version="v1",
+        user=user,
+        file_name="submission.py",
+        gpu=gpu,
+        cluster="main",
+        partition=f"gpu-{gpu.lower()}",
+        mode=mode,
+        token=f"hb-{id_}",
+        nonce="n",
+        trust="self-run",
+        emulated=gpu == "L4",
+        created_at=started,
+        status=Status(state, started + timedelta(seconds=20), f"{8000 + id_}", node, reason, evidence),
+        verdict=verdict,
+        message=message,
+        score_s=score_s,
+    )
+
+
+RUNS = (
+    run(41, RunState.QUEUED, ago_minutes=1, gpu="A100", reason="Priority", evidence="squeue: PENDING (Priority)"),
+    run(40, RunState.RUNNING, ago_minutes=1, node="node07", evidence="squeue: RUNNING"),
+    run(39, RunState.FINISHED, ago_minutes=12, verdict=Verdict.PASS, score_s=12.34e-6, node="node07"),
+    run(
+        38,
+        RunState.FINISHED,
+        ago_minutes=30,
+        mode=Mode.TEST,
+        verdict=Verdict.WRONG_VALUE,
+        message="test 3: 17 of 16129 values differ, the first at [0, 126]",
+    ),
+    run(37, RunState.FINISHED, ago_minutes=95, gpu="L4", mode=Mode.BENCHMARK, verdict=Verdict.PASS, score_s=3.1e-3),
+    run(36, RunState.CANCELLED, ago_minutes=200, reason="cancelled by ada before it was sent"),
+    run(
+        35,
+        RunState.LOST,
+        ago_minutes=60 * 30,
+        gpu="A100",
+        evidence="squeue: job 8035 unknown; sacct: no record; no result file after 300 s",
+    ),
+    run(34, RunState.FINISHED, ago_minutes=60 * 70, user="bob", verdict=Verdict.PASS, score_s=11.02e-6),
+    run(
+        33,
+        RunState.FINISHED,
+        ago_minutes=60 * 90,
+        user="carol",
+        verdict=Verdict.COMPILE_ERROR,
+        message="nvcc: 2 errors",
+    ),
+)
+
+
+def standing(rank: int, user: str, score_s: float, run_: int, hours: float, trust: str = "self-run") -> Standing:
+    return Standing(rank, user, score_s, run_ // 2, run_, NOW - timedelta(hours=hours), f"{user}.py", trust)
+
+
+STANDINGS = {
+    "H100": (
+        standing(1, "bob", 11.02e-6, 34, 70),
+        standing(2, "ada", 12.34e-6, 39, 0.2),
+        standing(3, "carol", 15.9e-6, 21, 100, "verified"),
+        standing(3, "dmitri-with-a-long-name", 15.9e-6, 23, 300),
+    ),
+    "A100": (standing(1, "carol", 21.4e-6, 22, 99),),
+    "L4": (replace(standing(1, "ada", 3.1e-3, 37, 2), emulated=True),),
+}
+
+
+def result(run_: Run) -> Result:
+    cases = [Case("test", index, f"size: {127 + index}; seed: 4242", Verdict.PASS) for index in range(3)]
+    if run_.verdict is Verdict.WRONG_VALUE:
+        cases[2] = replace(
+            cases[2], verdict=Verdict.WRONG_VALUE, message="17 of 16129 values differ, the first at [0, 126]"
+        )
+    if run_.score_s is not None:
+        cases += [
+            Case("benchmark", index, f"size: {1024 * 2**index}; seed: 1", Verdict.PASS, timing=timing(12e3 * 2**index))
+            for index in range(3)
+        ]
+    return Result(
+        run=run_.id,
+        nonce="n",
+        mode=str(run_.mode),
+        verdict=run_.verdict or Verdict.PASS,
+        message=run_.message,
+        cases=tuple(cases),
+        score_s=run_.score_s,
+        stdout=Log("hello from the kernel\n[bold]not markup[/bold] \x1b[31mred\x1b[0m\n"),
+        provenance={"host": "node07", "gpu": "NVIDIA H100", "driver": "580.95", "exclusive": True},
+    )
+
+
+def timing(median_ns: float) -> Timing:
+    return Timing(100, median_ns * 1.01, median_ns, 200.0, 20.0, median_ns * 0.98, median_ns * 1.3, ())
+
+
+PROGRESS = (
+    Progress("2030-05-17T11:59:30Z", "build", None, None, ""),
+    Progress("2030-05-17T11:59:40Z", "test", 4, 4, "size: 130; seed: 4242"),
+    Progress("2030-05-17T11:59:50Z", "benchmark", 2, 3, "size: 2048; seed: 1"),
+)
+
+
+class FakeBoard(Board):
+    """Answers like a board from what it is given; `hold` keeps back the named methods' answers until it is set free."""
+
+    def __init__(
+        self,
+        *,
+        tasks: Sequence[Task] = TASKS,
+        gpus: Sequence[Gpu] = (H100, A100, L4),
+        runs: Sequence[Run] = RUNS,
+        failures: dict[str, BoardError] | None = None,
+        held: Sequence[str] = (),
+    ) -> None:
+        self.user = "ada"
+        self.known_tasks = tuple(tasks)
+        self.known_gpus = tuple(gpus)
+        self.known_runs = list(runs)
+        self.boards = dict(STANDINGS)
+        self.logs = {40: "loading modules\nhello from the job\n"}
+        self.failures = failures or {}
+        self.held = {name: threading.Event() for name in held}
+        self.calls: list[str] = []
+        self.sent: list[intake.Draft] = []
+
+    def free(self) -> None:
+        """Let every method answer from now on."""
+        for event in self.held.values():
+            event.set()
+
+    def _enter(self, method: str) -> None:
+        self.calls.append(method)
+        if method in self.held:
+            self.held[method].wait(30)
+        if method in self.failures:
+            raise self.failures[method]
+
+    def tasks(self) -> Catalog:
+        self._enter("tasks")
+        return Catalog(self.known_tasks)
+
+    def task(self, name: str) -> Task:
+        return Catalog(self.known_tasks).task(name)
+
+    def allowed_gpus(self, task: Task) -> tuple[Gpu, ...]:
+        return intake.allowed_gpus(task, self.known_gpus)
+
+    def gpus(self) -> list[GpuStatus]:
+        self._enter("gpus")
+        counts = {"H100": (3, 8, 12), "A100": (0, 16, 104)}
+        return [
+            GpuStatus(gpu, Availability(gpu.name, *counts[gpu.name]))
+            if gpu.name in counts
+            else GpuStatus(gpu, Availability(gpu.name), "sinfo did not answer within 20 s")
+            for gpu in self.known_gpus
+        ]
+
+    def draft(
+        self,
+        file: Path,
+        *,
+        task: str | None = None,
+        gpus: Sequence[str] = (),
+        mode: str | None = None,
+        note: str = "",
+    ) -> intake.Draft:
+        self._enter("draft")
+        return intake.draft(
+            intake.read_source(file),
+            task_name=task,
+            gpu_names=gpus,
+            mode_name=mode,
+            note=note,
+            catalog=Catalog(self.known_tasks),
+            gpus=self.known_gpus,
+            now=NOW,
+        )
+
+    def preview(self, draft: intake.Draft) -> list[Preview]:
+        return [
+            Preview(
+                gpu,
+                f"#!/bin/bash\n#SBATCH --partition={gpu.partition}\n#SBATCH --gres=gpu:1\n#SBATCH --time=00:20:00\n"
+                f"#\n# hpc-board: {draft.task.name} on {gpu.name}, {draft.mode}\n\nset -u\n"
+                "python3 -I -B harness.pyz supervise job.json\n",
+                ("sbatch", "--parsable", "--job-name=hb-TOKEN", "job.sh"),
+            )
+            for gpu in draft.gpus
+        ]
+
+    def submit(self, draft: intake.Draft) -> list[Run]:
+        self._enter("submit")
+        self.sent.append(draft)
+        first = max((run_.id for run_ in self.known_runs), default=0) + 1
+        new = [
+            run(
+                first + index,
+                RunState.QUEUED,
+                ago_minutes=0.1,
+                gpu=gpu.name,
+                task_name=draft.task.name,
+                mode=draft.mode,
+            )
+            for index, gpu in enumerate(draft.gpus)
+        ]
+        self.known_runs = [*reversed(new), *self.known_runs]
+        return new
+
+    def advance(self, *, ask: bool = False) -> bool:
+        del ask
+        self._enter("advance")
+        return True
+
+    def cancel(self, run: int) -> Run:
+        self._enter("cancel")
+        found = self.run(run)
+        ended = replace(found, status=replace(found.status, state=RunState.CANCELLED, reason="cancelled by ada"))
+        self.replace_run(ended)
+        return ended
+
+    def replace_run(self, run_: Run) -> None:
+        """Let the run be like this from now on."""
+        self.known_runs = [run_ if old.id == run_.id else old for old in self.known_runs]
+
+    def asked_at(self, cluster: str) -> datetime | None:
+        del cluster
+        return NOW - timedelta(seconds=12)
+
+    def run(self, run: int) -> Run:
+        return next(known for known in self.known_runs if known.id == run)
+
+    def runs(
+        self, *, everyone: bool = False, task: str | None = None, limit: int = 50, offset: int = 0
+    ) -> tuple[Run, ...]:
+        self._enter("runs")
+        own = [run_ for run_ in self.known_runs if everyone or run_.user == self.user]
+        return tuple(run_ for run_ in own if task in (None, run_.task))[offset : offset + limit]
+
+    def result(self, run: int) -> Result | None:
+        found = self.run(run)
+        return result(found) if found.verdict is not None else None
+
+    def history(self, run: int) -> tuple[Status, ...]:
+        found = self.run(run)
+        queued = Status(RunState.QUEUED, found.created_at, reason="Resources", evidence="squeue: PENDING (Resources)")
+        return (queued, found.status)
+
+    def progress(self, run: int) -> list[Progress]:
+        return list(PROGRESS) if self.run(run).state is RunState.RUNNING else []
+
+    def log(self, run: int) -> str:
+        return self.logs.get(run, "")
+
+    def standings(self, task: str, gpu: str) -> tuple[Standing, ...]:
+        self._enter("standings")
+        return self.boards.get(gpu, ()) if task == "vectoradd" else ()
+
+    def personal(self, task: str, gpu: str) -> tuple[Standing, ...]:
+        return tuple(row for row in self.standings(task, gpu) if row.user == self.user)
+
+    def rank(self, run: Run) -> int | None:
+        return next((row.rank for row in self.boards.get(run.gpu, ()) if row.run == run.id), None)

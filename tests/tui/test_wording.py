@@ -1,0 +1,54 @@
+"""How values are put into few words, and how paths are completed."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import RunState
+from hpc_board.tui.palette import Tone
+from hpc_board.tui.widgets.path_input import completion
+from hpc_board.tui.wording import listing, span, state, time_left, why
+from tests.tui.fake_board import NOW, run
+
+
+@pytest.mark.parametrize("run_state", RunState)
+def test_every_state_has_a_word_that_fits_its_column(run_state: RunState) -> None:
+    word, _ = state(run(1, run_state, verdict=Verdict.PASS))
+    assert 0 < len(word) <= 10
+
+
+@pytest.mark.parametrize("verdict", set(Verdict) - {Verdict.PASS})
+def test_a_verdict_other_than_pass_is_a_failure_with_its_reason(verdict: Verdict) -> None:
+    failed = run(1, RunState.FINISHED, verdict=verdict, message="see the log")
+    assert state(failed) == ("failed", Tone.BAD)
+    assert why(failed) == f"{str(verdict).replace('_', ' ')}: see the log"
+
+
+def test_a_length_of_time_is_given_in_its_largest_unit() -> None:
+    lengths = [timedelta(seconds=s) for s in (-5, 59, 60, 3599, 3600, 47 * 3600, 49 * 3600)]
+    assert [span(length) for length in lengths] == ["0 s", "59 s", "1 min", "59 min", "1 h", "47 h", "2 d"]
+
+
+def test_the_last_day_of_a_task_is_a_warning() -> None:
+    assert time_left(NOW + timedelta(hours=7), NOW) == ("7 h", Tone.WAITING)
+    assert time_left(NOW + timedelta(days=9), NOW) == ("9 d", Tone.PLAIN)
+    assert time_left(NOW, NOW) == ("closed", Tone.MUTED)
+    assert time_left(None, NOW) == ("open", Tone.MUTED)
+
+
+def test_words_are_listed_as_in_a_sentence() -> None:
+    assert [listing(words) for words in ((), ("A",), ("A", "B"), ("A", "B", "C"))] == ["", "A", "A and B", "A, B and C"]
+
+
+def test_a_path_is_completed_to_folders_and_submissions_alone(tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "fast.cu").touch()
+    assert completion(f"{tmp_path}/ker") == f"{tmp_path}/kernels/"
+    assert completion(f"{tmp_path}/fa") == f"{tmp_path}/fast.cu"
+    assert completion(f"{tmp_path}/not") is None
+    assert completion(f"{tmp_path}/") is None
+    assert completion("/no such folder/x") is None
+    assert completion("a\0b/c") is None
