@@ -63,11 +63,13 @@ class DatabaseFile:
         while db.execute("PRAGMA journal_mode").fetchone()[0] != wanted:
             try:
                 db.execute(f"PRAGMA journal_mode = {wanted}").fetchall()
-                return  # changed, or kept by a file system that does not bear it
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                     raise
                 time.sleep(_MODE_RETRY_SECONDS)
+            else:
+                # Changed, or kept by a file system that does not bear the wanted one.
+                return
 
     @contextmanager
     def _opened(self) -> Iterator["Database"]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm import lab
 from tests.conftest import short_folder, skip_without_slurm
+from tests.slurm import lab
 
 pytestmark = pytest.mark.slurm
 
