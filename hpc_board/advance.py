@@ -227,7 +227,7 @@ class Advance:
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
             return
         ranked = result.verdict is Verdict.PASS and run.mode is Mode.RANKED
-        node = one_line(str(result.provenance.get("host", "")), 120)
+        node = one_line(str(result.provenance.get("node") or result.provenance.get("host", "")), 120)
         status = Status(RunState.FINISHED, _now(), run.status.job_id or one_line(result.job_id, 60), node)
         self.store.finish(run.id, status, result, score_s(result.cases, ranking) if ranked else None)
 

@@ -18,7 +18,7 @@ def node_facts(device: str) -> Dict[str, Any]:
         "cpus": len(os.sched_getaffinity(0)),
         "platform": platform.platform(),
         "partition": os.environ.get("SLURM_JOB_PARTITION", ""),
-        "nodelist": os.environ.get("SLURM_JOB_NODELIST", ""),
+        "node": os.environ.get("SLURMD_NODENAME", ""),
     }
     return {**facts, **_gpu_facts()} if device == "cuda" else facts
 

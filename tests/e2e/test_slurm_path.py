@@ -43,6 +43,7 @@ def test_a_ranked_submission_to_two_gpus_is_judged_timed_and_ranked_on_both(boar
         assert run["score_s"] > 0
         assert run["job"]["partition"] == run["gpu"].lower()
         assert run["job"]["id"].isdigit()
+        assert run["job"]["node"] == f"{run['gpu'].lower()}-1"
         assert [case["phase"] for case in run["cases"]] == ["test", "test", "benchmark"]
     shown = board.json("show", "double", "--gpu", "H100")
     assert [(row["rank"], row["run"]) for row in shown["boards"][0]["rows"]] == [(1, sent["runs"][0]["id"])]
