@@ -322,3 +322,11 @@ async def test_every_column_fits_at_every_width(width: int) -> None:
         grid = pilot.app.screen.query_one(Grid)
         assert grid.virtual_size.width <= grid.size.width
         assert "Score" in text_of(pilot.app)
+
+
+async def test_a_beat_that_comes_while_the_app_closes_is_harmless() -> None:
+    app = app_on(FakeBoard())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+    assert not app.screen_stack
+    app._beat()

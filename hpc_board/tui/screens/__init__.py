@@ -1,0 +1,1 @@
+"""One module for each screen, with its style sheet beside it; no screen knows another one."""

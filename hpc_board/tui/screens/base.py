@@ -1,0 +1,138 @@
+"""What all screens share: the frame around them, and how they ask the board."""
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import ClassVar
+
+from textual import events, getters, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer
+from textual.worker import get_current_worker
+
+from hpc_board.board import Board
+from hpc_board.errors import BoardError
+from hpc_board.tui.messages import Answer, Answered, Beat, Pulse
+from hpc_board.tui.widgets.error_box import ErrorBox
+from hpc_board.tui.widgets.title_bar import TitleBar
+
+_WIDE_FROM = 110
+
+Clock = Callable[[], datetime]
+
+
+class BoardScreen(Screen[None]):
+    """A screen with a title line, a body, a place for errors and the keys.
+
+    Every question to the board goes through `ask`: it is put in a thread, and the answer comes back as a message.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", tooltip="Go back to where you came from"),
+    ]
+    HELP: ClassVar[str] = ""
+    """A paragraph about this screen, for the help."""
+
+    title_bar = getters.query_one(TitleBar)
+    error_box = getters.query_one(ErrorBox)
+
+    def __init__(self, board: Board, now: Clock) -> None:
+        super().__init__()
+        self.board = board
+        self.now = now
+        self.pulse = Pulse()
+        self._open_questions: set[str] = set()
+        self._failures: dict[str, BoardError] = {}
+
+    def compose(self) -> ComposeResult:
+        """The frame, and the body within it."""
+        yield TitleBar()
+        yield from self.compose_body()
+        yield ErrorBox()
+        yield Footer(show_command_palette=False)
+
+    def compose_body(self) -> ComposeResult:
+        """The part between the title and the keys."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        """Show the frame before anything is known."""
+        self.title_bar.show_pulse(self.board.user, self.pulse, self.now())
+        self.error_box.show(None)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Put two panes beside each other where both fit."""
+        self.set_class(event.size.width >= _WIDE_FROM, "-wide")
+        self.set_class(event.size.width < _WIDE_FROM, "-narrow")
+
+    def ask(self, subject: str, question: Callable[[], Answer], *, patient: bool = False) -> None:
+        """Put a question to the board in a thread; its answer comes as a message.
+
+        One question is open for each subject. A new one takes the place of the old one, whose answer is then dropped;
+        a `patient` one is not asked while another is open.
+        """
+        if patient and subject in self._open_questions:
+            return
+        self._open_questions.add(subject)
+        self.run_worker(partial(self._find_out, subject, question), group=subject, exclusive=True, thread=True)
+
+    @property
+    def busy(self) -> bool:
+        """Whether this screen waits for an answer, or for a field to rest."""
+        return bool(self._open_questions)
+
+    def is_open(self, subject: str) -> bool:
+        """Whether a question on this subject waits for its answer."""
+        return subject in self._open_questions
+
+    def fail(self, subject: str, error: BoardError) -> None:
+        """Show an error until this subject has an answer or another error."""
+        self._failures[subject] = error
+        self._show_failures()
+
+    def forget_failure(self, subject: str) -> None:
+        """Take back what was shown of a subject's failure."""
+        self._failures.pop(subject, None)
+        self._show_failures()
+
+    def look_again(self) -> None:
+        """Ask for what changes by itself; called about once a second while the screen is in front."""
+
+    def action_back(self) -> None:
+        """Leave this screen."""
+        self.app.pop_screen()
+
+    def _find_out(self, subject: str, question: Callable[[], Answer]) -> None:
+        worker = get_current_worker()
+        answer, failure = None, None
+        try:
+            answer = question()
+        except BoardError as error:
+            failure = error
+        if not worker.is_cancelled:
+            self.post_message(Answered(subject, answer, failure))
+
+    def _show_failures(self) -> None:
+        self.error_box.show(next(reversed(self._failures.values()), None))
+
+    @on(Answered)
+    def _take_answer(self, event: Answered) -> None:
+        self._open_questions.discard(event.subject)
+        self._failures.pop(event.subject, None)
+        if event.failure is not None:
+            self._failures[event.subject] = event.failure
+        self._show_failures()
+        if event.answer is not None:
+            self.post_message(event.answer)
+
+    @on(Beat)
+    def _beat(self, event: Beat) -> None:
+        self.pulse = event.pulse
+        self.title_bar.show_pulse(self.board.user, event.pulse, self.now())
+        if event.pulse.failure is None:
+            self.forget_failure("scheduler")
+        else:
+            self.fail("scheduler", event.pulse.failure)
+        self.look_again()

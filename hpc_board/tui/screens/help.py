@@ -1,0 +1,50 @@
+"""The keys of a screen, and a word about it."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from hpc_board.tui.palette import Tone
+
+
+class HelpScreen(ModalScreen[None]):
+    """What the keys do where the user asked for help."""
+
+    CSS_PATH = "help.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,q,enter", "dismiss", "Close"),
+    ]
+
+    def __init__(self, about: str, keys: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self._about = about
+        self._keys = keys
+
+    def compose(self) -> ComposeResult:
+        """The text."""
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True, style=Tone.ACCENT.value)
+        table.add_column(overflow="fold")
+        for key, what in self._keys:
+            table.add_row(Text(key), Text(what))
+        with VerticalScroll(id="box"):
+            yield Static(
+                Group(
+                    *([Text(self._about), Text("")] if self._about else []),
+                    table,
+                    Text(""),
+                    Text(
+                        "The mouse works too: click rows, tabs and the keys in the last line. Esc closes this.",
+                        Tone.MUTED.value,
+                    ),
+                ),
+                markup=False,
+            )

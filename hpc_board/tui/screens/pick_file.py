@@ -1,0 +1,83 @@
+"""A tree of folders to pick a submission's file from."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text, TextType
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import DirectoryTree, Footer, Static
+
+from hpc_board.model.submission import EXTENSIONS
+from hpc_board.model.text import one_line
+from hpc_board.tui.palette import Tone, toned
+
+
+class SourceTree(DirectoryTree):
+    """Folders and the files in them that can be submitted."""
+
+    show_root = False
+    ICON_FILE = "  "
+    ICON_NODE = "▸ "
+    ICON_NODE_EXPANDED = "▾ "
+
+    def filter_paths(self, paths: Iterable[Path]) -> Iterable[Path]:
+        """Leave out hidden entries and files of other kinds."""
+        for path in paths:
+            if not path.name.startswith(".") and (path.suffix in EXTENSIONS or self._safe_is_dir(path)):
+                yield path
+
+    def process_label(self, label: TextType) -> Text:
+        """A name as it is, without markup and without control characters."""
+        return Text(one_line(str(label)) or "?")
+
+
+class PickFile(ModalScreen[Path | None]):
+    """Pick a file below a folder, or go to the folder above."""
+
+    CSS_PATH = "pick_file.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("backspace", "up", "Folder above", key_display="⌫", tooltip="Show the folder above"),
+        Binding("tilde", "home", "Home", key_display="~", tooltip="Show your home folder"),
+        Binding("escape", "dismiss", "Close"),
+    ]
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder.absolute()
+
+    def compose(self) -> ComposeResult:
+        """The folder's name, its tree and the keys."""
+        with Vertical(id="box"):
+            yield Static(id="folder", markup=False)
+            yield SourceTree(self._folder)
+            yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Show which folder it is."""
+        self._show(self._folder)
+        self.query_one(SourceTree).focus()
+
+    def action_up(self) -> None:
+        """Go to the folder above."""
+        self._show(self._folder.parent)
+
+    def action_home(self) -> None:
+        """Go to the user's home folder."""
+        self._show(Path.home())
+
+    def _show(self, folder: Path) -> None:
+        self._folder = folder
+        self.query_one("#folder", Static).update(toned(folder, Tone.STRONG))
+        tree = self.query_one(SourceTree)
+        if Path(tree.path) != folder:
+            tree.path = folder
+
+    @on(DirectoryTree.FileSelected)
+    def _pick(self, event: DirectoryTree.FileSelected) -> None:
+        event.stop()
+        self.dismiss(event.path)

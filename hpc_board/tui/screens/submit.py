@@ -1,0 +1,331 @@
+"""A submission: the file, the task, the GPUs and the mode, and what would be sent."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual import getters, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical
+from textual.timer import Timer
+from textual.widgets import Button, Input, Label, Select, Static
+
+from hpc_board import intake
+from hpc_board.board import Board
+from hpc_board.model.gpu import Gpu, GpuStatus
+from hpc_board.model.submission import DirectiveError, Directives, directives
+from hpc_board.model.task import Mode
+from hpc_board.tui.choice import Choice
+from hpc_board.tui.messages import (
+    AllowedGpusArrived,
+    Chosen,
+    DraftChecked,
+    GpusArrived,
+    HeaderRead,
+    OpenRuns,
+    Sent,
+    TasksArrived,
+)
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.pick_file import PickFile
+from hpc_board.tui.widgets.gpu_list import GpuList
+from hpc_board.tui.widgets.path_input import PathInput
+from hpc_board.tui.widgets.preview import PreviewPane
+from hpc_board.tui.wording import MODE_HELP, listing
+
+_TYPING_SECONDS = 0.3
+"""How long a field rests before its contents are checked."""
+
+
+class SubmitScreen(BoardScreen):
+    """A form whose contents are checked as they change, with the batch script beside it or one key away."""
+
+    CSS_PATH = "submit.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "send", "Submit", priority=True, tooltip="Send one job for each ticked GPU"),
+        Binding("ctrl+o", "browse", "Browse", priority=True, tooltip="Pick the file from a tree of folders"),
+        Binding("ctrl+g", "preview", "Script", priority=True, tooltip="Switch between the form and the batch script"),
+        Binding("f5", "ask_gpus", "Ask again", show=False, tooltip="Ask again what is free"),
+    ]
+    HELP: ClassVar[str] = (
+        "Tab moves between the fields; Space ticks a GPU, a ticks all. The right arrow takes a grey completion. "
+        "A header in the file (#!POPCORN leaderboard NAME, #!POPCORN gpus A B) chooses task and GPUs."
+    )
+
+    path_input = getters.query_one("#file", PathInput)
+    task_select: getters.query_one[Select[str]] = getters.query_one("#task", Select)
+    gpu_list = getters.query_one(GpuList)
+    status = getters.query_one("#status", Static)
+    preview = getters.query_one(PreviewPane)
+
+    def __init__(self, board: Board, now: Clock, start: Choice) -> None:
+        super().__init__(board, now)
+        self._choice = start
+        self._tasks: tuple[str, ...] = ()
+        self._gpus: tuple[Gpu, ...] = ()
+        self._statuses: dict[str, GpuStatus] | None = None
+        self._typing: Timer | None = None
+
+    def compose_body(self) -> ComposeResult:
+        """The form, and the preview."""
+        start = self._choice
+        with Container(id="panes"):
+            with Vertical(id="form"):
+                with Horizontal(classes="field"):
+                    yield Label("File")
+                    nothing = "" if start.folder == Path() else f"{start.folder}/"
+                    yield PathInput(value=str(start.file or nothing), id="file")
+                    yield Button("Browse", id="browse", compact=True)
+                with Horizontal(classes="field"):
+                    yield Label("Task")
+                    yield Select[str]([], prompt="reading the tasks …", compact=True, id="task")
+                with Horizontal(classes="field"):
+                    yield Label("Mode")
+                    modes = [(f"{mode:<9}  {MODE_HELP[mode]}", mode) for mode in Mode]
+                    yield Select(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
+                with Horizontal(classes="field"):
+                    yield Label("Note")
+                    yield Input(value=start.note, placeholder="for yourself, optional", compact=True, id="note")
+                with Horizontal(classes="field", id="gpu-field"):
+                    yield Label("GPUs")
+                    yield GpuList(compact=True, markup=False, id="gpus")
+                yield Static(id="status", markup=False)
+                with Horizontal(id="buttons"):
+                    yield Button("Submit", id="send", variant="primary", compact=True)
+                    yield Button("Show the script", id="show-script", compact=True)
+            yield PreviewPane(id="preview")
+
+    def on_mount(self) -> None:
+        """Ask for the tasks and for what is free."""
+        super().on_mount()
+        self.title_bar.show_place("Tasks", "Submit")
+        self.path_input.focus()
+        self.path_input.cursor_position = len(self.path_input.value)
+        self.ask("tasks", lambda: TasksArrived(self.board.tasks()))
+        self.action_ask_gpus()
+        self._ask_allowed()
+        self._read_header()
+
+    @property
+    def busy(self) -> bool:
+        """Whether this screen waits for an answer, or for a field to rest."""
+        return super().busy or self._typing is not None
+
+    def action_ask_gpus(self) -> None:
+        """Ask the schedulers what is free."""
+        self.ask("gpus", lambda: GpusArrived(tuple(self.board.gpus())))
+
+    def action_browse(self) -> None:
+        """Pick the file from a tree of folders."""
+
+        def take(file: Path | None) -> None:
+            if file is not None:
+                self.path_input.value = str(file)
+                self.path_input.cursor_position = len(self.path_input.value)
+                self._change(replace(self._choice, folder=file.parent))
+                self.post_message(Chosen(self._choice))
+
+        self.app.push_screen(PickFile(self._choice.folder), take)
+
+    def action_preview(self) -> None:
+        """Switch between the form and the script where there is no room for both."""
+        self.set_class(not self.has_class("-preview"), "-preview")
+
+    def action_send(self) -> None:
+        """Send the submission as the form has it."""
+        choice = self._choice
+        if choice.missing or self.is_open("send"):
+            self._show_status()
+            return
+
+        def question() -> Sent:
+            return Sent(tuple(self.board.submit(self._draft(choice))))
+
+        self.ask("send", question)
+        self._show_status()
+
+    def action_back(self) -> None:
+        """Leave the script, or the form."""
+        if self.has_class("-preview") and self.has_class("-narrow"):
+            self.remove_class("-preview")
+        else:
+            super().action_back()
+
+    def look_again(self) -> None:
+        """Show how sending goes on."""
+        if self.is_open("send"):
+            self._show_status()
+
+    # What the user does
+
+    @on(Input.Changed, "#file")
+    def _name_file(self) -> None:
+        self._rest_then(self._read_header)
+
+    @on(Input.Changed, "#note")
+    def _note(self, event: Input.Changed) -> None:
+        self._choice = replace(self._choice, note=event.value.strip())
+        self._rest_then(self._check)
+
+    @on(Select.Changed, "#task")
+    def _choose_task(self, event: Select.Changed) -> None:
+        if isinstance(event.value, str) and event.value != self._choice.task:
+            self._choice = replace(self._choice, task=event.value)
+            self._ask_allowed()
+
+    @on(Select.Changed, "#mode")
+    def _choose_mode(self, event: Select.Changed) -> None:
+        if isinstance(event.value, Mode) and event.value is not self._choice.mode:
+            self._change(replace(self._choice, mode=event.value))
+
+    @on(GpuList.Ticked)
+    def _tick(self, event: GpuList.Ticked) -> None:
+        self._choice = replace(self._choice, gpus=event.names)
+        self._show_gpus()
+        self._check()
+
+    @on(Button.Pressed)
+    def _press(self, event: Button.Pressed) -> None:
+        actions = {"send": self.action_send, "browse": self.action_browse, "show-script": self.action_preview}
+        actions[event.button.id or "send"]()
+
+    # What the board says
+
+    @on(TasksArrived)
+    def _show_tasks(self, event: TasksArrived) -> None:
+        self._tasks = tuple(task.name for task in event.catalog.tasks)
+        with self.prevent(Select.Changed):
+            self.task_select.set_options([(toned(name).plain, name) for name in self._tasks])
+            self.task_select.prompt = "choose a task" if self._tasks else "there are no tasks"
+        self._show_task()
+
+    @on(AllowedGpusArrived)
+    def _show_allowed(self, event: AllowedGpusArrived) -> None:
+        if event.task != self._choice.task:
+            return
+        self._gpus = event.gpus
+        only = [gpu.name for gpu in event.gpus] if len(event.gpus) == 1 else []
+        self._choice = replace(self._choice, gpus=_resolved(self._choice.gpus or only, event.gpus))
+        self._show_gpus()
+        self._check()
+
+    @on(GpusArrived)
+    def _show_availability(self, event: GpusArrived) -> None:
+        self._statuses = {status.gpu.name: status for status in event.statuses}
+        self._show_gpus()
+
+    @on(HeaderRead)
+    def _take_header(self, event: HeaderRead) -> None:
+        if event.file != self._choice.file:
+            return
+        task = event.directives.leaderboard or self._choice.task
+        changed = task != self._choice.task
+        self._choice = replace(self._choice, task=task, gpus=event.directives.gpus or self._choice.gpus)
+        self._show_task()
+        if changed:
+            self._ask_allowed()
+        else:
+            self._choice = replace(self._choice, gpus=_resolved(self._choice.gpus, self._gpus) or self._choice.gpus)
+            self._show_gpus()
+            self._check()
+
+    @on(DraftChecked)
+    async def _show_draft(self, event: DraftChecked) -> None:
+        await self.preview.show(event.previews)
+        names = listing(tuple(gpu.name for gpu in event.draft.gpus))
+        count = len(event.draft.gpus)
+        jobs = "one job" if count == 1 else f"{count} jobs"
+        self._show_status(f"Ready: {event.draft.task.name} on {names}, mode {event.draft.mode}: {jobs}.")
+
+    @on(Sent)
+    def _follow(self, event: Sent) -> None:
+        self.post_message(Chosen(self._choice))
+        self.post_message(OpenRuns(event.runs[0].id if event.runs else None))
+
+    # The form's own business
+
+    def _change(self, choice: Choice) -> None:
+        self._choice = choice
+        self._check()
+
+    def _rest_then(self, act: Callable[[], None]) -> None:
+        def rested() -> None:
+            self._typing = None
+            act()
+
+        if self._typing is not None:
+            self._typing.stop()
+        self._typing = self.set_timer(_TYPING_SECONDS, rested)
+
+    def _read_header(self) -> None:
+        file = self.path_input.path
+        self._choice = replace(self._choice, file=file, folder=file.parent if file else self._choice.folder)
+        if file is None:
+            self.forget_failure("header")
+            self._check()
+        else:
+            self.ask("header", lambda: HeaderRead(file, _header(file)))
+
+    def _ask_allowed(self) -> None:
+        task = self._choice.task
+        if task is not None:
+            self.ask("allowed", lambda: AllowedGpusArrived(task, self.board.allowed_gpus(self.board.task(task))))
+
+    def _check(self) -> None:
+        """Have the board check the form, once it is complete."""
+        choice = self._choice
+        if choice.missing:
+            self.forget_failure("draft")
+        else:
+            self.ask("draft", lambda: self._checked(choice))
+        self._show_status()
+
+    def _checked(self, choice: Choice) -> DraftChecked:
+        draft = self._draft(choice)
+        return DraftChecked(draft, tuple(self.board.preview(draft)))
+
+    def _draft(self, choice: Choice) -> intake.Draft:
+        return self.board.draft(
+            choice.file or Path(), task=choice.task, gpus=choice.gpus, mode=str(choice.mode), note=choice.note
+        )
+
+    def _show_task(self) -> None:
+        with self.prevent(Select.Changed):
+            if self._choice.task in self._tasks:
+                self.task_select.value = self._choice.task
+            else:
+                self.task_select.clear()
+
+    def _show_gpus(self) -> None:
+        self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus)
+
+    def _show_status(self, ready: str = "") -> None:
+        if self.is_open("send"):
+            count = len(self._choice.gpus)
+            text = toned(f"Sending {count} {'job' if count == 1 else 'jobs'} …", Tone.ACCENT)
+        elif self._choice.missing:
+            text = toned(self._choice.missing, Tone.WAITING)
+        elif ready:
+            text = toned(ready, Tone.GOOD)
+        else:
+            text = Text("")
+        self.status.update(text)
+        self.query_one("#send", Button).disabled = self.is_open("send")
+
+
+def _header(file: Path) -> Directives:
+    """What the file's header asks for; nothing where it is wrong, which checking the draft reports."""
+    try:
+        return directives(intake.read_source(file).text.removeprefix("\ufeff"))
+    except DirectiveError:
+        return Directives()
+
+
+def _resolved(wanted: Sequence[str], gpus: Sequence[Gpu]) -> tuple[str, ...]:
+    """Those of the wanted names that are allowed, as the settings spell them."""
+    spelled = {gpu.name.casefold(): gpu.name for gpu in gpus}
+    return tuple(dict.fromkeys(spelled[name.casefold()] for name in wanted if name.casefold() in spelled))

@@ -1,0 +1,27 @@
+"""What went wrong, readable until it is over."""
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from hpc_board.errors import BoardError
+from hpc_board.model.text import printable
+from hpc_board.tui.palette import Tone
+
+
+class ErrorBox(VerticalScroll, can_focus=False):
+    """The title, message and hint of an error; nothing at all while there is none."""
+
+    def compose(self) -> ComposeResult:
+        """The text of the box."""
+        yield Static(id="error", markup=False)
+
+    def show(self, error: BoardError | None) -> None:
+        """Show `error`, or go away."""
+        self.display = error is not None
+        if error is not None:
+            parts = [Text(error.title, f"bold {Tone.BAD.value}"), Text(printable(error.message, 4000))]
+            if error.hint:
+                parts.append(Text(printable(error.hint, 2000), Tone.MUTED.value))
+            self.query_one("#error", Static).update(Text("\n").join(parts))

@@ -1,0 +1,85 @@
+"""The GPUs of a task, several of which can be ticked."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from hpc_board.model.gpu import Gpu, GpuStatus
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.wording import capacity
+
+
+class GpuList(OptionList):
+    """GPU names with their partition, what is free of them and how many jobs wait; "[x]" marks the ticked ones."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "select", "Tick", show=False, tooltip="Tick or untick the GPU (in the list of GPUs)"),
+        Binding("a", "toggle_all", "All", show=False, tooltip="Tick all GPUs, or none (in the list of GPUs)"),
+    ]
+
+    class Ticked(Message):
+        """The user changed which GPUs are ticked."""
+
+        def __init__(self, names: tuple[str, ...]) -> None:
+            super().__init__()
+            self.names = names
+
+    _offered: tuple[str, ...] = ()
+    _ticked: tuple[str, ...] = ()
+
+    def show(self, gpus: Sequence[Gpu], statuses: Mapping[str, GpuStatus] | None, ticked: Sequence[str]) -> None:
+        """Show these GPUs; `statuses` is None while the schedulers are being asked."""
+        self._offered = tuple(gpu.name for gpu in gpus)
+        self._ticked = tuple(name for name in self._offered if name in ticked)
+        place = self.highlighted
+        name_width = max((len(gpu.name) for gpu in gpus), default=0)
+        partition_width = max((len(_place(gpu)) for gpu in gpus), default=0)
+        options = []
+        for gpu in gpus:
+            mark = "[x]" if gpu.name in self._ticked else "[ ]"
+            line = Text.assemble((f"{mark} ", Tone.ACCENT.value if gpu.name in self._ticked else Tone.MUTED.value))
+            line.append(gpu.name.ljust(name_width + 2), "bold")
+            line.append(_place(gpu).ljust(partition_width + 2), Tone.MUTED.value)
+            options.append(Option(line.append_text(_state(gpu, statuses))))
+        self.clear_options()
+        self.add_options(options)
+        if options:
+            self.highlighted = min(place or 0, len(options) - 1)
+
+    def action_toggle_all(self) -> None:
+        """Tick all, or none if all are ticked."""
+        self.post_message(self.Ticked(() if self._ticked == self._offered else self._offered))
+
+    @on(OptionList.OptionSelected)
+    def _toggle(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        name = self._offered[event.option_index]
+        self.post_message(
+            self.Ticked(tuple(each for each in self._offered if (each in self._ticked) != (each == name)))
+        )
+
+
+def _place(gpu: Gpu) -> str:
+    return gpu.partition or gpu.cluster.name
+
+
+def _state(gpu: Gpu, statuses: Mapping[str, GpuStatus] | None) -> Text:
+    status = (statuses or {}).get(gpu.name)
+    if status is None:
+        line = Text("asking …" if statuses is None else "", Tone.MUTED.value)
+    elif status.problem:
+        line = Text.assemble((f"{'no answer':>10}", Tone.BAD.value))
+    else:
+        free, queued = capacity(status.availability)
+        line = Text.assemble(f"{free:>10}", "  ", (f"{queued:>11}", Tone.MUTED.value))
+    if gpu.emulated:
+        line = Text.assemble(line, ("  emulated", Tone.WAITING.value))
+    if status is not None and status.problem:
+        line = Text.assemble(line, "  ", toned(status.problem, Tone.MUTED))
+    return line

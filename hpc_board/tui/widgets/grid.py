@@ -1,0 +1,180 @@
+"""A table with fixed columns whose selection and scroll position survive every refill."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events, on
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import DataTable
+
+_GAP = 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of `width` cells.
+
+    `right` aligns its numbers; `grows` gives it what is left of the line; below `from_width` cells for the whole
+    table it is left out.
+    """
+
+    key: str
+    label: str
+    width: int
+    right: bool = False
+    grows: bool = False
+    from_width: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: the key that it is known by, and its cells by the keys of the columns."""
+
+    key: str
+    cells: Mapping[str, Text]
+
+
+class Grid(DataTable[Text]):
+    """Rows of fixed columns; it shows what it is given and tells which row is looked at and which is chosen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "select_cursor", "Open", tooltip="Open the selected row"),
+        Binding("j", "cursor_down", show=False),
+        Binding("k", "cursor_up", show=False),
+        Binding("home,g", "scroll_top", show=False),
+        Binding("end,G", "scroll_bottom", show=False),
+    ]
+
+    class Highlighted(Message):
+        """The selection is on another row now; None where there is no row."""
+
+        def __init__(self, grid: "Grid", key: str | None) -> None:
+            super().__init__()
+            self.grid = grid
+            self.key = key
+
+        @property
+        def control(self) -> "Grid":
+            """The grid that the message came from."""
+            return self.grid
+
+    class Chosen(Message):
+        """The user opened a row."""
+
+        def __init__(self, grid: "Grid", key: str) -> None:
+            super().__init__()
+            self.grid = grid
+            self.key = key
+
+        @property
+        def control(self) -> "Grid":
+            """The grid that the message came from."""
+            return self.grid
+
+    def __init__(self, columns: Sequence[Column], *, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id, cursor_type="row", cell_padding=0, zebra_stripes=False)
+        self._all_columns = tuple(columns)
+        self._layout: tuple[tuple[str, int], ...] = ()
+        self._shown: tuple[Row, ...] = ()
+        self._current: str | None = None
+
+    @property
+    def current(self) -> str | None:
+        """The key of the selected row."""
+        return self._current
+
+    def show(self, rows: Iterable[Row], *, select: str | None = None) -> None:
+        """Show these rows and keep the selection, by its key, and the place; or select the row `select`."""
+        old, self._shown = self._shown, tuple(rows)
+        same_rows = [row.key for row in old] == [row.key for row in self._shown]
+        if not self._layout:
+            self._current = select or self._current
+        elif same_rows and select is None:
+            self._update_cells(old)
+        else:
+            self._refill(select or self._current)
+
+    def set_columns(self, columns: Sequence[Column]) -> None:
+        """Show other columns from now on."""
+        self._all_columns = tuple(columns)
+        self._fit()
+
+    @on(events.Resize)
+    def _fit(self) -> None:
+        width = self.size.width
+        if not width:
+            return
+        columns = [column for column in self._all_columns if width >= column.from_width]
+        # One cell in front and one for the scrollbar, which must not cover the last number.
+        spare = width - 3 - sum(column.width + _GAP for column in columns)
+        growing = max(1, sum(column.grows for column in columns))
+        layout = tuple(
+            (column.key, max(4, column.width + (spare // growing if column.grows else 0))) for column in columns
+        )
+        if layout != self._layout:
+            self._layout = layout
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        labels = {column.key: column for column in self._all_columns}
+        with self.prevent(DataTable.RowHighlighted):
+            self.clear(columns=True)
+            self.add_column("", key="edge", width=1)
+            for key, width in self._layout:
+                label = Text(labels[key].label)
+                self.add_column(self._fitted(label, key, width), key=key, width=width + _GAP)
+        self._refill(self._current)
+
+    def _refill(self, select: str | None) -> None:
+        top, before = self.scroll_offset.y, self.cursor_row
+        with self.prevent(DataTable.RowHighlighted):
+            self.clear()
+            for row in self._shown:
+                self.add_row(Text(" "), *self._cells(row), key=row.key)
+            keys = [row.key for row in self._shown]
+            index = keys.index(select) if select in keys else max(0, min(before, len(keys) - 1))
+            if keys:
+                self.move_cursor(row=index, scroll=False)
+        self._note(keys[index] if keys else None)
+        # The selected row stays on its line of the screen; a list that is read from its top stays there.
+        self.call_after_refresh(self._return_to, top + index - before if top else 0)
+
+    def _return_to(self, y: int) -> None:
+        self.scroll_to(y=y, animate=False, immediate=True)
+        self._scroll_cursor_into_view()
+
+    def _update_cells(self, old: tuple[Row, ...]) -> None:
+        for before, row in zip(old, self._shown, strict=True):
+            for key, width in self._layout:
+                if before.cells[key] != row.cells[key] or before.cells[key].spans != row.cells[key].spans:
+                    self.update_cell(row.key, key, self._fitted(row.cells[key], key, width))
+
+    def _cells(self, row: Row) -> list[Text]:
+        return [self._fitted(row.cells[key], key, width) for key, width in self._layout]
+
+    def _fitted(self, text: Text, key: str, width: int) -> Text:
+        right = any(column.right for column in self._all_columns if column.key == key)
+        cell = text.copy()
+        cell.no_wrap = True
+        cell.truncate(width, overflow="ellipsis")
+        cell.align("right" if right else "left", width)
+        return cell
+
+    def _note(self, key: str | None) -> None:
+        if key != self._current:
+            self._current = key
+            self.post_message(self.Highlighted(self, key))
+
+    @on(DataTable.RowHighlighted)
+    def _on_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        event.stop()
+        self._note(event.row_key.value)
+
+    @on(DataTable.RowSelected)
+    def _on_row_selected(self, event: DataTable.RowSelected) -> None:
+        event.stop()
+        if event.row_key.value is not None:
+            self.post_message(self.Chosen(self, event.row_key.value))

@@ -1,0 +1,74 @@
+"""A line for a path, completed from the folders as one types."""
+
+import asyncio
+from pathlib import Path
+
+from textual.suggester import Suggester
+from textual.widgets import Input
+
+from hpc_board.model.submission import EXTENSIONS
+
+_ENTRIES_MAX = 5000
+
+
+class PathInput(Input):
+    """A path of a submission's file; the grey completion is taken by the right arrow."""
+
+    def __init__(self, *, value: str, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(
+            value=value,
+            placeholder="path to a .py, .cu, .cuh or .cpp file",
+            suggester=_PathSuggester(),
+            compact=True,
+            select_on_focus=False,
+            id=id,
+        )
+
+    @property
+    def path(self) -> Path | None:
+        """The file that the line names, "~" expanded; None while it names none."""
+        path = expanded(self.value)
+        return path if self.value.strip() and path.suffix in EXTENSIONS else None
+
+
+class _PathSuggester(Suggester):
+    def __init__(self) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return await asyncio.to_thread(completion, value)
+
+
+def expanded(text: str) -> Path:
+    """The path that `text` names, where "~" is the user's home if there is one."""
+    path = Path(text.strip().replace("\0", ""))
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
+
+
+def completion(value: str) -> str | None:
+    """`value` completed to the first folder or submission file that begins with it; None where there is none."""
+    head, slash, begun = value.rpartition("/")
+    if not begun:
+        return None
+    try:
+        names = _fitting(expanded(head + slash or "."), begun)
+    except (OSError, ValueError):
+        return None
+    return head + slash + names[0] if names else None
+
+
+def _fitting(folder: Path, begun: str) -> list[str]:
+    names = []
+    for index, entry in enumerate(folder.iterdir()):
+        if index >= _ENTRIES_MAX:
+            break
+        if not entry.name.startswith(begun) or not entry.name.isprintable():
+            continue
+        if entry.is_dir():
+            names.append(entry.name + "/")
+        elif entry.suffix in EXTENSIONS:
+            names.append(entry.name)
+    return sorted(names)

@@ -1,0 +1,66 @@
+"""What would be sent: for each GPU, the command and the batch script."""
+
+import shlex
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Static, Tab, Tabs, TextArea
+
+from hpc_board.board import Preview
+from hpc_board.model.text import printable
+from hpc_board.tui.palette import Tone, toned
+
+
+class PreviewPane(Vertical):
+    """The scripts of a draft, a tab for each GPU."""
+
+    _previews: tuple[Preview, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        """The GPUs, the command and the script of one of them."""
+        yield Tabs(id="preview-gpus")
+        yield Static(id="command", markup=False)
+        yield TextArea(read_only=True, soft_wrap=False, show_line_numbers=False, compact=True, id="script")
+
+    def on_mount(self) -> None:
+        """Say what will be here."""
+        self._show(None)
+
+    async def show(self, previews: Sequence[Preview]) -> None:
+        """Show these scripts, the same GPU's again if it is among them."""
+        if tuple(previews) == self._previews:
+            return
+        tabs = self.query_one(Tabs)
+        before = [preview.gpu.name for preview in self._previews]
+        names = [preview.gpu.name for preview in previews]
+        self._previews = tuple(previews)
+        if names != before:
+            await tabs.clear()
+            for index, name in enumerate(names):
+                await tabs.add_tab(Tab(toned(name).plain, id=f"preview-{index}"))
+        self._show_active()
+
+    @on(Tabs.TabActivated)
+    def _show_active(self, event: Tabs.TabActivated | None = None) -> None:
+        if event is not None:
+            event.stop()
+        tab = self.query_one(Tabs).active_tab
+        index = int((tab.id or "preview-0").removeprefix("preview-")) if tab else 0
+        self._show(self._previews[index] if index < len(self._previews) else None)
+
+    def _show(self, preview: Preview | None) -> None:
+        self.query_one(Tabs).display = len(self._previews) > 1
+        self.query_one("#script", TextArea).display = preview is not None
+        if preview is None:
+            words = "The batch script appears here once file, task and GPU are chosen."
+            self.query_one("#command", Static).update(toned(words, Tone.MUTED))
+            return
+        command = toned(shlex.join(preview.command), Tone.MUTED, 1000)
+        self.query_one("#command", Static).update(Text.assemble(("$ ", Tone.ACCENT.value), command))
+        script = printable(preview.script, len(preview.script))
+        area = self.query_one("#script", TextArea)
+        if area.text != script:
+            area.load_text(script)

@@ -1,0 +1,36 @@
+"""The top line: where one is, who one is, and what is under way."""
+
+from datetime import datetime
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widgets import Static
+
+from hpc_board.tui.messages import Pulse
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.wording import span
+
+
+class TitleBar(Horizontal):
+    """The name of the screen on the left, the user's runs in flight on the right."""
+
+    def compose(self) -> ComposeResult:
+        """The two ends of the line."""
+        yield Static(id="where", markup=False)
+        yield Static(id="pulse", markup=False)
+
+    def show_place(self, *places: str) -> None:
+        """Show the way here, the last place being this one."""
+        way = [toned(place, Tone.MUTED) for place in places[:-1]] + [toned(places[-1], Tone.STRONG)]
+        line = Text.assemble(("hpc-board", Tone.ACCENT.value), "  ", Text(" / ", Tone.MUTED.value).join(way))
+        self.query_one("#where", Static).update(line)
+
+    def show_pulse(self, user: str, pulse: Pulse, now: datetime) -> None:
+        """Show who looks, how many runs are in flight and how old the scheduler's answer is."""
+        words = [toned(user, Tone.PLAIN, 32)]
+        if pulse.in_flight:
+            words.append(toned(f"{len(pulse.in_flight)} in flight", Tone.ACCENT))
+            if pulse.asked_at is not None:
+                words.append(toned(f"asked {span(now - pulse.asked_at)} ago", Tone.MUTED))
+        self.query_one("#pulse", Static).update(Text(" · ", Tone.MUTED.value).join(words))

@@ -1,0 +1,101 @@
+"""Values in words, short enough for a column: states, ages, deadlines, scores."""
+
+from datetime import datetime, timedelta
+
+from hpc_board.model.gpu import Availability
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import Run, RunState
+from hpc_board.model.standings import Standing, duration_text
+from hpc_board.model.task import Mode
+from hpc_board.tui.palette import Tone
+
+MODE_WORDS = {Mode.TEST: "test", Mode.BENCHMARK: "bench", Mode.PROFILE: "prof", Mode.RANKED: "ranked"}
+
+MODE_HELP = {
+    Mode.TEST: "is it correct? Runs the test cases",
+    Mode.BENCHMARK: "how fast is it? Does not count on the board",
+    Mode.PROFILE: "why is it slow? Runs under a profiler",
+    Mode.RANKED: "tests, then benchmarks; a pass counts on the board",
+}
+
+_STATES = {
+    RunState.CREATED: ("created", Tone.WAITING),
+    RunState.SUBMITTING: ("sending", Tone.WAITING),
+    RunState.QUEUED: ("queued", Tone.WAITING),
+    RunState.RUNNING: ("running", Tone.ACCENT),
+    RunState.COLLECTING: ("collecting", Tone.ACCENT),
+    RunState.CANCELLED: ("cancelled", Tone.MUTED),
+    RunState.TIMEOUT: ("timed out", Tone.BAD),
+    RunState.OUT_OF_MEMORY: ("no memory", Tone.BAD),
+    RunState.NODE_FAIL: ("node fail", Tone.BAD),
+    RunState.PREEMPTED: ("preempted", Tone.BAD),
+    RunState.LOST: ("lost", Tone.BAD),
+    RunState.ERROR: ("error", Tone.BAD),
+}
+
+
+def state(run: Run) -> tuple[str, Tone]:
+    """Where a run stands, in one word, and the tone of that word."""
+    if run.state is not RunState.FINISHED:
+        return _STATES[run.state]
+    if run.verdict is Verdict.PASS:
+        return "passed", Tone.GOOD
+    return "failed", Tone.BAD
+
+
+def why(run: Run) -> str:
+    """Why a run stands where it does: the verdict and its message, or what the scheduler says."""
+    if run.state is RunState.FINISHED and run.verdict is not Verdict.PASS:
+        verdict = str(run.verdict).replace("_", " ")
+        return f"{verdict}: {run.message}" if run.message else verdict
+    if run.message or run.status.reason:
+        return run.message or run.status.reason
+    if run.state.ended:
+        return run.status.evidence
+    return f"on {run.status.node}" if run.status.node else ""
+
+
+def score(seconds: float | None) -> str:
+    """A score with its unit; empty where there is none."""
+    return "" if seconds is None else duration_text(seconds * 1e9)
+
+
+def span(length: timedelta) -> str:
+    """A length of time in its largest unit: "12 s", "3 min", "5 h", "2 d"."""
+    seconds = max(0, int(length.total_seconds()))
+    for limit, unit, size in ((60, "s", 1), (3600, "min", 60), (48 * 3600, "h", 3600)):
+        if seconds < limit:
+            return f"{seconds // size} {unit}"
+    return f"{seconds // 86400} d"
+
+
+def time_left(deadline: datetime | None, now: datetime) -> tuple[str, Tone]:
+    """How long a task stays open, and the tone of it: the last day is worth a warning."""
+    if deadline is None:
+        return "open", Tone.MUTED
+    if deadline <= now:
+        return "closed", Tone.MUTED
+    return span(deadline - now), Tone.WAITING if deadline - now < timedelta(days=1) else Tone.PLAIN
+
+
+def moment(at: datetime | None) -> str:
+    """A point in time of this person's clock, to the minute; empty where there is none."""
+    return "" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def capacity(available: Availability) -> tuple[str, str]:
+    """What is free of a GPU ("3/8 free") and how many jobs wait for it ("12 queued"); "?" where nobody says."""
+    free, total, queued = (
+        "?" if count is None else str(count) for count in (available.free, available.total, available.queued)
+    )
+    return f"{free}/{total} free", f"{queued} queued"
+
+
+def marks(standing: Standing) -> str:
+    """What a reader has to know about how a time was made: "self-run", "emulated"."""
+    return " ".join([standing.trust, *(["emulated"] if standing.emulated else [])])
+
+
+def listing(words: tuple[str, ...]) -> str:
+    """Words as a sentence has them: "A", "A and B", "A, B and C"."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""
