@@ -7,9 +7,11 @@ sent again, and only after `SETTLE`, since a command that was under way may stil
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,11 +20,12 @@ from pathlib import Path
 
 from hpc_board import jobs
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
-from hpc_board.model.gpu import Gpu
+from hpc_board.model.acceptance import result_faults
+from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
 from hpc_board.model.run import RESULT_GRACE, JobNews, JobState, Run, RunState, Status, next_status
 from hpc_board.model.standings import score_s
-from hpc_board.model.task import Mode, Ranking, Task
+from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Job, JobKey, Scheduler
 from hpc_board.store import Store
@@ -30,30 +33,37 @@ from hpc_board.store import Store
 SETTLE = timedelta(seconds=30)
 """How long a submission whose outcome is unknown is left alone before it is looked up and, if absent, sent again."""
 
+LOCAL_RESULT_GRACE = timedelta(seconds=3)
+"""How long a result may appear after the end of a job of this machine, whose files are visible at once."""
+
 TRIES_MAX = 4
 """How often a job is sent before the run counts as failed by our machinery."""
 
-_TRY = "try "
-_UNSENT = (RunState.CREATED, RunState.SUBMITTING)
+LOCK_SECONDS = 10.0
+"""How long to wait for another client that is carrying runs on."""
 
+_TRY = "try "
 _CANCEL_MARK = "cancel.json"
+_LOCK_LOOK_SECONDS = 0.05
+_UNSENT = (RunState.CREATED, RunState.SUBMITTING)
 
 
 @dataclass(frozen=True)
 class Advance:
     """Everything that turning the state machine needs.
 
-    `schedulers` maps names of clusters to their schedulers, `gpus` names of GPUs to the settings' entries. `task`
-    gives the task of a run at exactly its version, or None. `harness` gives the bytes of the harness file.
+    `schedulers` and `clusters` have the clusters of the settings by name, `gpus` the GPUs. `harness` gives the bytes
+    of the harness file.
     """
 
     folder: Path
     store: Store
     schedulers: Mapping[str, Scheduler]
+    clusters: Mapping[str, Cluster]
     gpus: Mapping[str, Gpu]
-    task: Callable[[Run], Task | None]
     harness: Callable[[], bytes]
     settle: timedelta = SETTLE
+    lock_seconds: float = LOCK_SECONDS
 
     def __call__(self, *, ask: bool = False) -> bool:
         """Carry every run in flight as far as it goes now; False if another process is doing so at this moment.
@@ -64,11 +74,13 @@ class Advance:
             StorageError: the board cannot be written.
             SchedulerError: a scheduler did not answer; its runs stay as they are, the others were carried on.
         """
-        with self._lock(wait=False) as mine:
+        with self._lock(wait_seconds=0) as mine:
             if not mine:
                 return False
             for run in self.store.in_flight():
-                if run.state in _UNSENT:
+                if run.cluster not in self.schedulers:
+                    self._strand(run)
+                elif run.state in _UNSENT:
                     self._launch(run)
                 else:
                     self._look_into_folder(run)
@@ -76,8 +88,13 @@ class Advance:
         return True
 
     def launch(self, runs: Sequence[Run]) -> list[BoardError]:
-        """Send these new runs to their schedulers and return what went wrong, at most one error for each."""
-        with self._lock(wait=True):
+        """Send these new runs to their schedulers and return what went wrong, at most one error for each.
+
+        Where another process holds the board for long, the runs are left for it to send.
+        """
+        with self._lock(wait_seconds=self.lock_seconds) as mine:
+            if not mine:
+                return []
             # Another process may have taken them up between their rows and this lock.
             unsent = (run for run in map(self._again, runs) if run.state in _UNSENT)
             return [error for error in map(self._launch, unsent) if error is not None]
@@ -85,31 +102,37 @@ class Advance:
     def cancel(self, run: Run, user: str) -> None:
         """Ask for the end of `run`; one that has ended is left alone.
 
+        The wish is written down first, so that a job which nobody can find yet ends as soon as it is found.
+
         Raises:
-            SchedulerError: its job cannot be found yet, or the scheduler did not answer.
+            InputError: the run's cluster is not in the settings any more.
+            SchedulerError: the scheduler did not answer, or another process holds the board for long.
         """
-        with self._lock(wait=True):
+        with self._lock(wait_seconds=self.lock_seconds) as mine:
+            if not mine:
+                raise SchedulerError(
+                    f"another client has been busy with this board for {self.lock_seconds:g} s",
+                    hint=f"Try `hpc-board cancel {run.id}` again in a minute.",
+                )
             run = self._again(run)
             if run.state.ended:
                 return
             if run.state is RunState.CREATED:
                 self._record(run, RunState.CANCELLED, reason=f"cancelled by {user} before it was sent")
                 return
-            if not run.status.job_id:
-                run = self._found(run)
-            if not run.status.job_id:
-                raise SchedulerError(
-                    f"run {run.id} is being submitted, and its job cannot be found yet",
-                    hint=f"Try `hpc-board cancel {run.id}` again in a minute.",
+            if run.cluster not in self.schedulers:
+                raise InputError(
+                    f"run {run.id} is on cluster {run.cluster}, which the settings do not have any more",
+                    hint=f"Put the cluster back, or end job {run.status.job_id} with the scheduler's own command.",
                 )
-            mark = jobs.folder(self.folder, run.id) / _CANCEL_MARK
+            mark = self._mark(run)
             with _writing(mark):
                 mark.write_text(json.dumps({"by": user, "at": _now().isoformat()}), encoding="utf-8")
-            self.schedulers[run.cluster].cancel([_key(run)])
-            self._record(run, run.state, reason=f"cancel requested by {user}")
-
-    def _again(self, run: Run) -> Run:
-        return self.store.run(run.id)
+            run = self._record(run, run.state, reason=f"cancel requested by {user}")
+            if not run.status.job_id:
+                self._look_up(run)
+            else:
+                self.schedulers[run.cluster].cancel([_key(run)])
 
     def asked_at(self, cluster: str) -> datetime | None:
         """When this cluster's scheduler was last asked, by any client of the board."""
@@ -118,64 +141,83 @@ class Advance:
         except OSError:
             return None
 
+    def _again(self, run: Run) -> Run:
+        return self.store.run(run.id)
+
     @contextmanager
-    def _lock(self, *, wait: bool) -> Iterator[bool]:
+    def _lock(self, *, wait_seconds: float) -> Iterator[bool]:
         path = self.folder / "advance.lock"
         with _writing(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
+            yield _locked(descriptor, path, wait_seconds)
         finally:
             os.close(descriptor)
 
+    def _strand(self, run: Run) -> None:
+        """Say of a run whose cluster has left the settings that nobody can carry it on."""
+        if run.state in _UNSENT:
+            self._record(run, RunState.ERROR, reason=f"the settings no longer have cluster {run.cluster}; submit again")
+        else:
+            self._record(run, run.state, reason=f"the settings no longer have cluster {run.cluster}: nobody is asked")
+            self._look_into_folder(run)
+
     def _launch(self, run: Run) -> BoardError | None:
         """Send a run that is not sent yet, and return what is wrong where that cannot be done."""
-        if run.state is RunState.SUBMITTING:
-            run = self._found(run)
-            if run.status.job_id or _now() - run.status.at < self.settle:
-                return None
-        gpu, task = self.gpus.get(run.gpu), self.task(run)
-        if gpu is None or task is None or run.cluster not in self.schedulers:
-            missing = f"GPU {run.gpu}" if gpu is None else f"task {run.task} at the version that was submitted"
-            self._record(run, RunState.ERROR, reason=f"the settings no longer have {missing}; submit again")
-            return None
-        tries = sum(status.evidence.startswith(_TRY) for status in self.store.history(run.id))
-        if tries >= TRIES_MAX:
-            self._record(run, RunState.ERROR, reason=f"not accepted after {tries} tries: {run.status.evidence}")
-            return None
         try:
-            self._send(run, task, gpu, f"{_TRY}{tries + 1}")
+            if run.state is RunState.SUBMITTING and (self._look_up(run) or self._waits(run)):
+                return None
+            if self._mark(run).exists():
+                self._record(run, RunState.CANCELLED, reason="cancelled before it was sent")
+                return None
+            self._send(run)
+        except StorageError as error:
+            # The disk may have room again, the database be unlocked: the run stays as it is, and is tried again.
+            return error
         except (InputError, SchedulerRefused) as error:
             self._record(run, RunState.ERROR, reason=error.message)
             return error
         except SchedulerError as error:
-            self._record(run, RunState.SUBMITTING, evidence=f"no clear answer: {error.message}")
+            run = self._again(run)
+            self._record(run, run.state, evidence=f"no clear answer: {error.message}")
             return error
         return None
 
-    def _send(self, run: Run, task: Task, gpu: Gpu, attempt: str) -> None:
-        code = self.store.code(self.store.submission(run.submission).code_sha256)
-        path = jobs.write_folder(self.folder, run, task, gpu, code=code, harness=self.harness())
+    def _look_up(self, run: Run) -> bool:
+        """Whether the scheduler has the run's job already, which is then taken over.
+
+        Raises:
+            SchedulerError: nobody knows.
+        """
+        scheduler = self.schedulers[run.cluster]
+        job_id = scheduler.find(run.token, run.created_at)
+        if job_id is None:
+            return False
+        run = self._record(run, RunState.QUEUED, job_id=job_id, evidence="found by its name")
+        if self._mark(run).exists():
+            scheduler.cancel([_key(run)])
+        return True
+
+    def _waits(self, run: Run) -> bool:
+        return _now() - run.status.at < self.settle
+
+    def _send(self, run: Run) -> None:
+        gpu, harness = self.gpus.get(run.gpu), self.harness()
+        if gpu is None:
+            raise InputError(f"the settings no longer have GPU {run.gpu}; submit again")
+        if hashlib.sha256(harness).hexdigest() != run.harness_sha256:
+            raise InputError("hpc-board was updated before the run was sent; submit again")
+        tries = sum(status.evidence.startswith(_TRY) for status in self.store.history(run.id))
+        if tries >= TRIES_MAX:
+            raise InputError(f"not accepted after {tries} tries: {run.status.evidence}")
+        task = self.store.task(run.task, run.task_version)
+        code = self.store.code(run.code_sha256)
+        path = jobs.write_folder(self.folder, run, task, gpu, code=code, harness=harness)
         script = jobs.script(task, gpu, run.mode)
         job = Job(run.token, path, jobs.SCRIPT, gpu, script.options, script.time_limit_seconds)
-        run = self._record(run, RunState.SUBMITTING, evidence=attempt)
+        run = self._record(run, RunState.SUBMITTING, evidence=f"{_TRY}{tries + 1}", at=_now())
         job_id = self.schedulers[run.cluster].submit(job)
         self._record(run, RunState.QUEUED, job_id=job_id)
-
-    def _found(self, run: Run) -> Run:
-        """The run with its job's id, if the scheduler already has the job."""
-        try:
-            job_id = self.schedulers[run.cluster].find(run.token, run.created_at)
-        except SchedulerError as error:
-            return self._record(run, run.state, evidence=f"cannot be looked up: {error.message}", at=run.status.at)
-        if job_id is None:
-            return run
-        return self._record(run, RunState.QUEUED, job_id=job_id, evidence="found by its name")
 
     def _record(
         self,
@@ -188,17 +230,15 @@ class Advance:
         at: datetime | None = None,
     ) -> Run:
         status = replace(
-            run.status,
-            state=state,
-            at=at or _now(),
+            run.status.moved(state, _now()),
             job_id=job_id or run.status.job_id,
             reason=reason,
             evidence=evidence,
         )
-        return self._store_status(run, status)
+        return self._store_status(run, replace(status, at=at) if at else status)
 
     def _store_status(self, run: Run, status: Status) -> Run:
-        if not run.status.same_but_time(status):
+        if status != run.status:
             self.store.record(run.id, status)
         return replace(run, status=status)
 
@@ -220,26 +260,23 @@ class Advance:
             if run.state is RunState.QUEUED and (path / jobs.PROGRESS).exists():
                 self._record(run, RunState.RUNNING, evidence="its progress file is there")
             return
+        self._take_result(run, data)
+
+    def _take_result(self, run: Run, data: bytes) -> None:
+        task, gpu = self.store.task(run.task, run.task_version), self.gpus.get(run.gpu)
         try:
             result = Result.from_json(data)
-            ranking = self._checked(run, result)
-        except (ValueError, OSError, KeyError) as error:
+        except ResultError as error:
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
+            return
+        faults = result_faults(result, run, task, gpu.device if gpu else None)
+        if faults:
+            self._record(run, RunState.ERROR, reason=f"the result is not accepted: {'; '.join(faults[:5])}")
             return
         ranked = result.verdict is Verdict.PASS and run.mode is Mode.RANKED
         node = one_line(str(result.provenance.get("node") or result.provenance.get("host", "")), 120)
         status = Status(RunState.FINISHED, _now(), run.status.job_id or one_line(result.job_id, 60), node)
-        self.store.finish(run.id, status, result, score_s(result.cases, ranking) if ranked else None)
-
-    def _checked(self, run: Run, result: Result) -> Ranking:
-        """How the run's task ranks, once it is clear that `result` is the answer to what was sent."""
-        sent = json.loads((jobs.folder(self.folder, run.id) / jobs.FACTS).read_bytes())
-        if (result.run, result.nonce, result.mode) != (run.id, run.nonce, str(run.mode)):
-            raise ResultError("it belongs to another run")
-        for name in ("harness", "task", "submission"):
-            if result.provenance.get(f"{name}_sha256") != sent["sha256"][name]:
-                raise ResultError(f"it was made with another {name}")
-        return Ranking(sent["task"]["ranking_by"])
+        self.store.finish(run.id, status, result, score_s(result.cases, task.ranking_by) if ranked else None)
 
     def _ask_schedulers(self, runs: Sequence[Run], *, anyway: bool) -> None:
         by_cluster: dict[str, list[Run]] = {}
@@ -248,7 +285,7 @@ class Advance:
                 by_cluster.setdefault(run.cluster, []).append(run)
         errors = []
         for cluster, members in by_cluster.items():
-            if not anyway and not self._due(cluster, members[0]):
+            if not anyway and not self._due(cluster):
                 continue
             with _writing(self._asked_file(cluster)):
                 self._asked_file(cluster).touch()
@@ -263,21 +300,23 @@ class Advance:
         if errors:
             raise errors[0]
 
-    def _due(self, cluster: str, run: Run) -> bool:
-        asked, gpu = self.asked_at(cluster), self.gpus.get(run.gpu)
-        pause = timedelta(seconds=gpu.cluster.poll_seconds if gpu else 0)
+    def _due(self, cluster: str) -> bool:
+        asked = self.asked_at(cluster)
+        pause = timedelta(seconds=self.clusters[cluster].poll_seconds)
         return asked is None or not timedelta(0) <= _now() - asked < pause
 
     def _take(self, run: Run, news: JobNews) -> None:
-        cancelled = (jobs.folder(self.folder, run.id) / _CANCEL_MARK).exists()
-        if cancelled and news.state in (JobState.MISSING, JobState.ENDED):
+        if news.state in (JobState.MISSING, JobState.ENDED) and self._mark(run).exists():
             news = replace(news, state=JobState.CANCELLED)
-        local = self.gpus[run.gpu].cluster.scheduler == "local" if run.gpu in self.gpus else False
-        grace = timedelta(seconds=3) if local else RESULT_GRACE
+        local = self.clusters[run.cluster].scheduler == "local"
+        grace = LOCAL_RESULT_GRACE if local else RESULT_GRACE
         self._store_status(run, next_status(run.status, news, _now(), result_grace=grace))
 
     def _asked_file(self, cluster: str) -> Path:
         return self.folder / f"asked-{cluster}"
+
+    def _mark(self, run: Run) -> Path:
+        return jobs.folder(self.folder, run.id) / _CANCEL_MARK
 
 
 def _key(run: Run) -> JobKey:
@@ -286,6 +325,20 @@ def _key(run: Run) -> JobKey:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def _locked(descriptor: int, path: Path, wait_seconds: float) -> bool:
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            with _writing(path, but=BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOCK_LOOK_SECONDS)
+        else:
+            return True
 
 
 class IsNoFileError(OSError):
@@ -312,11 +365,14 @@ def regular_file(path: Path, limit: int) -> bytes:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(path: Path, *, but: type[OSError] | tuple[()] = ()) -> Iterator[None]:
+    """Translate what hinders writing to `path`, all `but` one kind."""
     try:
         yield
+    except but:
+        raise
     except OSError as error:
         raise StorageError(
-            f"{path}: cannot be written: {error.strerror or error}",
-            hint="Check that you may write the board's folder and that its disk is not full.",
+            f"{path}: cannot be written or locked: {error.strerror or error}",
+            hint="Check that you may write the board's folder, that its disk is not full, and that it can lock files.",
         ) from error

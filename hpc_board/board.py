@@ -1,5 +1,6 @@
 """The product on one page: everything that a front end may do. Both front ends hold one Board."""
 
+import hashlib
 import json
 import os
 import pwd
@@ -14,11 +15,12 @@ from typing import Any
 
 from hpc_board import catalog, config, intake, jobs
 from hpc_board.advance import Advance, regular_file
-from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError, WaitExpired
+from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError, WaitExpired
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.result import Result
 from hpc_board.model.run import Progress, Run, Status
 from hpc_board.model.standings import Standing
+from hpc_board.model.submission import Directives
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.schedulers import Job, Scheduler
@@ -44,7 +46,7 @@ class Board:
 
     def __init__(self, settings: config.Settings, *, user: str | None = None) -> None:
         self.settings = settings
-        self.user = user or pwd.getpwuid(os.geteuid()).pw_name
+        self.user = user or _user_name(os.geteuid())
 
     @classmethod
     def open(cls, explicit: Path | None = None, environ: Mapping[str, str] = os.environ) -> "Board":
@@ -53,7 +55,11 @@ class Board:
         Raises:
             InputError: the settings file is missing or has faults.
         """
-        file = config.find(explicit, environ, Path.cwd())
+        try:
+            here = Path.cwd()
+        except FileNotFoundError:
+            here = Path("/")  # the working folder was removed, so no settings lie in it
+        file = config.find(explicit, environ, here)
         return cls(config.load(file, environ))
 
     # Tasks and GPUs
@@ -86,6 +92,14 @@ class Board:
                 statuses += [GpuStatus(gpu, Availability(gpu.name), error.message) for gpu in gpus]
         order = {gpu.name: index for index, gpu in enumerate(self.settings.gpus)}
         return sorted(statuses, key=lambda status: order[status.gpu.name])
+
+    def header(self, file: Path) -> Directives:
+        """What the header of a submission asks for, before anything else about the file is decided.
+
+        Raises:
+            InputError: the file cannot be read, or its header has a directive that is none.
+        """
+        return intake.header(intake.read_source(file))
 
     def gpu(self, name: str) -> Gpu:
         """The GPU of the settings called `name`, however it is capitalized.
@@ -140,9 +154,14 @@ class Board:
         Once this has returned, or even died halfway, the runs are in the database and any client carries them on.
 
         Raises:
+            InputError: a batch script cannot be rendered; nothing is stored.
             StorageError: the board cannot be written; the hint says if the submission is stored nevertheless.
             SchedulerRefused: the scheduler refused every one of the jobs.
         """
+        # What cannot be rendered must not be stored.
+        for gpu in draft.gpus:
+            jobs.script(draft.task, gpu, draft.mode)
+        harness = hashlib.sha256(_harness()).hexdigest()
         _, runs = self._store.add_submission(
             task=draft.task,
             user=self.user,
@@ -151,18 +170,22 @@ class Board:
             mode=draft.mode,
             note=draft.note,
             at=_now(),
-            runs=[_new_run(gpu) for gpu in draft.gpus],
+            runs=[_new_run(gpu, harness) for gpu in draft.gpus],
         )
-        try:
-            errors = self._advance.launch(runs)
-        except StorageError as error:
-            ids = ", ".join(str(run.id) for run in runs)
-            hint = f"The submission is stored (run {ids}) and goes on when the board can be written; or cancel it."
-            raise StorageError(error.message, hint=f"{error.hint} {hint}") from error
-        refusals = [error for error in errors if isinstance(error, SchedulerRefused | StorageError)]
+        errors = self._advance.launch(runs)
+        refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]
         if len(refusals) == len(runs):
-            raise refusals[0]
+            raise self._with_hint(refusals[0], runs)
         return [self._store.run(run.id) for run in runs]
+
+    def _with_hint(self, error: BoardError, runs: Sequence[Run]) -> BoardError:
+        """`error`, saying what became of runs that are stored but could not be sent for want of space or rights."""
+        if isinstance(error, StorageError):
+            ids = ", ".join(str(run.id) for run in runs)
+            error.hint += (
+                f" The submission is stored (run {ids}) and goes on when the board can be written; or cancel it."
+            )
+        return error
 
     # Following
 
@@ -195,7 +218,7 @@ class Board:
             try:
                 self.advance()
                 problem = ""
-            except SchedulerError as error:
+            except (SchedulerError, StorageError) as error:
                 if error.message != problem:
                     say(error.message)
                 problem = error.message
@@ -318,23 +341,23 @@ class Board:
             folder=self.settings.board,
             store=self._store,
             schedulers=self._schedulers,
+            clusters={cluster.name: cluster for cluster in self.settings.clusters},
             gpus={gpu.name: gpu for gpu in self.settings.gpus},
-            task=self._task_of,
             harness=_harness,
         )
-
-    def _task_of(self, run: Run) -> Task | None:
-        try:
-            task = self.task(run.task)
-        except InputError:
-            return None
-        return task if task.version == run.task_version else None
 
     def _job_file(self, run: int, name: str) -> bytes:
         try:
             return regular_file(jobs.folder(self.settings.board, run) / name, 4 * LOG_BYTES_MAX)
         except OSError:
             return b""
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def _scheduler(cluster: Cluster, board: Path) -> Scheduler:
@@ -354,7 +377,7 @@ def _harness() -> bytes:
     return harness_bytes()
 
 
-def _new_run(gpu: Gpu) -> NewRun:
+def _new_run(gpu: Gpu, harness_sha256: str) -> NewRun:
     return NewRun(
         gpu=gpu.name,
         cluster=gpu.cluster.name,
@@ -363,6 +386,7 @@ def _new_run(gpu: Gpu) -> NewRun:
         nonce=secrets.token_hex(16),
         trust="self-run",
         emulated=gpu.emulated,
+        harness_sha256=harness_sha256,
     )
 
 

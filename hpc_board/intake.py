@@ -93,6 +93,21 @@ def read_source(path: Path) -> Source:
     return Source(name, text)
 
 
+def header(source: Source) -> Directives:
+    """What the header of `source` asks for.
+
+    Raises:
+        InputError: it has a directive that is none.
+    """
+    try:
+        return directives(source.text.removeprefix("\ufeff"))
+    except DirectiveError as error:
+        raise InputError(
+            f"{source.file_name}: {one_line(str(error), 400)}.",
+            hint="A header has lines such as `#!POPCORN leaderboard NAME` and `#!POPCORN gpus A B`.",
+        ) from error
+
+
 def draft(
     source: Source,
     *,
@@ -114,19 +129,13 @@ def draft(
         InputError: the file, the task, a GPU, the mode or the note cannot be used.
         Refused: the task's deadline has passed.
     """
-    try:
-        header = directives(source.text.removeprefix("\ufeff"))
-    except DirectiveError as error:
-        raise InputError(
-            f"{source.file_name}: {one_line(str(error), 400)}.",
-            hint="A header has lines such as `#!POPCORN leaderboard NAME` and `#!POPCORN gpus A B`.",
-        ) from error
-    task = catalog.task(_task_name(task_name, header, catalog))
+    asked = header(source)
+    task = catalog.task(_task_name(task_name, asked, catalog))
     _check_deadline(task, now)
     mode = _mode(mode_name)
     _check_support(task, mode)
     _check_language(source, task)
-    chosen = _chosen_gpus(task, gpu_names, header, gpus)
+    chosen = _chosen_gpus(task, gpu_names, asked, gpus)
     _check_devices(chosen)
     _check_note(note)
     return Draft(source, task, chosen, mode, note)

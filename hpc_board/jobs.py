@@ -83,7 +83,7 @@ def script(task: Task, gpu: Gpu, mode: Mode) -> Script:
         )
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: the batch script template cannot be read: {error}") from error
-    except jinja2.TemplateError as error:
+    except (jinja2.TemplateError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         raise InputError(
             f"{path}: the batch script template cannot be rendered: {error}",
             hint=f"Correct gpus.{gpu.name}.template in the settings, or remove it to use the one that ships.",

@@ -83,7 +83,7 @@ class JobNews:
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a run at one moment, and why. Each change is stored as one more row, none is overwritten."""
+    """The state of a run, since when, and why. Each change is stored as one more row, none is overwritten."""
 
     state: RunState
     at: datetime
@@ -93,6 +93,10 @@ class Status:
     evidence: str = ""
     expected_start: Optional[datetime] = None
     ended_in_queue_at: Optional[datetime] = None
+
+    def moved(self, state: RunState, now: datetime) -> "Status":
+        """This status in `state`: since `now`, or since it was there before."""
+        return self if state is self.state else replace(self, state=state, at=now)
 
     def same_but_time(self, other: "Status") -> bool:
         """Whether `other` says the same, so that it need not be stored again."""
@@ -135,6 +139,8 @@ class Run:
     emulated: bool
     created_at: datetime
     status: Status
+    code_sha256: str = ""
+    harness_sha256: str = ""
     verdict: Optional[Verdict] = None
     message: str = ""
     score_s: Optional[float] = None
@@ -152,6 +158,9 @@ class Run:
 
 RESULT_GRACE = timedelta(seconds=60)
 """How long a result may appear after the scheduler says that the job has ended: network file systems are late."""
+
+CANCELLED_GRACE = timedelta(seconds=5)
+"""How long a cancelled job may take to leave a result that it had just written."""
 
 MISSING_GRACE = timedelta(minutes=5)
 """How long a job may be unknown to the scheduler before it counts as lost."""
@@ -175,7 +184,6 @@ def next_status(status: Status, news: JobNews, now: datetime, *, result_grace: t
     """
     known = replace(
         status,
-        at=now,
         job_id=news.job_id or status.job_id,
         node=news.node or status.node,
         reason=news.reason,
@@ -186,19 +194,16 @@ def next_status(status: Status, news: JobNews, now: datetime, *, result_grace: t
     if news.state is JobState.UNKNOWN:
         return status
     if news.state is JobState.PENDING:
-        return replace(known, state=RunState.QUEUED)
+        return known.moved(RunState.QUEUED, now)
     if news.state is JobState.RUNNING:
-        return replace(known, state=RunState.RUNNING)
+        return known.moved(RunState.RUNNING, now)
     if news.state is JobState.COMPLETING:
-        return replace(known, state=RunState.COLLECTING)
+        return known.moved(RunState.COLLECTING, now)
     since = status.ended_in_queue_at or now
     grace = MISSING_GRACE if news.state is JobState.MISSING else result_grace
     if news.state is JobState.CANCELLED:
-        grace = min(grace, timedelta(seconds=5))
+        grace = min(grace, CANCELLED_GRACE)
     if now - since < grace:
-        return replace(known, state=RunState.COLLECTING, ended_in_queue_at=since)
-    return replace(
-        known,
-        state=_ENDED_AS[news.state],
-        evidence=f"{news.evidence}; no result file after {int(grace.total_seconds())} s",
-    )
+        return replace(known.moved(RunState.COLLECTING, now), ended_in_queue_at=since)
+    evidence = f"{news.evidence}; no result file after {int(grace.total_seconds())} s"
+    return replace(known.moved(_ENDED_AS[news.state], now), evidence=evidence)

@@ -129,6 +129,15 @@ class Store:
         with self._file.reading() as db:
             return submissions.submission(db, submission)
 
+    def task(self, name: str, version: str) -> Task:
+        """The task called `name` as it was at `version`, for which somebody has submitted.
+
+        Raises:
+            InputError: nobody has.
+        """
+        with self._file.reading() as db:
+            return submissions.task(db, name, version)
+
     def code(self, sha256: str) -> bytes:
         """The submitted file with this sha256.
 

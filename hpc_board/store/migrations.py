@@ -42,7 +42,8 @@ _FACTS = {
         token TEXT NOT NULL UNIQUE,
         nonce TEXT NOT NULL,
         trust TEXT NOT NULL,
-        emulated INTEGER NOT NULL
+        emulated INTEGER NOT NULL,
+        harness_sha256 TEXT NOT NULL
     """,
     "events": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -100,7 +101,7 @@ _RUN_DETAILS = """
 CREATE VIEW run_details AS
 SELECT runs.id, runs.submission, submissions.task, submissions.task_version, submissions.user, submissions.file_name,
        runs.gpu, runs.cluster, runs.partition, submissions.mode, runs.token, runs.nonce, runs.trust, runs.emulated,
-       submissions.submitted_at AS created_at,
+       runs.harness_sha256, submissions.code_sha256, submissions.submitted_at AS created_at,
        events.state, events.at, events.job_id, events.node, events.reason, events.evidence,
        events.expected_start, events.ended_in_queue_at,
        results.verdict, results.message, results.score_s

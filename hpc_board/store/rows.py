@@ -10,7 +10,7 @@ from hpc_board.model.result import Case, Verdict
 from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.standings import Standing
 from hpc_board.model.submission import Submission
-from hpc_board.model.task import Mode, Task
+from hpc_board.model.task import CaseValue, Language, Mode, Ranking, Task, TaskFile, Timeouts
 
 Row = Mapping[str, Any]
 
@@ -38,7 +38,35 @@ def row_id(number: int) -> int:
 
 def task_definition(task: Task) -> str:
     """All of the task as JSON, to explain its standings once its files have changed."""
-    return json.dumps(_as_json(task), sort_keys=True)
+    return json.dumps(_as_json(task))
+
+
+def task_value(definition: str) -> Task:
+    """The task that `task_definition` wrote."""
+    value = json.loads(definition)
+    return Task(
+        **{
+            **value,
+            "language": Language(value["language"]),
+            "files": tuple(TaskFile(**file) for file in value["files"]),
+            "tests": tuple(map(_case, value["tests"])),
+            "benchmarks": tuple(map(_case, value["benchmarks"])),
+            "timeouts": Timeouts(**value["timeouts"]),
+            "ranking_by": Ranking(value["ranking_by"]),
+            "libraries": tuple(value["libraries"]),
+            "gpus": tuple(value["gpus"]),
+            "deadline": _optional_time(value["deadline"]),
+            "warnings": tuple(value["warnings"]),
+        }
+    )
+
+
+def _case(case: dict[str, Any]) -> dict[str, CaseValue]:
+    return {key: _frozen(value) for key, value in case.items()}
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _as_json(value: Any) -> Any:
@@ -118,6 +146,8 @@ def run_value(row: Row) -> Run:
         nonce=row["nonce"],
         trust=row["trust"],
         emulated=bool(row["emulated"]),
+        code_sha256=row["code_sha256"],
+        harness_sha256=row["harness_sha256"],
         created_at=datetime.fromisoformat(row["created_at"]),
         status=status_value(row),
         verdict=None if row["verdict"] is None else Verdict(row["verdict"]),

@@ -10,7 +10,7 @@ from hpc_board.errors import InputError
 from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.submission import Submission
 from hpc_board.model.task import Mode, Task
-from hpc_board.store.rows import event_row, plain_text, row_id, submission_value, task_definition, time_text
+from hpc_board.store.rows import event_row, plain_text, row_id, submission_value, task_definition, task_value, time_text
 from hpc_board.store.runs import run as stored_run
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class NewRun:
     nonce: str
     trust: str
     emulated: bool
+    harness_sha256: str
 
 
 def add(
@@ -82,6 +83,7 @@ def _add_run(db: "Database", submission: int, new: NewRun, at: datetime) -> int:
             "nonce": new.nonce,
             "trust": new.trust,
             "emulated": new.emulated,
+            "harness_sha256": new.harness_sha256,
         },
     )
     db.table("events").insert(event_row(run, Status(RunState.CREATED, at)))
@@ -107,6 +109,17 @@ def submission(db: "Database", number: int) -> Submission:
     raise InputError(
         f"there is no submission {number}", hint="`hpc-board runs` lists your runs with their submissions."
     )
+
+
+def task(db: "Database", name: str, version: str) -> Task:
+    """The task called `name` as it was at `version`.
+
+    Raises:
+        InputError: nobody has submitted for that version.
+    """
+    for row in db.table("tasks").rows_where("name = ? AND version = ?", [name, version]):
+        return task_value(row["definition"])
+    raise InputError(f"there is no task {name} at version {version[:12]}", hint="`hpc-board list` shows the tasks.")
 
 
 def code(db: "Database", sha256: str) -> bytes:

@@ -142,3 +142,17 @@ def _fill(path: Path, left_bytes: int) -> None:
                 file.write(b"x" * 4096)
         except OSError:
             file.truncate(max(0, path.stat().st_size - left_bytes))
+
+
+@pytest.mark.parametrize("template", ["{{ no_such_name }}", "{{ modules + 1 }}", "{% include 'x' %}", "{% if %}"])
+def test_a_template_that_cannot_be_rendered_stores_nothing_and_hinders_nothing(
+    board: BoardFiles, template: str
+) -> None:
+    path = board.folder / "job.sh.j2"
+    path.write_text(template)
+    before = board.settings.read_text()
+    board.settings.write_text(before.replace("cluster: here", f"cluster: here\n    template: {path}"))
+    done = board.run("submit", board.kernel())
+    assert done.returncode == 2
+    assert "gpus.CPU.template" in done.stderr
+    assert board.json("runs") == []

@@ -89,7 +89,7 @@ class Recorded:
             mode=mode,
             note="",
             at=AT,
-            runs=[NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", gpu != "CPU")],
+            runs=[NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", gpu != "CPU", "")],
         )
         for status in statuses:
             store.record(run.id, status)

@@ -53,6 +53,7 @@ def new_run(job: str = "job-1", gpu: str = "H100") -> NewRun:
         nonce="nonce-1",
         trust="self-run",
         emulated=False,
+        harness_sha256="harness",
     )
 
 
@@ -172,6 +173,8 @@ def test_a_submission_is_stored_with_its_runs(store: Store) -> None:
         emulated=False,
         created_at=NOON,
         status=Status(RunState.CREATED, NOON),
+        code_sha256=submission.code_sha256,
+        harness_sha256="harness",
     )
     assert (first.token, second.token) == ("a", "b")
     assert (second.gpu, second.trust, second.emulated) == ("MI300", "verified", True)
@@ -883,3 +886,18 @@ def test_a_full_disk_is_named_even_where_sqlite_speaks_of_input_and_output(small
     fill(small_disk / "filler")
 
     assert "no space left" in failure_of(store.runs, path).message
+
+
+def test_a_task_comes_back_as_it_was_when_somebody_submitted_for_it(store: Store) -> None:
+    task = replace(
+        TASK,
+        tests=({"size": 3, "seed": 1, "shape": (1, (2, 3)), "name": "a", "flag": True},),
+        deadline=NOON,
+        limits={"call_seconds": 2.5},
+        templates={"Python": "pass"},
+    )
+    add(store, task=task)
+    assert store.task(task.name, task.version) == task
+    assert list(store.task(task.name, task.version).tests[0]) == ["size", "seed", "shape", "name", "flag"]
+    with pytest.raises(InputError, match="no task"):
+        store.task(task.name, "0" * 64)

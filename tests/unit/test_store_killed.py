@@ -41,7 +41,7 @@ def add(store: Store) -> tuple[Run, ...]:
         mode=Mode.RANKED,
         note="",
         at=now(),
-        runs=[NewRun(gpu, "main", "gpu", secrets.token_hex(8), "nonce", "self-run", False) for gpu in "ABC"],
+        runs=[NewRun(gpu, "main", "gpu", secrets.token_hex(8), "nonce", "self-run", False, "") for gpu in "ABC"],
     )[1]
 
 

@@ -1,0 +1,70 @@
+"""Whether a result is the answer to the run that was sent, and agrees with itself."""
+
+import re
+import statistics
+from typing import List, Mapping, Optional, Sequence
+
+from hpc_board.model.gpu import Device
+from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.model.run import Run
+from hpc_board.model.task import CaseValue, Mode, Task, case_text
+
+_MODEL = re.compile(r"(?:GH|GB|MI|[HABVPLT])\d{1,4}[A-Z]*")
+_ROUNDING = 1e-6
+
+
+def result_faults(result: Result, run: Run, task: Task, device: Optional[Device]) -> List[str]:
+    """Why `result` is not the result of `run`, one sentence for each reason; empty where it is.
+
+    `device` is what the board's GPU is, None where the settings no longer say. A verdict `pass` needs every case that
+    was sent, passed, and times that follow from their samples.
+    """
+    faults = []
+    if (result.run, result.nonce, result.mode) != (run.id, run.nonce, str(run.mode)):
+        faults.append("it belongs to another run")
+    if run.status.job_id and result.job_id != run.status.job_id:
+        faults.append(f"it comes from job {result.job_id or 'unknown'}, and the run's job is {run.status.job_id}")
+    sent = {"harness": run.harness_sha256, "task": run.task_version, "submission": run.code_sha256}
+    for name, sha256 in sent.items():
+        if result.provenance.get(f"{name}_sha256") != sha256:
+            faults.append(f"it was made with another {name}")
+    found = result.provenance.get("gpu_name")
+    if device is not Device.CPU and isinstance(found, str) and not is_model(run.gpu, found):
+        faults.append(f"its GPU was {found}, and the board is for {run.gpu}")
+    if result.verdict is Verdict.PASS:
+        tests = task.tests if run.mode in (Mode.TEST, Mode.RANKED) else ()
+        benchmarks = task.benchmarks if run.mode in (Mode.BENCHMARK, Mode.RANKED) else ()
+        faults += _case_faults(result.cases, "test", tests) + _case_faults(result.cases, "benchmark", benchmarks)
+    return faults
+
+
+def is_model(gpu: str, device_name: str) -> bool:
+    """Whether a device that calls itself `device_name` may be the GPU that boards call `gpu`.
+
+    A board's name that holds no known model ("gpu-big") fits every device; "A100-40" fits "NVIDIA A100-SXM4-40GB", and
+    "MI300" fits "AMD Instinct MI300X".
+    """
+    wanted = _MODEL.findall(gpu.upper())
+    found = _MODEL.findall(device_name.upper())
+    if not wanted or not found:
+        return True
+    return wanted[0] in found or (wanted[0].startswith("MI") and found[0].startswith(wanted[0]))
+
+
+def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, CaseValue]]) -> List[str]:
+    mine = [case for case in cases if case.phase == phase]
+    if [(case.index, case.spec) for case in mine] != [(index, case_text(case)) for index, case in enumerate(sent)]:
+        return [f"its {phase} cases are not those that were sent"]
+    faults = [f"{phase} case {case.index + 1} did not pass" for case in mine if case.verdict is not Verdict.PASS]
+    if phase == "benchmark":
+        faults += [f"the times of benchmark case {case.index + 1} are no times" for case in mine if not _timed(case)]
+    return faults
+
+
+def _timed(case: Case) -> bool:
+    timing = case.timing
+    if timing is None or not timing.samples_ns or timing.runs != len(timing.samples_ns) or min(timing.samples_ns) <= 0:
+        return False
+    expected = (statistics.median(timing.samples_ns), min(timing.samples_ns), max(timing.samples_ns))
+    said = (timing.median_ns, timing.best_ns, timing.worst_ns)
+    return all(abs(one - other) <= _ROUNDING * other for one, other in zip(said, expected, strict=True))

@@ -1,0 +1,377 @@
+"""The state machine with a scheduler that misbehaves on demand: no run is doubled, lost, or stuck."""
+
+import fcntl
+import hashlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpc_board import jobs
+from hpc_board.advance import TRIES_MAX, Advance
+from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.model.acceptance import is_model
+from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
+from hpc_board.model.result import Case, Result, Timing, Verdict
+from hpc_board.model.run import JobNews, JobState, Run, RunState
+from hpc_board.model.task import Mode, Task
+from hpc_board.schedulers import Job, JobKey
+from hpc_board.store import NewRun, Store
+from tests.harness.evaluations import a_task
+
+HARNESS = b"the harness"
+CODE = b"def custom_kernel(data): ...\n"
+CLUSTER = Cluster("main", "slurm", poll_seconds=0)
+
+
+@dataclass
+class Scripted:
+    """A scheduler that answers as its fields say, and remembers what it was asked."""
+
+    jobs: dict[str, str] = field(default_factory=dict)
+    sent: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    submit_error: Exception | None = None
+    loses_answer: bool = False
+    find_error: Exception | None = None
+    news: JobNews | None = None
+
+    def command(self, job: Job) -> Sequence[str]:
+        return ["scripted", job.script]
+
+    def submit(self, job: Job) -> str:
+        self.sent.append(job.name)
+        if self.submit_error is not None:
+            raise self.submit_error
+        self.jobs[job.name] = str(100 + len(self.sent))
+        if self.loses_answer:
+            raise SchedulerError("Socket timed out")
+        return self.jobs[job.name]
+
+    def find(self, name: str, submitted_at: datetime) -> str | None:
+        assert submitted_at.tzinfo is not None
+        if self.find_error is not None:
+            raise self.find_error
+        return self.jobs.get(name)
+
+    def poll(self, keys: Sequence[JobKey]) -> Mapping[str, JobNews]:
+        return {key.name: self.news for key in keys} if self.news else {}
+
+    def cancel(self, keys: Sequence[JobKey]) -> None:
+        self.cancelled += [key.job_id for key in keys]
+
+    def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
+        return [Availability(gpu.name) for gpu in gpus]
+
+
+@dataclass
+class World:
+    """A board with one scripted cluster."""
+
+    folder: Path
+    scheduler: Scripted
+    advance: Advance
+    store: Store
+
+    def run(self, mode: Mode = Mode.RANKED, task: Task | None = None) -> Run:
+        _, (run,) = self.store.add_submission(
+            task=task or a_task(),
+            user="ada",
+            file_name="k.py",
+            code=CODE,
+            mode=mode,
+            note="",
+            at=datetime.now(UTC),
+            runs=[
+                NewRun("H100", "main", "gpu", os.urandom(8).hex(), "n", "self-run", False, _sha256(HARNESS)),
+            ],
+        )
+        return run
+
+    def state(self, run: Run) -> RunState:
+        return self.store.run(run.id).state
+
+    def leave(self, run: Run, name: str, data: bytes) -> None:
+        (jobs.folder(self.folder, run.id) / name).write_bytes(data)
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    scheduler = Scripted()
+    gpu = Gpu("H100", CLUSTER, Device.CUDA, partition="gpu", python=sys.executable)
+    store = Store(tmp_path / "board.db")
+    advance = Advance(
+        folder=tmp_path,
+        store=store,
+        schedulers={"main": scheduler},
+        clusters={"main": CLUSTER},
+        gpus={"H100": gpu},
+        harness=lambda: HARNESS,
+        settle=timedelta(0),
+        lock_seconds=0.2,
+    )
+    return World(tmp_path, scheduler, advance, store)
+
+
+def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
+    run = world.run()
+    world.scheduler.loses_answer = True
+    world.scheduler.find_error = SchedulerError("connection refused")
+    world.advance.launch([run])
+    for _ in range(2 * TRIES_MAX):
+        world.advance()
+    assert world.scheduler.sent == [run.token]
+    assert world.state(run) is RunState.SUBMITTING
+    world.scheduler.find_error = None
+    world.advance()
+    assert world.scheduler.sent == [run.token]
+    assert world.store.run(run.id).status.job_id == world.scheduler.jobs[run.token]
+
+
+def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -> None:
+    run = world.run()
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
+    for _ in range(2 * TRIES_MAX):
+        world.advance()
+    assert world.scheduler.sent == [run.token] * TRIES_MAX
+    assert world.state(run) is RunState.ERROR
+
+
+def test_a_submission_under_way_is_left_alone_until_it_has_settled(world: World) -> None:
+    run = world.run()
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
+    patient = replace(world.advance, settle=timedelta(hours=1))
+    for _ in range(3):
+        patient()
+    assert world.scheduler.sent == [run.token]
+
+
+def test_a_refusal_ends_the_run_and_is_told(world: World) -> None:
+    run = world.run()
+    world.scheduler.submit_error = SchedulerRefused("invalid partition")
+    (error,) = world.advance.launch([run])
+    assert isinstance(error, SchedulerRefused)
+    assert world.state(run) is RunState.ERROR
+
+
+def test_a_run_of_a_cluster_that_left_the_settings_hinders_no_other(world: World) -> None:
+    queued, created = world.run(), world.run()
+    world.advance.launch([queued])
+    gone = replace(world.advance, schedulers={}, clusters={})
+    assert gone()
+    assert world.state(created) is RunState.ERROR
+    assert world.state(queued) is RunState.QUEUED
+    assert "no longer have cluster main" in world.store.run(queued.id).status.reason
+    with pytest.raises(InputError, match="cluster main"):
+        gone.cancel(queued, "ada")
+
+
+def test_a_wish_to_cancel_outlives_a_submission_without_an_answer(world: World) -> None:
+    run = world.run()
+    world.scheduler.loses_answer = True
+    world.scheduler.find_error = SchedulerError("connection refused")
+    world.advance.launch([run])
+    with pytest.raises(SchedulerError, match="connection refused"):
+        world.advance.cancel(run, "ada")
+    world.scheduler.find_error = None
+    world.advance()
+    assert world.scheduler.sent == [run.token]
+    assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
+
+
+def test_a_cancelled_submission_that_never_arrived_is_not_sent_again(world: World) -> None:
+    run = world.run()
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
+    world.advance.launch([run])
+    world.advance.cancel(run, "ada")
+    world.advance()
+    assert world.scheduler.sent == [run.token]
+    assert world.state(run) is RunState.CANCELLED
+
+
+def test_a_client_that_holds_the_board_for_long_hinders_nobody_from_storing_a_submission(world: World) -> None:
+    run = world.run()
+    holder = os.open(world.folder / "advance.lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        assert world.advance.launch([run]) == []
+        assert world.advance() is False
+        with pytest.raises(SchedulerError, match="busy with this board"):
+            world.advance.cancel(run, "ada")
+    finally:
+        os.close(holder)
+    assert world.advance()
+    assert world.scheduler.sent == [run.token]
+
+
+def test_a_passing_fault_of_the_disk_ends_no_run(world: World) -> None:
+    run = world.run()
+    (world.folder / "runs").write_text("in the way")
+    (error,) = world.advance.launch([run])
+    assert isinstance(error, StorageError)
+    assert world.state(run) is RunState.CREATED
+    (world.folder / "runs").unlink()
+    world.advance()
+    assert world.state(run) is RunState.QUEUED
+
+
+def test_a_state_keeps_the_time_of_its_beginning_when_its_reason_changes(world: World) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    since = world.store.run(run.id).status.at
+    world.scheduler.news = JobNews(JobState.PENDING, reason="Priority")
+    world.advance(ask=True)
+    status = world.store.run(run.id).status
+    assert (status.state, status.reason, status.at) == (RunState.QUEUED, "Priority", since)
+
+
+def timing(*samples_ns: float) -> Timing:
+    middle = sorted(samples_ns)[len(samples_ns) // 2]
+    return Timing(len(samples_ns), middle, middle, 0, 0, min(samples_ns), max(samples_ns), samples_ns)
+
+
+def right_result(run: Run, task: Task) -> Result:
+    """The result of a run in which everything passed."""
+    tests = [Case("test", index, text(case), Verdict.PASS) for index, case in enumerate(task.tests)]
+    benchmarks = [
+        Case("benchmark", index, text(case), Verdict.PASS, timing=timing(1000.0, 2000.0, 3000.0))
+        for index, case in enumerate(task.benchmarks)
+    ]
+    provenance = {
+        "harness_sha256": _sha256(HARNESS),
+        "task_sha256": task.version,
+        "submission_sha256": _sha256(CODE),
+        "gpu_name": "NVIDIA H100 80GB HBM3",
+        "node": "n1",
+    }
+    return Result(
+        run=run.id,
+        nonce="n",
+        mode="ranked",
+        verdict=Verdict.PASS,
+        message="",
+        cases=(*tests, *benchmarks),
+        job_id="101",
+        provenance=provenance,
+    )
+
+
+def text(case: Mapping[str, Any]) -> str:
+    return "; ".join(f"{key}: {value}" for key, value in case.items())
+
+
+def test_a_right_result_is_taken_scored_and_ranked(world: World) -> None:
+    run, task = world.run(), a_task()
+    world.advance.launch([run])
+    world.leave(run, jobs.RESULT, right_result(run, task).to_json().encode())
+    world.advance()
+    ended = world.store.run(run.id)
+    assert (ended.state, ended.verdict, ended.status.node) == (RunState.FINISHED, Verdict.PASS, "n1")
+    assert ended.score_s == pytest.approx(2e-6)
+    assert world.store.rank(ended) == 1
+
+
+def first_case(result: Result, **changes: Any) -> Result:
+    return replace(result, cases=(replace(result.cases[0], **changes), *result.cases[1:]))
+
+
+def last_case(result: Result, **changes: Any) -> Result:
+    return replace(result, cases=(*result.cases[:-1], replace(result.cases[-1], **changes)))
+
+
+@pytest.mark.parametrize(
+    ("forged", "words"),
+    [
+        (lambda result: first_case(result, verdict=Verdict.WRONG_VALUE), "test case 1 did not pass"),
+        (lambda result: replace(result, cases=result.cases[:-1]), "benchmark cases are not those that were sent"),
+        (lambda result: replace(result, cases=result.cases[1:]), "test cases are not those that were sent"),
+        (lambda result: first_case(result, spec="size: 1; seed: 1"), "test cases are not those that were sent"),
+        (lambda result: last_case(result, timing=None), "are no times"),
+        (lambda result: last_case(result, timing=replace(timing(1000.0, 2000.0, 3000.0), median_ns=1)), "are no times"),
+        (lambda result: last_case(result, timing=replace(timing(1000.0), runs=100)), "are no times"),
+        (lambda result: replace(result, job_id="999"), "it comes from job 999"),
+        (lambda result: replace(result, nonce="other"), "belongs to another run"),
+        (lambda result: replace(result, run=99), "belongs to another run"),
+        (lambda result: with_fact(result, "gpu_name", "Tesla T4"), "its GPU was Tesla T4"),
+        (lambda result: with_fact(result, "submission_sha256", "0"), "another submission"),
+        (lambda result: with_fact(result, "harness_sha256", "0"), "another harness"),
+    ],
+)
+def test_a_result_that_contradicts_itself_or_what_was_sent_is_not_accepted(
+    world: World, forged: Callable[[Result], Result], words: str
+) -> None:
+    run, task = world.run(), a_task()
+    world.advance.launch([run])
+    world.leave(run, jobs.RESULT, forged(right_result(run, task)).to_json().encode())
+    world.advance()
+    ended = world.store.run(run.id)
+    assert ended.state is RunState.ERROR
+    assert words in ended.status.reason
+    assert world.store.rank(ended) is None
+
+
+def with_fact(result: Result, name: str, value: str) -> Result:
+    return replace(result, provenance={**result.provenance, name: value})
+
+
+@pytest.mark.parametrize("data", [b"{", b"[" * 100_000, b'{"run": 1}', b"\xff", b"null"])
+def test_what_is_no_result_ends_the_run_and_nothing_else(world: World, data: bytes) -> None:
+    run, other = world.run(), world.run()
+    world.advance.launch([run, other])
+    world.leave(run, jobs.RESULT, data)
+    world.advance()
+    assert world.state(run) is RunState.ERROR
+    assert world.state(other) is RunState.QUEUED
+
+
+def test_an_empty_result_is_one_that_is_not_visible_yet(world: World) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    world.leave(run, jobs.RESULT, b"")
+    world.advance()
+    assert world.state(run) is RunState.QUEUED
+
+
+def test_files_that_are_none_and_a_changed_job_file_neither_block_nor_crash(world: World) -> None:
+    runs = [world.run() for _ in range(3)]
+    world.advance.launch(runs)
+    folders = [jobs.folder(world.folder, run.id) for run in runs]
+    os.mkfifo(folders[0] / jobs.RESULT)
+    (folders[1] / jobs.RESULT).symlink_to("/etc/passwd")
+    (folders[2] / jobs.FACTS).unlink()
+    os.mkfifo(folders[2] / jobs.FACTS)
+    world.leave(runs[2], jobs.RESULT, json.dumps([]).encode())
+    turning = threading.Thread(target=world.advance, daemon=True)
+    turning.start()
+    turning.join(20)
+    assert not turning.is_alive()
+    assert [world.state(run) for run in runs] == [RunState.ERROR] * 3
+
+
+@pytest.mark.parametrize(
+    ("gpu", "device", "fits"),
+    [
+        ("H100", "NVIDIA H100 80GB HBM3", True),
+        ("h100-pcie", "NVIDIA H100 PCIe", True),
+        ("A100-40", "NVIDIA A100-SXM4-40GB", True),
+        ("A100", "Tesla T4", False),
+        ("H100", "NVIDIA H200", False),
+        ("L40", "NVIDIA L4", False),
+        ("GH200", "NVIDIA GH200 480GB", True),
+        ("MI300X", "AMD Instinct MI300X", True),
+        ("gpu-big", "NVIDIA H100 80GB HBM3", True),
+    ],
+)
+def test_a_device_is_compared_with_the_name_of_its_board(gpu: str, device: str, fits: bool) -> None:
+    assert is_model(gpu, device) is fits
