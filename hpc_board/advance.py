@@ -167,7 +167,7 @@ class Advance:
         try:
             if run.state is RunState.SUBMITTING and (self._look_up(run) or self._waits(run)):
                 return None
-            if self._mark(run).exists():
+            if _there(self._mark(run)):
                 self._record(run, RunState.CANCELLED, reason="cancelled before it was sent")
                 return None
             self._send(run)
@@ -194,7 +194,7 @@ class Advance:
         if job_id is None:
             return False
         run = self._record(run, RunState.QUEUED, job_id=job_id, evidence="found by its name")
-        if self._mark(run).exists():
+        if _there(self._mark(run)):
             scheduler.cancel([_key(run)])
         return True
 
@@ -257,7 +257,7 @@ class Advance:
             return
         if not data:
             # A name without its contents is a network file system that lags behind.
-            if run.state is RunState.QUEUED and (path / jobs.PROGRESS).exists():
+            if run.state is RunState.QUEUED and _there(path / jobs.PROGRESS):
                 self._record(run, RunState.RUNNING, evidence="its progress file is there")
             return
         self._take_result(run, data)
@@ -306,7 +306,7 @@ class Advance:
         return asked is None or not timedelta(0) <= _now() - asked < pause
 
     def _take(self, run: Run, news: JobNews) -> None:
-        if news.state in (JobState.MISSING, JobState.ENDED) and self._mark(run).exists():
+        if news.state in (JobState.MISSING, JobState.ENDED) and _there(self._mark(run)):
             news = replace(news, state=JobState.CANCELLED)
         local = self.clusters[run.cluster].scheduler == "local"
         grace = LOCAL_RESULT_GRACE if local else RESULT_GRACE
@@ -341,12 +341,20 @@ def _locked(descriptor: int, path: Path, wait_seconds: float) -> bool:
             return True
 
 
+def _there(path: Path) -> bool:
+    """Whether a file of a job folder is there and can be seen: a job may have closed its folder."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 class IsNoFileError(OSError):
     """Something else than a regular file lies where a job should have left one."""
 
 
-def regular_file(path: Path, limit: int) -> bytes:
-    """The first `limit` bytes, and one more if there is one, of a file that a job left.
+def regular_file(path: Path, limit: int, *, end: bool = False) -> bytes:
+    """The first `limit` bytes, and one more if there is one, of a file that a job left; or the last ones, if `end`.
 
     Raises:
         IsNoFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
@@ -359,8 +367,11 @@ def regular_file(path: Path, limit: int) -> bytes:
             raise IsNoFileError(f"{path.name} is no regular file") from error
         raise
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
             raise IsNoFileError(f"{path.name} is no regular file")
+        if end:
+            file.seek(max(0, facts.st_size - limit))
         return file.read(limit + 1)
 
 

@@ -289,9 +289,9 @@ class Board:
 
     def log(self, run: int) -> str:
         """The end of the job's own output, safe to print; empty before the job has started."""
-        found = self.run(run)
-        data = self._job_file(run, f"slurm-{found.status.job_id}.out") if found.status.job_id else b""
-        return printable(data[-LOG_BYTES_MAX:].decode(errors="replace"), LOG_BYTES_MAX)
+        job_id = self.run(run).status.job_id
+        data = self._job_file(run, f"slurm-{job_id}.out", end=True) if job_id else b""
+        return printable(data.decode(errors="replace"), LOG_BYTES_MAX)
 
     def code(self, submission: int) -> tuple[str, bytes]:
         """File name and contents of a submission of one's own.
@@ -346,9 +346,9 @@ class Board:
             harness=_harness,
         )
 
-    def _job_file(self, run: int, name: str) -> bytes:
+    def _job_file(self, run: int, name: str, *, end: bool = False) -> bytes:
         try:
-            return regular_file(jobs.folder(self.settings.board, run) / name, 4 * LOG_BYTES_MAX)
+            return regular_file(jobs.folder(self.settings.board, run) / name, LOG_BYTES_MAX, end=end)
         except OSError:
             return b""
 
@@ -399,7 +399,7 @@ def _progress(line: bytes) -> Progress | None:
         texts = (str(value[key])[:500] for key in ("at", "phase", "message"))
         at, phase, message = (printable(text) for text in texts)
         return Progress(at, phase, case, of, message)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

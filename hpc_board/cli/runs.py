@@ -1,5 +1,6 @@
 """`runs`, `run`, `watch`, `cancel`, `code` and `poll`: what was submitted and what became of it."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,10 +138,12 @@ def code(open_: Open, submission: int, output: Path | None, force: bool) -> None
     """Print the file of one of your submissions, as it was sent."""
     from hpc_board.cli.files import write_file
     from hpc_board.cli.printing import remark
+    from hpc_board.model.text import printable
 
     file_name, data = open_().code(submission)
     if output is None:
-        click.echo(data, nl=False)
+        # A terminal obeys escape sequences, a pipe wants the very bytes.
+        click.echo(printable(data.decode(), len(data)) if sys.stdout.isatty() else data, nl=False)
         return
     write_file(output, data, force=force)
     remark(f"{file_name} of submission {submission} is in {output}.")

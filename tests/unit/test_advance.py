@@ -24,6 +24,7 @@ from hpc_board.model.run import JobNews, JobState, Run, RunState
 from hpc_board.model.task import Mode, Task
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.store import NewRun, Store
+from tests.conftest import short_folder
 from tests.harness.evaluations import a_task
 
 HARNESS = b"the harness"
@@ -108,11 +109,15 @@ def _sha256(data: bytes) -> str:
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
+    return world_in(tmp_path)
+
+
+def world_in(folder: Path) -> World:
     scheduler = Scripted()
     gpu = Gpu("H100", CLUSTER, Device.CUDA, partition="gpu", python=sys.executable)
-    store = Store(tmp_path / "board.db")
+    store = Store(folder / "board.db")
     advance = Advance(
-        folder=tmp_path,
+        folder=folder,
         store=store,
         schedulers={"main": scheduler},
         clusters={"main": CLUSTER},
@@ -121,7 +126,7 @@ def world(tmp_path: Path) -> World:
         settle=timedelta(0),
         lock_seconds=0.2,
     )
-    return World(tmp_path, scheduler, advance, store)
+    return World(folder, scheduler, advance, store)
 
 
 def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
@@ -375,3 +380,31 @@ def test_files_that_are_none_and_a_changed_job_file_neither_block_nor_crash(worl
 )
 def test_a_device_is_compared_with_the_name_of_its_board(gpu: str, device: str, fits: bool) -> None:
     assert is_model(gpu, device) is fits
+
+
+@pytest.mark.root
+def test_a_job_folder_that_its_job_has_closed_hinders_no_other_run() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("to become another user takes root")
+    with short_folder() as folder:
+        folder.chmod(0o777)
+        child = os.fork()
+        if child == 0:
+            os.setgroups([])
+            os.setresgid(65534, 65534, 65534)
+            os.setresuid(65534, 65534, 65534)
+            os._exit(0 if _carries_on_beside_a_closed_folder(folder) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def _carries_on_beside_a_closed_folder(folder: Path) -> bool:
+    world = world_in(folder)
+    closed, other = world.run(), world.run()
+    world.advance.launch([closed, other])
+    path = jobs.folder(folder, closed.id)
+    path.chmod(0)
+    world.scheduler.news = JobNews(JobState.ENDED)
+    carried = world.advance(ask=True)
+    path.chmod(0o700)
+    told = " ".join(status.evidence for status in world.store.history(closed.id))
+    return carried and "cannot be read now" in told and world.state(other) is RunState.COLLECTING

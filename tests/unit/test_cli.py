@@ -318,7 +318,7 @@ def test_an_option_that_cannot_be_used_says_why(board: Recorded, argv: tuple[str
 def test_a_task_that_does_not_exist_gets_the_nearest_right_name(board: Recorded) -> None:
     board.kernel.write_text("x = 1\n")
     assert 'Did you mean "narrow"?' in call(board, "submit", board.kernel, "--task", "narow").stderr
-    assert "Missing leaderboard name" in call(board, "submit", board.kernel).stderr
+    assert "Missing task name" in call(board, "submit", board.kernel).stderr
 
 
 def test_a_gpu_on_which_the_task_may_not_run_is_refused_with_those_that_it_may(board: Recorded) -> None:

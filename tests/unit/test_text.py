@@ -19,6 +19,7 @@ from hpc_board.model.text import one_line, printable
         ("10%\r20%\r\n", "10%\n20%\n"),
         ("\x9b31m", "·31m"),
         ("a\u202eb", "a·b"),
+        ("a\u061cb\u2060c\U000e0041d", "a·b·c·d"),
         ("nul\x00bell\x07", "nul·bell·"),
         ("µs ± 3 日本", "µs ± 3 日本"),
     ],

@@ -16,7 +16,6 @@ from textual.widgets import Button, Input, Label, Select, Static
 from hpc_board import intake
 from hpc_board.board import Board
 from hpc_board.model.gpu import Gpu, GpuStatus
-from hpc_board.model.submission import DirectiveError, Directives, directives
 from hpc_board.model.task import Mode
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.messages import (
@@ -268,7 +267,7 @@ class SubmitScreen(BoardScreen):
             self.forget_failure("header")
             self._check()
         else:
-            self.ask("header", lambda: HeaderRead(file, _header(file)))
+            self.ask("header", lambda: HeaderRead(file, self.board.header(file)))
 
     def _ask_allowed(self) -> None:
         task = self._choice.task
@@ -315,14 +314,6 @@ class SubmitScreen(BoardScreen):
             text = Text("")
         self.status.update(text)
         self.query_one("#send", Button).disabled = self.is_open("send")
-
-
-def _header(file: Path) -> Directives:
-    """What the file's header asks for; nothing where it is wrong, which checking the draft reports."""
-    try:
-        return directives(intake.read_source(file).text.removeprefix("\ufeff"))
-    except DirectiveError:
-        return Directives()
 
 
 def _resolved(wanted: Sequence[str], gpus: Sequence[Gpu]) -> tuple[str, ...]:
