@@ -276,7 +276,11 @@ class Advance:
         ranked = result.verdict is Verdict.PASS and run.mode is Mode.RANKED
         node = one_line(str(result.provenance.get("node") or result.provenance.get("host", "")), 120)
         status = Status(RunState.FINISHED, _now(), run.status.job_id or one_line(result.job_id, 60), node)
-        self.store.finish(run.id, status, result, score_s(result.cases, task.ranking_by) if ranked else None)
+        score = score_s(result.cases, task.ranking_by) if ranked else None
+        try:
+            self.store.finish(run.id, status, result, score)
+        except ResultError as error:
+            self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
 
     def _ask_schedulers(self, runs: Sequence[Run], *, anyway: bool) -> None:
         by_cluster: dict[str, list[Run]] = {}

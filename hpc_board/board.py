@@ -17,7 +17,7 @@ from hpc_board import catalog, config, intake, jobs
 from hpc_board.advance import Advance, regular_file
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError, WaitExpired
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
-from hpc_board.model.result import Result
+from hpc_board.model.result import Case, Result
 from hpc_board.model.run import Progress, Run, Status
 from hpc_board.model.standings import Standing
 from hpc_board.model.submission import Directives
@@ -277,6 +277,10 @@ class Board:
     def result(self, run: int) -> Result | None:
         """What the harness found out; None unless the run is finished."""
         return self._store.result(run)
+
+    def cases(self, run: int) -> tuple[Case, ...]:
+        """The cases of a finished run without their samples, none while it is not; cheaper than its whole result."""
+        return self._store.cases(run)
 
     def history(self, run: int) -> tuple[Status, ...]:
         """Every status that the run went through, oldest first."""

@@ -131,13 +131,18 @@ def tasks(folders: Sequence[Path]) -> Catalog:
     for entry in folders:
         try:
             single = _has_task(entry)
-            candidates = [entry] if single else sorted(filter(_has_task, entry.iterdir()))
+            candidates = [entry] if single else sorted(entry.iterdir())
         except OSError as error:
-            faults.append(DocumentError(str(entry), [Fault("", f"cannot be read: {error.strerror}")]))
+            faults.append(_unreadable(entry, error))
             continue
         for folder in candidates:
             try:
+                if not _has_task(folder):
+                    continue
                 task = read_task(folder, None if single else entry)
+            except OSError as error:
+                faults.append(_unreadable(folder / TASK_FILE, error))
+                continue
             except DocumentError as error:
                 faults.append(error)
                 continue
@@ -202,6 +207,12 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
 
 def _has_task(folder: Path) -> bool:
     return (folder / TASK_FILE).is_file()
+
+
+def _unreadable(path: Path, error: OSError) -> DocumentError:
+    return DocumentError(
+        str(path), [Fault("", f"cannot be read: {error.strerror}")], hint="Check the permissions of the folder."
+    )
 
 
 class _Sources:

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -319,12 +319,19 @@ def _inside(document: Document, place: Place, base: Path, path: str) -> Path:
         return base / path
 
 
+def _check_path(document: Document, place: Place, path: Path, test: Callable[[Path], bool], kind: str) -> None:
+    try:
+        if not test(path):
+            document.fault(place, f"{path} is not a {kind}")
+    except OSError as error:
+        document.fault(place, f"{path} cannot be reached: {error.strerror}")
+
+
 def _task_folders(document: Document, section: SettingsFile, base: Path) -> tuple[Path, ...]:
     folders = []
     for index, entry in enumerate(section.tasks if section.tasks is not None else [BUNDLED]):
         folder = bundled.folder("tasks") if entry == BUNDLED else _inside(document, ("tasks", index), base, entry)
-        if not folder.is_dir():
-            document.fault(("tasks", index), f"{folder} is not a folder")
+        _check_path(document, ("tasks", index), folder, Path.is_dir, "folder")
         folders.append(folder)
     return tuple(folders)
 
@@ -356,8 +363,8 @@ def _gpu(document: Document, name: str, section: GpuSection, clusters: Mapping[s
     if section.container is not None:
         document.fault((*place, "container"), f"{_VERSION_WORDS}; name the Python of an environment instead")
     template = None if section.template is None else _inside(document, (*place, "template"), base, section.template)
-    if template is not None and not template.is_file():
-        document.fault((*place, "template"), f"{template} is not a file")
+    if template is not None:
+        _check_path(document, (*place, "template"), template, Path.is_file, "file")
     return Gpu(
         name=name,
         cluster=cluster,
@@ -388,12 +395,21 @@ def _check_scheduler_keys(document: Document, place: Place, section: GpuSection,
     if cluster.scheduler == "slurm":
         if not document.has((*place, "partition")):
             document.fault((*place, "partition"), f"is missing; cluster {cluster.name} is a Slurm cluster")
-        for message in extra_faults(section.sbatch):
-            document.fault((*place, "sbatch"), message)
+        for index, message in _sbatch_faults(section.sbatch):
+            document.fault((*place, "sbatch", index), message)
         return
     for key in _SLURM_ONLY:
         if document.has((*place, key)):
             document.fault((*place, key), f"is for Slurm; cluster {cluster.name} has the scheduler local")
+
+
+def _sbatch_faults(sbatch: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """What is wrong with the extra options, each fault with the index of the option that brings it in."""
+    known = 0
+    for index in range(len(sbatch)):
+        found = extra_faults(sbatch[: index + 1])
+        yield from ((index, message) for message in found[known:])
+        known = len(found)
 
 
 def _check_gpu_names(document: Document, names: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ _DEPTH_MAX = 32
 _FAULTS_SHOWN_MAX = 100
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _TAG = "tag:yaml.org,2002:"
-_NUMBERS = {f"{_TAG}{name}" for name in ("int", "float", "bool", "null")}
+_NUMBERS = {f"{_TAG}int": int, f"{_TAG}float": float, f"{_TAG}bool": bool, f"{_TAG}null": types.NoneType}
 _TEXTS = {f"{_TAG}{name}" for name in ("str", "timestamp", "merge", "value")}
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -225,15 +225,16 @@ class Document:
         if _CONTROL.search(text):
             self.fault(place, "holds a control character")
             return msgspec.UNSET
-        if node.tag not in _NUMBERS | _TEXTS:
+        if node.tag not in _NUMBERS and node.tag not in _TEXTS:
             self.fault(place, f"has the tag {one_line(node.tag)}, which is not supported")
             return msgspec.UNSET
         value: Any = text
         if node.tag == f"{_TAG}null" or (node.tag in _NUMBERS and not _text_only(type_)):
             try:
                 value = yaml.constructor.SafeConstructor().construct_object(node)
-            except ValueError:
-                return self._unexpected(node, type_, place)
+            except (ValueError, LookupError, OverflowError):
+                # An explicit tag makes PyYAML read a text that is of another kind: `!!bool maybe`, `!!int ""`.
+                return self._unexpected(node, _NUMBERS[node.tag] if type_ is Any else type_, place)
         try:
             return msgspec.convert(value, type_)
         except msgspec.ValidationError:

@@ -137,6 +137,7 @@ def draft(
     _check_language(source, task)
     chosen = _chosen_gpus(task, gpu_names, asked, gpus)
     _check_devices(chosen)
+    _check_cases(task, mode)
     _check_note(note)
     return Draft(source, task, chosen, mode, note)
 
@@ -231,6 +232,15 @@ def _check_devices(gpus: Sequence[Gpu]) -> None:
     for chosen in gpus:
         if chosen.device is Device.HIP:
             raise _not_run(chosen.name, "GPUs with the device hip")
+
+
+def _check_cases(task: Task, mode: Mode) -> None:
+    key, cases = ("tests", task.tests) if mode is Mode.TEST else ("benchmarks", task.benchmarks)
+    if not cases:
+        raise InputError(
+            f"{task.name} cannot be run in mode {mode}: the task has no {key}.",
+            hint=f"Choose another --mode, or ask the task's author for `{key}` in its task.yml.",
+        )
 
 
 def _not_run(name: str, what: str) -> InputError:

@@ -10,6 +10,7 @@ import click
 from hpc_board.errors import BoardError
 
 if TYPE_CHECKING:
+    from hpc_board.board import Board
     from hpc_board.model.run import Run
 
 DONE = 0
@@ -53,9 +54,18 @@ def print_error(error: BoardError) -> None:
         click.echo(f"Hint: {printable(error.hint)}", err=True)
 
 
-def exit_code_of(runs: "Sequence[Run]") -> int:
+def exit_code_of(board: "Board", runs: "Sequence[Run]") -> int:
     """The exit code for runs that have ended: 3 where the machine is to blame, else 1 where a kernel is, else 0."""
-    verdicts = [run.verdict for run in runs]
-    if any(verdict is None or (verdict != "pass" and not verdict.blames_kernel) for verdict in verdicts):
-        return NO_VERDICT
-    return DONE if all(verdict == "pass" for verdict in verdicts) else NOT_PASSED
+    codes = {_exit_code(board, run) for run in runs}
+    return max(codes, default=DONE)
+
+
+def _exit_code(board: "Board", run: "Run") -> int:
+    if run.verdict == "pass":
+        return DONE
+    if run.verdict == "device_error":
+        # A node without a usable device comes to no case; in a case, the kernel ran and the device broke under it.
+        blamed = any(case.verdict == run.verdict for case in board.cases(run.id))
+    else:
+        blamed = run.verdict is not None and run.verdict.blames_kernel
+    return NOT_PASSED if blamed else NO_VERDICT

@@ -26,9 +26,8 @@ def submission_object(board: Board, runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def run_object(board: Board, run: Run, *, samples: bool = False) -> dict[str, Any]:
-    """One run with its cases; `samples` adds every timed call."""
-    result = board.result(run.id)
+def run_object(board: Board, run: Run) -> dict[str, Any]:
+    """One run with its cases; what a list of runs holds, so it does not read whole results."""
     return {
         "id": run.id,
         "gpu": run.gpu,
@@ -42,7 +41,7 @@ def run_object(board: Board, run: Run, *, samples: bool = False) -> dict[str, An
             "partition": run.partition or None,
             "node": run.status.node or None,
         },
-        "cases": [_case(case, samples=samples) for case in result.cases] if result else [],
+        "cases": [_case(case) for case in board.cases(run.id)],
         "message": printable(run.explanation if run.state.ended else run.message, _MESSAGE_MAX),
         "task": run.task,
         "mode": str(run.mode),
@@ -59,10 +58,11 @@ def run_object(board: Board, run: Run, *, samples: bool = False) -> dict[str, An
 
 
 def run_details(board: Board, run: Run, *, samples: bool = False) -> dict[str, Any]:
-    """One run with its cases, its history, where it ran and what it printed."""
+    """One run with its cases, its history, where it ran and what it printed; `samples` adds every timed call."""
     result = board.result(run.id)
     return {
-        **run_object(board, run, samples=samples),
+        **run_object(board, run),
+        "cases": [_case(case, samples=samples) for case in result.cases] if result else [],
         "history": [_status(status) for status in board.history(run.id)],
         "provenance": dict(result.provenance) if result else {},
         "stdout": _log(result.stdout) if result else "",
@@ -162,7 +162,7 @@ def _status(status: Status) -> dict[str, Any]:
     }
 
 
-def _case(case: Case, *, samples: bool) -> dict[str, Any]:
+def _case(case: Case, *, samples: bool = False) -> dict[str, Any]:
     timing = case.timing
     numbers: dict[str, Any] = {}
     if timing:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 Open = Callable[[], "Board"]
 """Opens the board that the command line names; commands find it in click's context."""
 
+NUMBER = click.IntRange(1, 2**63 - 1)
+"""The number of a run or a submission: those that the board's database can count to."""
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 force_option = click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hpc_board.cli.exits import exit_code_of, print_error
-from hpc_board.cli.options import Open, examples, force_option, json_option, task_names
+from hpc_board.cli.options import NUMBER, Open, examples, force_option, json_option, task_names
 from hpc_board.errors import BoardError, WaitExpired
 
 if TYPE_CHECKING:
@@ -15,13 +15,11 @@ if TYPE_CHECKING:
     from hpc_board.model.run import Run
     from hpc_board.report import Block
 
-"""How many of the newest runs `poll` looks at for changes."""
-
 
 @click.command(epilog=examples("hpc-board runs", "hpc-board runs --all --task vectoradd_py --limit 10 --json"))
 @click.option("--all", "everyone", is_flag=True, help="Everybody's runs, not only your own.")
 @click.option("--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many to show.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many to show.")
 @json_option
 @click.pass_obj
 def runs(open_: Open, everyone: bool, task: str | None, limit: int, as_json: bool) -> None:
@@ -41,7 +39,7 @@ def runs(open_: Open, everyone: bool, task: str | None, limit: int, as_json: boo
 
 
 @click.command(epilog=examples("hpc-board run 12", "hpc-board run 12 --log", "hpc-board run 12 --json --samples"))
-@click.argument("id_", metavar="ID", type=int)
+@click.argument("id_", metavar="ID", type=NUMBER)
 @click.option("--log", "only_log", is_flag=True, help="Print the job's own output and nothing else.")
 @click.option("--samples", is_flag=True, help="With --json: the time of every single call.")
 @json_option
@@ -68,7 +66,7 @@ def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> 
 
 
 @click.command(epilog=examples("hpc-board watch 12", "hpc-board watch 12 --timeout 600 --json"))
-@click.argument("id_", metavar="ID", type=int)
+@click.argument("id_", metavar="ID", type=NUMBER)
 @click.option(
     "--timeout",
     "timeout_seconds",
@@ -98,11 +96,11 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
         print_json(run_details(board, found))
     else:
         print_blocks(*summary(board, found))
-    raise click.exceptions.Exit(exit_code_of([found]))
+    raise click.exceptions.Exit(exit_code_of(board, [found]))
 
 
 @click.command(epilog=examples("hpc-board cancel 12", "hpc-board cancel 12 13 14"))
-@click.argument("ids", metavar="ID...", nargs=-1, required=True, type=int)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER)
 @click.pass_obj
 def cancel(open_: Open, ids: tuple[int, ...]) -> None:
     """Cancel runs of your own.
@@ -130,7 +128,7 @@ def cancel(open_: Open, ids: tuple[int, ...]) -> None:
 
 
 @click.command(epilog=examples("hpc-board code 7", "hpc-board code 7 -o kernel.py"))
-@click.argument("submission", metavar="SUBMISSION", type=int)
+@click.argument("submission", metavar="SUBMISSION", type=NUMBER)
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
 @click.pass_obj

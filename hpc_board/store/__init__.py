@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from hpc_board.model.result import Result
+from hpc_board.model.result import Case, Result
 from hpc_board.model.run import Run, Status
 from hpc_board.model.standings import Standing
 from hpc_board.model.submission import Submission
@@ -69,6 +69,7 @@ class Store:
 
         Raises:
             InputError: there is no such run.
+            ResultError: the result is too large to be stored.
             ValueError: the status is not `finished`, the result is another run's, or the score is no positive number.
         """
         with self._file.writing() as db:
@@ -110,6 +111,15 @@ class Store:
         """
         with self._file.reading() as db:
             return runs.result(db, run)
+
+    def cases(self, run: int) -> tuple[Case, ...]:
+        """The cases of a finished run, without samples and without reading its whole result; else none.
+
+        Raises:
+            InputError: there is no such run.
+        """
+        with self._file.reading() as db:
+            return runs.cases(db, run)
 
     def history(self, run: int) -> tuple[Status, ...]:
         """Every status that the run was in, in the order in which they were stored.

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hpc_board.model.result import Case, Verdict
+from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, ResultError, Timing, Verdict
 from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.standings import Standing
 from hpc_board.model.submission import Submission
@@ -94,6 +94,18 @@ def event_row(run: int, status: Status) -> dict[str, Any]:
     }
 
 
+def result_document(result: Result) -> str:
+    """All of the result as JSON that `Result.from_json` reads again.
+
+    Raises:
+        ResultError: it is larger than a result may be.
+    """
+    document = json.dumps(asdict(result), allow_nan=False, separators=(",", ":"))
+    if len(document) > RESULT_BYTES_MAX:
+        raise ResultError(f"the result takes {len(document)} bytes to store, more than {RESULT_BYTES_MAX}")
+    return document
+
+
 def case_row(run: int, number: int, case: Case) -> dict[str, Any]:
     """The row of `cases` for the case at position `number` of the run's result."""
     timing = case.timing
@@ -153,6 +165,31 @@ def run_value(row: Row) -> Run:
         verdict=None if row["verdict"] is None else Verdict(row["verdict"]),
         message=row["message"] or "",
         score_s=row["score_s"],
+    )
+
+
+def case_value(row: Row) -> Case:
+    """The case in a row of `cases`, whose timing has no samples."""
+    return Case(
+        phase=row["phase"],
+        index=row["case_index"],
+        spec=row["spec"],
+        verdict=Verdict(row["verdict"]),
+        message=row["message"],
+        timing=None if row["timed_calls"] is None else _timing(row),
+    )
+
+
+def _timing(row: Row) -> Timing:
+    return Timing(
+        runs=row["timed_calls"],
+        mean_ns=row["mean_ns"],
+        median_ns=row["median_ns"],
+        std_ns=row["std_ns"],
+        err_ns=row["err_ns"],
+        best_ns=row["best_ns"],
+        worst_ns=row["worst_ns"],
+        samples_ns=(),
     )
 
 

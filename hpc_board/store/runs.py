@@ -4,9 +4,18 @@ import math
 from typing import TYPE_CHECKING
 
 from hpc_board.errors import InputError, StorageError
-from hpc_board.model.result import Result, ResultError
+from hpc_board.model.result import Case, Result, ResultError
 from hpc_board.model.run import Run, RunState, Status
-from hpc_board.store.rows import case_row, event_row, plain_text, row_id, run_value, status_value
+from hpc_board.store.rows import (
+    case_row,
+    case_value,
+    event_row,
+    plain_text,
+    result_document,
+    row_id,
+    run_value,
+    status_value,
+)
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -32,6 +41,7 @@ def finish(db: "Database", number: int, status: Status, result: Result, score_s:
 
     Raises:
         InputError: there is no such run.
+        ResultError: the result is too large to be stored.
         ValueError: the status is not `finished`, the result is another run's, or the score is no positive number.
     """
     if status.state is not RunState.FINISHED:
@@ -42,6 +52,7 @@ def finish(db: "Database", number: int, status: Status, result: Result, score_s:
         raise ValueError(f"{score_s} is no score")
     if not _is_in_flight(db, number):
         return False
+    document = result_document(result)
     _append(db, number, status)
     db.table("results").insert(
         {
@@ -51,7 +62,7 @@ def finish(db: "Database", number: int, status: Status, result: Result, score_s:
             "score_s": score_s,
         }
     )
-    db.table("documents").insert({"run": number, "document": result.to_json()})
+    db.table("documents").insert({"run": number, "document": document})
     db.table("cases").insert_all(case_row(number, index, case) for index, case in enumerate(result.cases))
     return True
 
@@ -135,6 +146,16 @@ def result(db: "Database", number: int) -> Result | None:
                 hint="The database was changed by another program; restore it from a backup.",
             ) from error
     return None
+
+
+def cases(db: "Database", number: int) -> tuple[Case, ...]:
+    """The cases of a finished run without their samples; none of a run that is not finished.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    _require(db, number)
+    return tuple(case_value(row) for row in db.table("cases").rows_where("run = ?", [number], order_by="number"))
 
 
 def history(db: "Database", number: int) -> tuple[Status, ...]:

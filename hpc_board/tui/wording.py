@@ -14,7 +14,6 @@ MODE_WORDS = {Mode.TEST: "test", Mode.BENCHMARK: "bench", Mode.PROFILE: "prof", 
 MODE_HELP = {
     Mode.TEST: "is it correct? Runs the test cases",
     Mode.BENCHMARK: "how fast is it? Does not count on the board",
-    Mode.PROFILE: "why is it slow? Runs under a profiler",
     Mode.RANKED: "tests, then benchmarks; a pass counts on the board",
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from textual import events
 from textual.pilot import Pilot
+from textual.widgets import Button
 
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.model.result import Verdict
@@ -88,6 +89,8 @@ async def test_a_refused_submission_says_why_and_keeps_the_form(kernel: Path) ->
         assert "sbatch: invalid partition" in text
         assert "Mend the settings." in text
         assert isinstance(pilot.app.screen, SubmitScreen)
+        assert "Sending" not in text
+        assert not pilot.app.screen.query_one("#send", Button).disabled
 
 
 async def test_selection_and_place_survive_a_new_run_on_top() -> None:

@@ -340,6 +340,19 @@ def test_what_is_no_result_ends_the_run_and_nothing_else(world: World, data: byt
     assert world.state(other) is RunState.QUEUED
 
 
+def test_a_result_that_is_too_large_to_store_ends_its_run_and_nothing_else(world: World) -> None:
+    huge = a_task(tests=tuple({"size": 3, "seed": seed} for seed in range(22)))
+    run, other = world.run(task=huge), world.run()
+    world.advance.launch([run, other])
+    result = right_result(run, huge)
+    cases = tuple(replace(case, message="é" * (256 * 1024)) for case in result.cases)
+    text_ = json.dumps(json.loads(replace(result, cases=cases).to_json()), ensure_ascii=False)
+    world.leave(run, jobs.RESULT, text_.encode())
+    world.advance()
+    assert world.state(run) is RunState.ERROR
+    assert world.state(other) is RunState.QUEUED
+
+
 def test_an_empty_result_is_one_that_is_not_visible_yet(world: World) -> None:
     run = world.run()
     world.advance.launch([run])

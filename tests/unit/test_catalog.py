@@ -12,6 +12,8 @@ from hpc_board import bundled
 from hpc_board.catalog import Catalog, read_task, tasks
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.task import Language, Ranking, TaskFile, Timeouts
+from tests.conftest import short_folder
+from tests.unit.users import NEEDS_ROOT, another_user
 
 MINIMAL = """\
 files:
@@ -333,6 +335,19 @@ def test_a_broken_task_does_not_hide_the_others(tmp_path: Path) -> None:
         catalog.task("broken")
     with pytest.raises(DocumentError, match="is it a binary file"):
         catalog.task("binary")
+
+
+@pytest.mark.root
+@NEEDS_ROOT
+def test_a_folder_that_one_may_not_enter_does_not_hide_the_others() -> None:
+    with short_folder() as folder:
+        folder_with(folder, name="good")
+        folder_with(folder, name="closed").chmod(0o700)
+        with another_user():
+            catalog = tasks([folder])
+        assert [task.name for task in catalog.tasks] == ["good"]
+        with pytest.raises(DocumentError, match=r"closed/task\.yml:\n.*cannot be read: Permission denied"):
+            catalog.task("closed")
 
 
 def test_of_two_tasks_with_one_name_the_first_counts(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ import os
 import pty
 import runpy
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,12 @@ def test_a_mistyped_command_or_option_gets_the_nearest_right_one(
         ("run", "1", "--samples"),
         ("run", "1", "--log", "--json"),
         ("run", "one"),
+        ("run", "0"),
+        ("run", "9" * 23),
+        ("watch", "9" * 23),
+        ("cancel", "1", "9" * 23),
+        ("code", "9" * 23),
+        ("runs", "--limit", "9" * 23),
         ("cancel",),
         ("submit",),
     ],
@@ -495,6 +503,21 @@ def test_the_exit_code_of_waiting_tells_the_kernels_faults_from_others(
     assert call(board, "watch", "1").exit_code == exit_code
 
 
+@pytest.mark.parametrize(
+    ("cases", "exit_code"),
+    [
+        ((Case("test", 0, "", Verdict.DEVICE_ERROR, "CUDA error: an illegal memory access"),), 1),
+        ((Case("test", 0, "", Verdict.PASS),), 3),
+        ((), 3),
+    ],
+)
+def test_a_device_error_is_the_kernels_fault_where_it_came_up_in_a_case(
+    board: Recorded, cases: tuple[Case, ...], exit_code: int
+) -> None:
+    board.add(result=result_of(Verdict.DEVICE_ERROR, *cases))
+    assert call(board, "watch", "1").exit_code == exit_code
+
+
 @pytest.mark.parametrize("state", [state for state in RunState if state.ended and state is not RunState.FINISHED])
 def test_a_run_that_ended_without_a_verdict_exits_with_3(board: Recorded, state: RunState) -> None:
     board.add(status_of(state))
@@ -569,6 +592,33 @@ def test_poll_says_what_changed_and_is_silent_where_nothing_did(board: Recorded)
     again = call(board, "poll")
     assert (again.exit_code, again.stdout, again.stderr) == (0, "", "")
     assert json.loads(call(board, "poll", "--json").stdout) == []
+
+
+def test_a_result_that_cannot_be_read_hides_no_run_from_a_list(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=12.34e-6)
+    board.add(status_of(RunState.CANCELLED))
+    with closing(sqlite3.connect(board.folder / "board" / "board.db")) as db, db:
+        db.execute("DELETE FROM documents")
+        db.execute("INSERT INTO documents VALUES (1, '{}')")
+    assert [len(run["cases"]) for run in json.loads(call(board, "runs", "--json").stdout)] == [0, 1]
+    done = call(board, "run", "1", "--json")
+    assert done.exit_code == 2
+    assert "the stored result of run 1 cannot be read" in done.stderr
+
+
+def test_commands_work_in_a_folder_that_was_deleted(board: Recorded) -> None:
+    script = 'mkdir gone && cd gone && rmdir "$PWD" && exec "$@"'
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", sys.executable, "-m", "hpc_board", "list", "--json"],
+        cwd=board.folder,
+        env=board.environ(HPC_BOARD_CONFIG=""),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "vectoradd_py" in {task["name"] for task in json.loads(done.stdout)}
 
 
 # Streams

@@ -11,6 +11,8 @@ from hpc_board import bundled
 from hpc_board.config import Settings, find, gpu_model_name, load, machine_gpu_names, time_limit_seconds
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+from tests.conftest import short_folder
+from tests.unit.users import NEEDS_ROOT, another_user
 
 FULL = """\
 board: boards/ours
@@ -183,7 +185,8 @@ gpus:
         ("env: {A-B: x}", "env.A-B: expected the name of an environment variable"),
         ("env: {A: [x]}", "env.A: expected one line of text, found a list."),
         ("modules: cuda", "modules: expected a list"),
-        ("sbatch: ['--partition=x']", "sbatch: "),
+        ("sbatch: ['--partition=x']", "sbatch[0]: --partition is set by hpc-board itself"),
+        ("sbatch: [--nice=1, --contiguous, --nice=2]", "sbatch[2]: --nice is given twice"),
         ("template: missing.j2", "template: "),
         ("container: {runtime: apptainer, image: a.sif}", "container: is not supported by hpc-board 0.1"),
     ],
@@ -339,6 +342,24 @@ def test_a_file_that_is_named_outright_must_exist(
         find(option, environ, tmp_path)
     assert origin in caught.value.message
     assert origin in caught.value.hint
+
+
+@pytest.mark.root
+@NEEDS_ROOT
+def test_a_path_behind_a_folder_that_one_may_not_enter_is_a_fault_of_its_key() -> None:
+    with short_folder() as folder:
+        (folder / "closed").mkdir(mode=0o700)
+        (folder / "closed" / "tasks").mkdir()
+        (folder / "closed" / "job.sh.j2").touch()
+        text = "tasks: [closed/tasks]\nclusters: {b: {scheduler: local}}\n"
+        text += "gpus: {L4: {cluster: b, template: closed/job.sh.j2}}\n"
+        file = written(folder, text)
+        with another_user(), pytest.raises(DocumentError) as caught:
+            load(file, {})
+        assert [str(fault) for fault in caught.value.faults] == [
+            f"line 1: tasks[0]: {folder}/closed/tasks cannot be reached: Permission denied",
+            f"line 3: gpus.L4.template: {folder}/closed/job.sh.j2 cannot be reached: Permission denied",
+        ]
 
 
 @pytest.mark.root

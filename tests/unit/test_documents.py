@@ -116,6 +116,12 @@ electric: maybe
         ("extra: !!python/name:os.system x", None),
         ("extra: !!binary aGVsbG8=", None),
         ("gears: " + "9" * 5000, None),
+        ("electric: !!bool maybe", 'line 1: electric: expected true or false, found "maybe".'),
+        ('price: !!float ""', 'line 1: price: expected a number or nothing, found "".'),
+        ("gears: !!int '-'", 'line 1: gears: expected a number of gears, found "-".'),
+        ("\nextra: {a: !!bool maybe}", 'line 2: extra.a: expected true or false, found "maybe".'),
+        ("price: !!float 1" + ":0" * 200, None),
+        ("price: 1" + "0" * 400, None),
     ],
 )
 def test_each_kind_of_fault_is_named(tmp_path: Path, text: str, fault: str | None) -> None:
@@ -202,6 +208,19 @@ def test_any_text_is_either_a_document_or_a_fault(tmp_path: Path, text: str) -> 
         bicycle(tmp_path, text)
     except DocumentError as error:
         assert error.faults  # noqa: PT017
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@given(
+    key=st.sampled_from(["name", "sizes", "gears", "electric", "price", "extra"]),
+    tag=st.sampled_from(["bool", "float", "int", "null", "str", "timestamp", "merge", "value", "binary", "set"]),
+    text=st.text(alphabet=list("-+.:_0x1e9yn infa"), max_size=12),
+)
+def test_any_text_under_any_tag_is_either_a_value_or_a_fault(tmp_path: Path, key: str, tag: str, text: str) -> None:
+    try:
+        bicycle(tmp_path, f'{key}: !!{tag} "{text}"')
+    except DocumentError as error:
+        assert error.faults[0].line == 1  # noqa: PT017
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)

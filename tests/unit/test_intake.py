@@ -24,7 +24,8 @@ CPU = Gpu("CPU", MAIN, Device.CPU)
 MI300 = Gpu("MI300", MAIN, Device.HIP)
 GPUS = (H100, A100, CPU, MI300)
 NOW = datetime(2030, 1, 2, 12, tzinfo=UTC)
-ADD = Task("add_py", Language.PY, "Add.", (TaskFile("submission.py", None), TaskFile("reference.py", "")))
+FILES = (TaskFile("submission.py", None), TaskFile("reference.py", ""))
+ADD = Task("add_py", Language.PY, "Add.", FILES, tests=({"size": 1},), benchmarks=({"size": 9},))
 SORT = replace(ADD, name="sort_py", gpus=("h100", "A100"))
 CATALOG = Catalog((ADD, SORT))
 
@@ -120,7 +121,7 @@ def test_options_alone_say_everything() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message", "hint"),
     [
-        ("pass", {}, "Missing leaderboard name.", "--task NAME"),
+        ("pass", {}, "Missing task name.", "--task NAME"),
         (
             "#!POPCORN leaderboard sort_py",
             {"task": "add_py"},
@@ -142,7 +143,12 @@ def test_options_alone_say_everything() -> None:
             "Leave out --gpu",
         ),
         ("pass", {"task": "sort_py", "board": [CPU]}, "No available GPUs for sort_py", "This board has: CPU."),
-        ("pass", {"task": "add_py", "mode": "rankt"}, 'unknown mode "rankt". Did you mean "ranked"?', "leaderboard"),
+        (
+            "pass",
+            {"task": "add_py", "mode": "rankt"},
+            'unknown mode "rankt". Did you mean "ranked"?',
+            "Modes: test, benchmark",
+        ),
         ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "x" * 501}, "The note has 501 characters", "Shorten"),
         ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "a\x1b[m"}, "a control character", "on one line"),
         ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "a\nb"}, "a line break", "on one line"),
@@ -195,6 +201,26 @@ def test_tasks_that_this_version_does_not_run_are_refused_plainly(task: Task, re
     with pytest.raises(InputError) as caught:
         drafted(task="add_py", catalog=Catalog((task,)))
     assert caught.value.message.startswith(f"add_py: this version of hpc-board does not run {reason}")
+
+
+@pytest.mark.parametrize(
+    ("mode", "task", "key"),
+    [
+        ("test", replace(ADD, tests=()), "tests"),
+        ("benchmark", replace(ADD, benchmarks=()), "benchmarks"),
+        ("ranked", replace(ADD, benchmarks=()), "benchmarks"),
+    ],
+)
+def test_a_mode_in_which_a_task_has_nothing_to_run_is_refused(mode: str, task: Task, key: str) -> None:
+    with pytest.raises(InputError) as caught:
+        drafted(task="add_py", gpus=["CPU"], mode=mode, catalog=Catalog((task,)))
+    assert caught.value.message == f"add_py cannot be run in mode {mode}: the task has no {key}."
+    assert "--mode" in caught.value.hint
+
+
+def test_a_mode_needs_no_cases_but_its_own() -> None:
+    for mode, task in (("test", replace(ADD, benchmarks=())), ("benchmark", replace(ADD, tests=()))):
+        assert drafted(task="add_py", gpus=["CPU"], mode=mode, catalog=Catalog((task,))).mode == mode
 
 
 def test_after_the_deadline_nothing_is_accepted() -> None:

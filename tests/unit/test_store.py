@@ -8,8 +8,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from contextlib import closing, suppress
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from types import MappingProxyType
@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 from sqlite_utils import Database
 
 from hpc_board.errors import InputError, StorageError
-from hpc_board.model.result import Case, Log, Result, Timing, Verdict
+from hpc_board.model.result import RESULT_BYTES_MAX, Case, Log, Result, ResultError, Timing, Verdict
 from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.standings import Standing
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, Store, ranking, runs
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.journal import file_system, journal_mode
+from tests.unit.users import another_user
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-NOBODY = 65534
 TASK = Task(
     name="vector_add",
     language=Language.PY,
@@ -365,6 +365,7 @@ def test_a_file_name_that_is_not_utf_8_can_be_stored(store: Store) -> None:
 ABSENT: list[Callable[[Store, int], object]] = [
     lambda store, number: store.run(number),
     lambda store, number: store.result(number),
+    lambda store, number: store.cases(number),
     lambda store, number: store.history(number),
     lambda store, number: store.submission(number),
     lambda store, number: store.record(number, Status(RunState.QUEUED, NOON)),
@@ -748,6 +749,44 @@ def test_a_stored_result_that_is_none_is_reported(path: Path, store: Store) -> N
     assert failure.value.hint
 
 
+def test_the_cases_of_a_run_can_be_read_where_its_result_cannot(path: Path, store: Store) -> None:
+    run, unfinished = add(store, "H100", "A100")
+    timing = Timing(3, 2.5, 2.0, 1.0, 0.5, 1.0, 3.0, (1.0, 2.0, 3.0))
+    cases = (
+        Case("test", 7, "size: 1", Verdict.WRONG_VALUE, "element 3 differs"),
+        Case("benchmark", 0, "size: 1024", Verdict.PASS, "", timing),
+    )
+    store.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run, Verdict.WRONG_VALUE, cases), None)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM documents")
+
+    assert store.cases(run.id) == (cases[0], replace(cases[1], timing=replace(timing, samples_ns=())))
+    assert store.cases(unfinished.id) == ()
+
+
+def test_a_stored_result_takes_no_more_room_than_the_file_that_it_came_from(path: Path, store: Store) -> None:
+    (run,) = add(store)
+    timing = Timing(3, 2.0, 2.0, 1.0, 0.5, 1.0, 3.0, (1.0, 2.0, 3.0) * 100)
+    result = outcome(run, cases=(Case("benchmark", 0, "size: 1", Verdict.PASS, "", timing),))
+    file = json.dumps(asdict(result), separators=(",", ":"))
+
+    store.finish(run.id, Status(RunState.FINISHED, NOON), Result.from_json(file.encode()), None)
+
+    assert rows(path, "SELECT length(document) FROM documents") == [(len(file),)]
+
+
+def test_a_result_that_could_not_be_read_again_finishes_no_run(path: Path, store: Store) -> None:
+    (run,) = add(store)
+    swelling = Case("test", 0, "", Verdict.PASS, "é" * 256 * 1024)
+    result = outcome(run, cases=(swelling,) * (RESULT_BYTES_MAX // (6 * 256 * 1024) + 1))
+
+    with pytest.raises(ResultError, match="bytes to store"):
+        store.finish(run.id, Status(RunState.FINISHED, NOON), result, None)
+
+    assert store.run(run.id).state is RunState.CREATED
+    assert count(path, "results") == 0
+
+
 def test_a_locked_database_is_reported(path: Path, store: Store) -> None:
     add(store)
     hasty = DatabaseFile(path, busy_timeout_seconds=0.05)
@@ -776,16 +815,6 @@ def test_a_file_in_the_place_of_a_folder_is_reported(tmp_path: Path, depth: int)
     path = tmp_path.joinpath("file", *["folder"] * (depth - 1), "board.db")
 
     assert "cannot be created" in failure_of(Store(path).in_flight, path).message
-
-
-@contextmanager
-def another_user() -> Iterator[None]:
-    """Act with the rights of `nobody`."""
-    os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 @pytest.fixture

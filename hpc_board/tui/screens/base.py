@@ -100,6 +100,9 @@ class BoardScreen(Screen[None]):
     def look_again(self) -> None:
         """Ask for what changes by itself; called about once a second while the screen is in front."""
 
+    def settle(self, subject: str) -> None:
+        """Show that a question on this subject is no longer open, whether it was answered or failed."""
+
     def action_back(self) -> None:
         """Leave this screen."""
         self.app.pop_screen()
@@ -124,6 +127,7 @@ class BoardScreen(Screen[None]):
         if event.failure is not None:
             self._failures[event.subject] = event.failure
         self._show_failures()
+        self.settle(event.subject)
         if event.answer is not None:
             self.post_message(event.answer)
 

@@ -84,7 +84,7 @@ class SubmitScreen(BoardScreen):
                     yield Select[str]([], prompt="reading the tasks …", compact=True, id="task")
                 with Horizontal(classes="field"):
                     yield Label("Mode")
-                    modes = [(f"{mode:<9}  {MODE_HELP[mode]}", mode) for mode in Mode]
+                    modes = [(f"{mode:<9}  {words}", mode) for mode, words in MODE_HELP.items()]
                     yield Select(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
                 with Horizontal(classes="field"):
                     yield Label("Note")
@@ -153,6 +153,11 @@ class SubmitScreen(BoardScreen):
             self.remove_class("-preview")
         else:
             super().action_back()
+
+    def settle(self, subject: str) -> None:
+        """Let the form be sent again once sending has ended."""
+        if subject == "send":
+            self._show_status()
 
     def look_again(self) -> None:
         """Show how sending goes on."""
