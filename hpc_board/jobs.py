@@ -16,6 +16,7 @@ from typing import Any
 from hpc_board import bundled
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.gpu import Gpu
+from hpc_board.model.limits import Limits
 from hpc_board.model.run import Run
 from hpc_board.model.sbatch import directive, options_for
 from hpc_board.model.task import Mode, Task
@@ -26,8 +27,8 @@ FACTS = "job.json"
 RESULT = "result.json"
 PROGRESS = "progress.jsonl"
 
-_MARGIN_SECONDS = 120
-"""Time that a job gets beside its phases: starting Python, importing PyTorch from a slow file system, writing."""
+_MARGIN_SECONDS = 60
+"""Time that a job gets beside what its limits say: starting Python, looking at the node, ending processes, writing."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,23 @@ class Script:
 
 
 def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
-    """The job's time limit, in whole minutes: the settings' own, else what the task's phases may take."""
+    """The job's time limit, in whole minutes: the settings' own, else what the harness may take at the most.
+
+    In each phase the kernel has the phase's time and the judge as much and one answer more; the judge, and a worker
+    for each phase beside the first, have to load before.
+    """
     if gpu.time_limit_seconds is not None:
         return gpu.time_limit_seconds
-    timeouts = task.timeouts
+    timeouts, limits = task.timeouts, Limits.of_task(task.limits)
     phases = {
-        Mode.TEST: timeouts.test_seconds,
-        Mode.BENCHMARK: timeouts.benchmark_seconds,
-        Mode.PROFILE: timeouts.benchmark_seconds,
-        Mode.RANKED: timeouts.test_seconds + timeouts.ranked_seconds,
-    }
-    return -(-(phases[mode] + _MARGIN_SECONDS) // 60) * 60
+        Mode.TEST: (timeouts.test_seconds,),
+        Mode.BENCHMARK: (timeouts.benchmark_seconds,),
+        Mode.PROFILE: (timeouts.benchmark_seconds,),
+        Mode.RANKED: (timeouts.test_seconds, timeouts.ranked_seconds),
+    }[mode]
+    seconds = sum(2 * phase + limits.judge_seconds for phase in phases)
+    seconds += (len(phases) + 1) * limits.load_seconds + _MARGIN_SECONDS
+    return -(-int(seconds) // 60) * 60
 
 
 def script(task: Task, gpu: Gpu, mode: Mode) -> Script:

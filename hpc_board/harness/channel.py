@@ -7,10 +7,12 @@ worker is hostile: its size, its shape and its order are checked, and whatever i
 import json
 import os
 import socket
+import struct
 from typing import Any, Dict, List, Sequence, Tuple
 
 FRAME_BYTES_MAX = 64 * 1024
 _FDS_MAX = 2
+_FD_BYTES = 4
 _MSG_CMSG_CLOEXEC = 0x40000000
 
 Frame = Dict[str, Any]
@@ -24,11 +26,19 @@ class ProtocolViolation(Exception):
     """The other end sent something that is no frame, or not the one expected."""
 
 
-class Channel:
-    """One end of a connection that carries frames and file descriptors."""
+class ChannelFull(Exception):
+    """The other end does not read what it is sent."""
 
-    def __init__(self, connection: socket.socket) -> None:
+
+class Channel:
+    """One end of a connection that carries frames, and file descriptors where `takes_fds`.
+
+    Nothing here waits for the other end to read.
+    """
+
+    def __init__(self, connection: socket.socket, *, takes_fds: bool) -> None:
         self._socket = connection
+        self._control_bytes = socket.CMSG_SPACE(_FDS_MAX * _FD_BYTES) if takes_fds else 0
 
     def fileno(self) -> int:
         """The descriptor to wait on."""
@@ -39,17 +49,20 @@ class Channel:
 
         Raises:
             ChannelClosed: the other end is gone.
+            ChannelFull: the other end has not read what it was sent before.
         """
         data = json.dumps(frame, allow_nan=False, ensure_ascii=False).encode()
         if len(data) > FRAME_BYTES_MAX:
             raise ValueError(f"a frame of {len(data)} bytes")
         try:
             if fds:
-                socket.send_fds(self._socket, [data], list(fds))
+                socket.send_fds(self._socket, [data], list(fds), socket.MSG_DONTWAIT)
             else:
-                self._socket.sendall(data)
+                self._socket.send(data, socket.MSG_DONTWAIT)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed from error
+        except BlockingIOError as error:
+            raise ChannelFull from error
 
     def receive(self) -> Tuple[Frame, List[int]]:
         """The next frame and the descriptors that came with it, which the caller closes.
@@ -59,37 +72,42 @@ class Channel:
             ProtocolViolation: what came is no frame.
         """
         try:
-            data, fds, flags, _ = socket.recv_fds(self._socket, FRAME_BYTES_MAX, _FDS_MAX, _MSG_CMSG_CLOEXEC)
+            data, control, flags, _ = self._socket.recvmsg(FRAME_BYTES_MAX, self._control_bytes, _MSG_CMSG_CLOEXEC)
         except ConnectionResetError as error:
             raise ChannelClosed from error
+        fds = [descriptor for _, _, packed in control for (descriptor,) in struct.iter_unpack("=i", packed)]
         try:
-            if not data:
-                raise ChannelClosed
-            if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-                raise ProtocolViolation("a frame that is too large")
-            try:
-                frame = json.loads(data)
-            except (ValueError, RecursionError) as error:
-                raise ProtocolViolation("a frame that is not JSON") from error
-            if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):
-                raise ProtocolViolation("a frame without a type")
+            return _frame(data, flags), fds
         except (ChannelClosed, ProtocolViolation):
             for descriptor in fds:
                 os.close(descriptor)
             raise
-        return frame, fds
 
     def close(self) -> None:
         """Close this end."""
         self._socket.close()
 
 
-def pair() -> Tuple[Channel, socket.socket]:
+def _frame(data: bytes, flags: int) -> Frame:
+    if not data:
+        raise ChannelClosed
+    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+        raise ProtocolViolation("a frame that is too large, or descriptors")
+    try:
+        frame = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolViolation("a frame that is not JSON") from error
+    if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):
+        raise ProtocolViolation("a frame without a type")
+    return frame
+
+
+def pair(*, takes_fds: bool) -> Tuple[Channel, socket.socket]:
     """A channel for this process, and the other end as a socket to hand to a child."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    return Channel(ours), theirs
+    return Channel(ours, takes_fds=takes_fds), theirs
 
 
 def inherited(descriptor: int) -> Channel:
     """The channel at a descriptor that the parent left open."""
-    return Channel(socket.socket(fileno=descriptor))
+    return Channel(socket.socket(fileno=descriptor), takes_fds=True)

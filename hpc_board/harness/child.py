@@ -10,11 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Dict, List, Mapping, Sequence, Tuple
 
-from hpc_board.harness.channel import ChannelClosed, Frame, ProtocolViolation, pair
+from hpc_board.harness.channel import ChannelClosed, ChannelFull, Frame, ProtocolViolation, pair
 from hpc_board.harness.printed import Printed
 
 _READ_BYTES = 256 * 1024
 _EXIT_SECONDS = 2.0
+_REAP_SECONDS = 5.0
+_REAP_POLL_SECONDS = 0.01
 
 
 class ChildEnded(Exception):
@@ -51,7 +53,8 @@ class Child:
         stderr: Printed,
         printed_bytes_max: int,
     ) -> None:
-        self._channel, theirs = pair()
+        self._channel, theirs = pair(takes_fds=role == "judge")
+        self._reads = True
         self._limit = printed_bytes_max
         with theirs:
             self._process = subprocess.Popen(
@@ -79,11 +82,13 @@ class Child:
         return self._process.pid
 
     def send(self, frame: Frame, fds: Sequence[int] = ()) -> None:
-        """Send a frame; that the process has ended shows when its answer is awaited."""
+        """Send a frame; that the process has ended, or does not read, shows when its answer is awaited."""
         try:
             self._channel.send(frame, fds)
         except ChannelClosed:
             return
+        except ChannelFull:
+            self._reads = False
 
     def answer(self, expected: Sequence[str], deadline: float) -> Tuple[Frame, List[int]]:
         """The next frame, of one of the `expected` types, before `deadline` on the monotonic clock.
@@ -94,6 +99,8 @@ class Child:
             PrintedTooMuch: its output went over the limit.
             ProtocolViolation: another frame came, or something that is none.
         """
+        if not self._reads:
+            raise ProtocolViolation("nothing to the point: it does not read what it is sent")
         while True:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
@@ -138,11 +145,15 @@ class Child:
         return ChildEnded(f"it exited with status {status}", signalled=False)
 
     def end(self) -> None:
-        """Kill the process and its session, and take in what it had printed."""
+        """Kill the process and its session, and take in what it had printed.
+
+        A process that the kernel does not let go within 5 s (one that waits for a device) is left behind.
+        """
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
-        self._process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_REAP_SECONDS)
         for descriptor in list(self._streams):
             for _ in range(64):
                 if not self._drain(descriptor):
@@ -161,18 +172,21 @@ def _signal_name(number: int) -> str:
         return "unknown"
 
 
-def kill_orphans(keep: Sequence[int]) -> None:
-    """Kill every descendant but `keep`: those of dead workers have become children of this subreaper."""
-    for _ in range(100):
+def kill_orphans(keep: Sequence[int]) -> int:
+    """Kill every descendant but `keep`, and return how many are still there after 5 s.
+
+    Those of dead workers have become children of this subreaper.
+    """
+    deadline = time.monotonic() + _REAP_SECONDS
+    while True:
         orphans = [pid for pid in _children() if pid not in keep]
-        if not orphans:
-            return
+        if not orphans or time.monotonic() >= deadline:
+            return len(orphans)
         for pid in orphans:
-            try:
+            with suppress(ProcessLookupError, ChildProcessError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-            except (ProcessLookupError, ChildProcessError, PermissionError):
-                continue
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(_REAP_POLL_SECONDS)
 
 
 def _children() -> List[int]:
@@ -183,6 +197,6 @@ def _children() -> List[int]:
                 fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
             except OSError:
                 continue
-            if int(fields[1]) == os.getpid() and fields[0] != "Z":
+            if int(fields[1]) == os.getpid():
                 children.append(int(entry.name))
     return children

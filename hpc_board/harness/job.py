@@ -27,6 +27,7 @@ class Facts:
     phase_seconds: Mapping[str, float]
     limits: Limits
     environment: Tuple[str, ...]
+    readable: Tuple[str, ...]
     sha256: Mapping[str, str]
 
 
@@ -55,6 +56,7 @@ def facts(path: Path) -> Facts:
         phase_seconds=task["timeouts"],
         limits=Limits.of_task(task["limits"]),
         environment=tuple(value["environment"]),
+        readable=tuple(value.get("readable", ())),
         sha256=value["sha256"],
     )
 

@@ -4,18 +4,20 @@ Frames: `load` -> `ready` or `failed`; `generate` -> `generated` (with the input
 outputs) -> `checked` or `failed`. Its own interpreter imports the task's reference and nothing of the participant's.
 """
 
+import cmath
 import importlib
-import math
+import json
 import os
 import random
 import sys
 import traceback
 from types import ModuleType
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from hpc_board.harness import payload
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.device import Device, DeviceMissing, open_device
+from hpc_board.harness.faults import fault
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
 
@@ -52,14 +54,15 @@ def serve(channel: Channel) -> None:
 
 
 class _Judge:
-    """A task's functions, and the inputs of calls that are not checked yet."""
+    """A task's functions, and the inputs of the call that is not checked yet: one is in flight at a time."""
 
     def __init__(self, reference: ModuleType, device: Device, value_bytes: int) -> None:
         self._reference = reference
         self._device = device
         self._value_bytes = value_bytes
-        self._held: Dict[int, Any] = {}
-        self._expected: Dict[str, payload.Node] = {}
+        self._held: Optional[Tuple[int, Any]] = None
+        self._expected: Dict[str, Tuple[str, payload.Node]] = {}
+        self._varying: Set[str] = set()
 
     def answer(self, frame: Frame, fds: List[int]) -> Tuple[Frame, List[int]]:
         if frame["type"] == "generate":
@@ -68,20 +71,26 @@ class _Judge:
 
     def _generate(self, frame: Frame) -> Tuple[Frame, List[int]]:
         descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self._held = None
         try:
             _seed_everything(frame["seed"])
             arguments = dict(frame["case"])
             if "seed" in arguments:
                 arguments["seed"] = frame["seed"]
             data = self._reference.generate_input(**arguments)
-            payload.write(data, descriptor, self._value_bytes)
-            if frame["group"] not in self._expected and hasattr(self._reference, "ref_kernel"):
-                self._expected[frame["group"]] = self._layout_of_reference(data)
+            inputs = json.dumps(payload.write(data, descriptor, self._value_bytes))
+            self._expect(frame["group"], inputs, data)
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
             os.close(descriptor)
             return _failed("the task cannot make the inputs", error), []
-        self._held[frame["call"]] = data
+        self._held = frame["call"], data
         return {"type": "generated"}, [descriptor]
+
+    def _expect(self, group: str, inputs: str, data: Any) -> None:
+        """Know the form of a right answer: that of the case's last call, if the inputs' form is the same again."""
+        known = group in self._expected and self._expected[group][0] == inputs and group not in self._varying
+        if not known and hasattr(self._reference, "ref_kernel"):
+            self._expected[group] = inputs, self._layout_of_reference(data)
 
     def _layout_of_reference(self, data: Any) -> payload.Node:
         """The form of a right answer, from the reference on a copy of the inputs (it may write into them)."""
@@ -94,16 +103,22 @@ class _Judge:
             os.close(scratch)
 
     def _check(self, frame: Frame, outputs: int) -> Tuple[Frame, List[int]]:
-        data = self._held.pop(frame["call"])
+        held, self._held = self._held, None
+        if held is None or held[0] != frame["call"]:
+            raise ValueError("an output for inputs that were not made")
         try:
             output, layout = payload.read(outputs, self._device.name)
+        except payload.NoRoom as error:
+            return _checked(Verdict.OUT_OF_MEMORY, f"no memory was left to check the output: {error}"), []
         except payload.PayloadError as error:
             return _checked(Verdict.PROTOCOL_VIOLATION, str(error)), []
+        except RuntimeError as error:
+            return _failed("the output cannot be moved to the judge's device", error), []
         try:
-            difference = self._difference(frame["group"], data, layout)
+            difference = self._difference(frame["group"], held[1], layout)
             if difference is not None:
                 return _checked(*difference), []
-            good, message = _opinion(self._reference.check_implementation(data, output))
+            good, message = _opinion(self._reference.check_implementation(held[1], output))
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
             return _failed("the task cannot check the output", error), []
         if good:
@@ -111,12 +126,18 @@ class _Judge:
         return _checked(Verdict.WRONG_VALUE if _finite(output) else Verdict.WRONG_NONFINITE, message), []
 
     def _difference(self, group: str, data: Any, layout: payload.Node) -> "Tuple[Verdict, str] | None":
-        """How an output's form differs from the right one, which is looked up anew as it may depend on the values."""
-        expected = self._expected.get(group)
-        if expected is None or layout_difference(expected, layout) is None:
+        """How an output's form differs from the right one; it is looked up anew, as it may depend on the values."""
+        if group not in self._expected:
             return None
-        self._expected[group] = self._layout_of_reference(data)
-        return layout_difference(self._expected[group], layout)
+        inputs, expected = self._expected[group]
+        difference = layout_difference(expected, layout)
+        if difference is None:
+            return None
+        right = self._layout_of_reference(data)
+        if layout_difference(expected, right) is not None:
+            self._varying.add(group)
+        self._expected[group] = inputs, right
+        return layout_difference(right, layout)
 
 
 def layout_difference(
@@ -166,29 +187,37 @@ def _opinion(answer: Any) -> Tuple[bool, str]:
 
 
 def _finite(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
+    if isinstance(value, (float, complex)):
+        return cmath.isfinite(value)
     if isinstance(value, (list, tuple)):
         return all(map(_finite, value))
     if isinstance(value, dict):
         return all(map(_finite, value.values()))
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(value, torch.Tensor):
-        comparable = value.float() if value.is_floating_point() and value.element_size() < 2 else value
-        return bool(torch.isfinite(comparable).all())
+        return _finite_tensor(torch, value)
     if numpy is not None and isinstance(value, numpy.ndarray):
         return value.dtype.kind not in "fc" or bool(numpy.isfinite(value).all())
     return True
 
 
+def _finite_tensor(torch: Any, value: Any) -> bool:
+    """Whether all numbers of a tensor are finite; those of a type with which PyTorch cannot compute count as such."""
+    try:
+        comparable = value.float() if value.is_floating_point() and value.element_size() < 2 else value
+        return bool(torch.isfinite(comparable).all())
+    except RuntimeError:
+        return True
+
+
 def _seed_everything(seed: int) -> None:
-    """Seed the generators that a task may use without an argument of its own."""
+    """Seed the generators that a task may use without an argument of its own, each with what it takes of `seed`."""
     random.seed(seed)
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None:
-        torch.manual_seed(seed)
+        torch.manual_seed(seed % 2**64)
     if numpy is not None:
-        numpy.random.seed(seed)
+        numpy.random.seed(seed % 2**32)
 
 
 def _facts(device: Device) -> "Dict[str, Any]":
@@ -200,6 +229,9 @@ def _facts(device: Device) -> "Dict[str, Any]":
         if device.name == "cuda":
             facts["gpu_name"] = str(torch.cuda.get_device_name(0))
             facts["runtime"] = str(torch.version.cuda or torch.version.hip)
+            uuid = getattr(torch.cuda.get_device_properties(0), "uuid", None)
+            if torch.version.cuda and uuid is not None:
+                facts["gpu_uuid"] = f"GPU-{uuid}"
     return facts
 
 
@@ -210,4 +242,5 @@ def _checked(verdict: Verdict, message: str) -> Frame:
 def _failed(what: str, error: BaseException) -> Frame:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     message = f"{what}: {type(error).__name__}: {error}\n{text[-_MESSAGE_MAX:]}"
-    return {"type": "failed", "verdict": Verdict.TASK_ERROR, "message": printable(message, 2 * _MESSAGE_MAX)}
+    verdict = Verdict.DEVICE_ERROR if fault(error) is Verdict.DEVICE_ERROR else Verdict.TASK_ERROR
+    return {"type": "failed", "verdict": verdict, "message": printable(message, 2 * _MESSAGE_MAX)}

@@ -1,18 +1,25 @@
-"""Facts about the node that a result carries: what ran where."""
+"""Facts about the node that a result carries: what ran where, how the GPU was, and whether memory ran out."""
 
 import os
 import platform
+import re
 import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List, Sequence
 
-_GPU_QUERY = "name,uuid,driver_version,clocks.sm,clocks.mem,mig.mode.current,compute_mode"
+_GPU_SECONDS = 5
+_GPU_UUID = re.compile(r"GPU-[0-9A-Fa-f-]{8,64}")
+_GPU_FIELDS = ("name", "uuid", "driver_version", "mig.mode.current", "compute_mode")
+_GPU_STATE_FIELDS = ("clocks.sm", "clocks.mem", "temperature.gpu")
+_SLOWDOWN_FIELDS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
+"""What a driver calls the reasons for lower clocks: the newer name, then the older one."""
 
 
-def node_facts(device: str) -> Dict[str, Any]:
-    """Host, processor, kernel, the job as Slurm names it, and the first GPU as nvidia-smi describes it."""
-    facts: Dict[str, Any] = {
+def node_facts() -> Dict[str, Any]:
+    """Host, processor, kernel, and the job as Slurm names it."""
+    return {
         "host": socket.gethostname().split(".")[0],
         "cpu": _cpu_name(),
         "cpus": len(os.sched_getaffinity(0)),
@@ -20,7 +27,6 @@ def node_facts(device: str) -> Dict[str, Any]:
         "partition": os.environ.get("SLURM_JOB_PARTITION", ""),
         "node": os.environ.get("SLURMD_NODENAME", ""),
     }
-    return {**facts, **_gpu_facts()} if device == "cuda" else facts
 
 
 def _cpu_name() -> str:
@@ -32,11 +38,62 @@ def _cpu_name() -> str:
     return next(names, platform.machine())
 
 
-def _gpu_facts() -> Dict[str, Any]:
-    command = ["nvidia-smi", f"--query-gpu={_GPU_QUERY}", "--format=csv,noheader,nounits", "--id=0"]
-    try:
-        answer = subprocess.run(command, capture_output=True, timeout=20, check=True, text=True, errors="replace")
-    except (OSError, subprocess.SubprocessError):
+def gpu_facts(uuid: str) -> Dict[str, str]:
+    """The GPU of this UUID and the state that it is in, as nvidia-smi describes them; empty where it does not."""
+    return _gpu_query(uuid, (*_GPU_FIELDS, *_GPU_STATE_FIELDS), "gpu_")
+
+
+def gpu_state_after(uuid: str) -> Dict[str, str]:
+    """The state alone, under names that begin with `gpu_after_`."""
+    return _gpu_query(uuid, _GPU_STATE_FIELDS, "gpu_after_")
+
+
+def _gpu_query(uuid: str, fields: Sequence[str], prefix: str) -> Dict[str, str]:
+    if not _GPU_UUID.fullmatch(uuid):
         return {}
-    values = [value.strip() for value in answer.stdout.splitlines()[0].split(",")] if answer.stdout else []
-    return {f"gpu_{name.replace('.', '_')}": value for name, value in zip(_GPU_QUERY.split(","), values, strict=False)}
+    for slowdown in _SLOWDOWN_FIELDS:
+        values = _nvidia_smi(uuid, (*fields, slowdown))
+        if values:
+            names = (*fields, _SLOWDOWN_FIELDS[0])
+            return {prefix + name.replace(".", "_"): value for name, value in zip(names, values, strict=True)}
+    return {}
+
+
+def _nvidia_smi(uuid: str, fields: Sequence[str]) -> List[str]:
+    """The values of `fields`, or none."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits", f"--id={uuid}"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, timeout=_GPU_SECONDS, check=True, text=True, errors="replace"
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    values = [value.strip()[:200] for value in done.stdout.partition("\n")[0].split(",")]
+    return values if len(values) == len(fields) else []
+
+
+def oom_kills(own: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> int:
+    """How many processes the kernel has killed in this process's control group for lack of memory; 0 if unknown.
+
+    In version 2 the nearest group that counts is asked, in version 1 the memory controller's.
+    """
+    with suppress(OSError, ValueError):
+        for line in own.read_text().splitlines():
+            number, controllers, path = line.split(":", 2)
+            if number == "0":
+                group = mount / path.lstrip("/")
+                groups = [group, *group.parents][: len(Path(path).parts)]
+                counts = [each / "memory.events" for each in groups]
+            elif "memory" in controllers.split(","):
+                counts = [mount / "memory" / path.lstrip("/") / "memory.oom_control"]
+            else:
+                continue
+            for count in counts:
+                if count.exists():
+                    return _named_number(count.read_text(), "oom_kill")
+    return 0
+
+
+def _named_number(text: str, name: str) -> int:
+    found = dict(line.split(maxsplit=1) for line in text.splitlines() if " " in line)
+    return int(found.get(name, "0"))

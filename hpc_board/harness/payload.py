@@ -23,6 +23,7 @@ HEADER_BYTES_MAX = 16 * 2**20
 _ALIGNMENT = 64
 _DEPTH_MAX = 32
 _NODES_MAX = 100_000
+_ITEMS_MAX = 2**59
 
 _ITEM_BYTES = {
     "bool": 1,
@@ -55,21 +56,30 @@ class PayloadError(ValueError):
     """A value that cannot be written, or bytes that are no payload; the message says where and why."""
 
 
+class TooLarge(PayloadError):
+    """A value that is larger than it may be."""
+
+
+class NoRoom(PayloadError):
+    """A value that is well-formed, but finds no room in memory or on the device."""
+
+
 def write(value: Any, descriptor: int, limit: int) -> Node:
     """Write `value` into the memory at `descriptor`, which is resized to fit, and return its layout.
 
     Raises:
-        PayloadError: a part of the value has no form here, or the whole is larger than `limit` bytes.
+        PayloadError: a part of the value has no form here.
+        TooLarge: the whole is larger than `limit` bytes.
     """
     leaves: List[Tuple[int, int, Callable[[memoryview], None]]] = []
     layout = _Writer(leaves).node(value, "it", 0)
     header = json.dumps(layout).encode()
     if len(header) > HEADER_BYTES_MAX:
-        raise PayloadError(f"its layout takes {len(header)} bytes")
+        raise TooLarge(f"its layout takes {len(header)} bytes")
     start = _aligned(len(MAGIC) + 8 + len(header))
     size = start + max((at + length for at, length, _ in leaves), default=0)
     if size > limit:
-        raise PayloadError(f"it takes {size} bytes, more than the limit of {limit}")
+        raise TooLarge(f"it takes {size} bytes, more than the limit of {limit}")
     os.ftruncate(descriptor, size)
     with mmap.mmap(descriptor, size) as memory, memoryview(memory) as view:
         view[: len(MAGIC) + 8] = MAGIC + len(header).to_bytes(8, "little")
@@ -85,13 +95,17 @@ def read(descriptor: int, device: str = "cpu") -> Tuple[Any, Node]:
     """The value in the memory at `descriptor`, its tensors on `device`, and its layout. The value is a copy.
 
     Raises:
-        PayloadError: the bytes are no payload.
+        PayloadError: the bytes are no payload, or hold a value that this Python, PyTorch or NumPy cannot have.
+        NoRoom: the value does not fit into memory, or onto the device.
     """
     size = os.fstat(descriptor).st_size
     prefix = len(MAGIC) + 8
     if size < prefix:
         raise PayloadError(f"{size} bytes are no payload")
-    memory = mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    try:
+        memory = mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    except OSError as error:
+        raise NoRoom(f"its {size} bytes cannot be mapped: {error}") from error
     try:
         header_bytes = int.from_bytes(memory[len(MAGIC) : prefix], "little")
         if memory[: len(MAGIC)] != MAGIC or header_bytes > min(HEADER_BYTES_MAX, size - prefix):
@@ -262,22 +276,21 @@ class _Reader:
         if kind == "dict":
             return self._dict(node, depth)
         if kind == "bytes":
-            at = self._place(node, self._count(node.get("size")))
-            return self._memory[at : at + node["size"]]
+            return _built(self._bytes, node)
         if kind == "tensor":
-            return self._tensor(node)
+            return self._on_device(_built(self._tensor, node))
         if kind == "array":
-            return self._array(node)
-        if kind == "dtype" and node.get("v") in _ITEM_BYTES:
-            import torch
-
-            return getattr(torch, node["v"])
+            return _built(self._array, node)
+        if kind == "dtype":
+            return _built(self._dtype, node)
         raise PayloadError(f"the layout has a node of the kind {kind!r}"[:200])
 
     def _scalar(self, node: Node, expected: type) -> Any:
         value = node.get("v")
         if type(value) is not expected:
             raise PayloadError(f"a node of the kind {node['k']} holds something else")
+        if type(value) is int and abs(value) >= 2**63:
+            raise PayloadError("a whole number of more than 63 bits")
         return value
 
     def _float(self, text: Any) -> float:
@@ -316,6 +329,8 @@ class _Reader:
             raise PayloadError(f"a leaf of the type {dtype!r}"[:200])
         if not all(type(length) is int and 0 <= length < 2**48 for length in shape):
             raise PayloadError("a leaf with a shape that is none")
+        if math.prod(length for length in shape if length) > _ITEMS_MAX:
+            raise PayloadError("a leaf with a shape that is too large")
         count = math.prod(shape)
         return dtype, shape, count, self._place(node, count * _ITEM_BYTES[dtype])
 
@@ -335,13 +350,42 @@ class _Reader:
             flat = raw.clone().view(of_type)
         stored = flat.reshape([shape[index] for index in order])
         inverse = sorted(range(len(shape)), key=lambda index: order[index])
-        return stored.to(self._device).permute(inverse)
+        return stored.permute(inverse)
+
+    def _on_device(self, tensor: Any) -> Any:
+        try:
+            return tensor.to(self._device)
+        except RuntimeError as error:
+            if type(error).__name__ != "OutOfMemoryError":
+                raise
+            raise NoRoom(f"a tensor of {tensor.nbytes} bytes does not fit onto the device: {error}") from error
+
+    def _bytes(self, node: Node) -> bytes:
+        at = self._place(node, self._count(node.get("size")))
+        return self._memory[at : at + node["size"]]
+
+    def _dtype(self, node: Node) -> Any:
+        import torch
+
+        if node.get("v") not in _ITEM_BYTES:
+            raise PayloadError("a dtype that is none")
+        return getattr(torch, node["v"])
 
     def _array(self, node: Node) -> Any:
         import numpy as np
 
         dtype, shape, count, at = self._extent(node)
-        if not hasattr(np, dtype):
-            raise PayloadError(f"an array of the type {dtype}")
         data = self._memory[at : at + count * _ITEM_BYTES[dtype]]
-        return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
+        return np.frombuffer(data, dtype=np.dtype(dtype)).reshape(shape).copy()
+
+
+def _built(build: "Callable[[Node], Any]", node: Node) -> Any:
+    """What `build` makes of a node; where PyTorch or NumPy refuses, the node is at fault."""
+    try:
+        return build(node)
+    except PayloadError:
+        raise
+    except MemoryError as error:
+        raise NoRoom(f"no memory for a node of the kind {node['k']}") from error
+    except (AttributeError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise PayloadError(f"a node of the kind {node['k']} cannot be built: {error}"[:1000]) from error

@@ -6,6 +6,8 @@ read-only or hidden, and signals reach no process outside. The level that was re
     S0  limits and a scrubbed environment
     S1  S0, and no new privileges, no core dumps, death with the parent
     S3  S1, and Landlock for files; "+signal" where signals are confined too
+
+    "+seccomp" says that a filter refuses what Landlock does not cover (see seccomp.py)
 """
 
 import ctypes
@@ -14,8 +16,9 @@ import platform
 import resource
 import signal
 import struct
+import sys
 from pathlib import Path
-from typing import Iterable, List, Sequence
+from typing import Iterable, Iterator, List, Mapping, Sequence
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -46,6 +49,9 @@ _SYSTEM = (
     "/nix",
     "/run/opengl-driver",
 )
+
+_TOOLCHAINS = ("CUDA_HOME", "ROCM_PATH")
+_PARTS_OF_PREFIX = ("bin", "include", "lib", "lib64", "libexec")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -95,12 +101,19 @@ def confine(readable: Iterable[str], writable: Sequence[str]) -> str:
             _allow(ruleset, path, handled & _READ)
         for path in writable:
             _allow(ruleset, path, handled)
-        _allow(ruleset, "/dev", handled & (_READ | _WRITE_FILE | _IOCTL_DEV))
+        for path in _devices():
+            _allow(ruleset, path, handled & (_READ | _WRITE_FILE | _IOCTL_DEV))
         if _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) != 0:
             return "S1"
     finally:
         os.close(ruleset)
     return "S3+signal" if scoped else "S3"
+
+
+def _devices() -> List[str]:
+    """The device files that a kernel needs: neither terminals nor memory that others share."""
+    patterns = ("null", "zero", "full", "random", "urandom", "nvidia*", "nvidia-caps/*", "kfd", "dri/*")
+    return [str(path) for pattern in patterns for path in sorted(Path("/dev").glob(pattern))]
 
 
 def landlock_abi() -> int:
@@ -124,7 +137,31 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         os.close(descriptor)
 
 
-def python_folders(paths: Sequence[str], prefixes: Sequence[str]) -> List[str]:
-    """The folders that a Python needs to read: its prefixes, and where it looks for modules and libraries."""
-    libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
-    return [path for path in dict.fromkeys([*prefixes, *paths, *libraries]) if path.startswith("/") and path != "/"]
+def readable_folders(environ: Mapping[str, str], extra: Iterable[str], hidden: Iterable[str]) -> List[str]:
+    """The folders beside the system's own that a worker needs to read: this Python's, the site's toolchain, `extra`.
+
+    None of them is `hidden`, nor above a hidden one; of an installation whose folder is, the usual parts are there.
+    """
+    kept = [Path(os.path.realpath(path)) for path in ("/", *hidden)]
+
+    def allowed(path: str) -> bool:
+        real = Path(os.path.realpath(path))
+        return path.startswith("/") and not any(real == each or real in each.parents for each in kept)
+
+    found = [*sys.path, *_search_path(environ, "LD_LIBRARY_PATH"), *_search_path(environ, "PATH"), *extra]
+    for prefix in _prefixes(environ):
+        found += [prefix] if allowed(prefix) else [f"{prefix}/{part}" for part in _PARTS_OF_PREFIX]
+    return list(filter(allowed, dict.fromkeys(found)))
+
+
+def _prefixes(environ: Mapping[str, str]) -> Iterator[str]:
+    """The folders of whole installations: a compiler's headers and libraries lie beside its `bin`."""
+    yield from (sys.prefix, sys.base_prefix, sys.exec_prefix)
+    yield from (environ[name] for name in _TOOLCHAINS if name in environ)
+    for path in map(Path, _search_path(environ, "PATH")):
+        if path.name == "bin":
+            yield str(path.parent)
+
+
+def _search_path(environ: Mapping[str, str], name: str) -> List[str]:
+    return [path for path in environ.get(name, "").split(":") if path]

@@ -5,26 +5,29 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from hpc_board.harness import sandbox
+from hpc_board.harness.answers import Loaded, Ready
 from hpc_board.harness.child import Child, kill_orphans
 from hpc_board.harness.evaluation import (
     CallFailed,
     Phase,
     Workplace,
     benchmarked,
-    raised,
+    judge_answer,
     tested,
     worker_answer,
 )
 from hpc_board.harness.job import Facts, facts
-from hpc_board.harness.node import node_facts
+from hpc_board.harness.node import gpu_facts, gpu_state_after, node_facts, oom_kills
 from hpc_board.harness.printed import Printed
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.standings import score_s
@@ -33,6 +36,7 @@ from hpc_board.model.task import Mode
 RESULT = "result.json"
 PROGRESS = "progress.jsonl"
 
+_SCRATCH = "hpc-board-"
 _PRIVATE_STEMS = ("reference", "eval")
 _PASSED_ON = (
     "PATH",
@@ -45,6 +49,7 @@ _PASSED_ON = (
     "ROCM_PATH",
     "OMP_NUM_THREADS",
     "SLURM_CPUS_ON_NODE",
+    "SLURM_JOB_NAME",
 )
 
 
@@ -61,26 +66,40 @@ def supervise(path: Path, harness: Path) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     os.umask(0o077)
     job = facts(path)
-    scratch = Path(tempfile.mkdtemp(prefix="hpc-board-"))
+    scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH))
     supervisor = _Supervisor(job, path.resolve().parent, harness, scratch)
     try:
-        write_result(supervisor.result(), path.resolve().parent)
+        result = supervisor.result()
+        # What the submission left may be all that fills the disk.
+        _remove(scratch)
+        write_result(result, path.resolve().parent)
     except Interrupted:
         return 128 + signal.SIGTERM
     finally:
         supervisor.close()
-        shutil.rmtree(scratch, ignore_errors=True)
+        _remove(scratch)
     return 0
+
+
+def _remove(scratch: Path) -> None:
+    """Remove a scratch folder whatever a submission made of it: closed folders, and nests too deep for recursion."""
+    if scratch.is_dir() and not scratch.is_symlink():
+        for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(scratch)], stderr=subprocess.DEVNULL, check=False)
 
 
 def write_result(result: Result, folder: Path) -> None:
     """Write `result.json` whole or not at all."""
     draft = folder / f".{RESULT}.{os.getpid()}"
-    with draft.open("x", encoding="utf-8") as file:
-        file.write(result.to_json())
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(folder / RESULT)
+    try:
+        with draft.open("x", encoding="utf-8") as file:
+            file.write(result.to_json())
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(folder / RESULT)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def account(path: Path, status: int) -> int:
@@ -94,18 +113,18 @@ def account(path: Path, status: int) -> int:
     ended_by = status - 128
     if (folder / RESULT).exists() or ended_by in (signal.SIGTERM, signal.SIGINT):
         return status
-    last = _last_progress(folder / PROGRESS)
-    where = f"while {last['phase']} case {last['case']} of {last['of']} ran ({last['message']})" if last else ""
+    past = _past(folder / PROGRESS)
+    if past.scratch is not None and past.scratch.name.startswith(_SCRATCH):
+        _remove(past.scratch)
+    last = past.last
+    cases: Tuple[Case, ...] = ()
     if ended_by > 0 and last:
-        verdict = Verdict.CRASH
-        message = f"the supervisor was killed by signal {ended_by} {where}; a kernel that kills its parent ends so"
+        verdict, message = _killed(ended_by, last, oom_kills() > past.oom_kills)
+        cases = (Case(last["phase"], last["case"] - 1, last["message"], verdict, message),)
     else:
         verdict = Verdict.INFRA_ERROR
         message = f"the supervisor ended with status {status} and left no result; the job's output says why"
-    cases: Tuple[Case, ...] = ()
-    if verdict is Verdict.CRASH and last:
-        cases = (Case(last["phase"], last["case"] - 1, last["message"], verdict, message),)
-    provenance = {**node_facts(job.device), **_hashes(job), "emulated": job.emulated}
+    provenance = {**node_facts(), **_hashes(job), "emulated": job.emulated}
     now = _now()
     result = Result(
         run=job.run,
@@ -124,6 +143,18 @@ def account(path: Path, status: int) -> int:
     return 0
 
 
+def _killed(number: int, last: Mapping[str, Any], memory_ran_out: bool) -> Tuple[Verdict, str]:
+    """What is known of a supervisor that was killed by a signal while a case ran."""
+    where = f"while {last['phase']} case {last['case']} of {last['of']} ran ({last['message']})"
+    message = f"the supervisor was killed by signal {number} {where}"
+    if number != signal.SIGKILL:
+        return Verdict.CRASH, f"{message}; a kernel that kills its parent ends so"
+    if memory_ran_out:
+        return Verdict.OUT_OF_MEMORY, f"{message}; the node's system has killed in this job for lack of memory"
+    reasons = "a kernel that kills its parent ends so, and so does a job whose node ran out of memory"
+    return Verdict.CRASH, f"{message}; {reasons}"
+
+
 class _Supervisor:
     """The state of one evaluation: its children, what they printed, and the cases so far."""
 
@@ -132,6 +163,8 @@ class _Supervisor:
         self._folder = folder
         self._harness = harness.resolve()
         self._scratch = scratch
+        hidden = (str(folder), str(Path.home()))
+        self._readable = sandbox.readable_folders(os.environ, job.readable, hidden)
         self._stdout = Printed()
         self._stderr = Printed()
         self._judge_said = Printed()
@@ -142,11 +175,12 @@ class _Supervisor:
     def result(self) -> Result:
         """The evaluation from its first process to its verdict."""
         self._say("start", None, None, f"{self._job.mode} on {self._job.gpu}")
-        self._provenance.update(node_facts(self._job.device))
+        self._provenance.update(node_facts())
         cases: List[Case] = []
         verdict, message = Verdict.PASS, ""
         try:
             self._check_files()
+            self._check_cases()
             self._evaluate(cases)
             verdict, message = _verdict(cases)
         except CallFailed as error:
@@ -176,11 +210,15 @@ class _Supervisor:
         )
 
     def close(self) -> None:
-        """End every process that is left."""
+        """End every process that is left; the result says how many the system would not let go."""
         for child in self._children:
             child.end()
         self._children.clear()
-        kill_orphans([])
+        self._note_left(kill_orphans([]))
+
+    def _note_left(self, processes: int) -> None:
+        if processes:
+            self._provenance["left_processes"] = processes
 
     def _evaluate(self, cases: List[Case]) -> None:
         job = self._job
@@ -190,19 +228,21 @@ class _Supervisor:
         self._await_judge(judge)
         self._await_worker(worker)
         if job.mode in (Mode.TEST, Mode.RANKED):
+            self._provenance.update(gpu_facts(self._gpu_uuid()))
             following = self._worker() if job.mode is Mode.RANKED else None
             seconds = job.phase_seconds["test"]
-            phase = Phase("test", job.tests, seconds, time.monotonic() + seconds)
-            place = Workplace(judge, worker, job.limits)
-            cases += tested(place, phase, self._say, secret=job.mode is Mode.RANKED)
+            place = Workplace(judge, worker, Phase("test", job.tests, seconds), job.limits)
+            cases += tested(place, self._say, secret=job.mode is Mode.RANKED)
             self._dismiss(worker)
             if following is None or any(case.verdict is not Verdict.PASS for case in cases):
                 return
             worker = following
             self._await_worker(worker)
         seconds = job.phase_seconds["ranked" if job.mode is Mode.RANKED else "benchmark"]
-        phase = Phase("benchmark", job.benchmarks, seconds, time.monotonic() + seconds)
-        cases += benchmarked(Workplace(judge, worker, job.limits), phase, job.limits, self._say)
+        place = Workplace(judge, worker, Phase("benchmark", job.benchmarks, seconds), job.limits)
+        self._provenance.update(gpu_facts(self._gpu_uuid()))
+        cases += benchmarked(place, job.limits, self._say)
+        self._provenance.update(gpu_state_after(self._gpu_uuid()))
         self._dismiss(worker)
 
     def _check_files(self) -> None:
@@ -211,6 +251,14 @@ class _Supervisor:
         for name, path in paths.items():
             if hashlib.sha256(path.read_bytes()).hexdigest() != self._job.sha256[name]:
                 raise CallFailed(Verdict.INFRA_ERROR, f"{path.name} is not the file that was sent: its hash differs")
+
+    def _check_cases(self) -> None:
+        """Whether each phase of this mode has a case: without one nothing would be judged, and so nothing pass."""
+        phases = {"test": self._job.tests, "benchmark": self._job.benchmarks}
+        needed = {Mode.TEST: ("test",), Mode.RANKED: ("test", "benchmark")}
+        for name in needed.get(self._job.mode, ("benchmark",)):
+            if not phases[name]:
+                raise CallFailed(Verdict.TASK_ERROR, f"the task has no {name} cases, so that nothing can be judged")
 
     def _judge(self) -> Child:
         child = self._child("judge", self._judge_said, self._judge_said, self._folder / "task", 2**30)
@@ -227,12 +275,10 @@ class _Supervisor:
     def _worker(self) -> Child:
         home = Path(tempfile.mkdtemp(prefix="worker-", dir=self._scratch))
         code = home / "code"
-        code.mkdir()
-        shutil.copyfile(self._folder / "submission" / self._job.submission, code / self._job.submission)
+        _copy(self._job.submission, self._folder / "submission", code)
         for name in self._job.files:
-            if not Path(name).name.startswith(_PRIVATE_STEMS):
-                (code / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(self._folder / "task" / name, code / name)
+            if not _private(name):
+                _copy(name, self._folder / "task", code)
         child = self._child("worker", self._stdout, self._stderr, home, self._job.limits.printed_bytes)
         child.send(
             {
@@ -240,6 +286,7 @@ class _Supervisor:
                 "device": self._job.device,
                 "folder": str(code),
                 "scratch": str(home),
+                "readable": self._readable,
                 "submission": self._job.submission,
                 "value_bytes": self._job.limits.value_bytes,
             }
@@ -261,29 +308,34 @@ class _Supervisor:
         return child
 
     def _await_judge(self, judge: Child) -> None:
-        deadline = time.monotonic() + self._job.limits.load_seconds
+        seconds = self._job.limits.load_seconds
+        late = f"importing the reference did not return within {seconds:g} s"
         try:
-            answer = worker_answer(judge, ("ready", "failed"), deadline, "importing the reference")
+            answer, _ = judge_answer(judge, ("ready", "failed"), time.monotonic() + seconds, late)
         except CallFailed as error:
-            raise CallFailed(Verdict.TASK_ERROR, f"the judge could not start: {error.message}") from None
-        if answer["type"] == "failed":
-            raise CallFailed(Verdict(answer["verdict"]), answer["message"])
-        self._provenance.update(answer["facts"])
+            raise CallFailed(error.verdict, f"the judge could not start: {error.message}") from None
+        if isinstance(answer, Ready):
+            self._provenance.update(answer.facts)
 
     def _await_worker(self, worker: Child) -> None:
-        deadline = time.monotonic() + self._job.limits.load_seconds
-        answer = worker_answer(worker, ("loaded", "raised"), deadline, "importing the submission")
-        if answer["type"] == "raised":
-            raise raised(answer)
-        self._provenance["isolation"] = str(answer.get("isolation"))[:40]
+        seconds = self._job.limits.load_seconds
+        late = f"importing the submission did not return within {seconds:g} s"
+        answer = worker_answer(worker, ("loaded", "raised"), time.monotonic() + seconds, late)
+        if isinstance(answer, Loaded):
+            self._provenance["isolation"] = answer.isolation
 
     def _dismiss(self, worker: Child) -> None:
         worker.end()
         self._children.remove(worker)
-        kill_orphans([child.pid for child in self._children])
+        self._note_left(kill_orphans([child.pid for child in self._children]))
+
+    def _gpu_uuid(self) -> str:
+        return str(self._provenance.get("gpu_uuid", ""))
 
     def _say(self, phase: str, case: Optional[int], of: Optional[int], message: str) -> None:
         line = {"at": _now(), "phase": phase, "case": case, "of": of, "message": message}
+        if phase == "start":
+            line.update(oom_kills=oom_kills(), scratch=str(self._scratch))
         with (self._folder / PROGRESS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
@@ -295,6 +347,16 @@ def _verdict(cases: List[Case]) -> Tuple[Verdict, str]:
             first_line = case.message.partition("\n")[0]
             return case.verdict, f"{case.phase} case {case.index + 1} ({case.spec}): {first_line}"
     return Verdict.PASS, ""
+
+
+def _private(name: str) -> bool:
+    """Whether a task's file is for the judge alone: the reference or the checks, in whatever language."""
+    return any(part.partition(".")[0] in _PRIVATE_STEMS for part in PurePosixPath(name).parts)
+
+
+def _copy(name: str, source: Path, target: Path) -> None:
+    (target / name).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source / name, target / name)
 
 
 def _environment(environ: Mapping[str, str], home: Path, extra: Tuple[str, ...]) -> Dict[str, str]:
@@ -323,13 +385,24 @@ def _hashes(job: Facts) -> Dict[str, str]:
     return {f"{name}_sha256": job.sha256[name] for name in ("harness", "task", "submission")}
 
 
-def _last_progress(path: Path) -> Optional[Dict[str, Any]]:
-    """The last case that was begun, by the progress file."""
-    with suppress(OSError, ValueError, KeyError, IndexError):
-        line: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
-        if line["phase"] in ("test", "benchmark") and isinstance(line["case"], int):
-            return line
-    return None
+@dataclass(frozen=True)
+class _Past:
+    """What the progress file says of a supervisor that is gone: the last case that was begun, and its beginnings."""
+
+    last: Optional[Mapping[str, Any]] = None
+    oom_kills: int = 0
+    scratch: Optional[Path] = None
+
+
+def _past(path: Path) -> _Past:
+    past = _Past()
+    with suppress(OSError, ValueError, KeyError, IndexError, TypeError):
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        scratch = Path(lines[0]["scratch"]) if "scratch" in lines[0] else None
+        past = _Past(None, int(lines[0]["oom_kills"]), scratch)
+        if lines[-1]["phase"] in ("test", "benchmark") and isinstance(lines[-1]["case"], int):
+            past = replace(past, last=lines[-1])
+    return past
 
 
 def _interrupt(_number: int, _frame: Any) -> None:

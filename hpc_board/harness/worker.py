@@ -15,6 +15,8 @@ from typing import Any, Callable, List
 from hpc_board.harness import payload, sandbox
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.device import Device, open_device
+from hpc_board.harness.faults import fault
+from hpc_board.harness.seccomp import deny_outside_effects
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
 
@@ -26,8 +28,9 @@ def serve(channel: Channel) -> None:
     """Give up what a submission must not have, import it, and answer the supervisor until it is gone."""
     frame, _ = channel.receive()
     sandbox.limit_resources(frame["value_bytes"])
-    readable = sandbox.python_folders(sys.path, [sys.prefix, sys.base_prefix, sys.exec_prefix])
-    level = sandbox.confine(readable, [frame["scratch"]])
+    level = sandbox.confine(frame["readable"], [frame["scratch"]])
+    if deny_outside_effects():
+        level += "+seccomp"
     try:
         device = open_device(frame["device"])
         kernel = _kernel(Path(frame["folder"]), frame["submission"])
@@ -70,6 +73,8 @@ def _answer(kernel: Callable[[Any], Any], device: Device, frame: Frame, fds: Lis
         output, elapsed_ns = device.timed(lambda: kernel(data))
         try:
             payload.write(output, fds[1], frame["value_bytes"])
+        except payload.TooLarge as error:
+            return _message(Verdict.OUTPUT_LIMIT, f"the output cannot be taken: {error}")
         except payload.PayloadError as error:
             return _message(Verdict.WRONG_DTYPE, f"the output cannot be taken: {error}")
     except BaseException as error:  # noqa: BLE001 - whatever a submission raises is a result
@@ -80,11 +85,7 @@ def _answer(kernel: Callable[[Any], Any], device: Device, frame: Frame, fds: Lis
 def _raised(error: BaseException, otherwise: Verdict, folder: str) -> Frame:
     kind = type(error).__name__
     text = str(error)
-    verdict = otherwise
-    if isinstance(error, MemoryError) or kind == "OutOfMemoryError":
-        verdict = Verdict.OUT_OF_MEMORY
-    elif kind == "AcceleratorError" or "CUDA error" in text or "HIP error" in text:
-        verdict = Verdict.DEVICE_ERROR
+    verdict = fault(error) or otherwise
     step = error.__traceback__
     while step is not None and not step.tb_frame.f_code.co_filename.startswith(folder):
         step = step.tb_next

@@ -168,7 +168,7 @@ def test_a_submission_cannot_reach_the_reference_the_job_folder_or_its_parent(tm
         "print('FOUND', found)"
     )
     result = evaluate(tmp_path, probe).result
-    if result.provenance["isolation"] != "S3+signal":
+    if result.provenance["isolation"] != "S3+signal+seccomp":
         pytest.skip(f"this kernel confines workers at {result.provenance['isolation']} only")
     assert result.verdict is Verdict.PASS
     assert "FOUND []" in result.stdout.text

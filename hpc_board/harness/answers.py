@@ -1,0 +1,119 @@
+"""The answers of a worker or judge, read from frames that may be forged: whatever is not one is a violation."""
+
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Mapping, Union
+
+from hpc_board.harness.channel import Frame, ProtocolViolation
+from hpc_board.model.result import Verdict
+from hpc_board.model.text import printable
+
+_MESSAGE_MAX = 16_000
+_FACTS_MAX = 100
+_ELAPSED_NS_MAX = 1e18
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A worker has imported the submission, confined at the level `isolation`."""
+
+    isolation: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """A worker has made the call of this number and claims a time for it."""
+
+    call: int
+    elapsed_ns: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A worker or judge could not do as it was asked."""
+
+    verdict: Verdict
+    message: str
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The judge has imported the reference."""
+
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The judge has made inputs, which come beside the frame."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The judge has an opinion of an output."""
+
+    verdict: Verdict
+    message: str
+
+
+Answer = Union[Loaded, Done, Failure, Ready, Generated, Checked]
+
+
+def answer_of(frame: Frame) -> Answer:
+    """The answer that `frame` holds.
+
+    Raises:
+        ProtocolViolation: it holds none.
+    """
+    try:
+        return _KINDS[frame["type"]](frame)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ProtocolViolation("a frame with the wrong things in it") from error
+
+
+def _loaded(frame: Frame) -> Loaded:
+    return Loaded(_text(frame["isolation"], 40))
+
+
+def _done(frame: Frame) -> Done:
+    call, elapsed_ns = frame["call"], frame["elapsed_ns"]
+    if type(call) is not int or type(elapsed_ns) not in (int, float) or not abs(elapsed_ns) <= _ELAPSED_NS_MAX:
+        raise ValueError("no call, or no time")
+    return Done(call, float(elapsed_ns))
+
+
+def _failure(frame: Frame) -> Failure:
+    return Failure(Verdict(_text(frame["verdict"], 40)), _text(frame["message"], _MESSAGE_MAX))
+
+
+def _ready(frame: Frame) -> Ready:
+    facts: Dict[str, Any] = {}
+    for name, value in frame["facts"].items():
+        if len(facts) == _FACTS_MAX or type(value) not in (str, int, bool):
+            raise ValueError("no facts")
+        facts[_text(name, 100)] = _text(value, 1000) if isinstance(value, str) else value
+    return Ready(facts)
+
+
+def _generated(_frame: Frame) -> Generated:
+    return Generated()
+
+
+def _checked(frame: Frame) -> Checked:
+    return Checked(Verdict(_text(frame["verdict"], 40)), _text(frame["message"], _MESSAGE_MAX))
+
+
+def _text(value: Any, limit: int) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return printable(value, limit)
+
+
+_KINDS: Dict[str, Callable[[Frame], Answer]] = {
+    "loaded": _loaded,
+    "done": _done,
+    "raised": _failure,
+    "ready": _ready,
+    "failed": _failure,
+    "generated": _generated,
+    "checked": _checked,
+}

@@ -1,0 +1,50 @@
+"""Whose fault an exception is, as far as PyTorch's words tell: the kernel's, its appetite's, or the device's."""
+
+import re
+import sys
+from typing import Optional
+
+from hpc_board.harness.device import DeviceMissing
+from hpc_board.harness.payload import NoRoom
+from hpc_board.model.result import Verdict
+
+_FROM_DEVICE = re.compile(
+    r"(CUDA|HIP)( driver)? error|Triton Error \[(CUDA|HIP)\]|CUDA driver initialization failed"
+    r"|No (CUDA|HIP) GPUs are available|Found no NVIDIA driver|NVIDIA driver on your system is too old"
+    r"|cudaGetDeviceCount"
+)
+_OF_KERNEL = re.compile(
+    r"illegal (memory access|instruction)|misaligned address|device-side assert|unspecified launch failure"
+    r"|invalid (program counter|address space)|hardware stack error|launch timed out",
+    re.IGNORECASE,
+)
+_OF_NODE = re.compile(
+    r"busy or unavailable|no (CUDA-capable|ROCm-capable|HIP-capable) device|no (CUDA|HIP) GPUs|no NVIDIA driver"
+    r"|\bECC\b|initialization (error|failed)|driver version is insufficient|driver on your system is too old"
+    r"|driver combination|forward compatibility|not yet initialized|nvlink|\bMPS\b|device\(s\) is/are|GPU is lost",
+    re.IGNORECASE,
+)
+
+
+def fault(error: BaseException) -> Optional[Verdict]:
+    """The verdict that `error` calls for wherever it is raised: out of memory, crash or device error; else None."""
+    if isinstance(error, DeviceMissing):
+        return Verdict.DEVICE_ERROR
+    if isinstance(error, (MemoryError, NoRoom)) or type(error).__name__ == "OutOfMemoryError":
+        return Verdict.OUT_OF_MEMORY
+    text = str(error)
+    if not _of_accelerator(error, text):
+        return None
+    if _OF_KERNEL.search(text):
+        return Verdict.CRASH
+    if _OF_NODE.search(text):
+        return Verdict.DEVICE_ERROR
+    return Verdict.OUT_OF_MEMORY if "out of memory" in text else None
+
+
+def _of_accelerator(error: BaseException, text: str) -> bool:
+    """Whether PyTorch or Triton reports a device's error; older versions do it with a plain RuntimeError."""
+    accelerator_error = getattr(sys.modules.get("torch"), "AcceleratorError", None)
+    if accelerator_error is not None and isinstance(error, accelerator_error):
+        return True
+    return type(error) is RuntimeError and _FROM_DEVICE.search(text) is not None

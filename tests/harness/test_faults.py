@@ -1,0 +1,77 @@
+"""What PyTorch's errors say about who failed."""
+
+import pytest
+
+from hpc_board.harness.device import DeviceMissing
+from hpc_board.harness.faults import fault
+from hpc_board.harness.payload import NoRoom
+from hpc_board.model.result import Verdict
+
+ASYNCHRONOUS = "\nCUDA kernel errors might be asynchronously reported at some other API call."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: an illegal memory access was encountered",
+        "HIP error: an illegal memory access was encountered",
+        "CUDA error: misaligned address",
+        "CUDA error: device-side assert triggered",
+        "CUDA error: unspecified launch failure",
+        "Triton Error [CUDA]: an illegal memory access was encountered",
+    ],
+)
+def test_what_a_kernel_does_to_a_device_is_a_crash(text: str) -> None:
+    assert fault(RuntimeError(text + ASYNCHRONOUS)) is Verdict.CRASH
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+        "CUDA error: no CUDA-capable device is detected",
+        "CUDA error: uncorrectable ECC error encountered",
+        "CUDA error: initialization error",
+        "CUDA error: CUDA driver version is insufficient for CUDA runtime version",
+        "No CUDA GPUs are available",
+        "Found no NVIDIA driver on your system.",
+    ],
+)
+def test_what_a_device_or_node_lacks_is_a_device_error(text: str) -> None:
+    assert fault(RuntimeError(text + ASYNCHRONOUS)) is Verdict.DEVICE_ERROR
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("CUDA error: an illegal memory access was encountered"),
+        type("Mine", (RuntimeError,), {})("CUDA error: no CUDA-capable device is detected"),
+        RuntimeError("I met an illegal memory access"),
+        RuntimeError("CUDA error: invalid configuration argument"),
+        AssertionError("no NVIDIA driver"),
+    ],
+)
+def test_other_errors_are_the_submission_s_own(error: Exception) -> None:
+    assert fault(error) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), NoRoom(), RuntimeError("CUDA error: out of memory"), RuntimeError("HIP error: out of memory")],
+)
+def test_an_error_for_want_of_memory_is_one(error: Exception) -> None:
+    assert fault(error) is Verdict.OUT_OF_MEMORY
+
+
+def test_a_missing_device_is_a_device_error() -> None:
+    assert fault(DeviceMissing("none")) is Verdict.DEVICE_ERROR
+
+
+@pytest.mark.torch
+def test_pytorch_s_own_error_types_are_known() -> None:
+    torch = pytest.importorskip("torch")
+    assert fault(torch.OutOfMemoryError("CUDA out of memory.")) is Verdict.OUT_OF_MEMORY
+    if not hasattr(torch, "AcceleratorError"):
+        pytest.skip("this PyTorch has no AcceleratorError")
+    assert fault(torch.AcceleratorError("misaligned address")) is Verdict.CRASH
+    assert fault(torch.AcceleratorError("device(s) is/are busy or unavailable")) is Verdict.DEVICE_ERROR

@@ -1,0 +1,53 @@
+"""What a submission may do to the channel that its worker shares with the supervisor."""
+
+from pathlib import Path
+
+import pytest
+
+from hpc_board.model.result import Verdict
+from tests.harness.evaluations import a_task, evaluate
+
+CHANNEL = """
+import array, json, os, socket, sys, time
+channel = socket.socket(fileno=int(sys.argv[2]))
+
+def send(frame):
+    channel.send(frame if isinstance(frame, bytes) else json.dumps(frame).encode())
+
+"""
+RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "send(b'{')",
+        "send(b'[]')",
+        "send(b'[' * 60000)",
+        "send(b'x' * 65000)",
+        "send({'type': 'checked', 'verdict': 'pass', 'message': ''})",
+        "send({'type': 'done', 'call': 1, 'elapsed_ns': 1})",
+        "send({'type': 'done', 'call': 1, 'elapsed_ns': 10**400})",
+        "send({'type': 'raised', 'verdict': 'pass', 'message': ''})",
+        "send({'type': 'raised', 'verdict': [], 'message': ''})",
+        "send({'type': 'raised', 'verdict': 'exception', 'message': {}})",
+        "socket.send_fds(channel, [json.dumps({'type': 'done'}).encode()], [0, 1, 2])",
+    ],
+)
+def test_a_forged_frame_is_a_violation_and_never_a_pass(tmp_path: Path, attack: str) -> None:
+    source = CHANNEL + RIGHT.replace("    return", f"    {attack}\n    return")
+    result = evaluate(tmp_path, source).result
+    assert result.verdict is Verdict.PROTOCOL_VIOLATION, result.message
+    assert result.cases[0].verdict is Verdict.PROTOCOL_VIOLATION
+
+
+def test_a_worker_that_floods_the_channel_and_never_reads_ends_the_run(tmp_path: Path) -> None:
+    flood = (
+        "    if not flooded:\n        flooded.append(1)\n        channel.setblocking(False)\n        try:\n"
+        "            while True: send({'type': 'raised', 'verdict': 'exception', 'message': 'x'})\n"
+        "        except BlockingIOError:\n            time.sleep(60)\n"
+    )
+    source = CHANNEL + "flooded = []\n" + RIGHT.replace("    return", f"{flood}    return")
+    task = a_task(tests=tuple({"size": 3, "seed": seed} for seed in range(330)))
+    result = evaluate(tmp_path, source, task).result
+    assert result.verdict in (Verdict.EXCEPTION, Verdict.PROTOCOL_VIOLATION)

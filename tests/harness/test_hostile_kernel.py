@@ -1,0 +1,81 @@
+"""What a submission may try beside computing: it gets the verdict that it deserves, and nothing outside changes."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hpc_board.model.result import Result, Verdict
+from hpc_board.model.task import Mode
+from tests.harness.evaluations import REFERENCE, a_task, evaluate
+from tests.harness.test_verdicts import RIGHT, kernel
+
+FULL = "S3+signal+seccomp"
+
+
+def confined(result: Result) -> None:
+    """Skip where this kernel cannot confine a worker as these tests want."""
+    if result.provenance["isolation"] != FULL:
+        pytest.skip(f"this kernel confines workers at {result.provenance['isolation']!r} only")
+
+
+def test_an_output_of_the_form_that_an_earlier_call_had_is_still_the_wrong_form(tmp_path: Path) -> None:
+    reference = REFERENCE.replace("for _ in range(size)", "for _ in range(size + seed % 50)")
+    shortest = "least = 10**9\n" + RIGHT.replace(
+        "    return", "    global least\n    least = min(least, len(data))\n    data = data[:least]\n    return"
+    )
+    result = evaluate(tmp_path, shortest, a_task(reference), mode=Mode.RANKED).result
+    assert result.verdict is Verdict.WRONG_SHAPE
+
+
+def test_modes_of_files_outside_do_not_change(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir(mode=0o700)
+    attack = f"os.chmod({str(victim)!r}, 0o777)\nos.utime({str(victim)!r}, (0, 0))"
+    found = evaluate(tmp_path, kernel(attack))
+    confined(found.result)
+    assert victim.stat().st_mode & 0o777 == 0o700
+    assert victim.stat().st_mtime > 0
+
+
+def test_memory_that_others_share_and_terminals_cannot_be_written(tmp_path: Path) -> None:
+    shared = Path("/dev/shm") / f"hpc-board-test-{os.getpid()}"
+    shared.write_text("untouched")
+    master, terminal = os.openpty()
+    try:
+        attack = (
+            f"for path in ({str(shared)!r}, {os.ttyname(terminal)!r}):\n"
+            "    try:\n        open(path, 'w').write('taken')\n    except OSError as error:\n        print(error)"
+        )
+        found = evaluate(tmp_path, kernel(attack))
+        confined(found.result)
+        assert shared.read_text() == "untouched"
+        assert found.result.stdout.text.count("Permission denied") == 6
+    finally:
+        shared.unlink()
+        os.close(master)
+        os.close(terminal)
+
+
+def test_limits_of_other_processes_do_not_change(tmp_path: Path) -> None:
+    attack = "import resource\nresource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0))"
+    result = evaluate(tmp_path, kernel(attack)).result
+    confined(result)
+    assert result.verdict is Verdict.EXCEPTION
+    assert "PermissionError" in result.message
+
+
+@pytest.mark.parametrize(
+    "mess",
+    [
+        "os.mkdir('closed'); os.mkdir('closed/in'); os.chmod('closed', 0)",
+        "for _ in range(3000):\n    os.mkdir('d'); os.chdir('d')",
+    ],
+    ids=["closed", "deep"],
+)
+def test_the_scratch_folder_is_removed_whatever_is_in_it(tmp_path: Path, mess: str) -> None:
+    source = f"import os\nHOME = os.environ['HOME']\n{mess}\nprint(HOME)\n" + RIGHT
+    found = evaluate(tmp_path, source)
+    assert found.result.verdict is Verdict.PASS, found.result.message
+    assert not Path(found.result.stdout.text.split()[0]).parent.exists()
+    assert found.output == ""
