@@ -211,7 +211,7 @@ def _mode(name: str | None) -> Mode:
     known = {str(mode): mode for mode in Mode} | _MODE_ALIASES
     if name.casefold() not in known:
         raise InputError(
-            f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}', hint=f"Modes: test, benchmark, ranked."
+            f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}', hint="Modes: test, benchmark, ranked."
         )
     return known[name.casefold()]
 
