@@ -51,6 +51,10 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last moment to submit, an ISO date or time; UTC where it names no zone, a date means its midnight."""
     limits: dict[str, float] = {}
     """Limits and timing numbers of the judge that differ from its defaults."""
+    const_inputs: bool = False
+    """Whether a call must leave its inputs as they are (verdict mutated_input)."""
+    fresh_output: bool = False
+    """Whether the output must lie in memory of its own, not in that of an input (verdict wrong_aliased)."""
 
 
 class TaskDocument(msgspec.Struct, frozen=True):
@@ -199,6 +203,8 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
         deadline=_deadline(document, own.deadline),
         harness=harness,
         limits=own.limits,
+        const_inputs=own.const_inputs,
+        fresh_output=own.fresh_output,
         warnings=tuple(document.warnings),
     )
     document.check()

@@ -48,7 +48,7 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
     """
     if gpu.time_limit_seconds is not None:
         return gpu.time_limit_seconds
-    timeouts, limits = task.timeouts, Limits.of_task(task.limits)
+    timeouts, limits = task.timeouts, Limits.of_task(task.limits, gpu.device)
     phases = {
         Mode.TEST: (timeouts.test_seconds,),
         Mode.BENCHMARK: (timeouts.benchmark_seconds,),
@@ -98,7 +98,9 @@ def script(task: Task, gpu: Gpu, mode: Mode) -> Script:
     return Script(text, options, seconds)
 
 
-def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dict[str, Any]:
+def facts(
+    run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes, minimum_isolation: str = ""
+) -> dict[str, Any]:
     """What `job.json` tells the harness. It holds nothing that a participant must not know."""
     return {
         "format": 1,
@@ -108,6 +110,8 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dic
         "gpu": gpu.name,
         "device": str(gpu.device),
         "arch": gpu.arch,
+        "minimum_isolation": minimum_isolation,
+        "shown_as": run.file_name,
         "environment": sorted(gpu.env),
         "emulated": gpu.emulated,
         "task": {
@@ -125,6 +129,8 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dic
                 "ranked": task.timeouts.ranked_seconds,
             },
             "limits": dict(task.limits),
+            "const_inputs": task.const_inputs,
+            "fresh_output": task.fresh_output,
         },
         "sha256": {
             "harness": hashlib.sha256(harness).hexdigest(),

@@ -1,9 +1,10 @@
 """The answers of a worker or judge, read from frames that may be forged: whatever is not one is a violation."""
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Mapping, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Union
 
 from hpc_board.harness.channel import Frame, ProtocolViolation
+from hpc_board.harness.floor import Work
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
 
@@ -17,6 +18,11 @@ class Loaded:
     """A worker has imported the submission, confined at the level `isolation`."""
 
     isolation: str
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A worker is ready for the inputs of a timed call."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,12 @@ class Ready:
 
 @dataclass(frozen=True)
 class Generated:
-    """The judge has made inputs, which come beside the frame."""
+    """The judge has made inputs, which come beside the frame.
+
+    `work` is the least that a right call has to move and compute, in bytes and operations, where the task says.
+    """
+
+    work: Optional[Work] = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ class Checked:
     message: str
 
 
-Answer = Union[Loaded, Done, Failure, Ready, Generated, Checked]
+Answer = Union[Loaded, Prepared, Done, Failure, Ready, Generated, Checked]
 
 
 def answer_of(frame: Frame) -> Answer:
@@ -72,6 +83,10 @@ def answer_of(frame: Frame) -> Answer:
 
 def _loaded(frame: Frame) -> Loaded:
     return Loaded(_text(frame["isolation"], 40))
+
+
+def _prepared(_frame: Frame) -> Prepared:
+    return Prepared()
 
 
 def _done(frame: Frame) -> Done:
@@ -94,8 +109,15 @@ def _ready(frame: Frame) -> Ready:
     return Ready(facts)
 
 
-def _generated(_frame: Frame) -> Generated:
-    return Generated()
+def _generated(frame: Frame) -> Generated:
+    work = frame.get("work")
+    return Generated(None if work is None else Work(_amount(work["bytes"]), _amount(work["operations"])))
+
+
+def _amount(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value < 1e30:
+        raise ValueError("no amount")
+    return float(value)
 
 
 def _checked(frame: Frame) -> Checked:
@@ -110,6 +132,7 @@ def _text(value: Any, limit: int) -> str:
 
 _KINDS: Dict[str, Callable[[Frame], Answer]] = {
     "loaded": _loaded,
+    "prepared": _prepared,
     "done": _done,
     "raised": _failure,
     "ready": _ready,

@@ -11,7 +11,7 @@ import struct
 from typing import Any, Dict, List, Sequence, Tuple
 
 FRAME_BYTES_MAX = 64 * 1024
-_FDS_MAX = 2
+_FDS_MAX = 128
 _FD_BYTES = 4
 _MSG_CMSG_CLOEXEC = 0x40000000
 
@@ -45,7 +45,7 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, frame: Frame, fds: Sequence[int] = ()) -> None:
-        """Send one frame, with up to two descriptors.
+        """Send one frame, with up to 128 descriptors.
 
         Raises:
             ChannelClosed: the other end is gone.

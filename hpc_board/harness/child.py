@@ -1,4 +1,4 @@
-"""A judge or a worker as the supervisor sees it: a process, a channel, and what it prints."""
+"""The supervisor's processes as it sees them: a channel to each, what they print, and how they end."""
 
 import os
 import selectors
@@ -8,24 +8,27 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Dict, List, Mapping, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from hpc_board.harness.channel import ChannelClosed, ChannelFull, Frame, ProtocolViolation, pair
+from hpc_board.harness.channel import Channel, ChannelClosed, ChannelFull, Frame, ProtocolViolation, pair
 from hpc_board.harness.printed import Printed
 
 _READ_BYTES = 256 * 1024
 _EXIT_SECONDS = 2.0
 _REAP_SECONDS = 5.0
-_REAP_POLL_SECONDS = 0.01
+_REAP_POLL_SECONDS = 0.002
 
 
 class ChildEnded(Exception):
-    """The process ended, or closed its channel, before it answered; `how` says it in words."""
+    """The process ended, or closed its channel, before it answered; `how` says it in words.
 
-    def __init__(self, how: str, *, signalled: bool) -> None:
+    `signal` is the signal that ended it, None where none did.
+    """
+
+    def __init__(self, how: str, signal_number: Optional[int] = None) -> None:
         super().__init__(how)
         self.how = how
-        self.signalled = signalled
+        self.signal = signal_number
 
 
 class DeadlinePassed(Exception):
@@ -36,6 +39,10 @@ class PrintedTooMuch(Exception):
     """The process printed more than it may."""
 
 
+class NotForked(Exception):
+    """The zygote could not start a process; the message says why."""
+
+
 class Child:
     """A process of the harness in a session of its own, connected by a channel.
 
@@ -44,42 +51,27 @@ class Child:
 
     def __init__(
         self,
-        role: str,
-        harness: Path,
+        pid: int,
+        channel: Channel,
+        streams: Sequence[Tuple[int, Printed]],
         *,
-        env: Mapping[str, str],
-        cwd: Path,
-        stdout: Printed,
-        stderr: Printed,
         printed_bytes_max: int,
     ) -> None:
-        self._channel, theirs = pair(takes_fds=role == "judge")
+        self.pid = pid
+        self._channel = channel
         self._reads = True
         self._limit = printed_bytes_max
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-B", "-u", str(harness), role, str(theirs.fileno()), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=dict(env),
-                cwd=cwd,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
+        self._status: Optional[int] = None
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._channel, selectors.EVENT_READ)
+        self._selector.register(channel, selectors.EVENT_READ)
         self._streams: Dict[int, Printed] = {}
-        for stream, printed in ((self._process.stdout, stdout), (self._process.stderr, stderr)):
-            if stream is not None:
-                os.set_blocking(stream.fileno(), False)
-                self._selector.register(stream, selectors.EVENT_READ)
-                self._streams[stream.fileno()] = printed
-
-    @property
-    def pid(self) -> int:
-        """The process's id."""
-        return self._process.pid
+        for descriptor, printed in streams:
+            os.set_blocking(descriptor, False)
+            self._selector.register(descriptor, selectors.EVENT_READ)
+            self._streams[descriptor] = printed
+        self._pidfd = _pidfd(pid)
+        if self._pidfd is not None:
+            self._selector.register(self._pidfd, selectors.EVENT_READ)
 
     def send(self, frame: Frame, fds: Sequence[int] = ()) -> None:
         """Send a frame; that the process has ended, or does not read, shows when its answer is awaited."""
@@ -94,7 +86,7 @@ class Child:
         """The next frame, of one of the `expected` types, before `deadline` on the monotonic clock.
 
         Raises:
-            ChildEnded: the process is gone.
+            ChildEnded: the process is gone, whoever else may hold its channel.
             DeadlinePassed: nothing came in time.
             PrintedTooMuch: its output went over the limit.
             ProtocolViolation: another frame came, or something that is none.
@@ -106,12 +98,14 @@ class Child:
             if remaining <= 0:
                 raise DeadlinePassed
             ready = {key.fd for key, _ in self._selector.select(remaining)}
-            for descriptor in ready - {self._channel.fileno()}:
+            for descriptor in ready & self._streams.keys():
                 self._drain(descriptor)
             if sum(printed.total_bytes for printed in self._streams.values()) > self._limit:
                 raise PrintedTooMuch
             if self._channel.fileno() in ready:
                 return self._frame(expected)
+            if self._pidfd is not None and self._pidfd in ready:
+                raise self._ended()
 
     def _frame(self, expected: Sequence[str]) -> Tuple[Frame, List[int]]:
         try:
@@ -136,33 +130,136 @@ class Child:
         return bool(data)
 
     def _ended(self) -> ChildEnded:
-        try:
-            status = self._process.wait(_EXIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            return ChildEnded("it closed its channel to the harness", signalled=False)
-        if status < 0:
-            return ChildEnded(f"it was ended by signal {-status} ({_signal_name(-status)})", signalled=True)
-        return ChildEnded(f"it exited with status {status}", signalled=False)
+        if not self._wait(_EXIT_SECONDS):
+            return ChildEnded("it closed its channel to the harness")
+        code = os.waitstatus_to_exitcode(self._status or 0)
+        if code < 0:
+            return ChildEnded(f"it was ended by signal {-code} ({_signal_name(-code)})", -code)
+        return ChildEnded(f"it exited with status {code}")
+
+    def _wait(self, seconds: float) -> bool:
+        """Whether the process has ended within `seconds`; its status is kept."""
+        deadline = time.monotonic() + seconds
+        while self._status is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                # Not adopted yet, or reaped elsewhere; in neither case is there a status to be had by waiting.
+                pid, status = 0, 0
+            if pid:
+                self._status = status
+            elif time.monotonic() >= deadline:
+                return False
+            else:
+                time.sleep(_REAP_POLL_SECONDS)
+        return True
 
     def end(self) -> None:
         """Kill the process and its session, and take in what it had printed.
 
         A process that the kernel does not let go within 5 s (one that waits for a device) is left behind.
         """
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.kill()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_REAP_SECONDS)
+        if self._status is None:
+            for kill in (os.killpg, os.kill):
+                with suppress(ProcessLookupError, PermissionError):
+                    kill(self.pid, signal.SIGKILL)
+            self._wait(_REAP_SECONDS)
+        else:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
         for descriptor in list(self._streams):
             for _ in range(64):
                 if not self._drain(descriptor):
                     break
         self._selector.close()
         self._channel.close()
-        for stream in (self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
+        for descriptor in (*self._streams, *([] if self._pidfd is None else [self._pidfd])):
+            os.close(descriptor)
+
+
+class Zygote:
+    """The process that has imported `modules` and forks the others (see zygote.py)."""
+
+    def __init__(self, harness: Path, *, env: Mapping[str, str], modules: Sequence[str], printed: Printed) -> None:
+        channel, theirs = pair(takes_fds=False)
+        reader, writer = os.pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-B", "-u", str(harness), "zygote", str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=writer,
+                stderr=writer,
+                env=dict(env),
+                cwd="/",
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        os.close(writer)
+        self._child = Child(self._process.pid, channel, [(reader, printed)], printed_bytes_max=2**30)
+        self._child.send({"type": "preload", "modules": list(modules)})
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    def fork(
+        self,
+        role: str,
+        *,
+        environment: Mapping[str, str],
+        cwd: Path,
+        stdout: Printed,
+        stderr: Printed,
+        printed_bytes_max: int,
+        deadline: float,
+    ) -> Child:
+        """A new process in a `role` (judge or worker), in `cwd`, with `environment` added to the zygote's own.
+
+        Raises:
+            NotForked: there is none by the `deadline`.
+        """
+        channel, theirs = pair(takes_fds=role == "judge")
+        pipes = [os.pipe(), os.pipe()]
+        frame = {"type": "fork", "role": role, "environment": dict(environment), "cwd": str(cwd)}
+        try:
+            with theirs:
+                self._child.send(frame, [theirs.fileno(), *(writer for _, writer in pipes)])
+            pid = self._forked(deadline)
+        except NotForked:
+            channel.close()
+            for reader, _ in pipes:
+                os.close(reader)
+            raise
+        finally:
+            for _, writer in pipes:
+                os.close(writer)
+        streams = [(reader, printed) for (reader, _), printed in zip(pipes, (stdout, stderr), strict=True)]
+        return Child(pid, channel, streams, printed_bytes_max=printed_bytes_max)
+
+    def _forked(self, deadline: float) -> int:
+        try:
+            frame, _ = self._child.answer(("forked", "unforked"), deadline)
+        except ChildEnded as error:
+            raise NotForked(f"the process that starts the others is gone: {error.how}") from None
+        except (DeadlinePassed, PrintedTooMuch, ProtocolViolation):
+            raise NotForked("the process that starts the others did not answer in time") from None
+        if frame["type"] == "unforked":
+            raise NotForked(f"no process could be started: {frame['message']}")
+        return int(frame["pid"])
+
+    def end(self) -> None:
+        """End the process; those that it forked live on."""
+        self._child.end()
+        self._process.returncode = 0
+
+
+def _pidfd(pid: int) -> Optional[int]:
+    """A descriptor that becomes readable when the process ends; None on kernels before 5.3."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
 
 
 def _signal_name(number: int) -> str:
@@ -179,7 +276,7 @@ def kill_orphans(keep: Sequence[int]) -> int:
     """
     deadline = time.monotonic() + _REAP_SECONDS
     while True:
-        orphans = [pid for pid in _children() if pid not in keep]
+        orphans = [pid for pid in children_of(os.getpid()) if pid not in keep]
         if not orphans or time.monotonic() >= deadline:
             return len(orphans)
         for pid in orphans:
@@ -189,7 +286,21 @@ def kill_orphans(keep: Sequence[int]) -> int:
         time.sleep(_REAP_POLL_SECONDS)
 
 
-def _children() -> List[int]:
+def reap_orphans(keep: Sequence[int]) -> None:
+    """Take the status of every ended descendant but `keep`, so that a worker cannot fill the process table."""
+    while True:
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None or ended.si_pid in keep:
+            return
+        with suppress(ChildProcessError):
+            os.waitpid(ended.si_pid, os.WNOHANG)
+
+
+def children_of(parent: int) -> List[int]:
+    """The processes whose parent is `parent`."""
     children: List[int] = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -197,6 +308,15 @@ def _children() -> List[int]:
                 fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
             except OSError:
                 continue
-            if int(fields[1]) == os.getpid():
+            if int(fields[1]) == parent:
                 children.append(int(entry.name))
     return children
+
+
+def thread_count(pid: int) -> int:
+    """How many threads a process has; 0 where it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[17])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Mapping, Tuple
 
+from hpc_board.harness.calls import Rules
 from hpc_board.model.limits import Limits
 from hpc_board.model.task import CaseValue, Mode, Ranking
 
@@ -20,6 +21,9 @@ class Facts:
     device: str
     emulated: bool
     submission: str
+    shown_as: str
+    rules: Rules
+    minimum_isolation: str
     files: Tuple[str, ...]
     tests: Tuple[Mapping[str, CaseValue], ...]
     benchmarks: Tuple[Mapping[str, CaseValue], ...]
@@ -49,12 +53,15 @@ def facts(path: Path) -> Facts:
         device=value["device"],
         emulated=value["emulated"],
         submission=task["submission"],
+        shown_as=value.get("shown_as") or task["submission"],
+        rules=Rules(const_inputs=task["const_inputs"], fresh_output=task["fresh_output"]),
+        minimum_isolation=value.get("minimum_isolation", ""),
         files=tuple(task["files"]),
         tests=tuple(_case(case) for case in task["tests"]),
         benchmarks=tuple(_case(case) for case in task["benchmarks"]),
         ranking_by=Ranking(task["ranking_by"]),
         phase_seconds=task["timeouts"],
-        limits=Limits.of_task(task["limits"]),
+        limits=Limits.of_task(task["limits"], value["device"]),
         environment=tuple(value["environment"]),
         readable=tuple(value.get("readable", ())),
         sha256=value["sha256"],

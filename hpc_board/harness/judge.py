@@ -1,10 +1,12 @@
 """The judge: makes inputs, keeps them, and checks what a worker returned. It never sees the submission.
 
 Frames: `load` -> `ready` or `failed`; `generate` -> `generated` (with the inputs) or `failed`; `check` (with the
-outputs) -> `checked` or `failed`. Its own interpreter imports the task's reference and nothing of the participant's.
+outputs, and with the inputs where they have to be as they were) -> `checked` or `failed`; `forget` drops all inputs.
+Its own interpreter imports the task's reference and nothing of the participant's.
 """
 
 import cmath
+import fcntl
 import importlib
 import json
 import os
@@ -22,6 +24,9 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
 
 _MESSAGE_MAX = 4000
+_SHIFTS = 64
+_F_SEAL_SHRINK, _F_SEAL_GROW = 2, 4
+_shifts = random.SystemRandom()
 
 
 def serve(channel: Channel) -> None:
@@ -37,12 +42,15 @@ def serve(channel: Channel) -> None:
     except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
         channel.send(_failed("reference.py cannot be imported", error))
         return
-    channel.send({"type": "ready", "facts": _facts(device)})
+    channel.send({"type": "ready", "facts": _facts(device) | judge.facts()})
     while True:
         try:
             frame, fds = channel.receive()
         except ChannelClosed:
             return
+        if frame["type"] == "forget":
+            judge.forget()
+            continue
         try:
             answer, outgoing = judge.answer(frame, fds)
         finally:
@@ -54,37 +62,59 @@ def serve(channel: Channel) -> None:
 
 
 class _Judge:
-    """A task's functions, and the inputs of the call that is not checked yet: one is in flight at a time."""
+    """A task's functions, and the inputs of the calls that are not checked yet."""
 
     def __init__(self, reference: ModuleType, device: Device, value_bytes: int) -> None:
         self._reference = reference
         self._device = device
         self._value_bytes = value_bytes
-        self._held: Optional[Tuple[int, Any]] = None
+        self._held: Dict[int, Any] = {}
         self._expected: Dict[str, Tuple[str, payload.Node]] = {}
         self._varying: Set[str] = set()
+        self._work: Dict[str, Optional[Dict[str, float]]] = {}
+
+    def facts(self) -> Dict[str, Any]:
+        """What the supervisor has to know of the task's functions."""
+        return {"baseline": callable(getattr(self._reference, "ref_kernel", None))}
+
+    def forget(self) -> None:
+        """Drop the inputs of calls that will never be checked."""
+        self._held.clear()
 
     def answer(self, frame: Frame, fds: List[int]) -> Tuple[Frame, List[int]]:
         if frame["type"] == "generate":
             return self._generate(frame)
-        return self._check(frame, fds[0])
+        return self._check(frame, fds)
 
     def _generate(self, frame: Frame) -> Tuple[Frame, List[int]]:
         descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self._held = None
         try:
             _seed_everything(frame["seed"])
             arguments = dict(frame["case"])
             if "seed" in arguments:
                 arguments["seed"] = frame["seed"]
             data = self._reference.generate_input(**arguments)
-            inputs = json.dumps(payload.write(data, descriptor, self._value_bytes))
+            shift = _shifts.randrange(_SHIFTS) if self._device.name == "cpu" else 0
+            inputs = json.dumps(payload.write(data, descriptor, self._value_bytes, shift=shift))
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _F_SEAL_SHRINK | _F_SEAL_GROW)
             self._expect(frame["group"], inputs, data)
+            work = self._work_of(frame["group"], arguments)
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
             os.close(descriptor)
             return _failed("the task cannot make the inputs", error), []
-        self._held = frame["call"], data
-        return {"type": "generated"}, [descriptor]
+        self._held[frame["call"]] = data
+        return {"type": "generated", "work": work}, [descriptor]
+
+    def _work_of(self, group: str, arguments: Dict[str, Any]) -> Optional[Dict[str, float]]:
+        """What the task's `minimal_work` says of a case: the bytes that a right call has to move, its operations."""
+        if group not in self._work:
+            minimal_work = getattr(self._reference, "minimal_work", None)
+            found = None
+            if minimal_work is not None:
+                memory_bytes, operations = minimal_work(**arguments)
+                found = {"bytes": float(memory_bytes), "operations": float(operations)}
+            self._work[group] = found
+        return self._work[group]
 
     def _expect(self, group: str, inputs: str, data: Any) -> None:
         """Know the form of a right answer: that of the case's last call, if the inputs' form is the same again."""
@@ -94,20 +124,33 @@ class _Judge:
 
     def _layout_of_reference(self, data: Any) -> payload.Node:
         """The form of a right answer, from the reference on a copy of the inputs (it may write into them)."""
-        scratch = os.memfd_create("expected", os.MFD_CLOEXEC)
+        inputs, outputs = (os.memfd_create(name, os.MFD_CLOEXEC) for name in ("inputs", "expected"))
+        try:
+            payload.write(data, inputs, self._value_bytes)
+            copy, _ = payload.read(inputs, self._device.place)
+            return payload.write(self._reference.ref_kernel(copy), outputs, self._value_bytes)
+        finally:
+            os.close(inputs)
+            os.close(outputs)
+
+    def _unchanged(self, data: Any, inputs: int) -> bool:
+        """Whether the inputs that a worker was given still are what they were."""
+        scratch = os.memfd_create("pristine", os.MFD_CLOEXEC)
         try:
             payload.write(data, scratch, self._value_bytes)
-            copy, _ = payload.read(scratch, self._device.name)
-            return payload.write(self._reference.ref_kernel(copy), scratch, self._value_bytes)
+            return payload.same(scratch, inputs)
+        except payload.PayloadError:
+            return False
         finally:
             os.close(scratch)
 
-    def _check(self, frame: Frame, outputs: int) -> Tuple[Frame, List[int]]:
-        held, self._held = self._held, None
-        if held is None or held[0] != frame["call"]:
-            raise ValueError("an output for inputs that were not made")
+    def _check(self, frame: Frame, fds: List[int]) -> Tuple[Frame, List[int]]:
+        data = self._held.pop(frame["call"])
+        if len(fds) > 1 and not self._unchanged(data, fds[1]):
+            message = "the call wrote into its inputs, and the task wants them left alone"
+            return _checked(Verdict.MUTATED_INPUT, message), []
         try:
-            output, layout = payload.read(outputs, self._device.name)
+            output, layout = payload.read(fds[0], self._device.place)
         except payload.NoRoom as error:
             return _checked(Verdict.OUT_OF_MEMORY, f"no memory was left to check the output: {error}"), []
         except payload.PayloadError as error:
@@ -115,10 +158,10 @@ class _Judge:
         except RuntimeError as error:
             return _failed("the output cannot be moved to the judge's device", error), []
         try:
-            difference = self._difference(frame["group"], held[1], layout)
+            difference = self._difference(frame["group"], data, layout)
             if difference is not None:
                 return _checked(*difference), []
-            good, message = _opinion(self._reference.check_implementation(held[1], output))
+            good, message = _opinion(self._reference.check_implementation(data, output))
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
             return _failed("the task cannot check the output", error), []
         if good:

@@ -22,18 +22,19 @@ def main(argv: Sequence[str]) -> int:
         from hpc_board.harness.supervisor import account
 
         return account(Path(argv[2]), int(argv[3]))
-    if role in ("judge", "worker") and len(argv) == 4:
-        return _serve(role, int(argv[2]), int(argv[3]))
+    if role == "zygote" and len(argv) == 4:
+        return _zygote(int(argv[2]), int(argv[3]))
     stream = sys.stdout if role in ("-h", "--help") else sys.stderr
     stream.write(_USAGE)
     return 0 if stream is sys.stdout else 2
 
 
-def _serve(role: str, descriptor: int, parent: int) -> int:
-    from hpc_board.harness import judge, worker
+def _zygote(descriptor: int, supervisor: int) -> int:
+    from hpc_board.harness import judge, worker, zygote
     from hpc_board.harness.channel import inherited
-    from hpc_board.harness.sandbox import die_with_parent
+    from hpc_board.harness.sandbox import die_with_parent, hide_memory
 
-    die_with_parent(parent)
-    (judge if role == "judge" else worker).serve(inherited(descriptor))
+    die_with_parent(supervisor)
+    hide_memory()
+    zygote.serve(inherited(descriptor), supervisor, {"judge": judge.serve, "worker": worker.serve})
     return 0

@@ -16,11 +16,13 @@ import math
 import mmap
 import os
 import sys
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 MAGIC = b"HPCBLOB1"
 HEADER_BYTES_MAX = 16 * 2**20
 _ALIGNMENT = 64
+_MAP_POPULATE = 0x8000
+_PARTS_MAX = 16
 _DEPTH_MAX = 32
 _NODES_MAX = 100_000
 _ITEMS_MAX = 2**59
@@ -64,8 +66,10 @@ class NoRoom(PayloadError):
     """A value that is well-formed, but finds no room in memory or on the device."""
 
 
-def write(value: Any, descriptor: int, limit: int) -> Node:
+def write(value: Any, descriptor: int, limit: int, *, shift: int = 0) -> Node:
     """Write `value` into the memory at `descriptor`, which is resized to fit, and return its layout.
+
+    The leaves begin `shift` times 64 bytes later than they have to.
 
     Raises:
         PayloadError: a part of the value has no form here.
@@ -73,7 +77,7 @@ def write(value: Any, descriptor: int, limit: int) -> Node:
     """
     leaves: List[Tuple[int, int, Callable[[memoryview], None]]] = []
     layout = _Writer(leaves).node(value, "it", 0)
-    header = json.dumps(layout).encode()
+    header = json.dumps(layout).encode() + b" " * (shift * _ALIGNMENT)
     if len(header) > HEADER_BYTES_MAX:
         raise TooLarge(f"its layout takes {len(header)} bytes")
     start = _aligned(len(MAGIC) + 8 + len(header))
@@ -81,7 +85,7 @@ def write(value: Any, descriptor: int, limit: int) -> Node:
     if size > limit:
         raise TooLarge(f"it takes {size} bytes, more than the limit of {limit}")
     os.ftruncate(descriptor, size)
-    with mmap.mmap(descriptor, size) as memory, memoryview(memory) as view:
+    with mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | _MAP_POPULATE) as memory, memoryview(memory) as view:
         view[: len(MAGIC) + 8] = MAGIC + len(header).to_bytes(8, "little")
         view[len(MAGIC) + 8 : len(MAGIC) + 8 + len(header)] = header
         for at, length, fill in leaves:
@@ -91,33 +95,111 @@ def write(value: Any, descriptor: int, limit: int) -> Node:
     return layout
 
 
-def read(descriptor: int, device: str = "cpu") -> Tuple[Any, Node]:
-    """The value in the memory at `descriptor`, its tensors on `device`, and its layout. The value is a copy.
+Placed = Callable[[Any], Any]
+"""Takes a tensor in the host's memory to where it is wanted."""
+
+
+def read(descriptor: int, place: Placed = lambda tensor: tensor) -> Tuple[Any, Node]:
+    """The value in the memory at `descriptor`, each tensor put where `place` takes it, and its layout.
+
+    Tensors and arrays lie in that memory itself: what is written into them is written there.
 
     Raises:
         PayloadError: the bytes are no payload, or hold a value that this Python, PyTorch or NumPy cannot have.
         NoRoom: the value does not fit into memory, or onto the device.
     """
+    memory, start, layout = _opened(descriptor)
+    return _Reader(memory, start, len(memory), place).value(layout, 0), layout
+
+
+def _opened(descriptor: int) -> Tuple[mmap.mmap, int, Any]:
+    """The memory at a descriptor, where its leaves begin, and what its header says."""
     size = os.fstat(descriptor).st_size
     prefix = len(MAGIC) + 8
     if size < prefix:
         raise PayloadError(f"{size} bytes are no payload")
     try:
-        memory = mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        memory = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | _MAP_POPULATE)
     except OSError as error:
         raise NoRoom(f"its {size} bytes cannot be mapped: {error}") from error
+    header_bytes = int.from_bytes(memory[len(MAGIC) : prefix], "little")
+    if memory[: len(MAGIC)] != MAGIC or header_bytes > min(HEADER_BYTES_MAX, size - prefix):
+        raise PayloadError("the bytes are no payload")
     try:
-        header_bytes = int.from_bytes(memory[len(MAGIC) : prefix], "little")
-        if memory[: len(MAGIC)] != MAGIC or header_bytes > min(HEADER_BYTES_MAX, size - prefix):
-            raise PayloadError("the bytes are no payload")
-        try:
-            layout = json.loads(memory[prefix : prefix + header_bytes])
-        except (ValueError, RecursionError) as error:
-            raise PayloadError("the layout is not JSON") from error
-        start = _aligned(prefix + header_bytes)
-        return _Reader(memory, start, size, device).value(layout, 0), layout
-    finally:
-        memory.close()
+        layout = json.loads(memory[prefix : prefix + header_bytes])
+    except (ValueError, RecursionError) as error:
+        raise PayloadError("the layout is not JSON") from error
+    return memory, _aligned(prefix + header_bytes), layout
+
+
+def same(descriptor: int, other: int) -> bool:
+    """Whether two payloads, neither of which is hostile in its layout, hold the same value bit by bit."""
+    (one, start, layout), (two, other_start, other_layout) = _opened(descriptor), _opened(other)
+    with one, two:
+        return layout == other_layout and all(
+            one[start + at : start + at + length] == two[other_start + at : other_start + at + length]
+            for at, length in _leaves(layout)
+        )
+
+
+def _leaves(node: Node) -> Iterator[Tuple[int, int]]:
+    """Where each leaf below a node lies, and its bytes."""
+    if node["k"] == "bytes":
+        yield node["at"], node["size"]
+    elif "dtype" in node and "at" in node:
+        yield node["at"], math.prod(node["shape"]) * _ITEM_BYTES[node["dtype"]]
+    for item in node.get("items", ()):
+        yield from _leaves(item)
+
+
+def share_memory(one: Any, other: Any) -> bool:
+    """Whether a tensor or array in `one` lies in the same memory as one in `other`."""
+    others = _extents(other)
+    return any(
+        begin < other_end and other_begin < end for begin, end in _extents(one) for other_begin, other_end in others
+    )
+
+
+def _extents(value: Any) -> List[Tuple[int, int]]:
+    """The first address of each tensor and array in `value`, and the one after its last byte."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        if not value.numel():
+            return []
+        reach = sum((length - 1) * stride for length, stride in zip(value.shape, value.stride(), strict=True))
+        return [(value.data_ptr(), value.data_ptr() + (reach + 1) * value.element_size())]
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return [numpy.lib.array_utils.byte_bounds(value)] if value.size else []
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [extent for item in value for extent in _extents(item)]
+    return []
+
+
+def dense(value: Any) -> Any:
+    """`value` with its tensors and arrays made dense in memory, those of large containers aside.
+
+    Done within the time that counts, so that an output is written out at the same cost whoever made it.
+    """
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    kind = type(value)
+    if torch is not None and kind is torch.Tensor:
+        if torch.Tensor.is_contiguous(value) or value.layout is not torch.strided:
+            return value
+        order = _memory_order(list(value.shape), list(value.stride()))
+        return value if _is_dense(value, order) else torch.Tensor.contiguous(value)
+    if numpy is not None and kind is numpy.ndarray:
+        return numpy.ascontiguousarray(value).reshape(value.shape)
+    if kind in (list, tuple) and len(value) <= _PARTS_MAX:
+        return kind(dense(item) for item in value)
+    if kind is dict and len(value) <= _PARTS_MAX:
+        return {key: dense(item) for key, item in value.items()}
+    return value
+
+
+def _is_dense(tensor: Any, order: List[int]) -> bool:
+    return bool(tensor.permute(order).is_contiguous())
 
 
 def _aligned(size: int) -> int:
@@ -249,11 +331,11 @@ def _memory_order(shape: List[int], strides: List[int]) -> List[int]:
 class _Reader:
     """Turns nodes into values, trusting none of them."""
 
-    def __init__(self, memory: mmap.mmap, start: int, size: int, device: str) -> None:
+    def __init__(self, memory: mmap.mmap, start: int, size: int, place: Placed) -> None:
         self._memory = memory
         self._start = start
         self._size = size
-        self._device = device
+        self._place_on_device = place
         self._nodes = 0
 
     def value(self, node: Any, depth: int) -> Any:
@@ -346,15 +428,14 @@ class _Reader:
             flat = torch.empty(0, dtype=of_type, device="cpu")
         else:
             length = count * _ITEM_BYTES[dtype]
-            raw = torch.frombuffer(self._memory, dtype=torch.uint8, count=length, offset=at)
-            flat = raw.clone().view(of_type)
+            flat = torch.frombuffer(self._memory, dtype=torch.uint8, count=length, offset=at).view(of_type)
         stored = flat.reshape([shape[index] for index in order])
         inverse = sorted(range(len(shape)), key=lambda index: order[index])
         return stored.permute(inverse)
 
     def _on_device(self, tensor: Any) -> Any:
         try:
-            return tensor.to(self._device)
+            return self._place_on_device(tensor)
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":
                 raise
@@ -375,8 +456,7 @@ class _Reader:
         import numpy as np
 
         dtype, shape, count, at = self._extent(node)
-        data = self._memory[at : at + count * _ITEM_BYTES[dtype]]
-        return np.frombuffer(data, dtype=np.dtype(dtype)).reshape(shape).copy()
+        return np.frombuffer(self._memory, dtype=np.dtype(dtype), count=count, offset=at).reshape(shape)
 
 
 def _built(build: "Callable[[Node], Any]", node: Node) -> Any:

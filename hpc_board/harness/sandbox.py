@@ -1,13 +1,14 @@
 """What a worker gives up before it imports a submission, by system calls that need no privilege.
 
-Resource limits, no new privileges, and Landlock where the kernel has it: files outside its own scratch folder are
-read-only or hidden, and signals reach no process outside. The level that was reached is part of every result:
+Resource limits, no new privileges, a system-call filter (seccomp.py), and Landlock where the kernel has it: files
+outside its own scratch folder are read-only or hidden, and signals reach no process outside. The level that was
+reached is part of every result, each one beside all before it:
 
-    S0  limits and a scrubbed environment
-    S1  S0, and no new privileges, no core dumps, death with the parent
-    S3  S1, and Landlock for files; "+signal" where signals are confined too
-
-    "+seccomp" says that a filter refuses what Landlock does not cover (see seccomp.py)
+    S0  limits, a scrubbed environment, a session of its own
+    S1  no new privileges, death with the parent; the supervisor's memory is hidden
+    S2  a system-call filter: no network, no effect on other processes
+    S3  Landlock for files
+    S4  Landlock for signals
 """
 
 import ctypes
@@ -35,6 +36,7 @@ _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _RIGHTS_OF_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
 _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3
+_SIGNAL_SCOPE_ABI = 6
 
 _SYSTEM = (
     "/usr",
@@ -65,8 +67,18 @@ def die_with_parent(parent: int) -> None:
 
 def guard_supervisor() -> None:
     """Hide this process's memory and files from its children, and inherit every orphan among its descendants."""
-    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    hide_memory()
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def hide_memory() -> None:
+    """Keep other processes of the same user from this one's memory, environment and descriptors."""
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def show_memory() -> None:
+    """Undo what a forked process inherited of its parent's hiding: it needs its own /proc/self."""
+    _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
 def limit_resources(file_bytes: int) -> None:
@@ -81,21 +93,21 @@ def limit_resources(file_bytes: int) -> None:
         resource.setrlimit(kind, (bound, bound))
 
 
-def confine(readable: Iterable[str], writable: Sequence[str]) -> str:
-    """Confine this process for good and return the level that was reached.
+def confine(readable: Iterable[str], writable: Sequence[str]) -> int:
+    """Confine this process for good and return the version of Landlock that confines it, 0 where none does.
 
     `readable` are folders beside the system's own, `writable` the scratch folder.
     """
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     abi = landlock_abi()
     if abi < 1:
-        return "S1"
+        return 0
     handled = _RIGHTS_OF_ABI.get(abi, (1 << 16) - 1)
-    scoped = _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if abi >= 6 else 0
+    scoped = _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if abi >= _SIGNAL_SCOPE_ABI else 0
     attributes = struct.pack("=QQQ", handled, 0, scoped)[: 8 if abi < 4 else 16 if abi < 6 else 24]
     ruleset = _libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
     if ruleset < 0:
-        return "S1"
+        return 0
     try:
         for path in [*_SYSTEM, *readable]:
             _allow(ruleset, path, handled & _READ)
@@ -103,11 +115,38 @@ def confine(readable: Iterable[str], writable: Sequence[str]) -> str:
             _allow(ruleset, path, handled)
         for path in _devices():
             _allow(ruleset, path, handled & (_READ | _WRITE_FILE | _IOCTL_DEV))
-        if _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) != 0:
-            return "S1"
+        return 0 if _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) != 0 else abi
     finally:
         os.close(ruleset)
-    return "S3+signal" if scoped else "S3"
+
+
+LEVELS = ("S0", "S1", "S2", "S3", "S4")
+_MEANS = {
+    "S1": "no new privileges (prctl)",
+    "S2": "a system-call filter (seccomp)",
+    "S3": "Landlock for files (Linux 5.13 or newer with Landlock among its active security modules)",
+    "S4": "Landlock for signals (Linux 6.12 or newer)",
+}
+
+
+def level_of(landlock: int, *, filtered: bool) -> str:
+    """The level that a worker with a version of Landlock, 0 for none, and with the system-call filter reaches."""
+    if not filtered:
+        return "S1"
+    if landlock < 1:
+        return "S2"
+    return "S4" if landlock >= _SIGNAL_SCOPE_ABI else "S3"
+
+
+def reaches(level: str, wanted: str) -> bool:
+    """Whether an isolation level is at least the one that is wanted; "" wants none."""
+    return not wanted or (level in LEVELS and LEVELS.index(level) >= LEVELS.index(wanted))
+
+
+def lacking(level: str, wanted: str) -> str:
+    """What a node that reaches `level` would need to reach the one that is wanted."""
+    have = LEVELS.index(level) if level in LEVELS else 0
+    return "it lacks " + " and ".join(_MEANS[each] for each in LEVELS[have + 1 : LEVELS.index(wanted) + 1])
 
 
 def _devices() -> List[str]:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,22 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from hpc_board.harness import sandbox
 from hpc_board.harness.answers import Loaded, Ready
-from hpc_board.harness.child import Child, kill_orphans
-from hpc_board.harness.evaluation import (
-    CallFailed,
-    Phase,
-    Workplace,
-    benchmarked,
-    judge_answer,
-    tested,
-    worker_answer,
-)
+from hpc_board.harness.calls import Allowance, Bench, CallFailed, Phase, Worker, judge_answer, worker_answer
+from hpc_board.harness.child import Child, NotForked, Zygote, kill_orphans, reap_orphans
+from hpc_board.harness.floor import peak_of
 from hpc_board.harness.job import Facts, facts
 from hpc_board.harness.node import gpu_facts, gpu_state_after, node_facts, oom_kills
+from hpc_board.harness.phases import Benchmarks, tested
 from hpc_board.harness.printed import Printed
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.standings import score_s
@@ -168,19 +163,23 @@ class _Supervisor:
         self._stdout = Printed()
         self._stderr = Printed()
         self._judge_said = Printed()
+        self._zygote: Optional[Zygote] = None
         self._children: List[Child] = []
+        self._has_baseline = False
+        self._oom_kills = oom_kills()
         self._provenance: Dict[str, Any] = {**_hashes(job), "emulated": job.emulated, "isolation": ""}
         self._started_at = _now()
 
     def result(self) -> Result:
         """The evaluation from its first process to its verdict."""
         self._say("start", None, None, f"{self._job.mode} on {self._job.gpu}")
-        self._provenance.update(node_facts())
         cases: List[Case] = []
         verdict, message = Verdict.PASS, ""
         try:
             self._check_files()
             self._check_cases()
+            self._start_zygote()
+            self._provenance.update(node_facts())
             self._evaluate(cases)
             verdict, message = _verdict(cases)
         except CallFailed as error:
@@ -214,6 +213,9 @@ class _Supervisor:
         for child in self._children:
             child.end()
         self._children.clear()
+        if self._zygote is not None:
+            self._zygote.end()
+            self._zygote = None
         self._note_left(kill_orphans([]))
 
     def _note_left(self, processes: int) -> None:
@@ -223,27 +225,49 @@ class _Supervisor:
     def _evaluate(self, cases: List[Case]) -> None:
         job = self._job
         judge = self._judge()
-        worker = self._worker()
         self._say("load", None, None, "importing the reference and the submission")
+        first = self._worker_child()
         self._await_judge(judge)
-        self._await_worker(worker)
-        if job.mode in (Mode.TEST, Mode.RANKED):
-            self._provenance.update(gpu_facts(self._gpu_uuid()))
-            following = self._worker() if job.mode is Mode.RANKED else None
-            seconds = job.phase_seconds["test"]
-            place = Workplace(judge, worker, Phase("test", job.tests, seconds), job.limits)
-            cases += tested(place, self._say, secret=job.mode is Mode.RANKED)
-            self._dismiss(worker)
-            if following is None or any(case.verdict is not Verdict.PASS for case in cases):
-                return
-            worker = following
-            self._await_worker(worker)
-        seconds = job.phase_seconds["ranked" if job.mode is Mode.RANKED else "benchmark"]
-        place = Workplace(judge, worker, Phase("benchmark", job.benchmarks, seconds), job.limits)
+        self._await_worker(first)
         self._provenance.update(gpu_facts(self._gpu_uuid()))
-        cases += benchmarked(place, job.limits, self._say)
+        if job.mode in (Mode.TEST, Mode.RANKED):
+            phase = Phase("test", job.tests, job.phase_seconds["test"])
+            worker = Worker(first, job.limits, Allowance(phase.seconds))
+            bench = Bench(judge, phase, job.limits, job.rules)
+            cases += self._guarded(tested(bench, worker, self._say, secret=job.mode is Mode.RANKED))
+            self._dismiss(worker)
+            if job.mode is Mode.TEST or any(case.verdict is not Verdict.PASS for case in cases):
+                return
+            first = self._loaded_worker()
+        seconds = job.phase_seconds["ranked" if job.mode is Mode.RANKED else "benchmark"]
+        phase = Phase("benchmark", job.benchmarks, seconds)
+        allowance = Allowance(seconds)
+        benchmarks = Benchmarks(
+            Bench(judge, phase, job.limits, job.rules),
+            lambda: Worker(self._loaded_worker(), job.limits, allowance),
+            self._dismiss,
+            Worker(self._baseline(), job.limits, Allowance(seconds)) if self._has_baseline else None,
+            self._say,
+            peak=peak_of(str(self._provenance.get("gpu_name", ""))),
+        )
+        workers = job.limits.workers if job.mode is Mode.RANKED else 1
+        cases += self._guarded(benchmarks.run(Worker(first, job.limits, allowance), workers))
         self._provenance.update(gpu_state_after(self._gpu_uuid()))
-        self._dismiss(worker)
+
+    def _guarded(self, cases: List[Case]) -> List[Case]:
+        """The cases, in which a worker that the system has killed for lack of memory is told from one that crashed."""
+        if oom_kills() <= self._oom_kills:
+            return cases
+        return [
+            replace(
+                case,
+                verdict=Verdict.OUT_OF_MEMORY,
+                message=f"{case.message}; the node's system has killed in this job for lack of memory",
+            )
+            if case.verdict is Verdict.CRASH and _KILLED in case.message
+            else case
+            for case in cases
+        ]
 
     def _check_files(self) -> None:
         """Whether the job folder still holds what was sent."""
@@ -260,26 +284,63 @@ class _Supervisor:
             if not phases[name]:
                 raise CallFailed(Verdict.TASK_ERROR, f"the task has no {name} cases, so that nothing can be judged")
 
+    def _start_zygote(self) -> None:
+        environment = _environment(os.environ, self._scratch, self._job.environment)
+        modules = _modules_of([self._folder / "submission", self._folder / "task"], self._job.device)
+        self._zygote = Zygote(self._harness, env=environment, modules=modules, printed=self._judge_said)
+
     def _judge(self) -> Child:
-        child = self._child("judge", self._judge_said, self._judge_said, self._folder / "task", 2**30)
+        folder = self._folder / "task"
+        child = self._forked("judge", self._scratch, folder, (self._judge_said, self._judge_said), 2**30)
+        limits = self._job.limits
         child.send(
             {
                 "type": "load",
                 "device": self._job.device,
-                "folder": str(self._folder / "task"),
-                "value_bytes": self._job.limits.value_bytes,
+                "folder": str(folder),
+                "value_bytes": limits.value_bytes,
             }
         )
         return child
 
-    def _worker(self) -> Child:
-        home = Path(tempfile.mkdtemp(prefix="worker-", dir=self._scratch))
-        code = home / "code"
+    def _worker_child(self) -> Child:
+        """A new process that imports the submission."""
+        home, code = self._home()
         _copy(self._job.submission, self._folder / "submission", code)
         for name in self._job.files:
             if not _private(name):
                 _copy(name, self._folder / "task", code)
-        child = self._child("worker", self._stdout, self._stderr, home, self._job.limits.printed_bytes)
+        prints = (self._stdout, self._stderr)
+        child = self._forked("worker", home, home, prints, self._job.limits.printed_bytes)
+        self._send_load(child, home, code, self._job.submission, "custom_kernel", self._job.shown_as)
+        return child
+
+    def _loaded_worker(self) -> Child:
+        """A new process that has imported the submission."""
+        child = self._worker_child()
+        self._await_worker(child)
+        return child
+
+    def _baseline(self) -> Child:
+        """A process that calls the reference as others do the submission."""
+        home, code = self._home()
+        for name in self._job.files:
+            _copy(name, self._folder / "task", code)
+        child = self._forked("worker", home, home, (self._judge_said, self._judge_said), 2**30)
+        self._send_load(child, home, code, "reference.py", "ref_kernel", "reference.py")
+        try:
+            self._await_loaded(child, "reference")
+        except CallFailed as error:
+            message = f"the reference cannot be imported as a submission is: {error.message}"
+            raise CallFailed(Verdict.TASK_ERROR, message) from None
+        return child
+
+    def _home(self) -> Tuple[Path, Path]:
+        home = Path(tempfile.mkdtemp(prefix="worker-", dir=self._scratch))
+        (home / "code").mkdir()
+        return home, home / "code"
+
+    def _send_load(self, child: Child, home: Path, code: Path, file: str, entry: str, shown_as: str) -> None:
         child.send(
             {
                 "type": "load",
@@ -287,23 +348,30 @@ class _Supervisor:
                 "folder": str(code),
                 "scratch": str(home),
                 "readable": self._readable,
-                "submission": self._job.submission,
+                "file": file,
+                "entry": entry,
+                "shown_as": shown_as,
                 "value_bytes": self._job.limits.value_bytes,
             }
         )
-        return child
 
-    def _child(self, role: str, stdout: Printed, stderr: Printed, cwd: Path, printed_bytes_max: int) -> Child:
-        home = cwd if role == "worker" else self._scratch
-        child = Child(
-            role,
-            self._harness,
-            env=_environment(os.environ, home, self._job.environment),
-            cwd=cwd,
-            stdout=stdout,
-            stderr=stderr,
-            printed_bytes_max=printed_bytes_max,
-        )
+    def _forked(
+        self, role: str, home: Path, cwd: Path, prints: Tuple[Printed, Printed], printed_bytes_max: int
+    ) -> Child:
+        if self._zygote is None:
+            raise ValueError("there is nothing to fork")
+        try:
+            child = self._zygote.fork(
+                role,
+                environment=_private_folders(home),
+                cwd=cwd,
+                stdout=prints[0],
+                stderr=prints[1],
+                printed_bytes_max=printed_bytes_max,
+                deadline=time.monotonic() + self._job.limits.load_seconds,
+            )
+        except NotForked as error:
+            raise CallFailed(Verdict.INFRA_ERROR, str(error)) from None
         self._children.append(child)
         return child
 
@@ -315,19 +383,29 @@ class _Supervisor:
         except CallFailed as error:
             raise CallFailed(error.verdict, f"the judge could not start: {error.message}") from None
         if isinstance(answer, Ready):
-            self._provenance.update(answer.facts)
+            found = dict(answer.facts)
+            self._has_baseline = bool(found.pop("baseline", False))
+            self._provenance.update(found)
 
     def _await_worker(self, worker: Child) -> None:
-        seconds = self._job.limits.load_seconds
-        late = f"importing the submission did not return within {seconds:g} s"
-        answer = worker_answer(worker, ("loaded", "raised"), time.monotonic() + seconds, late)
-        if isinstance(answer, Loaded):
-            self._provenance["isolation"] = answer.isolation
+        level = self._await_loaded(worker, "submission")
+        self._provenance["isolation"] = level
+        wanted = self._job.minimum_isolation
+        if self._job.mode is Mode.RANKED and not sandbox.reaches(level, wanted):
+            message = f"the board ranks at isolation {wanted} and above, and this node reaches {level}: "
+            raise CallFailed(Verdict.INFRA_ERROR, message + sandbox.lacking(level, wanted))
 
-    def _dismiss(self, worker: Child) -> None:
-        worker.end()
-        self._children.remove(worker)
-        self._note_left(kill_orphans([child.pid for child in self._children]))
+    def _await_loaded(self, worker: Child, what: str) -> str:
+        seconds = self._job.limits.load_seconds
+        late = f"importing the {what} did not return within {seconds:g} s"
+        answer = worker_answer(worker, ("loaded", "raised"), time.monotonic() + seconds, late)
+        return answer.isolation if isinstance(answer, Loaded) else ""
+
+    def _dismiss(self, worker: Worker) -> None:
+        worker.child.end()
+        self._children.remove(worker.child)
+        keep = [child.pid for child in self._children]
+        self._note_left(kill_orphans(keep if self._zygote is None else [*keep, self._zygote.pid]))
 
     def _gpu_uuid(self) -> str:
         return str(self._provenance.get("gpu_uuid", ""))
@@ -335,9 +413,13 @@ class _Supervisor:
     def _say(self, phase: str, case: Optional[int], of: Optional[int], message: str) -> None:
         line = {"at": _now(), "phase": phase, "case": case, "of": of, "message": message}
         if phase == "start":
-            line.update(oom_kills=oom_kills(), scratch=str(self._scratch))
+            line.update(oom_kills=self._oom_kills, scratch=str(self._scratch))
         with (self._folder / PROGRESS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+        reap_orphans([child.pid for child in self._children])
+
+
+_KILLED = "signal 9"
 
 
 def _verdict(cases: List[Case]) -> Tuple[Verdict, str]:
@@ -360,8 +442,14 @@ def _copy(name: str, source: Path, target: Path) -> None:
 
 
 def _environment(environ: Mapping[str, str], home: Path, extra: Tuple[str, ...]) -> Dict[str, str]:
-    """What a child is given of the job's environment: an allow-list, and private folders for every cache."""
+    """What the children are given of the job's environment: an allow-list, and folders that are not the user's."""
     kept = {name: environ[name] for name in (*_PASSED_ON, *extra) if name in environ}
+    passive = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
+    return {"LC_ALL": "C.UTF-8", **kept, **_private_folders(home), **passive}
+
+
+def _private_folders(home: Path) -> Dict[str, str]:
+    """The environment that keeps the files and caches of a process in a folder of its own."""
     caches = (
         "XDG_CACHE_HOME",
         "TRITON_CACHE_DIR",
@@ -369,16 +457,18 @@ def _environment(environ: Mapping[str, str], home: Path, extra: Tuple[str, ...])
         "TORCHINDUCTOR_CACHE_DIR",
         "CUDA_CACHE_PATH",
     )
-    private = {name: str(home / "cache" / name.lower()) for name in caches}
-    return {
-        "LC_ALL": "C.UTF-8",
-        **kept,
-        **private,
-        "HOME": str(home),
-        "TMPDIR": str(home),
-        "OMP_WAIT_POLICY": "PASSIVE",
-        "KMP_BLOCKTIME": "0",
-    }
+    return {"HOME": str(home), "TMPDIR": str(home)} | {name: str(home / "cache" / name.lower()) for name in caches}
+
+
+def _modules_of(folders: Sequence[Path], device: str) -> List[str]:
+    """Which of the modules that take long to import the Python files in `folders` seem to want."""
+    paths = [path for each in folders for path in each.rglob("*.py")]
+    text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths)
+    wanted = [] if device == "cpu" else ["torch"]
+    for name in ("numpy", "torch"):
+        if name not in wanted and re.search(rf"^\s*(?:import|from)\s+{name}\b", text, re.MULTILINE):
+            wanted.append(name)
+    return wanted
 
 
 def _hashes(job: Facts) -> Dict[str, str]:

@@ -11,36 +11,51 @@ _SLOW_CALL_NS = 200e6
 _SLOW_CALLS_MIN = 5
 
 
-def timing(samples_ns: Sequence[float]) -> Timing:
-    """The statistics of at least one sample; the error is that of the mean, std / sqrt(n)."""
+def timing(passes: Sequence[Sequence[float]], baseline_ns: Sequence[float] = (), *, noisy: bool = False) -> Timing:
+    """The statistics of the samples of each worker, of which there is at least one; `baseline_ns` is the reference's.
+
+    The median is that of the workers' own medians; everything else is of all samples together. The error is that of
+    the mean, std / sqrt(n).
+    """
+    samples_ns = [sample for each in passes for sample in each]
     deviation = statistics.stdev(samples_ns) if len(samples_ns) > 1 else 0.0
     return Timing(
         runs=len(samples_ns),
         mean_ns=statistics.fmean(samples_ns),
-        median_ns=statistics.median(samples_ns),
+        median_ns=statistics.median(statistics.median(each) for each in passes if each),
         std_ns=deviation,
         err_ns=deviation / math.sqrt(len(samples_ns)),
         best_ns=min(samples_ns),
         worst_ns=max(samples_ns),
         samples_ns=tuple(samples_ns),
+        worker_runs=tuple(len(each) for each in passes if each),
+        baseline_ns=statistics.median(baseline_ns) if baseline_ns else None,
+        noisy=noisy,
     )
 
 
-def calls_needed(samples_ns: Sequence[float], limits: Limits) -> int:
-    """The fewest timed calls that count as a measurement: fewer where a call takes longer than 200 ms."""
+def spread(passes: Sequence[Sequence[float]]) -> float:
+    """By which share of their median the medians of several workers differ."""
+    medians = [statistics.median(each) for each in passes if each]
+    return (max(medians) - min(medians)) / statistics.median(medians)
+
+
+def calls_needed(samples_ns: Sequence[float], limits: Limits, workers: int = 1) -> int:
+    """The fewest timed calls of one of `workers` that count as a measurement: fewer where a call takes over 200 ms."""
     slow = bool(samples_ns) and statistics.median(samples_ns) > _SLOW_CALL_NS
-    return min(limits.timed_calls_min, _SLOW_CALLS_MIN) if slow else limits.timed_calls_min
+    needed = min(limits.timed_calls_min, _SLOW_CALLS_MIN) if slow else limits.timed_calls_min
+    return -(-needed // workers)
 
 
-def enough(samples_ns: Sequence[float], case_seconds: float, limits: Limits) -> bool:
-    """Whether to stop timing a case, `case_seconds` of wall time after its first timed call."""
+def enough(samples_ns: Sequence[float], case_seconds: float, limits: Limits, workers: int = 1) -> bool:
+    """Whether one of `workers` stops timing a case, `case_seconds` of wall time after its first timed call of it."""
     count = len(samples_ns)
-    if count < calls_needed(samples_ns, limits):
+    if count < calls_needed(samples_ns, limits, workers):
         return False
-    total_seconds = math.fsum(samples_ns) / 1e9
-    if count >= limits.timed_calls_max or case_seconds >= limits.case_seconds:
+    total_seconds = workers * math.fsum(samples_ns) / 1e9
+    if workers * count >= limits.timed_calls_max or workers * case_seconds >= limits.case_seconds:
         return True
     if total_seconds >= limits.timed_seconds:
         return True
-    stats = timing(samples_ns)
+    stats = timing([samples_ns])
     return total_seconds >= limits.timed_seconds_min and stats.err_ns <= limits.relative_error * stats.mean_ns

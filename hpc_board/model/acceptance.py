@@ -65,6 +65,8 @@ def _timed(case: Case) -> bool:
     timing = case.timing
     if timing is None or not timing.samples_ns or timing.runs != len(timing.samples_ns) or min(timing.samples_ns) <= 0:
         return False
-    expected = (statistics.median(timing.samples_ns), min(timing.samples_ns), max(timing.samples_ns))
+    if sum(timing.worker_runs) != timing.runs or min(timing.worker_runs) < 1:
+        return False
+    expected = (statistics.median(timing.worker_medians_ns), min(timing.samples_ns), max(timing.samples_ns))
     said = (timing.median_ns, timing.best_ns, timing.worst_ns)
     return all(abs(one - other) <= _ROUNDING * other for one, other in zip(said, expected, strict=True))

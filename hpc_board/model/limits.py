@@ -1,23 +1,33 @@
 """Limits and timing numbers of the harness, and how far a task may move them."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Optional
 
 
-def _limit(default: float, least: float, most: float) -> Any:
-    return field(default=default, metadata={"least": least, "most": most})
+def _limit(default: float, least: float, most: float, *, cpu: Optional[float] = None) -> Any:
+    """A number with its default, the bounds within which a task may move it, and the default on a CPU if it differs."""
+    return field(default=default, metadata={"least": least, "most": most, "cpu": default if cpu is None else cpu})
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a submission may take, and how long its times are measured.
+    """What a submission may take, how long its times are measured, and how far they are believed.
 
     `load_seconds` bounds importing the submission, `first_call_seconds` the first call of a worker (it may compile),
     `call_seconds` any other call, `judge_seconds` what the reference takes to make one call's inputs or to check its
-    output. `printed_bytes` is what a worker may print before it is stopped, `value_bytes` what
-    the inputs or outputs of one call may weigh. A benchmark case has `warmup_calls`, then at least `timed_calls_min`
-    timed ones, and ends at `timed_calls_max`, at `timed_seconds` of summed times, at `case_seconds` of wall time, or
-    when the relative standard error of the mean is at most `relative_error` and `timed_seconds_min` are summed up.
+    output. `printed_bytes` is what a worker may print before it is stopped, `value_bytes` what the inputs or outputs of
+    one call may weigh.
+
+    A ranked run measures each benchmark case in `workers` fresh processes, any other run in one; `spread` is the share
+    of the median by which these may differ before two more are added and the case is marked as noisy. Of all workers
+    together, a case has at least `timed_calls_min` timed calls, and ends at `timed_calls_max`, at `timed_seconds` of
+    summed times, at `case_seconds` of wall time, or when the relative standard error of the mean is at most
+    `relative_error` and `timed_seconds_min` are summed up. Before that, each worker has `warmup_calls`.
+
+    `baseline_calls` of the reference are timed before and after each worker's; where their medians differ by more than
+    the share `drift`, the machine was not steady. A call may take `slack_seconds` longer by the supervisor's clock than
+    the worker claims beyond what the reference's calls do; `burst_calls` are made in a row to spread that over many.
+    Nothing takes less than `floor_seconds`. A CPU is never as steady as a GPU, so some of its defaults differ.
     """
 
     load_seconds: float = _limit(60, 1, 3600)
@@ -26,6 +36,8 @@ class Limits:
     judge_seconds: float = _limit(60, 0.1, 3600)
     printed_bytes: int = _limit(16 * 2**20, 2**10, 2**30)
     value_bytes: int = _limit(4 * 2**30, 2**10, 2**38)
+    workers: int = _limit(3, 1, 9)
+    spread: float = _limit(0.05, 0, 100, cpu=2)
     warmup_calls: int = _limit(3, 1, 100)
     timed_calls_min: int = _limit(20, 3, 1000)
     timed_calls_max: int = _limit(200, 3, 10_000)
@@ -33,10 +45,18 @@ class Limits:
     timed_seconds_min: float = _limit(0.3, 0, 600)
     case_seconds: float = _limit(5, 0.1, 3600)
     relative_error: float = _limit(0.005, 0, 1)
+    baseline_calls: int = _limit(3, 1, 100)
+    baseline_seconds: float = _limit(1, 0.01, 600)
+    drift: float = _limit(0.03, 0, 1e6, cpu=1e6)
+    slack_seconds: float = _limit(0.002, 0, 10)
+    burst_calls: int = _limit(50, 2, 60)
+    burst_bytes: int = _limit(32 * 2**20, 2**10, 2**38)
+    burst_seconds: float = _limit(0.5, 0, 600)
+    floor_seconds: float = _limit(1e-6, 0, 3600, cpu=1e-7)
 
     @staticmethod
-    def of_task(values: Mapping[str, float]) -> "Limits":
-        """The limits with a task's own values in their place.
+    def of_task(values: Mapping[str, float], device: str = "cuda") -> "Limits":
+        """The limits on a kind of `device` ("cuda", "hip" or "cpu") with a task's own values in their place.
 
         Raises:
             ValueError: a name is unknown or a value out of bounds; the message lists every fault.
@@ -44,8 +64,12 @@ class Limits:
         faults = limit_faults(values)
         if faults:
             raise ValueError("; ".join(faults.values()))
+        found: Dict[str, Any] = {
+            item.name: item.metadata["cpu"] if device == "cpu" else item.default for item in fields(Limits)
+        }
         whole = {item.name for item in fields(Limits) if item.type in (int, "int")}
-        return Limits(**{name: int(value) if name in whole else value for name, value in values.items()})  # type: ignore[arg-type]
+        found.update({name: int(value) if name in whole else value for name, value in values.items()})
+        return Limits(**found)
 
 
 def limit_names() -> List[str]:

@@ -1,6 +1,7 @@
 """Results: what the harness found out about one run, as it travels from the node in `result.json`."""
 
 import json
+import statistics
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Mapping, Optional, Tuple
@@ -56,7 +57,10 @@ class ResultError(ValueError):
 class Timing:
     """Statistics of the timed calls of one case, all in nanoseconds.
 
-    `err_ns` is the standard error of the mean, `std_ns` the sample standard deviation (n - 1).
+    `err_ns` is the standard error of the mean, `std_ns` the sample standard deviation (n - 1). The samples are those
+    of several workers, one after the other, and `worker_runs` says how many each has made; `median_ns` is the median of
+    their medians. `baseline_ns` is the median of the reference's calls in between, None where there were none. `noisy`
+    says that the workers differ by more than the task's limits allow.
     """
 
     runs: int
@@ -67,6 +71,18 @@ class Timing:
     best_ns: float
     worst_ns: float
     samples_ns: Tuple[float, ...]
+    worker_runs: Tuple[int, ...] = ()
+    baseline_ns: Optional[float] = None
+    noisy: bool = False
+
+    @property
+    def worker_medians_ns(self) -> Tuple[float, ...]:
+        """The median of each worker's samples."""
+        medians, begin = [], 0
+        for count in self.worker_runs or (self.runs,):
+            medians.append(statistics.median(self.samples_ns[begin : begin + count]))
+            begin += count
+        return tuple(medians)
 
 
 @dataclass(frozen=True)
@@ -172,6 +188,12 @@ class _Fields:
     def number(self, key: str) -> float:
         return _number(self._get(key), f"{self._place}.{key}")
 
+    def truth(self, key: str) -> bool:
+        value = self._get(key)
+        if not isinstance(value, bool):
+            raise ResultError(f"{self._place}.{key} is neither true nor false")
+        return value
+
     def verdict(self, key: str) -> Verdict:
         try:
             return Verdict(self.text(key, 64))
@@ -205,6 +227,12 @@ def _number(value: Any, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e300:
         raise ResultError(f"{place} is not a finite number from 0")
     return float(value)
+
+
+def _count(value: Any, place: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= SAMPLES_MAX:
+        raise ResultError(f"{place} is not a whole number from 1")
+    return value
 
 
 def _result(fields: _Fields) -> Result:
@@ -253,6 +281,9 @@ def _timing(fields: _Fields) -> Timing:
         best_ns=fields.number("best_ns"),
         worst_ns=fields.number("worst_ns"),
         samples_ns=tuple(_number(item, "a sample") for item in fields.items("samples_ns", SAMPLES_MAX)),
+        worker_runs=tuple(_count(item, "a worker's count") for item in fields.items("worker_runs", SAMPLES_MAX)),
+        baseline_ns=None if fields.absent("baseline_ns") else fields.number("baseline_ns"),
+        noisy=fields.truth("noisy"),
     )
 
 

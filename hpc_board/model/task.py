@@ -67,7 +67,8 @@ class Task:
 
     `gpus` is empty where every GPU of the settings is allowed. `files` has their names relative to the task's folder
     and never climbs out of it. `cases` are flat mappings from argument names of `generate_input` to values.
-    `limits` are the task's own values for limits and timing numbers of the harness (seconds, counts).
+    `limits` are the task's own values for limits and timing numbers of the harness (seconds, counts). With
+    `const_inputs` a call must leave its inputs alone, with `fresh_output` its output must not lie in their memory.
     """
 
     name: str
@@ -87,6 +88,8 @@ class Task:
     deadline: Optional[datetime] = None
     harness: str = "isolated"
     limits: Mapping[str, float] = field(default_factory=dict)
+    const_inputs: bool = False
+    fresh_output: bool = False
     warnings: Tuple[str, ...] = ()
 
     @property
@@ -105,6 +108,8 @@ class Task:
             "benchmarks": [dict(case) for case in self.benchmarks],
             "config": dict(self.config),
             "files": sorted((file.name, file.text) for file in self.files),
+            "const_inputs": self.const_inputs,
+            "fresh_output": self.fresh_output,
             "harness": self.harness,
             "language": self.language,
             "limits": dict(self.limits),

@@ -84,6 +84,8 @@ _FACTS = {
         err_ns REAL,
         best_ns REAL,
         worst_ns REAL,
+        baseline_ns REAL,
+        noisy INTEGER,
         PRIMARY KEY (run, number)
     """,
 }

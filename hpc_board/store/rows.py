@@ -124,6 +124,8 @@ def case_row(run: int, number: int, case: Case) -> dict[str, Any]:
         "err_ns": timing and timing.err_ns,
         "best_ns": timing and timing.best_ns,
         "worst_ns": timing and timing.worst_ns,
+        "baseline_ns": timing and timing.baseline_ns,
+        "noisy": None if timing is None else int(timing.noisy),
     }
 
 
@@ -190,6 +192,8 @@ def _timing(row: Row) -> Timing:
         best_ns=row["best_ns"],
         worst_ns=row["worst_ns"],
         samples_ns=(),
+        baseline_ns=row["baseline_ns"],
+        noisy=bool(row["noisy"]),
     )
 
 

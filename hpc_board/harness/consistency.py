@@ -1,0 +1,73 @@
+"""Whether a worker's claimed times can be true, by the supervisor's clock and by what the reference's calls cost.
+
+A worker's clock shares its process with the submission, which may stop it, patch it, or do its work outside of it. The
+supervisor's clock runs around everything, and so around more than the kernel: the inputs have to be mapped and the
+outputs written. What that costs is known from the reference, which is called in just the same way and has no reason to
+lie. Beyond that, and a slack for noise, no time may pass that is not claimed.
+"""
+
+import statistics
+from typing import Optional, Sequence
+
+from hpc_board.harness.calls import Called
+from hpc_board.model.limits import Limits
+
+OVERHEAD_SHARE = 1.3
+"""How much larger than the reference's the overhead of a kernel's calls may be."""
+
+WALL_SHARE = 0.05
+"""The part of all time that may pass without being claimed, whatever the reference's overhead is."""
+
+HOT_SHARE = 0.5
+"""A call with cold caches takes at least this part of one that is made in a row of others."""
+
+_EQUAL_CLAIMS_MIN = 20
+_EQUAL_CLAIM_NS_MIN = 50_000
+
+
+def unclaimed_time(called: Sequence[Called], baseline: Sequence[Called], limits: Limits) -> Optional[str]:
+    """In words, that calls took longer than they claim beyond what the reference's calls do; None if they did not.
+
+    Each element of `called` may be a row of calls; the slack counts once for each. The means are those of the middle
+    half, so that interruptions of the machine don't count.
+    """
+    overhead_ns = _middle_mean([each.overhead_ns for each in called])
+    usual_ns = _middle_mean([each.overhead_ns for each in baseline])
+    wall_ns = _middle_mean([each.wall_ns for each in called])
+    allowed_ns = OVERHEAD_SHARE * usual_ns + WALL_SHARE * wall_ns + limits.slack_seconds * 1e9
+    if overhead_ns <= allowed_ns:
+        return None
+    return (
+        f"its calls took {wall_ns / 1e6:.3f} ms by the supervisor's clock, {overhead_ns / 1e6:.3f} ms more than they "
+        f"claim; the reference's calls take {usual_ns / 1e6:.3f} ms beside the kernel, and up to "
+        f"{allowed_ns / 1e6:.3f} ms are allowed"
+    )
+
+
+def colder_than_hot(cold_median_ns: float, burst: Called) -> Optional[str]:
+    """In words, that single calls claim far less than calls in a row, which find their caches warm; None if not."""
+    hot_ns = burst.claimed_ns / burst.calls
+    if cold_median_ns >= HOT_SHARE * hot_ns:
+        return None
+    return (
+        f"a call is claimed to take {cold_median_ns:.0f} ns, but {hot_ns:.0f} ns each when {burst.calls} are made in a "
+        "row"
+    )
+
+
+def equal_claims(claimed_ns: Sequence[float]) -> Optional[str]:
+    """In words, that all claims of a worker are the same number, as no clock would have it; None if they are not."""
+    if len(claimed_ns) < _EQUAL_CLAIMS_MIN or claimed_ns[0] < _EQUAL_CLAIM_NS_MIN or len(set(claimed_ns)) > 1:
+        return None
+    return f"all {len(claimed_ns)} calls are claimed to have taken exactly {claimed_ns[0]:.0f} ns"
+
+
+def drift(before_ns: Sequence[float], after_ns: Sequence[float]) -> float:
+    """By which share of the smaller the medians of two groups of the reference's times differ."""
+    one, other = statistics.median(before_ns), statistics.median(after_ns)
+    return abs(one - other) / min(one, other)
+
+
+def _middle_mean(values: Sequence[float]) -> float:
+    cut = len(values) // 4
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])

@@ -1,0 +1,267 @@
+"""The phases of an evaluation: tests, and benchmarks in one worker or several.
+
+The same calls are made in every mode; only their number and their seeds differ, and nothing tells a worker which.
+"""
+
+import statistics
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+from hpc_board.harness.calls import Bench, Called, CallFailed, Worker, public_seed, secret_seed
+from hpc_board.harness.child import children_of, thread_count
+from hpc_board.harness.consistency import colder_than_hot, drift, equal_claims, unclaimed_time
+from hpc_board.harness.floor import Peak, floor_ns
+from hpc_board.harness.timing import enough, spread, timing
+from hpc_board.model.limits import Limits
+from hpc_board.model.result import Case, Timing, Verdict
+from hpc_board.model.standings import duration_text
+from hpc_board.model.task import case_text
+
+_ATTEMPTS = 3
+_MORE_WORKERS = 2
+
+Say = Callable[[str, Optional[int], Optional[int], str], None]
+"""Takes a phase, the number of a case from 1, how many there are, and a message for whoever watches."""
+
+
+def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool) -> List[Case]:
+    """The verdict of each test case, with the task's own seed and, where `secret`, again with one nobody knows.
+
+    A case that costs the worker its life is the last one.
+    """
+    phase = bench.phase
+    cases: List[Case] = []
+    for index, case in enumerate(phase.cases):
+        say(phase.name, index + 1, len(phase.cases), case_text(case))
+        message, verdict, lost = "", Verdict.PASS, False
+        try:
+            message = bench.call(worker, index, [public_seed(case)]).message
+            if secret:
+                bench.call(worker, index, [secret_seed()])
+        except CallFailed as error:
+            verdict, message, lost = error.verdict, error.message, error.worker_lost
+        cases.append(Case(phase.name, index, case_text(case), verdict, message))
+        if lost or verdict is Verdict.TASK_ERROR:
+            break
+    return cases
+
+
+@dataclass
+class _Measured:
+    """What is known of one benchmark case: the samples of each worker, and those of the reference."""
+
+    passes: List[List[float]] = field(default_factory=list)
+    baseline_ns: List[float] = field(default_factory=list)
+    noisy: bool = False
+    failure: Optional[CallFailed] = None
+
+    def timing(self) -> Optional[Timing]:
+        passes = [each for each in self.passes if each]
+        return timing(passes, self.baseline_ns, noisy=self.noisy) if passes else None
+
+
+class Benchmarks:
+    """The timed part of an evaluation.
+
+    Each of the workers measures every case, and in between the reference is called in a worker of its own: its times
+    tell whether the machine was steady, and what a call costs beside the kernel.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        new_worker: Callable[[], Worker],
+        dismiss: Callable[[Worker], None],
+        baseline: Optional[Worker],
+        say: Say,
+        *,
+        peak: Optional[Peak] = None,
+    ) -> None:
+        self._bench = bench
+        self._limits = bench.limits
+        self._new_worker = new_worker
+        self._dismiss = dismiss
+        self._baseline = baseline
+        self._say = say
+        self._peak = peak
+        self._measured: Dict[int, _Measured] = {}
+
+    def run(self, first: Worker, workers: int) -> List[Case]:
+        """The times of each case, from the `first` worker and as many more as `workers` says; see `Limits`.
+
+        The first case that fails is the last one.
+        """
+        for number in range(1, workers + 1):
+            worker = first if number == 1 else self._new_worker()
+            self._pass(worker, number, workers)
+            if self._failed():
+                return self._cases()
+        if workers > 1 and self._scattered():
+            for number in range(workers + 1, workers + _MORE_WORKERS + 1):
+                self._pass(self._new_worker(), number, workers + _MORE_WORKERS)
+                if self._failed():
+                    return self._cases()
+        for index in self._scattered() if workers > 1 else ():
+            self._measured[index].noisy = True
+        self._check_floors()
+        return self._cases()
+
+    def _failed(self) -> bool:
+        return any(each.failure for each in self._measured.values())
+
+    def _scattered(self) -> List[int]:
+        """The cases whose workers differ by more than they should."""
+        return [index for index, each in self._measured.items() if spread(each.passes) > self._limits.spread]
+
+    def _pass(self, worker: Worker, number: int, workers: int) -> None:
+        """Have one worker measure every case, and end it."""
+        cases = self._bench.phase.cases
+        try:
+            for index, case in enumerate(cases):
+                measured = self._measured.setdefault(index, _Measured())
+                of_workers = f" (process {number} of {workers})" if workers > 1 else ""
+                self._say(self._bench.phase.name, index + 1, len(cases), case_text(case) + of_workers)
+                measured.passes.append([])
+                try:
+                    self._measure(worker, index, measured, workers, burst=number == 1)
+                except CallFailed as error:
+                    measured.failure = error
+                    return
+        finally:
+            self._dismiss(worker)
+
+    def _measure(self, worker: Worker, index: int, measured: _Measured, workers: int, *, burst: bool) -> None:
+        """Time one case in one worker; what looks wrong is measured again before it is believed."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            samples_ns = measured.passes[-1] = []
+            before = self._baseline_calls(index, measured)
+            for _ in range(self._limits.warmup_calls):
+                self._bench.call(worker, index, [secret_seed()], timed=True)
+            crowd = _crowd(worker)
+            called: List[Called] = []
+            start = time.monotonic()
+            while not enough(samples_ns, time.monotonic() - start, self._limits, workers):
+                called.append(self._bench.call(worker, index, [secret_seed()], timed=True))
+                samples_ns.append(called[-1].claimed_ns)
+            grown = _crowd(worker)
+            after = self._baseline_calls(index, measured)
+            problem = self._problem(called, before + after, crowd, grown) or _unsteady(before, after, self._limits)
+            if problem is None and burst:
+                problem = self._burst_problem(worker, index, statistics.median(samples_ns), samples_ns[-1])
+            if problem is None:
+                return
+            if attempt == _ATTEMPTS:
+                raise problem
+
+    def _problem(
+        self, called: Sequence[Called], baseline: Sequence[Called], crowd: Tuple[int, int], grown: Tuple[int, int]
+    ) -> Optional[CallFailed]:
+        """What is inconsistent in the claims of one worker."""
+        words = equal_claims([each.claimed_ns for each in called])
+        if words is None and baseline:
+            words = unclaimed_time(called, baseline, self._limits)
+        if words is None and (grown[0] > crowd[0] or grown[1] > crowd[1]):
+            words = (
+                f"the timed calls left work to others: {crowd[0]} threads and {crowd[1]} processes before them, "
+                f"{grown[0]} and {grown[1]} after"
+            )
+        return None if words is None else CallFailed(Verdict.TIMING_INCONSISTENT, words, worker_lost=True)
+
+    def _baseline_calls(self, index: int, measured: _Measured) -> List[Called]:
+        """A few calls of the reference; none where the task has no reference to call."""
+        called: List[Called] = []
+        if self._baseline is None:
+            return called
+        start = time.monotonic()
+        while len(called) < self._limits.baseline_calls and (
+            not called or time.monotonic() - start < self._limits.baseline_seconds
+        ):
+            called.append(self._reference_call(index, [secret_seed()], cold=True))
+        measured.baseline_ns += [each.claimed_ns for each in called]
+        return called
+
+    def _reference_call(self, index: int, seeds: Sequence[int], *, cold: bool) -> Called:
+        if self._baseline is None:
+            raise ValueError("there is no reference to call")
+        try:
+            return self._bench.call(self._baseline, index, seeds, timed=True, cold=cold)
+        except CallFailed as error:
+            message = f"the reference itself does not pass: {error.verdict}: {error.message}"
+            raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error
+
+    def _burst_problem(
+        self, worker: Worker, index: int, cold_median_ns: float, sample_ns: float
+    ) -> Optional[CallFailed]:
+        """What is inconsistent in calls in a row, where the overhead of one is spread over many."""
+        count = self._burst_calls(index, max(cold_median_ns, sample_ns))
+        if self._baseline is None or count < 2:
+            return None
+        usual: List[Called] = []
+        words = None
+        for _ in range(_ATTEMPTS):
+            usual.append(self._reference_call(index, [secret_seed() for _ in range(count)], cold=False))
+            burst = self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
+            words = unclaimed_time([burst], usual, self._limits) or colder_than_hot(cold_median_ns, burst)
+            if words is None:
+                return None
+        return CallFailed(Verdict.TIMING_INCONSISTENT, f"in a row of {count} calls: {words}", worker_lost=True)
+
+    def _burst_calls(self, index: int, call_ns: float) -> int:
+        limits = self._limits
+        by_bytes = limits.burst_bytes / max(1, self._bench.input_bytes.get(index, 1))
+        by_time = limits.burst_seconds * 1e9 / max(1.0, call_ns, *self._reference_ns(index))
+        return int(min(limits.burst_calls, by_bytes, by_time))
+
+    def _reference_ns(self, index: int) -> List[float]:
+        return self._measured[index].baseline_ns
+
+    def _check_floors(self) -> None:
+        for index, measured in self._measured.items():
+            found = measured.timing()
+            floor = floor_ns(self._limits.floor_seconds, self._bench.work.get(index), self._peak)
+            if found is not None and found.median_ns < floor:
+                words = (
+                    f"a median of {duration_text(found.median_ns)} is less than {duration_text(floor)}, which no right "
+                    "call can take on this device"
+                )
+                measured.failure = CallFailed(Verdict.BELOW_FLOOR, words)
+
+    def _cases(self) -> List[Case]:
+        phase = self._bench.phase
+        cases: List[Case] = []
+        for index, measured in sorted(self._measured.items()):
+            failure = measured.failure
+            verdict, message = (failure.verdict, failure.message) if failure else (Verdict.PASS, "")
+            spec = case_text(phase.cases[index])
+            cases.append(Case(phase.name, index, spec, verdict, message, measured.timing()))
+            if failure:
+                break
+        return cases
+
+
+def _unsteady(before: Sequence[Called], after: Sequence[Called], limits: Limits) -> Optional[CallFailed]:
+    """That the machine changed its speed meanwhile, as the reference's times before and after say."""
+    if min(len(before), len(after)) < limits.baseline_calls:
+        return None
+    share = drift([each.claimed_ns for each in before], [each.claimed_ns for each in after])
+    if share <= limits.drift:
+        return None
+    words = (
+        f"the machine was not steady: the reference's times before and after differ by {100 * share:.1f} %, and "
+        f"{100 * limits.drift:g} % are allowed"
+    )
+    return CallFailed(Verdict.UNSTABLE, words)
+
+
+def _crowd(worker: Worker) -> Tuple[int, int]:
+    """How many threads a worker has, and how many processes below it."""
+    processes, generation = 0, [worker.child.pid]
+    while generation:
+        with suppress(OSError):
+            generation = [child for parent in generation for child in children_of(parent)]
+            processes += len(generation)
+            continue
+        break
+    return thread_count(worker.child.pid), processes
