@@ -8,8 +8,17 @@ from hpc_board.model.result import Verdict
 from tests.harness.evaluations import a_task, evaluate
 
 CHANNEL = """
-import array, json, os, socket, sys, time
-channel = socket.socket(fileno=int(sys.argv[2]))
+import array, json, os, socket, stat, sys, time
+
+def channel_of_this_process():
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                return socket.socket(fileno=int(name))
+        except OSError:
+            continue
+
+channel = channel_of_this_process()
 
 def send(frame):
     channel.send(frame if isinstance(frame, bytes) else json.dumps(frame).encode())

@@ -10,7 +10,7 @@ from hpc_board.model.task import Mode
 from tests.harness.evaluations import REFERENCE, a_task, evaluate
 from tests.harness.test_verdicts import RIGHT, kernel
 
-FULL = "S3+signal+seccomp"
+FULL = "S4"
 
 
 def confined(result: Result) -> None:
