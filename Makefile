@@ -11,7 +11,7 @@ help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: demo
-demo: .venv/.demo ## three ranked submissions on this machine: no root, no GPU, no Slurm needed
+demo: .venv/.demo ## three ranked submissions on this machine, in the folder demo: no root, no GPU, no Slurm needed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 .PHONY: test

@@ -23,7 +23,7 @@ from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRe
 from hpc_board.model.acceptance import result_faults
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
-from hpc_board.model.run import RESULT_GRACE, JobNews, JobState, Run, RunState, Status, next_status
+from hpc_board.model.run import NO_ANSWER, RESULT_GRACE, JobNews, JobState, Run, RunState, Status, next_status
 from hpc_board.model.standings import score_s
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
@@ -45,7 +45,7 @@ LOCK_SECONDS = 10.0
 _TRY = "try "
 _CANCEL_MARK = "cancel.json"
 _LOCK_LOOK_SECONDS = 0.05
-_UNSENT = (RunState.CREATED, RunState.SUBMITTING)
+_UNCONFIRMED = "the scheduler has not confirmed the job"
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,16 @@ class Advance:
         with self._lock(wait_seconds=0) as mine:
             if not mine:
                 return False
-            for run in self.store.in_flight():
+            runs = self.store.in_flight()
+            asked = self._clusters_to_ask(runs, anyway=ask)
+            for run in runs:
                 if run.cluster not in self.schedulers:
                     self._strand(run)
-                elif run.state in _UNSENT:
-                    self._launch(run)
-                else:
+                elif not run.state.unsent:
                     self._look_into_folder(run)
-            self._ask_schedulers(self.store.in_flight(), anyway=ask)
+                elif run.state is RunState.CREATED or run.cluster in asked:
+                    self._launch(run)
+            self._ask_schedulers(asked, self.store.in_flight())
         return True
 
     def launch(self, runs: Sequence[Run]) -> list[BoardError]:
@@ -96,7 +98,7 @@ class Advance:
             if not mine:
                 return []
             # Another process may have taken them up between their rows and this lock.
-            unsent = (run for run in map(self._again, runs) if run.state in _UNSENT)
+            unsent = (run for run in map(self._again, runs) if run.state.unsent)
             return [error for error in map(self._launch, unsent) if error is not None]
 
     def cancel(self, run: Run, user: str) -> None:
@@ -127,6 +129,8 @@ class Advance:
                 )
             mark = self._mark(run)
             with _writing(mark):
+                # Where somebody has removed the job's folder, the job can be ended nevertheless.
+                mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 mark.write_text(json.dumps({"by": user, "at": _now().isoformat()}), encoding="utf-8")
             run = self._record(run, run.state, reason=f"cancel requested by {user}")
             if not run.status.job_id:
@@ -156,7 +160,7 @@ class Advance:
 
     def _strand(self, run: Run) -> None:
         """Say of a run whose cluster has left the settings that nobody can carry it on."""
-        if run.state in _UNSENT:
+        if run.state.unsent:
             self._record(run, RunState.ERROR, reason=f"the settings no longer have cluster {run.cluster}; submit again")
         else:
             self._record(run, run.state, reason=f"the settings no longer have cluster {run.cluster}: nobody is asked")
@@ -179,7 +183,7 @@ class Advance:
             return error
         except SchedulerError as error:
             run = self._again(run)
-            self._record(run, run.state, evidence=f"no clear answer: {error.message}")
+            self._record(run, run.state, reason=_UNCONFIRMED, evidence=f"{NO_ANSWER}{error.message}")
             return error
         return None
 
@@ -282,17 +286,21 @@ class Advance:
         except ResultError as error:
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
 
-    def _ask_schedulers(self, runs: Sequence[Run], *, anyway: bool) -> None:
-        by_cluster: dict[str, list[Run]] = {}
-        for run in runs:
-            if run.status.job_id and run.cluster in self.schedulers:
-                by_cluster.setdefault(run.cluster, []).append(run)
-        errors = []
-        for cluster, members in by_cluster.items():
-            if not anyway and not self._due(cluster):
-                continue
+    def _clusters_to_ask(self, runs: Sequence[Run], *, anyway: bool) -> list[str]:
+        """The clusters of `runs` whose schedulers are asked in this turn, which all clients are told."""
+        clusters = {run.cluster: None for run in runs if run.cluster in self.schedulers}
+        asked = [cluster for cluster in clusters if anyway or self._due(cluster)]
+        for cluster in asked:
             with _writing(self._asked_file(cluster)):
                 self._asked_file(cluster).touch()
+        return asked
+
+    def _ask_schedulers(self, clusters: Sequence[str], runs: Sequence[Run]) -> None:
+        errors = []
+        for cluster in clusters:
+            members = [run for run in runs if run.cluster == cluster and run.status.job_id]
+            if not members:
+                continue
             try:
                 news = self.schedulers[cluster].poll([_key(run) for run in members])
             except SchedulerError as error:

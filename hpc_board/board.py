@@ -20,7 +20,7 @@ from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.result import Case, Result
 from hpc_board.model.run import Progress, Run, Status
 from hpc_board.model.standings import Standing
-from hpc_board.model.submission import Directives
+from hpc_board.model.submission import Directives, Submission
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.schedulers import Job, Scheduler
@@ -213,19 +213,17 @@ class Board:
         """
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         seen: list[tuple[Run, int]] = []
-        problem = ""
+        told = ""
         while True:
-            try:
-                self.advance()
-                problem = ""
-            except (SchedulerError, StorageError) as error:
-                if error.message != problem:
-                    say(error.message)
-                problem = error.message
+            problem = self._problem_of_advancing()
+            if problem and problem != told:
+                say(problem)
+            told = problem or told
             runs = [self.run(id_) for id_ in ids]
             now = [(run, len(self.progress(run.id))) for run in runs]
             if now != seen:
-                seen = now
+                # Only news end a problem: a turn without one may just not have asked.
+                seen, told = now, problem
                 yield runs
             if all(run.state.ended for run in runs):
                 return
@@ -236,6 +234,13 @@ class Board:
                     hint="The runs go on. `hpc-board runs` shows them, `hpc-board watch ID` follows one.",
                 )
             time.sleep(poll_seconds)
+
+    def _problem_of_advancing(self) -> str:
+        try:
+            self.advance()
+        except (SchedulerError, StorageError) as error:
+            return error.message
+        return ""
 
     def cancel(self, run: int) -> Run:
         """Ask for the end of a run of one's own; one that has ended is returned as it is.
@@ -296,6 +301,14 @@ class Board:
         job_id = self.run(run).status.job_id
         data = self._job_file(run, f"slurm-{job_id}.out", end=True) if job_id else b""
         return printable(data.decode(errors="replace"), LOG_BYTES_MAX)
+
+    def submission(self, submission: int) -> Submission:
+        """What was sent under this number, with its user's note.
+
+        Raises:
+            InputError: there is no such submission.
+        """
+        return self._store.submission(submission)
 
     def code(self, submission: int) -> tuple[str, bytes]:
         """File name and contents of a submission of one's own.

@@ -24,6 +24,8 @@ NOTE_CHARACTERS_MAX = 500
 
 _FILE_NAME_BYTES_MAX = 200
 _EXTENSIONS_OF = {Language.PY: (".py",), Language.CU: (".cu", ".cuh", ".cpp")}
+_MODES_RUN = (Mode.TEST, Mode.BENCHMARK, Mode.RANKED)
+_MODES_HINT = f"Modes: {', '.join(_MODES_RUN)}."
 _MODE_ALIASES = {"leaderboard": Mode.RANKED}
 
 
@@ -210,15 +212,14 @@ def _mode(name: str | None) -> Mode:
         return Mode.TEST
     known = {str(mode): mode for mode in Mode} | _MODE_ALIASES
     if name.casefold() not in known:
-        raise InputError(
-            f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}', hint="Modes: test, benchmark, ranked."
-        )
+        raise InputError(f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}', hint=_MODES_HINT)
     return known[name.casefold()]
 
 
 def _check_support(task: Task, mode: Mode) -> None:
+    if mode not in _MODES_RUN:
+        raise _not_run(task.name, f"mode {mode}", _MODES_HINT)
     reasons = {
-        "mode profile": mode is Mode.PROFILE,
         f"tasks in the language {task.language}": task.language is not Language.PY,
         "tasks with an eval of their own (harness: task)": task.harness != "isolated",
         "tasks for several GPUs (multi_gpu)": task.multi_gpu,
@@ -243,11 +244,10 @@ def _check_cases(task: Task, mode: Mode) -> None:
         )
 
 
-def _not_run(name: str, what: str) -> InputError:
-    return InputError(
-        f"{name}: this version of hpc-board does not run {what}.",
-        hint="It runs Python tasks under its own judge, on CUDA GPUs and on CPUs.",
-    )
+def _not_run(
+    name: str, what: str, hint: str = "It runs Python tasks under its own judge, on CUDA GPUs and on CPUs."
+) -> InputError:
+    return InputError(f"{name}: this version of hpc-board does not run {what}.", hint=hint)
 
 
 def _check_language(source: Source, task: Task) -> None:

@@ -2,6 +2,17 @@
 # Three ranked submissions of two tasks through the embedded scheduler, then both boards.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+checkout=$PWD
+
+# A board of its own: what the demo sends must not appear among the user's own runs. The settings in the current
+# folder say so, hence the hints that hpc-board prints hold for whoever stands in it, without --config.
+unset HPC_BOARD_CONFIG
+mkdir -p demo
+cd demo
+cat >hpc-board.yaml <<'SETTINGS'
+# The settings of `make demo`: this machine, the tasks that ship, and a board beside this file.
+board: board
+SETTINGS
 
 show() {
     printf '\n$ hpc-board %s\n' "$*"
@@ -9,21 +20,32 @@ show() {
 }
 
 echo "hpc-board runs three example kernels on this machine's CPU and ranks them (about a minute)."
-show submit examples/vectoradd_py/plain.py --gpu CPU --mode ranked --wait
-show submit examples/vectoradd_py/faster.py --gpu CPU --mode ranked --wait
-show submit examples/softmax_py/faster.py --gpu CPU --mode ranked --wait
+printf '\n$ cd demo\n'
+show submit ../examples/vectoradd_py/plain.py --gpu CPU --mode ranked --wait
+show submit ../examples/vectoradd_py/faster.py --gpu CPU --mode ranked --wait
+show submit ../examples/softmax_py/faster.py --gpu CPU --mode ranked --wait
 show show vectoradd_py
 show show softmax_py
 show show-personal vectoradd_py
 
-cat <<'NEXT'
+cat <<NEXT
 
-What to type next:
+What to type next, in $checkout:
   source .venv/bin/activate                    put hpc-board on your PATH
-  hpc-board                                    the terminal app
-  hpc-board list                               the tasks
-  hpc-board template softmax_py -o mine.py     a starter to edit; then: hpc-board submit mine.py --wait
-  hpc-board run 1                              the report of a run
 
-The board lies in ${XDG_DATA_HOME:-~/.local/share}/hpc-board; remove that folder to start over.
+In the folder demo, and only there, every command is about the demo's board:
+  cd demo
+  hpc-board                                    the terminal app
+  hpc-board runs                               the demo's runs
+  hpc-board run 1                              the report of the first one
+  cd ..
+
+Everywhere else you have a board of your own, whose runs have numbers of their own:
+  hpc-board list                               the tasks
+  hpc-board template softmax_py -o mine.py     a starter to edit
+  hpc-board submit mine.py --gpu CPU --wait    test it
+  hpc-board runs                               your runs
+
+The demo's board is demo/board; remove the folder demo to start it over. Without settings, your own board is
+${XDG_DATA_HOME:-$HOME/.local/share}/hpc-board. docs/tutorial.md leads from an empty file to a rank.
 NEXT

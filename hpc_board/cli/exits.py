@@ -3,7 +3,8 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -28,6 +29,19 @@ class Program(click.Group):
         del ctx
         return list(self.commands)
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line; output that cannot be written ends it with an error."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            # Of all that the system refuses, only a failed write neither names a file nor has a class of its own.
+            if error.filename is not None or type(error) is not OSError:
+                raise
+            with suppress(OSError):
+                print_error(_output_error(error))
+            _silence(sys.stdout, sys.stderr)
+            sys.exit(BoardError.exit_code)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that `ctx` names."""
         try:
@@ -38,9 +52,21 @@ class Program(click.Group):
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # What Python still holds for stdout would fail once more, with a traceback, when the process ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _silence(sys.stdout)
             raise click.exceptions.Exit(BROKEN_PIPE) from None
+
+
+def _output_error(error: OSError) -> BoardError:
+    return BoardError(
+        f"the output cannot be written: {error.strerror or error}",
+        hint="Send it elsewhere, or make room where it goes. What was submitted is in `hpc-board runs`.",
+    )
+
+
+def _silence(*streams: TextIO) -> None:
+    """Drop what Python still holds for streams that failed: it would fail once more when the process ends."""
+    for stream in streams:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def print_error(error: BoardError) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from hpc_board.cli.printing import remark
+from hpc_board.errors import WaitExpired
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,14 +27,39 @@ def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) ->
         with _display(board) as show:
             for runs in board.wait(ids, timeout_seconds=timeout_seconds, say=_remark_problem):
                 show(runs)
+    except WaitExpired:
+        tell_unsent(runs)
+        raise
     except KeyboardInterrupt:
         going = [str(run.id) for run in runs if not run.state.ended] or [str(id_) for id_ in ids]
         remark(
             f"Stopped waiting. The runs go on: {', '.join(going)}.\n"
             f"`hpc-board watch {going[0]}` follows one again, `hpc-board cancel {' '.join(going)}` ends them."
         )
+        tell_unsent(runs)
         raise
     return runs
+
+
+def tell_unsent(runs: "Sequence[Run]") -> None:
+    """Say on stderr which of the runs are not in a queue yet, why, and what becomes of them."""
+    unsent = [run for run in runs if run.state.unsent]
+    if not unsent:
+        return
+    for run in unsent:
+        remark(_unsent_line(run))
+    ids = [str(run.id) for run in unsent]
+    remark(
+        f"Stored, and sent as soon as the scheduler answers `hpc-board watch {ids[0]}`, `hpc-board poll` or the open "
+        f"app; don't submit again. `hpc-board cancel {' '.join(ids)}` calls it off."
+    )
+
+
+def _unsent_line(run: "Run") -> str:
+    from hpc_board.model.text import one_line
+
+    because = f": {one_line(run.status.unanswered, 500)}" if run.status.unanswered else "."
+    return f"Run {run.id} on {run.gpu} is not in the queue yet{because}"
 
 
 class _Show(Protocol):
@@ -42,9 +68,9 @@ class _Show(Protocol):
 
 @contextmanager
 def _display(board: "Board") -> Iterator[_Show]:
-    """A way to show runs until the block ends; it shows nothing where stderr is no terminal."""
+    """A way to show runs until the block ends; where stderr is no terminal, it only says what hinders them."""
     if not sys.stderr.isatty():
-        yield _show_nothing
+        yield _Hindrances()
         return
     from rich.console import Console
     from rich.live import Live
@@ -67,8 +93,17 @@ def _remark_problem(problem: str) -> None:
     remark(f"Still waiting: {problem}")
 
 
-def _show_nothing(runs: "Sequence[Run]") -> None:
-    del runs
+class _Hindrances:
+    """Says of each run once why it cannot be sent."""
+
+    def __init__(self) -> None:
+        self._told: set[int] = set()
+
+    def __call__(self, runs: "Sequence[Run]") -> None:
+        for run in runs:
+            if run.status.unanswered and run.id not in self._told:
+                self._told.add(run.id)
+                remark(f"Still waiting: {_unsent_line(run)}")
 
 
 def _place(board: "Board", run: "Run") -> str:
@@ -78,6 +113,8 @@ def _place(board: "Board", run: "Run") -> str:
 
     if run.state == "queued":
         return one_line(run.status.reason)
+    if run.state.unsent:
+        return one_line(run.status.unanswered)
     progress = board.progress(run.id) if run.state == "running" else []
     return step_text(progress[-1]) if progress else ""
 

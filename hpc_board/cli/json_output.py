@@ -11,6 +11,7 @@ from hpc_board.model.run import Run, Status
 from hpc_board.model.standings import Standing
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line, printable
+from hpc_board.report import ended_at
 
 _MESSAGE_MAX = 16_384
 
@@ -54,6 +55,7 @@ def run_object(board: Board, run: Run) -> dict[str, Any]:
         "expected_start": moment(run.status.expected_start),
         "trust": run.trust,
         "emulated": run.emulated,
+        "note": one_line(board.submission(run.submission).note, 500),
     }
 
 
@@ -63,6 +65,7 @@ def run_details(board: Board, run: Run, *, samples: bool = False) -> dict[str, A
     return {
         **run_object(board, run),
         "cases": [_case(case, samples=samples) for case in result.cases] if result else [],
+        "ended_at": moment(ended_at(run, result)),
         "history": [_status(status) for status in board.history(run.id)],
         "provenance": dict(result.provenance) if result else {},
         "stdout": _log(result.stdout) if result else "",

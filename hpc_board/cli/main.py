@@ -18,6 +18,10 @@ from hpc_board.cli.submit import submit
 from hpc_board.cli.tasks import gpus, list_, task, template
 
 
+def _command_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in cli.commands if name.startswith(incomplete)]
+
+
 @click.group(
     cls=Program,
     invoke_without_command=True,
@@ -55,6 +59,20 @@ def cli(ctx: click.Context, config: Path | None) -> None:
     run_app(ctx.obj())
 
 
+@click.command("help", epilog=examples("hpc-board help", "hpc-board help submit"))
+@click.argument("name", metavar="[COMMAND]", required=False, shell_complete=_command_names)
+@click.pass_context
+def help_(ctx: click.Context, name: str | None) -> None:
+    """Show the help of a command, or the list of all."""
+    root = ctx.find_root()
+    if name is None:
+        click.echo(root.get_help())
+        return
+    _, command, _ = cli.resolve_command(root, [name])
+    if command is not None:
+        click.echo(command.get_help(click.Context(command, info_name=name, parent=root)))
+
+
 for command in (
     submit,
     list_,
@@ -70,14 +88,23 @@ for command in (
     code,
     poll,
     completion,
+    help_,
 ):
     cli.add_command(command)
 
 
 def main() -> None:
     """Run `hpc-board` with this process's arguments, and exit."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A locale without "µ" must not turn a report into a traceback.
             stream.reconfigure(errors="replace")
     cli(prog_name="hpc-board")
+
+
+def _open_closed_streams() -> None:
+    """Put the null device where the caller closed a standard stream (`>&-`), for which Python has None."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))

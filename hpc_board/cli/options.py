@@ -1,8 +1,9 @@
 """What the commands have in common: the door to the board, shared options, examples, completion of names."""
 
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,8 +15,39 @@ if TYPE_CHECKING:
 Open = Callable[[], "Board"]
 """Opens the board that the command line names; commands find it in click's context."""
 
-NUMBER = click.IntRange(1, 2**63 - 1)
-"""The number of a run or a submission: those that the board's database can count to."""
+
+class Number(click.IntRange):
+    """A number that the board's database can count to; the error for others says `what` has it and `where` it is."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(1, 2**63 - 1)
+        self._wanted = f"is not the number of a {what}. {where}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """`value` as an int."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} {self._wanted}", param, ctx)
+
+
+class Seconds(click.FloatRange):
+    """How long to wait: a finite number of seconds, 0 for not at all."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """`value` as a float."""
+        seconds = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is no length of time; without the option the waiting has no end.", param, ctx)
+        return seconds
+
+
+NUMBER = Number("run", "`hpc-board runs` lists yours.")
+SECONDS = Seconds()
+SUBMISSION_NUMBER = Number("submission", "`hpc-board run ID` shows the one of a run.")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 force_option = click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from hpc_board.cli.exits import exit_code_of, print_error
-from hpc_board.cli.options import NUMBER, Open, examples, force_option, json_option, task_names
-from hpc_board.errors import BoardError, WaitExpired
+from hpc_board.cli.options import (
+    NUMBER,
+    SECONDS,
+    SUBMISSION_NUMBER,
+    Open,
+    examples,
+    force_option,
+    json_option,
+    task_names,
+)
+from hpc_board.errors import BoardError, InputError, StorageError, WaitExpired
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -40,7 +49,7 @@ def runs(open_: Open, everyone: bool, task: str | None, limit: int, as_json: boo
 
 @click.command(epilog=examples("hpc-board run 12", "hpc-board run 12 --log", "hpc-board run 12 --json --samples"))
 @click.argument("id_", metavar="ID", type=NUMBER)
-@click.option("--log", "only_log", is_flag=True, help="Print the job's own output and nothing else.")
+@click.option("--log", "only_log", is_flag=True, help="Print what the job and the kernel printed, alone.")
 @click.option("--samples", is_flag=True, help="With --json: the time of every single call.")
 @json_option
 @click.pass_obj
@@ -56,7 +65,7 @@ def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> 
     refresh(board)
     found = board.run(id_)
     if only_log:
-        click.echo(board.log(id_), nl=False)
+        _print_logs(board, found)
     elif as_json:
         from hpc_board.cli.json_output import run_details
 
@@ -65,13 +74,27 @@ def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> 
         print_blocks(*report(board, found))
 
 
+def _print_logs(board: "Board", run: "Run") -> None:
+    """Print what the job and the kernel printed, under titles where there is more than one stream to tell apart."""
+    from hpc_board.cli.printing import print_blocks, remark
+    from hpc_board.report import nothing_printed, run_logs
+
+    logs = run_logs(board.result(run.id), board.log(run.id))
+    if len(logs) > 1:
+        print_blocks(*logs)
+    elif logs:
+        click.echo(logs[0].text, nl=False)
+    else:
+        remark(nothing_printed(run))
+
+
 @click.command(epilog=examples("hpc-board watch 12", "hpc-board watch 12 --timeout 600 --json"))
 @click.argument("id_", metavar="ID", type=NUMBER)
 @click.option(
     "--timeout",
     "timeout_seconds",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=SECONDS,
     help="How long to wait at most; the run goes on.",
 )
 @json_option
@@ -128,7 +151,7 @@ def cancel(open_: Open, ids: tuple[int, ...]) -> None:
 
 
 @click.command(epilog=examples("hpc-board code 7", "hpc-board code 7 -o kernel.py"))
-@click.argument("submission", metavar="SUBMISSION", type=NUMBER)
+@click.argument("submission", metavar="SUBMISSION", type=SUBMISSION_NUMBER)
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
 @click.pass_obj
@@ -138,13 +161,29 @@ def code(open_: Open, submission: int, output: Path | None, force: bool) -> None
     from hpc_board.cli.printing import remark
     from hpc_board.model.text import printable
 
-    file_name, data = open_().code(submission)
+    board = open_()
+    try:
+        file_name, data = board.code(submission)
+    except StorageError:
+        raise
+    except InputError as error:
+        error.hint = _hint_for_run(board, submission) or error.hint
+        raise
     if output is None:
         # A terminal obeys escape sequences, a pipe wants the very bytes.
         click.echo(printable(data.decode(), len(data)) if sys.stdout.isatty() else data, nl=False)
         return
     write_file(output, data, force=force)
     remark(f"{file_name} of submission {submission} is in {output}.")
+
+
+def _hint_for_run(board: "Board", number: int) -> str:
+    """What to type instead where `number` is that of a run; empty where it is not."""
+    try:
+        submission = board.run(number).submission
+    except InputError:
+        return ""
+    return f"Run {number} belongs to submission {submission}: `hpc-board code {submission}` prints its file."
 
 
 @click.command(epilog=examples("hpc-board poll", "*/5 * * * * hpc-board poll   # in a crontab"))
@@ -181,13 +220,17 @@ def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
 
 def report(board: "Board", run: "Run") -> "tuple[Block, ...]":
     """Everything that the board knows about a run, as blocks."""
-    from hpc_board.report import run_report
+    from hpc_board.report import outcome_line, run_report
 
-    return run_report(
+    result, rank = board.result(run.id), board.rank(run)
+    blocks = run_report(
         run,
-        board.result(run.id),
+        result,
         board.history(run.id),
         board.progress(run.id),
-        board.rank(run),
+        rank,
         log=board.log(run.id),
+        note=board.submission(run.submission).note,
     )
+    # The outcome stands first, and has left a small screen by the time that the end is printed.
+    return (*blocks, outcome_line(run, result, rank)) if run.state.ended else blocks

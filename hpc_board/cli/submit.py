@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hpc_board.cli.exits import DONE, NO_VERDICT, exit_code_of
-from hpc_board.cli.options import Open, examples, gpu_names, json_option, task_names
+from hpc_board.cli.options import SECONDS, Open, examples, gpu_names, json_option, task_names
 from hpc_board.errors import WaitExpired
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         "hpc-board submit kernel.py",
         "hpc-board submit kernel.py --task vectoradd_py --gpu H100,A100 --wait",
         "hpc-board submit kernel.py --mode ranked --gpu all --wait --timeout 600",
-        "hpc-board submit kernel.py --gpu H100 --dry-run > job.sh",
+        "hpc-board submit kernel.py --gpu H100 --dry-run",
     )
 )
 @click.argument("file", type=click.Path(path_type=Path))
@@ -37,13 +37,17 @@ if TYPE_CHECKING:
 )
 @click.option("--mode", metavar="MODE", help="test (the default), benchmark or ranked.")
 @click.option("--note", default="", help="A remark to keep with the submission.")
-@click.option("--dry-run", is_flag=True, help="Print the batch scripts, send nothing and store nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the batch scripts to read them; nothing is sent or stored. They run only in their job folders.",
+)
 @click.option("--wait", is_flag=True, help="Wait for the runs to end and print their reports.")
 @click.option(
     "--timeout",
     "timeout_seconds",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=SECONDS,
     help="How long to --wait at most; the runs go on.",
 )
 @json_option
@@ -66,8 +70,11 @@ def submit(
     Task and GPUs may stand in the header of FILE, as `#!POPCORN leaderboard TASK` and `#!POPCORN gpus A B`.
 
     With --wait the exit code tells how it went: 0 every run passed, 1 some kernel did not pass, 3 the scheduler or
-    a job failed, 4 the timeout is over and the runs go on.
+    a job failed, 4 the timeout is over and the runs go on. Without, it is 0 once the submission is stored, also
+    where the scheduler does not answer: it is sent later, so don't submit it again.
     """
+    from hpc_board.cli.follow import tell_unsent
+
     if timeout_seconds is not None and not wait:
         raise click.UsageError("--timeout limits --wait, which is not given.")
     if dry_run and wait:
@@ -81,6 +88,7 @@ def submit(
     if wait:
         raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
     _print_accepted(board, runs, as_json=as_json)
+    tell_unsent(runs)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 
@@ -123,11 +131,11 @@ def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> 
 
     if as_json:
         print_json(submission_object(board, runs))
-        return
-    print_blocks(runs_table(runs))
-    going = [run for run in runs if not run.state.ended]
+    else:
+        print_blocks(runs_table(runs))
     for run in runs:
         if run.state == "error":
             remark(f"Run {run.id} on {run.gpu} was not accepted: {run.status.reason}")
-    if going:
+    going = [run for run in runs if not run.state.ended and not run.state.unsent]
+    if going and not as_json:
         remark(f"`hpc-board watch {going[0].id}` follows a run, `hpc-board runs` lists yours.")

@@ -33,6 +33,11 @@ class RunState(str, Enum):
         """Whether nothing more will happen to the run."""
         return self in _ENDED
 
+    @property
+    def unsent(self) -> bool:
+        """Whether the scheduler is not known to have a job for the run."""
+        return self in (RunState.CREATED, RunState.SUBMITTING)
+
 
 _ENDED = frozenset(
     {
@@ -81,6 +86,10 @@ class JobNews:
     expected_start: Optional[datetime] = None
 
 
+NO_ANSWER = "no clear answer: "
+"""How the evidence begins where nobody knows whether the scheduler has the job; its words or its failure follow."""
+
+
 @dataclass(frozen=True)
 class Status:
     """The state of a run, since when, and why. Each change is stored as one more row, none is overwritten."""
@@ -98,9 +107,10 @@ class Status:
         """This status in `state`: since `now`, or since it was there before."""
         return self if state is self.state else replace(self, state=state, at=now)
 
-    def same_but_time(self, other: "Status") -> bool:
-        """Whether `other` says the same, so that it need not be stored again."""
-        return replace(other, at=self.at) == self
+    @property
+    def unanswered(self) -> str:
+        """What came instead of the scheduler's answer to the submission; empty where nothing is unclear."""
+        return self.evidence.removeprefix(NO_ANSWER) if self.evidence.startswith(NO_ANSWER) else ""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,17 @@ Every text of a block is safe to print: what came from files, jobs and scheduler
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
 from hpc_board.report.meanings import Meaning, state_meaning, verdict_meaning
 from hpc_board.report.plain import plain
-from hpc_board.report.runs import outcome, run_report, run_summary, run_tone, runs_table, step_text
+from hpc_board.report.printed import nothing_printed, run_logs
+from hpc_board.report.runs import (
+    ended_at,
+    outcome,
+    outcome_line,
+    run_report,
+    run_summary,
+    run_tone,
+    runs_table,
+    step_text,
+)
 from hpc_board.report.tables import gpus_table, standings_table, tasks_table
 from hpc_board.report.tasks import task_report
 
@@ -20,9 +30,13 @@ __all__ = [
     "Paragraph",
     "Table",
     "Tone",
+    "ended_at",
     "gpus_table",
+    "nothing_printed",
     "outcome",
+    "outcome_line",
     "plain",
+    "run_logs",
     "run_report",
     "run_summary",
     "run_tone",

@@ -1,23 +1,26 @@
 """Runs as blocks: the list of them, and everything about one."""
 
+import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from hpc_board.model.result import Case, Result, Verdict
-from hpc_board.model.result import Log as Printed
 from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.standings import duration_text
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.meanings import state_meaning, verdict_meaning
-from hpc_board.report.texts import count_text, moment_text, score_text
+from hpc_board.report.printed import job_log, kernel_logs, message_log
+from hpc_board.report.texts import count_text, moment_text, score_text, telling_line
 
 _TRUST = {
     "self-run": "self-run: the job ran under the participant's own account",
     "verified": "verified: the job ran under the board's account",
 }
 _SHORT_HASH = 12
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def outcome(run: Run) -> str:
@@ -70,11 +73,12 @@ def run_report(
     rank: int | None = None,
     *,
     log: str = "",
+    note: str = "",
 ) -> tuple[Block, ...]:
     """Everything about one run: its outcome and what it means, its cases, the evidence, the machine and the logs.
 
     `rank` is the run's place on its board where it holds one; `log` is the job's own output, which is shown where
-    there is no result.
+    there is no result; `note` is what the user remarked on the submission.
     """
     blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")]
     if result is not None:
@@ -83,10 +87,10 @@ def run_report(
         blocks += _end_blocks(run, history, log)
     else:
         blocks += _waiting_blocks(run, progress)
-    blocks += [Heading("Run"), Facts(tuple(_run_facts(run)))]
+    blocks += [Heading("Run"), Facts(tuple(_run_facts(run, result, note)))]
     if result is not None:
         blocks += _provenance_blocks(result)
-        blocks += _log_blocks(result)
+        blocks += kernel_logs(run, result)
     return tuple(blocks)
 
 
@@ -101,10 +105,46 @@ def run_summary(
     shown = [case for case in result.cases if case.phase != "test" or not passed]
     blocks += _result_blocks(run, result, rank, shown)
     if not passed:
-        blocks += _log_blocks(result)
+        blocks += kernel_logs(run, result)
     where = f"{run.trust}, on {one_line(run.status.node) or 'an unknown node'}, job {one_line(run.status.job_id)}"
     blocks.append(Paragraph(f"{where}. `hpc-board run {run.id}` shows everything.", Tone.QUIET))
     return tuple(blocks)
+
+
+def outcome_line(run: Run, result: Result | None, rank: int | None = None) -> Paragraph:
+    """What a run that has ended came to, on one line."""
+    if run.verdict is None:
+        text = f"ended without a result: {outcome(run)}"
+    elif run.verdict is Verdict.PASS:
+        text = ": ".join(filter(None, ("passed", _achievement(run, result, rank))))
+    else:
+        text = f"{'failed' if run.verdict.blames_kernel else 'was not judged'}: {outcome(run)}{_failed_place(result)}"
+    return Paragraph(f"Run {run.id} {text}.", run_tone(run))
+
+
+def _achievement(run: Run, result: Result | None, rank: int | None) -> str:
+    if run.score_s is None:
+        return _counts_text(result) if result else ""
+    score = f"score {score_text(run.score_s)}"
+    return score if rank is None else f"{score}, {_place_text(rank, run.gpu)}"
+
+
+def _failed_place(result: Result | None) -> str:
+    failed = (case for case in result.cases if case.verdict is not Verdict.PASS) if result else iter(())
+    case = next(failed, None)
+    return f" in {case.phase} case {case.index + 1}" if case else ""
+
+
+def ended_at(run: Run, result: Result | None) -> datetime | None:
+    """When the job of a finished run ended by its own clock; None where what it says is no moment of the run's life."""
+    said = result.ended_at if result else ""
+    if not _MOMENT.fullmatch(said):
+        return None
+    try:
+        moment = datetime.fromisoformat(said)
+    except ValueError:
+        return None
+    return moment if run.created_at <= moment <= run.status.at else None
 
 
 def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[Case]) -> Iterator[Block]:
@@ -126,35 +166,40 @@ def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[C
     if others:
         yield Heading("Benchmarks")
         yield _benchmarks_table(others)
+    if "\n" in result.message.strip():
+        yield message_log(run, "message", result.message)
     for case in cases:
         if "\n" in case.message.strip():
-            yield Log(f"{case.phase} {case.index + 1}", printable(case.message))
+            yield message_log(run, f"{case.phase} {case.index + 1}", case.message)
             break
 
 
 def _passed_text(run: Run, result: Result, rank: int | None) -> str:
-    counts = {
-        noun: sum(case.phase == phase for case in result.cases)
-        for phase, noun in (("test", "test"), ("benchmark", "benchmark"))
-    }
-    what = " and ".join(count_text(count, noun) for noun, count in counts.items() if count)
+    what = _counts_text(result)
     parts = [f"Passed: {what}." if what else "Passed."]
     if run.score_s is not None:
         parts.append(f"Score {score_text(run.score_s)}.")
     if rank is not None:
-        parts.append(_rank_text(rank, run.gpu))
+        place = _place_text(rank, run.gpu)
+        parts.append(f"{place[0].upper()}{place[1:]}.")
     elif run.mode is Mode.RANKED and run.score_s is not None:
         parts.append(f"Your best on {run.gpu} is another run.")
     return " ".join(parts)
 
 
-def _rank_text(rank: int, gpu: str) -> str:
-    first = {1: "First", 2: "Second", 3: "Third"}.get(rank)
-    return f"{first} place on {gpu}." if first else f"Rank {rank} on {gpu}."
+def _counts_text(result: Result) -> str:
+    """How many cases of which kind there were: "5 tests and 1 benchmark"."""
+    counts = {phase: sum(case.phase == phase for case in result.cases) for phase in ("test", "benchmark")}
+    return " and ".join(count_text(count, phase) for phase, count in counts.items() if count)
+
+
+def _place_text(rank: int, gpu: str) -> str:
+    word = {1: "first", 2: "second", 3: "third"}.get(rank)
+    return f"{word} place on {gpu}" if word else f"rank {rank} on {gpu}"
 
 
 def _failed_text(result: Result) -> str:
-    message = printable(result.message).strip()
+    message = telling_line(result.message, 2000)
     verdict = str(result.verdict).replace("_", " ")
     blame = "Failed" if result.verdict.blames_kernel else "Not judged"
     return f"{blame}: {verdict}. {message}" if message else f"{blame}: {verdict}."
@@ -168,7 +213,7 @@ def _tests_table(cases: Sequence[Case]) -> Table:
         Column("MESSAGE", flexible=True),
     )
     rows = tuple(
-        (str(case.index + 1), _word(case.verdict), one_line(case.spec), one_line(case.message, 500)) for case in cases
+        (str(case.index + 1), _word(case.verdict), one_line(case.spec), telling_line(case.message)) for case in cases
     )
     return _without_empty(Table(columns, rows))
 
@@ -199,8 +244,7 @@ def _benchmarks_table(cases: Sequence[Case]) -> Table:
             if timing
             else ("",) * 5
         )
-        message = one_line(case.message, 500)
-        rows.append((str(case.index + 1), _word(case.verdict), *times, one_line(case.spec), message))
+        rows.append((str(case.index + 1), _word(case.verdict), *times, one_line(case.spec), telling_line(case.message)))
     return _without_empty(Table(columns, tuple(rows)))
 
 
@@ -235,8 +279,7 @@ def _end_blocks(run: Run, history: Sequence[Status], log: str) -> Iterator[Block
         for status in history
     )
     yield Table(columns, rows, "Nothing was recorded.")
-    if log.strip():
-        yield Log("the job's output", printable(log))
+    yield from job_log(run, log)
 
 
 def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
@@ -249,6 +292,10 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
             yield Paragraph(f"The scheduler expects it to start at {start}; that changes as other jobs end.")
     elif state is RunState.RUNNING and progress:
         yield Paragraph(f"Running: {step_text(progress[-1])}")
+    elif state is RunState.SUBMITTING and run.status.unanswered:
+        problem = one_line(run.status.unanswered, 500)
+        yield Paragraph(f"Being handed to the scheduler; the last try got no clear answer: {problem}")
+        yield Paragraph("The job is looked up, and sent again where the scheduler does not have it.")
     else:
         sentences = {
             RunState.CREATED: "Stored; its job has not been sent yet.",
@@ -265,9 +312,13 @@ def step_text(step: Progress) -> str:
     return one_line(f"{place}: {step.message}" if step.message else place)
 
 
-def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
-    yield "state", f"{str(run.state).replace('_', ' ')} since {moment_text(run.status.at)}"
+def _run_facts(run: Run, result: Result | None, note: str) -> Iterator[tuple[str, str]]:
+    ended = ended_at(run, result)
+    when = f"at {moment_text(ended)}" if ended else f"since {moment_text(run.status.at)}"
+    yield "state", f"{str(run.state).replace('_', ' ')} {when}"
     yield "file", f"{one_line(run.file_name)} (submission {run.submission})"
+    if note:
+        yield "note", one_line(note, 500)
     yield "user", one_line(run.user)
     yield "submitted", moment_text(run.created_at)
     job = run.status.job_id
@@ -299,14 +350,3 @@ def _fact_text(name: str, fact: Any) -> str:
         return "yes" if fact else "no"
     text = one_line(str(fact))
     return text[:_SHORT_HASH] if name.endswith("_sha256") else text
-
-
-def _log_blocks(result: Result) -> Iterator[Block]:
-    for title, printed in (("stdout", result.stdout), ("stderr", result.stderr)):
-        text = _printed_text(printed)
-        if text.strip():
-            yield Log(title, text)
-
-
-def _printed_text(printed: Printed) -> str:
-    return printable(printed.text, len(printed.text))

@@ -1,8 +1,9 @@
-"""How times, moments and counts are written."""
+"""How times, moments, counts and messages are written."""
 
 from datetime import datetime
 
 from hpc_board.model.standings import duration_text
+from hpc_board.model.text import one_line, printable
 
 
 def score_text(score_s: float | None) -> str:
@@ -18,3 +19,12 @@ def moment_text(moment: datetime) -> str:
 def count_text(count: int, noun: str) -> str:
     """A count with its noun, in the plural where it is not one."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def telling_line(message: str, limit: int = 500) -> str:
+    """The line of a message that says most: the last one of a traceback, else the first."""
+    lines = [line for line in printable(message, len(message)).splitlines() if line.strip()]
+    if not lines:
+        return ""
+    is_traceback = lines[0].lstrip().startswith("Traceback (most recent call last)")
+    return one_line(lines[-1] if is_traceback else lines[0], limit)

@@ -30,10 +30,8 @@ _DAMAGED = (
     "the database is damaged",
     "Restore it from a backup, or move it aside to start an empty board; `sqlite3 FILE .recover` may save the rows.",
 )
-_NOT_A_DATABASE = (
-    "this file is not a database",
-    "Point `board` at another folder, or move the file aside.",
-)
+_ELSEWHERE = "Point `board` at another folder, or move the file aside."
+_NOT_A_DATABASE = ("this file is not a database", _ELSEWHERE)
 _INPUT_OUTPUT = (
     "reading or writing the database failed",
     "Check the quota and the health of the file system, and that it supports locks (Lustre: mount option flock).",
@@ -97,10 +95,7 @@ def creation_error(path: Path, error: OSError) -> StorageError:
 
 def foreign_error(path: Path) -> StorageError:
     """The error to show for a database at `path` that belongs to another program."""
-    return StorageError(
-        f"{path}: this database was not made by hpc-board",
-        hint="Point `board` at another folder, or move the file aside.",
-    )
+    return StorageError(f"{path}: this database was not made by hpc-board", hint=_ELSEWHERE)
 
 
 def newer_error(path: Path) -> StorageError:

@@ -148,25 +148,20 @@ def run_value(row: Row) -> Run:
     return Run(
         id=row["id"],
         submission=row["submission"],
-        task=row["task"],
-        task_version=row["task_version"],
-        user=row["user"],
-        file_name=row["file_name"],
         gpu=row["gpu"],
         cluster=row["cluster"],
         partition=row["partition"],
-        mode=Mode(row["mode"]),
         token=row["token"],
         nonce=row["nonce"],
         trust=row["trust"],
         emulated=bool(row["emulated"]),
-        code_sha256=row["code_sha256"],
         harness_sha256=row["harness_sha256"],
         created_at=datetime.fromisoformat(row["created_at"]),
         status=status_value(row),
         verdict=None if row["verdict"] is None else Verdict(row["verdict"]),
         message=row["message"] or "",
         score_s=row["score_s"],
+        **_submitted(row),
     )
 
 
@@ -201,15 +196,22 @@ def submission_value(row: Row) -> Submission:
     """The submission in a row of `submissions`."""
     return Submission(
         id=row["id"],
-        task=row["task"],
-        task_version=row["task_version"],
-        user=row["user"],
-        file_name=row["file_name"],
-        code_sha256=row["code_sha256"],
-        mode=Mode(row["mode"]),
         submitted_at=datetime.fromisoformat(row["submitted_at"]),
         note=row["note"],
+        **_submitted(row),
     )
+
+
+def _submitted(row: Row) -> dict[str, Any]:
+    """What a submission says and each of its runs repeats."""
+    return {
+        "task": row["task"],
+        "task_version": row["task_version"],
+        "user": row["user"],
+        "file_name": row["file_name"],
+        "code_sha256": row["code_sha256"],
+        "mode": Mode(row["mode"]),
+    }
 
 
 def standing_value(row: Row) -> Standing:

@@ -16,6 +16,8 @@ from hpc_board.store.runs import run as stored_run
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
+_HINT = "`hpc-board runs` lists your runs, `hpc-board run ID` shows the submission of one."
+
 
 @dataclass(frozen=True)
 class NewRun:
@@ -106,9 +108,7 @@ def submission(db: "Database", number: int) -> Submission:
     """
     for row in db.table("submissions").rows_where("id = ?", [row_id(number)]):
         return submission_value(row)
-    raise InputError(
-        f"there is no submission {number}", hint="`hpc-board runs` lists your runs with their submissions."
-    )
+    raise InputError(f"there is no submission {number}", hint=_HINT)
 
 
 def task(db: "Database", name: str, version: str) -> Task:
@@ -130,7 +130,4 @@ def code(db: "Database", sha256: str) -> bytes:
     """
     for row in db.table("codes").rows_where("sha256 = ?", [sha256]):
         return bytes(row["code"])
-    raise InputError(
-        f"there is no submitted file with the sha256 {sha256}",
-        hint="`hpc-board runs` lists your runs with their submissions.",
-    )
+    raise InputError(f"there is no submitted file with the sha256 {sha256}", hint=_HINT)

@@ -14,7 +14,17 @@ from hpc_board.board import Board
 from hpc_board.errors import BoardError
 from hpc_board.model.run import Run
 from hpc_board.tui.choice import Choice
-from hpc_board.tui.messages import Beat, Chosen, Followed, OpenReport, OpenRuns, OpenStandings, OpenSubmit, Pulse
+from hpc_board.tui.messages import (
+    Beat,
+    Chosen,
+    Followed,
+    OpenReport,
+    OpenRuns,
+    OpenSent,
+    OpenStandings,
+    OpenSubmit,
+    Pulse,
+)
 from hpc_board.tui.palette import THEME
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.help import HelpScreen
@@ -107,8 +117,14 @@ class BoardApp(App[None]):
         self._open(SubmitScreen(self._board, self._now, self._choice), above_tasks=True)
 
     @on(OpenRuns)
-    def _open_runs(self, event: OpenRuns) -> None:
-        self._open(RunsScreen(self._board, self._now, event.selected), above_tasks=True)
+    def _open_runs(self) -> None:
+        self._open(RunsScreen(self._board, self._now), above_tasks=True)
+
+    @on(OpenSent)
+    def _open_sent(self, event: OpenSent) -> None:
+        self._open(RunsScreen(self._board, self._now, event.runs[0]), above_tasks=True)
+        if len(event.runs) == 1:
+            self._open(ReportScreen(self._board, self._now, event.runs[0]))
 
     @on(OpenReport)
     def _open_report(self, event: OpenReport) -> None:
@@ -142,7 +158,8 @@ class BoardApp(App[None]):
     def _take_pulse(self, event: Followed) -> None:
         self._pulse = event.pulse
         for ended, rank in event.ended:
-            self._tell_end(ended, rank)
+            if not (isinstance(self.screen, ReportScreen) and self.screen.run_id == ended.id):
+                self._tell_end(ended, rank)
         self._beat()
         self.set_timer(self._follow_seconds, self._follow)
 

@@ -97,6 +97,14 @@ class RunsArrived(Answer):
 
 
 @dataclass
+class NoteRead(Answer):
+    """What its user remarked on a submission."""
+
+    submission: int
+    note: str
+
+
+@dataclass
 class CancelRequested(Answer):
     """A run after its end was asked for."""
 
@@ -113,6 +121,7 @@ class RunRead(Answer):
     progress: tuple[Progress, ...]
     rank: int | None
     log: str
+    note: str
 
 
 @dataclass
@@ -157,9 +166,14 @@ class OpenSubmit(Message):
 
 @dataclass
 class OpenRuns(Message):
-    """The user wants to see the runs, perhaps one of them first."""
+    """The user wants to see the runs."""
 
-    selected: int | None = None
+
+@dataclass
+class OpenSent(Message):
+    """The user has sent these runs and wants to see how they go."""
+
+    runs: tuple[int, ...]
 
 
 @dataclass

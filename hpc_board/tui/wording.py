@@ -49,7 +49,7 @@ def why(run: Run) -> str:
         return f"{verdict}: {run.message}" if run.message else verdict
     if run.message or run.status.reason:
         return run.message or run.status.reason
-    if run.state.ended:
+    if run.state.ended or run.state is RunState.SUBMITTING:
         return run.status.evidence
     return f"on {run.status.node}" if run.status.node else ""
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -177,11 +178,33 @@ def test_a_client_that_is_interrupted_leaves_the_run_alone(board: BoardFiles) ->
     deadline = time.monotonic() + 60
     while not board.json("runs") and time.monotonic() < deadline:
         time.sleep(0.1)
-    client.send_signal(2)
+    client.send_signal(signal.SIGINT)
     _, errors = client.communicate(timeout=30)
     assert client.returncode == 130, errors
     assert "Traceback" not in errors
     assert awaited(board, 1, lambda shown: shown["state"] == "finished")["verdict"] == "pass"
+
+
+def test_a_submission_to_a_silent_controller_is_kept_and_goes_on_when_it_answers(
+    board: BoardFiles, slurm_lab: SlurmLab
+) -> None:
+    controller = slurm_lab.pid("slurmctld")
+    os.kill(controller, signal.SIGSTOP)
+    try:
+        sent = board.run("submit", board.kernel(), "--gpu", "H100", "--mode", "test")
+        waited = board.run("watch", "1", "--timeout", "0")
+    finally:
+        os.kill(controller, signal.SIGCONT)
+    assert sent.returncode == 0
+    what, next_ = sent.stderr.splitlines()
+    assert what.startswith("Run 1 on H100 is not in the queue yet: ")
+    assert "timed out" in what
+    assert "`hpc-board watch 1`" in next_
+    assert waited.returncode == 4
+    assert "Still waiting: Run 1 on H100 is not in the queue yet: " in waited.stderr
+    assert board.run("watch", "1").returncode == 0
+    (run,) = board.json("runs")
+    assert (run["verdict"], run["reason"]) == ("pass", "")
 
 
 def test_the_gpus_of_the_cluster_are_counted(board: BoardFiles) -> None:

@@ -14,6 +14,7 @@ from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.standings import Standing
+from hpc_board.model.submission import Submission
 from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, TaskFile
 
 NOW = datetime(2030, 5, 17, 12, 0, tzinfo=UTC)
@@ -172,6 +173,7 @@ def result(run_: Run) -> Result:
         message=run_.message,
         cases=tuple(cases),
         score_s=run_.score_s,
+        ended_at=(run_.created_at + timedelta(seconds=18)).isoformat(),
         stdout=Log("hello from the kernel\n[bold]not markup[/bold] \x1b[31mred\x1b[0m\n"),
         provenance={"host": "node07", "gpu": "NVIDIA H100", "driver": "580.95", "exclusive": True},
     )
@@ -206,6 +208,7 @@ class FakeBoard(Board):
         self.known_runs = list(runs)
         self.boards = dict(STANDINGS)
         self.logs = {40: "loading modules\nhello from the job\n"}
+        self.notes = {19: "float4 loads", 20: "256 threads a block, no shared memory"}
         self.failures = failures or {}
         self.held = {name: threading.Event() for name in held}
         self.calls: list[str] = []
@@ -323,6 +326,14 @@ class FakeBoard(Board):
         self._enter("runs")
         own = [run_ for run_ in self.known_runs if everyone or run_.user == self.user]
         return tuple(run_ for run_ in own if task in (None, run_.task))[offset : offset + limit]
+
+    def submission(self, submission: int) -> Submission:
+        self._enter("submission")
+        found = next(known for known in self.known_runs if known.submission == submission)
+        note = self.notes.get(submission, "")
+        return Submission(
+            submission, found.task, "v1", found.user, found.file_name, "", found.mode, found.created_at, note
+        )
 
     def result(self, run: int) -> Result | None:
         found = self.run(run)

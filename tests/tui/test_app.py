@@ -8,20 +8,24 @@ from typing import Any
 import pytest
 from textual import events
 from textual.pilot import Pilot
-from textual.widgets import Button
+from textual.widgets import Button, Log
 
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import Run, RunState
 from hpc_board.model.task import Mode
 from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.screens.pick_file import SourceTree
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.widgets.error_box import ErrorBox
 from hpc_board.tui.widgets.grid import Grid
+from hpc_board.tui.widgets.key_line import KeyLine
+from hpc_board.tui.widgets.path_input import PathInput
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_board import RUNS, TASKS, FakeBoard, run
+from tests.tui.fake_board import NOW, RUNS, TASKS, FakeBoard, run
 
 HOSTILE = "[bold red]loud[/] [@click=app.quit]click[/] \x1b]0;title\x07\x1b[31mred \x9b2J \u202eright"
 
@@ -55,6 +59,139 @@ async def test_mode_gpus_and_note_are_chosen_with_the_keyboard(kernel: Path) -> 
         await until(pilot, lambda: bool(board.sent))
         draft = board.sent[0]
         assert ([gpu.name for gpu in draft.gpus], draft.mode, draft.note) == (["A100"], Mode.RANKED, "fast")
+
+
+async def test_one_run_is_followed_on_its_report_and_the_list_is_behind_it(kernel: Path) -> None:
+    kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpus A100\n")
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+s")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ReportScreen))
+        await until(pilot, lambda: "vectoradd on A100, test: queued" in text_of(pilot.app))
+        assert [type(screen) for screen in pilot.app.screen_stack[1:]] == [TasksScreen, RunsScreen, ReportScreen]
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen, RunsScreen)
+        assert pilot.app.screen.query_one(Grid).current == "42"
+
+
+@pytest.mark.parametrize("way", ["typed", "pasted"])
+@pytest.mark.parametrize("before", [(), ("home",), ("end", *"old"), ("end", *"old/")])
+async def test_a_whole_path_takes_the_place_of_the_folder_in_the_field(
+    kernel: Path, way: str, before: tuple[str, ...]
+) -> None:
+    file = str(kernel.absolute())
+    async with app_on(FakeBoard(), kernel.absolute()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "s")
+        field = pilot.app.screen.query_one(PathInput)
+        assert field.value == f"{kernel.absolute().parent}/"
+        await pilot.press(*before)
+        begun = field.value
+        if way == "typed":
+            await pilot.press(*file)
+        else:
+            pilot.app.post_message(events.Paste(file))
+        await settled(pilot)
+        assert field.value == (begun + file if begun.endswith("old") else file)
+
+
+async def test_the_home_folder_takes_the_place_of_a_folder_and_of_nothing_else() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", *"sub/~")
+        field = pilot.app.screen.query_one(PathInput)
+        assert field.value == "~"
+        await press(pilot, *"ada/k~/x", "backspace", "left", "/")
+        assert field.value == "~ada/k~//"
+
+
+async def test_a_file_that_cannot_be_read_is_all_that_the_form_says() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "down", "s")
+        assert "Choose a file." in text_of(pilot.app)
+        await press(pilot, *"missing.py")
+        text = text_of(pilot.app)
+        assert "missing.py" in text
+        assert pilot.app.screen.query_one(ErrorBox).display
+        assert "Choose a" not in text
+        await press(pilot, "backspace")
+        assert not pilot.app.screen.query_one(ErrorBox).display
+        assert "Choose a file." in text_of(pilot.app)
+
+
+async def test_a_changed_form_takes_the_error_of_the_last_try_away(kernel: Path) -> None:
+    board = FakeBoard(failures={"submit": SchedulerError("sbatch: invalid partition")})
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+s")
+        assert "Ready" not in text_of(pilot.app)
+        await press(pilot, *["tab"] * 4, "x")
+        assert "invalid partition" not in text_of(pilot.app)
+        assert "Ready: vectoradd on H100 and A100" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (60, 10), (80, 24), (120, 40)])
+async def test_every_field_of_the_form_can_be_seen_when_it_has_the_focus(kernel: Path, size: tuple[int, int]) -> None:
+    board = FakeBoard(failures={"submit": SchedulerError("sbatch: invalid partition", hint="Mend the settings.")})
+    async with app_on(board, kernel).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+s")
+        screen = pilot.app.screen
+        form = screen.query_one("#form")
+        seen = []
+        while "send" not in seen:
+            focused = screen.focused
+            assert focused is not None
+            assert form.region.contains_region(focused.region), focused.id
+            seen.append(focused.id)
+            await press(pilot, "tab")
+        assert seen == ["file", "browse", "task", "mode", "note", "gpus", "send"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+@pytest.mark.parametrize("keys", [(), ("r",), ("r", "enter"), ("b",), ("s",)], ids=str)
+async def test_the_keys_that_do_not_fit_are_left_out_whole_and_help_stays(width: int, keys: tuple[str, ...]) -> None:
+    async with app_on(FakeBoard()).run_test(size=(width, 16)) as pilot:
+        await settled(pilot)
+        await press(pilot, *keys)
+        line = pilot.app.screen.query_one(KeyLine)
+        assert line.virtual_size.width <= line.size.width
+        assert "?/F1 Help" in text_of(pilot.app).splitlines()[-1]
+
+
+async def test_the_keys_come_back_with_the_room_for_them() -> None:
+    async with app_on(FakeBoard()).run_test(size=(40, 16)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        assert "^q Quit" not in text_of(pilot.app)
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "^q Quit" in text_of(pilot.app))
+
+
+async def test_a_letter_jumps_to_the_next_entry_that_begins_with_it(kernel: Path) -> None:
+    for name in ("alpha.cu", "beta.py", "Bravo.py"):
+        (kernel.parent / name).touch()
+    (kernel.parent / "builds").mkdir()
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", "ctrl+o")
+        await until(pilot, lambda: "kernel.py" in text_of(pilot.app))
+        tree = pilot.app.screen.query_one(SourceTree)
+
+        def current() -> str:
+            assert tree.cursor_node is not None
+            return str(tree.cursor_node.label)
+
+        names = []
+        for key in "bbbbkzq":
+            await press(pilot, key)
+            names.append(current())
+        assert names == ["beta.py", "Bravo.py", "builds", "beta.py", "kernel.py", "kernel.py", "kernel.py"]
+        await press(pilot, "up", "a", "backspace")
+        await until(pilot, lambda: kernel.absolute().parent.name in text_of(pilot.app))
+        await press(pilot, *"k", "escape")
+        assert isinstance(pilot.app.screen, SubmitScreen)
 
 
 async def test_the_same_choice_is_there_for_the_next_submission(kernel: Path) -> None:
@@ -184,6 +321,120 @@ async def test_log_and_progress_come_in_while_a_run_goes_on() -> None:
         await until(pilot, lambda: "one more line" in text_of(pilot.app))
         board.replace_run(dataclasses.replace(RUNS[2], id=40))
         await until(pilot, lambda: "Passed: 3 tests and 3 benchmarks" in text_of(pilot.app))
+
+
+async def test_the_log_has_what_the_kernel_printed() -> None:
+    board = FakeBoard()
+    board.logs[39] = "module load cuda\n"
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter", "l")
+        lines = [line.strip() for line in text_of(pilot.app).splitlines()]
+        assert lines.index("module load cuda") < lines.index("hello from the kernel")
+        assert "── what the kernel printed to stdout" in lines
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        (RunState.QUEUED, "its job has not started yet"),
+        (RunState.RUNNING, "its job has printed nothing yet, and what the kernel prints comes with the result"),
+        (RunState.LOST, "its job left none"),
+    ],
+)
+async def test_a_log_without_anything_says_why(state: RunState, sentence: str) -> None:
+    async with app_on(FakeBoard(runs=[run(50, state)])).run_test(size=(60, 16)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "enter", "l")
+        assert sentence in " ".join(text_of(pilot.app).split())
+
+
+@pytest.mark.parametrize(("size", "keys"), [((80, 24), ("l",)), ((120, 40), ())])
+async def test_a_long_log_of_a_run_that_has_ended_is_read_from_its_top(
+    size: tuple[int, int], keys: tuple[str, ...]
+) -> None:
+    board = FakeBoard()
+    board.logs[39] = "".join(f"line {number}\n" for number in range(100))
+    async with app_on(board).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter", *keys)
+        assert "line 0" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize(("size", "keys"), [((80, 24), ("l",)), ((120, 40), ("tab",))])
+async def test_a_log_that_grows_is_followed_until_one_scrolls_up(size: tuple[int, int], keys: tuple[str, ...]) -> None:
+    board = FakeBoard()
+    board.logs[40] = "".join(f"line {number}\n" for number in range(100))
+    async with app_on(board, beat_seconds=0.05).run_test(size=size) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "running" in text_of(pilot.app))
+        await pilot.press("down", "enter", *keys)
+        await until(pilot, lambda: "line 99" in text_of(pilot.app))
+        board.logs[40] += "line 100\n"
+        await until(pilot, lambda: "line 100" in text_of(pilot.app))
+        await pilot.press("home")
+        await until(pilot, lambda: "line 0" in text_of(pilot.app))
+        board.logs[40] += "line 101\n"
+        log = pilot.app.screen.query_one("#log", Log)
+        await until(pilot, lambda: "line 101" in log.lines)
+        await pilot.pause()
+        assert "line 0" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 110, 120])
+async def test_no_number_of_a_report_is_cut(width: int) -> None:
+    async with app_on(FakeBoard()).run_test(size=(width, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter")
+        text = text_of(pilot.app)
+        assert "#  OUTCOME   MEDIAN" in text
+        assert all(f"{time} µs" in text for time in ("12.0", "24.0", "48.0"))
+        assert ("SLOWEST" in text) == ("62.4 µs" in text)
+        assert "SLOWEST" in text or width < 80
+
+
+async def test_a_note_is_shown_with_its_run() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down")
+        assert "float4 loads" in text_of(pilot.app)
+        await press(pilot, "down", "down")
+        assert "float4 loads" not in text_of(pilot.app)
+        await press(pilot, "up", "enter", "end")
+        assert "float4 loads" in text_of(pilot.app)
+
+
+async def test_the_age_of_a_report_counts_from_the_end_of_the_job() -> None:
+    ended = dataclasses.replace(RUNS[2], status=dataclasses.replace(RUNS[2].status, at=NOW))
+    async with app_on(FakeBoard(runs=[ended])).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "enter")
+        assert "passed 11 min ago" in text_of(pilot.app)
+
+
+async def test_a_run_that_the_scheduler_has_not_confirmed_says_so() -> None:
+    reason, evidence = "the scheduler has not confirmed the job", "sbatch did not answer within 20 s"
+    board = FakeBoard(runs=[run(50, RunState.SUBMITTING, reason=reason, evidence=evidence)])
+    async with app_on(board).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        text = " ".join(text_of(pilot.app).split())
+        assert "the scheduler has" in text
+        assert evidence[:20] in text
+
+
+async def test_the_end_of_a_run_is_not_told_over_its_own_report() -> None:
+    board = FakeBoard()
+    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "2 in flight" in text_of(pilot.app))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "benchmark 2 of 3" in text_of(pilot.app))
+        board.replace_run(dataclasses.replace(RUNS[2], id=40))
+        await until(pilot, lambda: "1 in flight" in text_of(pilot.app) and "Passed: 3 tests" in text_of(pilot.app))
+        board.replace_run(dataclasses.replace(RUNS[2], id=41))
+        await until(pilot, lambda: any("Run 41" in toast for toast in toasts(pilot)))
+        assert not any("Run 40" in toast for toast in toasts(pilot))
 
 
 async def test_leaving_a_screen_ends_its_questions() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from hpc_board.board import Board
 from hpc_board.tui.app import BoardApp
-from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.screens.report import ReportScreen
 from tests.tui.driving import press, settled, text_of, until
 
 TASKS = Path(__file__).parents[2] / "tasks"
@@ -34,7 +34,7 @@ async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Pat
         await pilot.press("tab", "tab", "tab", "enter", "end", "enter")
         await until(pilot, lambda: "mode ranked: one job" in text_of(app))
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: isinstance(app.screen, RunsScreen))
+        await until(pilot, lambda: isinstance(app.screen, ReportScreen))
         ends = ("passed", "failed", "error", "lost")
         await until(pilot, lambda: any(end in text_of(app) for end in ends), seconds=120)
         assert "passed" in text_of(app), text_of(app)

@@ -25,6 +25,7 @@ SCREENS = {
     "report_while_running": ("r", "down", "enter"),
     "report_of_a_lost_run": ("r", "end", "enter"),
     "log_of_a_running_run": ("r", "down", "enter", "l"),
+    "log_of_a_pass": ("r", "down", "down", "enter", "l"),
     "standings": ("end", "b"),
     "standings_with_nobody": ("b",),
     "form_for_a_task": ("s",),
@@ -45,6 +46,11 @@ def driven(*keys: str) -> Callable[[Pilot[Any]], Any]:
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_screen_looks_as_designed(snap_compare: SnapCompare, size: tuple[int, int], name: str) -> None:
     assert snap_compare(app_on(FakeBoard()), terminal_size=size, run_before=driven(*SCREENS[name]))
+
+
+@pytest.mark.parametrize("name", ["tasks", "runs", "report_of_a_pass", "form_for_a_task"])
+def test_a_screen_fits_a_small_terminal(snap_compare: SnapCompare, name: str) -> None:
+    assert snap_compare(app_on(FakeBoard()), terminal_size=(60, 16), run_before=driven(*SCREENS[name]))
 
 
 @SIZES

@@ -26,6 +26,12 @@ def test_a_verdict_other_than_pass_is_a_failure_with_its_reason(verdict: Verdict
     assert why(failed) == f"{str(verdict).replace('_', ' ')}: see the log"
 
 
+def test_a_run_on_its_way_to_the_scheduler_says_what_is_known_of_that() -> None:
+    assert why(run(1, RunState.SUBMITTING, evidence="no clear answer: sbatch hung")) == "no clear answer: sbatch hung"
+    assert why(run(1, RunState.SUBMITTING, reason="not confirmed", evidence="sbatch hung")) == "not confirmed"
+    assert why(run(1, RunState.QUEUED, evidence="squeue: PENDING")) == ""
+
+
 def test_a_length_of_time_is_given_in_its_largest_unit() -> None:
     lengths = [timedelta(seconds=s) for s in (-5, 59, 60, 3599, 3600, 47 * 3600, 49 * 3600)]
     assert [span(length) for length in lengths] == ["0 s", "59 s", "1 min", "59 min", "1 h", "47 h", "2 d"]

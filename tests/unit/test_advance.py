@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,7 @@ class Scripted:
 
     jobs: dict[str, str] = field(default_factory=dict)
     sent: list[str] = field(default_factory=list)
+    looked_up: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     submit_error: Exception | None = None
     loses_answer: bool = False
@@ -58,6 +60,7 @@ class Scripted:
 
     def find(self, name: str, submitted_at: datetime) -> str | None:
         assert submitted_at.tzinfo is not None
+        self.looked_up.append(name)
         if self.find_error is not None:
             raise self.find_error
         return self.jobs.get(name)
@@ -138,10 +141,13 @@ def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
         world.advance()
     assert world.scheduler.sent == [run.token]
     assert world.state(run) is RunState.SUBMITTING
+    unclear = world.store.run(run.id).status
+    assert (unclear.reason, unclear.unanswered) == ("the scheduler has not confirmed the job", "connection refused")
     world.scheduler.find_error = None
     world.advance()
     assert world.scheduler.sent == [run.token]
-    assert world.store.run(run.id).status.job_id == world.scheduler.jobs[run.token]
+    found = world.store.run(run.id).status
+    assert (found.job_id, found.reason, found.unanswered) == (world.scheduler.jobs[run.token], "", "")
 
 
 def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -> None:
@@ -160,6 +166,22 @@ def test_a_submission_under_way_is_left_alone_until_it_has_settled(world: World)
     for _ in range(3):
         patient()
     assert world.scheduler.sent == [run.token]
+
+
+def test_a_job_without_an_answer_is_looked_up_no_more_often_than_a_queue_is_asked(world: World) -> None:
+    run = world.run()
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
+    seldom = replace(
+        world.advance,
+        settle=timedelta(hours=1),
+        clusters={"main": replace(CLUSTER, poll_seconds=3600)},
+    )
+    seldom.launch([run])
+    for _ in range(3):
+        seldom()
+    assert world.scheduler.looked_up == [run.token]
+    seldom(ask=True)
+    assert world.scheduler.looked_up == [run.token] * 2
 
 
 def test_a_refusal_ends_the_run_and_is_told(world: World) -> None:
@@ -203,6 +225,17 @@ def test_a_cancelled_submission_that_never_arrived_is_not_sent_again(world: Worl
     world.advance()
     assert world.scheduler.sent == [run.token]
     assert world.state(run) is RunState.CANCELLED
+
+
+def test_a_run_whose_folder_was_removed_is_followed_and_cancelled(world: World) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    shutil.rmtree(jobs.folder(world.folder, run.id))
+    world.scheduler.news = JobNews(JobState.RUNNING)
+    world.advance(ask=True)
+    assert world.state(run) is RunState.RUNNING
+    world.advance.cancel(run, "ada")
+    assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
 
 
 def test_a_client_that_holds_the_board_for_long_hinders_nobody_from_storing_a_submission(world: World) -> None:

@@ -78,7 +78,13 @@ def test_the_version_is_printed() -> None:
 
 @pytest.mark.parametrize(
     ("argv", "nearest"),
-    [(("sbmit",), "submit"), (("submit", "--dryrun", "x"), "--dry-run"), (("runs", "--lmit", "1"), "--limit")],
+    [
+        (("sbmit",), "submit"),
+        (("submti",), "submit"),
+        (("help", "submti"), "submit"),
+        (("submit", "--dryrun", "x"), "--dry-run"),
+        (("runs", "--lmit", "1"), "--limit"),
+    ],
 )
 def test_a_mistyped_command_or_option_gets_the_nearest_right_one(
     board: Recorded, argv: tuple[str, ...], nearest: str
@@ -105,12 +111,50 @@ def test_a_mistyped_command_or_option_gets_the_nearest_right_one(
         ("runs", "--limit", "9" * 23),
         ("cancel",),
         ("submit",),
+        ("help", "no-such-command"),
+        ("submit", "kernel.py", "--wait", "--timeout", "nan"),
+        ("submit", "kernel.py", "--wait", "--timeout", "inf"),
+        ("submit", "kernel.py", "--wait", "--timeout", "-1"),
+        ("submit", "kernel.py", "--wait", "--timeout", "soon"),
+        ("watch", "1", "--timeout", "nan"),
+        ("watch", "1", "--timeout", "inf"),
     ],
 )
 def test_options_that_make_no_sense_together_are_usage_errors(board: Recorded, argv: tuple[str, ...]) -> None:
     done = call(board, *argv)
     assert done.exit_code == 2
     assert "Usage:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("run", "abc"), "'abc' is not the number of a run. `hpc-board runs`"),
+        (("run", "0"), "'0' is not the number of a run."),
+        (("watch", "1.5"), "'1.5' is not the number of a run."),
+        (("cancel", "1", "x"), "'x' is not the number of a run."),
+        (("cancel", "1,2"), "'1,2' is not the number of a run."),
+        (("code", "k.py"), "'k.py' is not the number of a submission. `hpc-board run ID`"),
+    ],
+)
+def test_a_word_in_the_place_of_a_number_is_told_which_number_and_where_to_find_it(
+    board: Recorded, argv: tuple[str, ...], words: str
+) -> None:
+    assert words in call(board, *argv).stderr
+
+
+def test_help_is_a_command_too() -> None:
+    run = CliRunner().invoke
+    assert run(cli, ["help"], prog_name="hpc-board").stdout == run(cli, ["--help"], prog_name="hpc-board").stdout
+    for name in cli.commands:
+        asked = run(cli, [name, "--help"], prog_name="hpc-board").stdout
+        assert run(cli, ["help", name], prog_name="hpc-board").stdout == asked
+
+
+def test_help_needs_no_settings(board: Recorded) -> None:
+    board.settings.write_text("no: settings")
+    done = board.hpc_board("help", "submit")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -314,6 +358,7 @@ def test_a_file_with_another_extension_is_refused(board: Recorded) -> None:
         (("--gpu", "H10"), 'Did you mean "H100"?'),
         (("--gpu", "H100"), "the submission script header only CPU"),
         (("--mode", "rankd"), 'Did you mean "ranked"?'),
+        (("--mode", "profile"), "does not run mode profile.\nHint: Modes: test, benchmark, ranked."),
         (("--note", "two\nlines"), "line break"),
     ],
 )
@@ -375,6 +420,92 @@ def test_slurm_that_is_not_installed_is_said_and_nothing_waits_for_it(board: Rec
     (run,) = json.loads(board.hpc_board("runs", "--json", PATH=str(bin_)).stdout)
     assert run["state"] == "error"
     assert "sbatch" in run["reason"]
+
+
+UNREACHABLE = "Unable to contact slurm controller (connect failure)"
+
+
+def slurm_programs(board: Recorded, **scripts: str) -> dict[str, str]:
+    """The environment in which each of Slurm's commands is this shell script, on a board whose cluster is Slurm."""
+    settings = board.settings.read_text().replace("{scheduler: local}", "{scheduler: slurm, poll_seconds: 1}")
+    board.settings.write_text(settings.replace("cluster: here", "cluster: here, partition: p"))
+    folder = board.folder / "bin"
+    folder.mkdir()
+    for name, script in scripts.items():
+        program = folder / name
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def unreachable_slurm(board: Recorded) -> dict[str, str]:
+    return slurm_programs(
+        board,
+        sbatch=f"echo 'sbatch: error: Batch job submission failed: {UNREACHABLE}' >&2; exit 1",
+        squeue=f"echo 'slurm_load_jobs error: {UNREACHABLE}' $$ >&2; exit 1",
+    )
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_submission_that_slurm_does_not_answer_is_kept_and_says_why_and_what_to_do(
+    board: Recorded, options: tuple[str, ...]
+) -> None:
+    done = board.hpc_board("submit", "kernel.py", *options, **unreachable_slurm(board))
+    assert done.returncode == 0
+    what, next_ = done.stderr.splitlines()
+    assert what.startswith("Run 1 on CPU is not in the queue yet: ")
+    assert UNREACHABLE in what
+    assert "`hpc-board watch 1`" in next_
+    assert "`hpc-board cancel 1`" in next_
+    if options:
+        (run,) = json.loads(done.stdout)["runs"]
+        assert (run["state"], run["reason"]) == ("submitting", "the scheduler has not confirmed the job")
+
+
+@pytest.mark.parametrize("command", [("submit", "kernel.py", "--wait"), ("watch", "1")])
+def test_waiting_for_a_run_that_slurm_does_not_answer_says_so_once_and_again_at_the_end(
+    board: Recorded, command: tuple[str, ...]
+) -> None:
+    environ = unreachable_slurm(board)
+    if command[0] == "watch":
+        board.hpc_board("submit", "kernel.py", **environ)
+    done = board.hpc_board(*command, "--timeout", "3", **environ)
+    assert done.returncode == 4
+    assert done.stderr.count("Still waiting: Run 1 on CPU is not in the queue yet: ") == 1
+    assert done.stderr.count(UNREACHABLE) == 2
+    assert "`hpc-board poll`" in done.stderr
+
+
+def test_the_live_line_of_a_run_that_slurm_does_not_answer_has_the_reason(board: Recorded) -> None:
+    environ = unreachable_slurm(board)
+    board.hpc_board("submit", "kernel.py", **environ)
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpc_board", "watch", "1"],
+        cwd=board.folder,
+        env=board.environ(TERM="xterm", COLUMNS="200", **environ),
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    )
+    os.close(slave)
+    try:
+        shown = _until(master, UNREACHABLE.encode())
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(master)
+    assert b"submitting" in shown
+    assert b"Still waiting" not in shown
+
+
+def test_a_queue_that_cannot_be_asked_is_told_once(board: Recorded) -> None:
+    asked = board.folder / "asked"
+    environ = slurm_programs(board, sbatch="echo 104", squeue=f"echo x >> {asked}; echo '{UNREACHABLE}' >&2; exit 1")
+    assert board.hpc_board("submit", "kernel.py", **environ).stderr.startswith("`hpc-board watch 1`")
+    done = board.hpc_board("watch", "1", "--timeout", "4", **environ)
+    assert done.returncode == 4
+    assert len(asked.read_text().split()) > 1
+    assert done.stderr.count("Still waiting: squeue failed") == 1
 
 
 @pytest.mark.root
@@ -442,6 +573,23 @@ def test_the_log_of_a_job_is_printed_alone(board: Recorded) -> None:
     folder.mkdir(parents=True)
     (folder / "slurm-104.out").write_text("what the job printed\n")
     assert call(board, "run", "1", "--log").stdout == "what the job printed\n"
+
+
+def test_runs_whose_folders_were_removed_are_shown_from_what_is_stored(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case(), stdout="hello\n"), score_s=12.34e-6)
+    board.add(status_of(RunState.LOST, reason="gone"))
+    board.add(status_of(RunState.RUNNING))
+    assert not (board.folder / "board" / "runs").exists()
+    passed, lost, running = (call(board, "run", number) for number in ("1", "2", "3"))
+    assert [done.exit_code for done in (passed, lost, running)] == [0, 0, 0]
+    assert "Passed: 1 benchmark. Score 12.3 µs." in passed.stdout
+    assert "Ended without a result: lost. gone" in lost.stdout
+    assert "Run 3: " in running.stdout
+    assert [call(board, "watch", number).exit_code for number in ("1", "2")] == [0, 3]
+    assert call(board, "watch", "3", "--timeout", "0").exit_code == 4
+    for number in ("1", "2", "3"):
+        assert call(board, "run", number, "--log").exit_code == 0
+        assert read(board, "run", number)
 
 
 def test_runs_are_ones_own_unless_all_are_asked_for(board: Recorded) -> None:
@@ -693,6 +841,73 @@ def test_a_reader_that_leaves_early_gets_no_traceback(board: Recorded) -> None:
     os.close(write_end)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (141, b"")
+
+
+def into_full_disk(board: Recorded, *argv: str, stderr: str = "") -> subprocess.CompletedProcess[str]:
+    """The command with a stdout on which every write fails; with `stderr` too where it names the same."""
+    with Path("/dev/full").open("w") as full:
+        return subprocess.run(
+            [sys.executable, "-m", "hpc_board", *argv],
+            cwd=board.folder,
+            env=board.environ(),
+            stdout=full,
+            stderr=full if stderr else subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("--help",),
+        ("--version",),
+        ("help", "submit"),
+        ("list",),
+        ("list", "--json"),
+        ("task", "vectoradd_py"),
+        ("template", "vectoradd_py"),
+        ("submit", "kernel.py", "--dry-run"),
+        ("runs",),
+        ("run", "1"),
+        ("run", "1", "--log"),
+        ("watch", "1", "--json"),
+        ("code", "1"),
+        ("completion", "bash"),
+    ],
+)
+def test_output_that_cannot_be_written_is_an_error_and_no_traceback(board: Recorded, argv: tuple[str, ...]) -> None:
+    run = board.add(result=result_of(Verdict.PASS, timed_case(), stdout="hello\n" * 10_000))
+    folder = board.folder / "board" / "runs" / str(run.id)
+    folder.mkdir(parents=True)
+    (folder / "slurm-104.out").write_text("what the job printed\n")
+    done = into_full_disk(board, *argv)
+    assert done.returncode == 3
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()[-2:]] == ["Error", "Hint"]
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert "the output cannot be written: No space left on device" in done.stderr
+
+
+def test_where_not_even_the_error_can_be_written_the_exit_code_tells(board: Recorded) -> None:
+    assert into_full_disk(board, "list", stderr="too").returncode == 3
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_streams_that_are_closed_are_nobodys_wish_to_read(board: Recorded, closed: str) -> None:
+    for argv in ("list", ""):
+        done = subprocess.run(
+            ["bash", "-c", f'"$@" {argv} {closed}', "bash", sys.executable, "-m", "hpc_board"],
+            cwd=board.folder,
+            env=board.environ(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_locale_without_greek_letters_breaks_no_report(board: Recorded) -> None:

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import json
-import os
 import re
 import runpy
 import shlex
@@ -21,6 +20,7 @@ import yaml
 from msgspec import Struct
 
 from hpc_board import catalog, config, jobs
+from hpc_board.board import Board
 from hpc_board.cli import exits
 from hpc_board.cli.main import cli
 from hpc_board.errors import BoardError, DocumentError
@@ -105,9 +105,11 @@ def test_the_example_of_settings_has_every_key_that_is_taken(tmp_path: Path) -> 
     assert set(keys(config.RequestSection)) == set(example["gpus"]["H100"]["request"])
 
 
-def test_the_settings_of_the_readme_can_be_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", DOCS / "clusters.md"], ids=lambda page: page.name)
+def test_the_shorter_settings_of_other_pages_can_be_read(tmp_path: Path, page: Path) -> None:
     path = tmp_path / "hpc-board.yaml"
-    path.write_text(blocks((REPOSITORY / "README.md").read_text(encoding="utf-8"), "yaml")[0])
+    (settings,) = blocks(page.read_text(encoding="utf-8"), "yaml")
+    path.write_text(settings)
     assert config.load(path, {}).gpus
 
 
@@ -218,6 +220,15 @@ def test_the_task_that_the_page_shows_can_be_read(tmp_path: Path) -> None:
     assert (task.name, task.harness, task.warnings) == ("saxpy_py", "isolated", ())
 
 
+def test_the_settings_that_the_page_shows_bring_the_task_to_the_board(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    example_task(tmp_path / "tasks")
+    (settings,) = [block for block in blocks(text("tasks.md"), "yaml") if block.startswith("tasks:")]
+    (tmp_path / "hpc-board.yaml").write_text(settings)
+    board = Board.open(tmp_path / "hpc-board.yaml", {"HOME": str(tmp_path)})
+    assert {"saxpy_py", "softmax_py"} <= {task.name for task in board.tasks().tasks}
+
+
 def test_the_task_that_the_page_shows_refuses_every_cheap_answer(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     done = subprocess.run(
@@ -316,7 +327,7 @@ def test_the_json_of_a_board_has_the_form_that_the_page_shows(ranked: tuple[Boar
 def test_the_list_of_runs_lacks_what_the_page_says(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
     files, _ = ranked
     (run,) = files.json("runs")
-    assert set(shown_json()[0]) - set(run) == {"history", "provenance", "stdout", "stderr"}
+    assert set(shown_json()[0]) - set(run) == {"ended_at", "history", "provenance", "stdout", "stderr"}
 
 
 def test_every_file_of_a_job_folder_is_explained(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
@@ -334,29 +345,6 @@ def test_every_entry_of_a_board_folder_is_explained(ranked: tuple[BoardFiles, di
     explained = {line.split()[0].partition("/")[0].replace("<cluster>", "here") for line in shown.splitlines()}
     names = {path.name for path in (files.folder / "board").iterdir()}
     assert {name for name in names if not name.startswith("board.db-")} == explained
-
-
-# The tutorial
-
-
-def test_the_kernels_of_the_tutorial_do_what_it_says(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    environ = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)}
-    environ.pop("HPC_BOARD_CONFIG", None)
-    outcomes = ("Failed: wrong nonfinite. test case 1", "Passed: 5 tests.", "Passed: 5 tests.")
-    for kernel, outcome in zip(blocks(text("tutorial.md"), "python"), outcomes, strict=True):
-        assert outcome in text("tutorial.md")
-        (tmp_path / "kernel.py").write_text(kernel)
-        done = subprocess.run(
-            [sys.executable, "-m", "hpc_board", "submit", "kernel.py", "--gpu", "CPU", "--wait"],
-            cwd=tmp_path,
-            env={**environ, "PYTHONPATH": str(REPOSITORY)},
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-        assert outcome in done.stdout, done.stdout + done.stderr
 
 
 # Links and commands
@@ -389,7 +377,7 @@ def commands(page: str) -> Iterator[str]:
     code = [block for _, block in FENCE.findall(page)]
     prose = FENCE.sub("", page)
     code += re.findall(r"^    .*$", prose, re.MULTILINE)
-    yield from re.findall(r"`(?:\*/5 \* \* \* \* )?(hpc-board [^`]+)`", prose)
+    yield from re.findall(r"`(?:\*/5 \* \* \* \* )?(?:~/[\w./-]+/)?(hpc-board [^`]+)`", prose)
     for line in "\n".join(code).splitlines():
         found = re.match(r"\s*(?:\$ )?(hpc-board(?: .*)?)$", line)
         if found:
@@ -399,7 +387,7 @@ def commands(page: str) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_that_is_shown_is_one(page: Path) -> None:
     for line in commands(page.read_text(encoding="utf-8")):
-        words = shlex.split(line.partition(" > ")[0], comments=True)[1:]
+        words = shlex.split(re.split(" [|>] ", line)[0], comments=True)[1:]
         try:
             parse(["1" if word in {"ID", "SUBMISSION"} else word for word in words])
         except click.UsageError as error:

@@ -1,11 +1,14 @@
 """Reports: what a run's reader is told, and how blocks become plain text."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.run import Progress, Run, RunState, Status
@@ -19,8 +22,12 @@ from hpc_board.report import (
     Paragraph,
     Table,
     Tone,
+    ended_at,
     gpus_table,
+    nothing_printed,
+    outcome_line,
     plain,
+    run_logs,
     run_report,
     run_summary,
     runs_table,
@@ -31,6 +38,7 @@ from hpc_board.report import (
     verdict_meaning,
 )
 from tests.unit.recorded import AT, result_of, status_of, timed_case
+from tests.unit.test_advance import world_in
 
 HERE = Cluster("here")
 H100 = Gpu("H100", HERE, Device.CUDA, partition="gpu-h100")
@@ -90,6 +98,189 @@ def test_a_summary_of_a_failed_run_shows_the_traceback_and_what_was_printed() ->
     text = text_of(run_summary(finished(result), result))
     assert "  line 3" in text
     assert "a warning" in text
+
+
+@pytest.mark.parametrize("width", [None, 80])
+def test_a_cell_holds_the_line_that_says_most_and_the_whole_message_stands_once_below(width: int | None) -> None:
+    whole = "ValueError: bad\nTraceback (most recent call last):\n  line 3\nValueError: bad"
+    bare = "Traceback (most recent call last):\n  line 4\nKeyError: 'x'\n"
+    cases = [Case("test", 0, "a", Verdict.EXCEPTION, whole), Case("test", 1, "b", Verdict.EXCEPTION, bare)]
+    result = result_of(Verdict.EXCEPTION, *cases)
+    text = plain(run_report(finished(result), result), width)
+    assert "1  exception  a     ValueError: bad\n" in text
+    assert "2  exception  b     KeyError: 'x'\n" in text
+    assert text.count("line 3") == 1
+    assert "--- test 1 ---\nValueError: bad\nTraceback" in text
+
+
+def test_a_message_that_belongs_to_no_case_is_shown_whole_below_what_it_means() -> None:
+    result = result_of(Verdict.LOAD_ERROR, message="ImportError: x\nTraceback (most recent call last):\n    import x")
+    text = text_of(run_summary(finished(result), result))
+    assert "Failed: load error. ImportError: x\n\n" in text
+    assert text.index(verdict_meaning(Verdict.LOAD_ERROR).next) < text.index("--- message ---\nImportError: x\nTrace")
+
+
+def test_a_long_traceback_keeps_its_beginning_and_its_end() -> None:
+    message = "".join(f"frame {number}\n" for number in range(200)) + "ValueError: bad"
+    result = result_of(Verdict.EXCEPTION, Case("test", 0, "a", Verdict.EXCEPTION, message))
+    text = text_of(run_report(finished(result), result))
+    assert "\nframe 4\n[... 176 lines left out; `hpc-board run 12 --json` has more ...]\nframe 181\n" in text
+    assert "\nframe 199\nValueError: bad\n" in text
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize("show", [run_report, run_summary])
+def test_of_what_a_kernel_prints_the_last_lines_are_shown_and_where_the_rest_is(
+    stream: str, show: Callable[[Run, Result], tuple[Block, ...]]
+) -> None:
+    printed = "".join(f"{stream} {number}\n" for number in range(500))
+    result = replace(result_of(Verdict.WRONG_VALUE), **{stream: Log(printed)})  # type: ignore[arg-type]
+    text = text_of(show(finished(result), result))
+    notice = "[... 480 lines left out; `hpc-board run 12 --log` prints all that was kept ...]"
+    assert f"--- {stream} ---\n{notice}\n{stream} 480\n" in text
+    assert f"{stream} 499" in text
+    assert f"{stream} 479" not in text
+
+
+def test_what_fits_is_shown_whole() -> None:
+    result = replace(result_of(Verdict.PASS), stdout=Log("x\n" * 20))
+    text = text_of(run_report(finished(result), result))
+    assert "left out" not in text
+    assert "x\n" * 20 in text
+
+
+def test_a_line_without_an_end_does_not_flood_the_terminal() -> None:
+    result = replace(result_of(Verdict.PASS), stdout=Log("x" * 60_000))
+    text = text_of(run_report(finished(result), result))
+    assert "[... the ends of long lines left out; `hpc-board run 12 --log` prints all that was kept ...]\nxxx" in text
+    assert len(text) < 3000
+
+
+def test_of_a_jobs_long_output_the_end_is_shown() -> None:
+    log = "".join(f"{number} {'x' * 80}\n" for number in range(3000)) + "bash: python: not found\n"
+    text = text_of(run_report(run_of(RunState.ERROR), None, log=log))
+    assert "[... 2981 lines left out; `hpc-board run 12 --log`" in text
+    assert "bash: python: not found\n" in text
+
+
+def test_the_whole_output_of_a_run_is_under_titles_that_say_whose_it_is() -> None:
+    long = "x\n" * 500
+    result = replace(result_of(Verdict.PASS), stdout=Log(long), stderr=Log("\n"))
+    assert [(log.title, log.text) for log in run_logs(result, "loading modules\n")] == [
+        ("the job's output", "loading modules\n"),
+        ("what the kernel printed to stdout", long),
+    ]
+    assert run_logs(None, "") == ()
+
+
+@pytest.mark.parametrize("state", RunState)
+def test_a_run_that_printed_nothing_says_why_on_one_line(state: RunState) -> None:
+    sentence = nothing_printed(run_of(state))
+    assert sentence.startswith("Run 12 has no output: ")
+    assert "\n" not in sentence
+
+
+def test_a_run_that_was_never_sent_has_no_job_that_could_print() -> None:
+    cancelled = run_of(RunState.CANCELLED, status=status_of(RunState.CANCELLED, job_id=""))
+    assert "before it had a job" in nothing_printed(cancelled)
+    assert "before it had a job" not in nothing_printed(run_of(RunState.CANCELLED))
+
+
+def test_a_note_is_shown_where_there_is_one() -> None:
+    run = run_of(RunState.QUEUED)
+    assert "note       with tiles\n" in text_of(run_report(run, None, note="with \x1b[31mtiles\n"))
+    assert "\nnote" not in text_of(run_report(run, None))
+
+
+LATER = Status(RunState.FINISHED, AT + timedelta(minutes=30), job_id="104", node="n1")
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["2026-05-01T12:10:00+00:00", "2026-05-01T12:10:00.250Z", "2026-05-01T14:10:00+02:00"],
+)
+def test_a_finished_run_ended_when_its_job_says_so(said: str) -> None:
+    result = replace(result_of(Verdict.PASS), ended_at=said)
+    run = finished(result, status=LATER)
+    moment = ended_at(run, result)
+    assert moment is not None
+    assert moment.replace(microsecond=0) == AT + timedelta(minutes=10)
+    shown = (AT + timedelta(minutes=10)).astimezone().strftime("%Y-%m-%d %H:%M")
+    assert f"finished at {shown}\n" in text_of(run_report(run, result))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "soon",
+        "2026-05-01T11:59:59Z",  # before it was submitted
+        "2026-05-01T12:30:01Z",  # after its result was there
+        "2026-05-01T12:10:00",  # in no zone
+        "2026-05-01 12:10:00Z",
+        "20260501T121000Z",
+        "2026-13-01T12:10:00Z",
+        "2026-05-01T12:10:00+99:00",
+        "0001-01-01T00:00:00+23:59",
+        "9999-12-31T23:59:59-23:59",
+        "2026-05-01T12:10:00Z\n",
+        "\u0662026-05-01T12:10:00Z",
+    ],
+)
+def test_an_end_that_cannot_be_the_jobs_is_not_believed(said: str) -> None:
+    result = replace(result_of(Verdict.PASS), ended_at=said)
+    run = finished(result, status=LATER)
+    assert ended_at(run, result) is None
+    assert f"finished since {LATER.at.astimezone():%Y-%m-%d %H:%M}\n" in text_of(run_report(run, result))
+
+
+def test_a_run_without_a_result_has_no_end_of_its_jobs_own() -> None:
+    assert ended_at(run_of(RunState.LOST), None) is None
+
+
+FAILED_CASE = Case("test", 1, "size: 2", Verdict.WRONG_VALUE, "differs")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "cases", "score_s", "rank", "sentence"),
+    [
+        (Verdict.PASS, (timed_case(),), 1.13e-3, 1, "Run 12 passed: score 1.13 ms, first place on H100."),
+        (Verdict.PASS, (timed_case(),), 1.13e-3, 7, "Run 12 passed: score 1.13 ms, rank 7 on H100."),
+        (Verdict.PASS, (timed_case(),), 1.13e-3, None, "Run 12 passed: score 1.13 ms."),
+        (Verdict.PASS, (Case("test", 0, "", Verdict.PASS),), None, None, "Run 12 passed: 1 test."),
+        (Verdict.PASS, (), None, None, "Run 12 passed."),
+        (Verdict.WRONG_VALUE, (timed_case(), FAILED_CASE), None, None, "Run 12 failed: wrong value in test case 2."),
+        (Verdict.LOAD_ERROR, (), None, None, "Run 12 failed: load error."),
+        (Verdict.INFRA_ERROR, (), None, None, "Run 12 was not judged: infra error."),
+    ],
+)
+def test_the_outcome_of_a_finished_run_fits_one_line(
+    verdict: Verdict, cases: tuple[Case, ...], score_s: float | None, rank: int | None, sentence: str
+) -> None:
+    result = result_of(verdict, *cases)
+    run = finished(result, score_s=score_s)
+    tone = Tone.GOOD if verdict is Verdict.PASS else Tone.BAD
+    assert outcome_line(run, result, rank) == Paragraph(sentence, tone)
+
+
+def test_the_outcome_of_a_run_without_a_result_is_how_it_ended() -> None:
+    line = outcome_line(run_of(RunState.NODE_FAIL), None)
+    assert line == Paragraph("Run 12 ended without a result: node fail.", Tone.BAD)
+
+
+def test_a_run_that_the_scheduler_did_not_take_shows_its_last_answer(tmp_path: Path) -> None:
+    world = world_in(tmp_path)
+    world.scheduler.submit_error = SchedulerError("sbatch: \x1b[31mSocket timed out")
+    run = world.run()
+    assert "last try" not in text_of(run_report(run, None))
+    world.advance.launch([run])
+    text = text_of(run_report(world.store.run(run.id), None))
+    assert "Being handed to the scheduler; the last try got no clear answer: sbatch: Socket timed out\n" in text
+
+
+def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
+    status = status_of(RunState.SUBMITTING, evidence="try 1", job_id="")
+    assert "Being handed to the scheduler.\n" in text_of(run_report(run_of(RunState.SUBMITTING, status=status), None))
 
 
 def test_a_ranked_run_without_a_rank_is_not_the_best_of_its_user() -> None:

@@ -1,6 +1,5 @@
 """What becomes of a run without a result, by what the scheduler says of its job."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -62,8 +61,3 @@ def test_a_job_that_appears_again_is_no_longer_counted_as_missing() -> None:
     assert (back.state, back.node) == (RunState.RUNNING, "n1")
     again = next_status(back, JobNews(JobState.MISSING), NOON + timedelta(minutes=6))
     assert again.state is RunState.COLLECTING
-
-
-def test_a_status_that_says_the_same_later_is_the_same_news() -> None:
-    assert QUEUED.same_but_time(replace(QUEUED, at=NOON + timedelta(hours=1)))
-    assert not QUEUED.same_but_time(replace(QUEUED, reason="Priority"))

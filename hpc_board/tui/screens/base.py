@@ -9,16 +9,19 @@ from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 from textual.worker import get_current_worker
 
 from hpc_board.board import Board
 from hpc_board.errors import BoardError
-from hpc_board.tui.messages import Answer, Answered, Beat, Pulse
+from hpc_board.model.run import Run
+from hpc_board.tui.messages import Answer, Answered, Beat, CancelRequested, Pulse
+from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.widgets.error_box import ErrorBox
+from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.title_bar import TitleBar
 
 _WIDE_FROM = 110
+_SHORT_BELOW = 20
 
 Clock = Callable[[], datetime]
 
@@ -51,7 +54,7 @@ class BoardScreen(Screen[None]):
         yield TitleBar()
         yield from self.compose_body()
         yield ErrorBox()
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def compose_body(self) -> ComposeResult:
         """The part between the title and the keys."""
@@ -63,9 +66,14 @@ class BoardScreen(Screen[None]):
         self.error_box.show(None)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Put two panes beside each other where both fit."""
+        """Put two panes beside each other where both fit, and save lines where there are few."""
         self.set_class(event.size.width >= _WIDE_FROM, "-wide")
         self.set_class(event.size.width < _WIDE_FROM, "-narrow")
+        self.set_class(event.size.height < _SHORT_BELOW, "-short")
+
+    def on_screen_resume(self) -> None:
+        """Look again at what went on behind another screen."""
+        self.look_again()
 
     def ask(self, subject: str, question: Callable[[], Answer], *, patient: bool = False) -> None:
         """Put a question to the board in a thread; its answer comes as a message.
@@ -87,6 +95,10 @@ class BoardScreen(Screen[None]):
         """Whether a question on this subject waits for its answer."""
         return subject in self._open_questions
 
+    def has_failed(self, *subjects: str) -> bool:
+        """Whether the last question on one of these subjects failed."""
+        return any(subject in self._failures for subject in subjects)
+
     def fail(self, subject: str, error: BoardError) -> None:
         """Show an error until this subject has an answer or another error."""
         self._failures[subject] = error
@@ -96,6 +108,19 @@ class BoardScreen(Screen[None]):
         """Take back what was shown of a subject's failure."""
         self._failures.pop(subject, None)
         self._show_failures()
+
+    def offer_cancel(self, run: Run) -> None:
+        """Cancel a run, after a question."""
+        if run.state.ended:
+            self.notify(f"Run {run.id} has already ended.", markup=False)
+            return
+
+        def act(yes: bool | None) -> None:
+            if yes:
+                self.ask("cancel", lambda: CancelRequested(self.board.cancel(run.id)))
+
+        question = f"Cancel run {run.id}, {run.task} on {run.gpu}?"
+        self.app.push_screen(Confirm(question, "Cancel the run", "Keep it"), act)
 
     def look_again(self) -> None:
         """Ask for what changes by itself; called about once a second while the screen is in front."""
@@ -130,6 +155,11 @@ class BoardScreen(Screen[None]):
         self.settle(event.subject)
         if event.answer is not None:
             self.post_message(event.answer)
+
+    @on(CancelRequested)
+    def _tell_cancelled(self, event: CancelRequested) -> None:
+        self.notify(f"Asked the scheduler to cancel run {event.run.id}.", markup=False)
+        self.look_again()
 
     @on(Beat)
     def _beat(self, event: Beat) -> None:

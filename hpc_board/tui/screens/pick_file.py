@@ -5,16 +5,17 @@ from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text, TextType
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import DirectoryTree, Footer, Static
+from textual.widgets import DirectoryTree, Static
 
 from hpc_board.model.submission import EXTENSIONS
 from hpc_board.model.text import one_line
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.widgets.key_line import KeyLine
 
 
 class SourceTree(DirectoryTree):
@@ -34,6 +35,19 @@ class SourceTree(DirectoryTree):
     def process_label(self, label: TextType) -> Text:
         """A name as it is, without markup and without control characters."""
         return Text(one_line(str(label)) or "?")
+
+    def on_key(self, event: events.Key) -> None:
+        """Jump to the next entry that begins with a typed letter or digit."""
+        begun = (event.character or "").casefold()
+        if not begun.isalnum():
+            return
+        event.stop()
+        count = self.last_line + 1
+        for step in range(1, count + 1):
+            node = self.get_node_at_line((self.cursor_line + step) % count)
+            if node is not None and node.data is not None and node.data.path.name.casefold().startswith(begun):
+                self.move_cursor(node)
+                return
 
 
 class PickFile(ModalScreen[Path | None]):
@@ -55,7 +69,7 @@ class PickFile(ModalScreen[Path | None]):
         with Vertical(id="box"):
             yield Static(id="folder", markup=False)
             yield SourceTree(self._folder)
-            yield Footer(show_command_palette=False)
+            yield KeyLine()
 
     def on_mount(self) -> None:
         """Show which folder it is."""

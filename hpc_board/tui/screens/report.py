@@ -10,29 +10,30 @@ from textual.containers import Container
 from textual.widgets import Log, Static
 
 from hpc_board.board import Board
-from hpc_board.model.text import printable
-from hpc_board.report import run_report
-from hpc_board.tui.messages import CancelRequested, OpenStandings, OpenSubmit, RunRead
+from hpc_board.report import Paragraph, ended_at, nothing_printed, plain, run_logs, run_report
+from hpc_board.tui.messages import OpenStandings, OpenSubmit, RunRead
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
-from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.wording import span, state
 
+_SENTENCE_CELLS = 32
+"""Where a sentence is wrapped in the narrowest log; lines that were printed never are."""
+
 
 class ReportScreen(BoardScreen):
-    """A run's report and the job's own output; both are read again while the run is in flight."""
+    """A run's report and what it printed; both are read again while the run is in flight."""
 
     CSS_PATH = "report.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("l", "log", "Log", tooltip="Switch between the report and the job's own output"),
+        Binding("l", "log", "Log", tooltip="Switch between the report and what was printed"),
         Binding("c", "cancel", "Cancel", tooltip="Cancel this run, after a question"),
         Binding("b", "standings", "Board", tooltip="Show the board that this run belongs to"),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the same task"),
     ]
     HELP: ClassVar[str] = (
-        "While the run is in flight, its progress and its log come in by themselves. The log is the end of the job's "
-        "own output, with control characters taken out."
+        "While the run is in flight, its progress and its log come in by themselves. The log has what the kernel "
+        "printed and the end of what the batch script printed, without control characters."
     )
 
     blocks = getters.query_one(Blocks)
@@ -41,7 +42,7 @@ class ReportScreen(BoardScreen):
 
     def __init__(self, board: Board, now: Clock, run: int) -> None:
         super().__init__(board, now)
-        self._run_id = run
+        self.run_id = run
         self._read: RunRead | None = None
         self._log = ""
 
@@ -55,7 +56,7 @@ class ReportScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read the run."""
         super().on_mount()
-        self.title_bar.show_place("Runs", f"Run {self._run_id}")
+        self.title_bar.show_place("Runs", f"Run {self.run_id}")
         self.blocks.focus()
         self.look_again()
 
@@ -67,23 +68,19 @@ class ReportScreen(BoardScreen):
             self._show_headline(self._read)
 
     def action_log(self) -> None:
-        """Switch between the report and the log."""
-        self.set_class(not self.has_class("-log"), "-log")
-        (self.log_pane if self.has_class("-log") else self.blocks).focus()
+        """Switch between the report and the log; one that still grows opens at its end."""
+        self.toggle_class("-log")
+        if not self.has_class("-log"):
+            self.blocks.focus()
+            return
+        self.log_pane.focus()
+        if self._read is not None and not self._read.run.state.ended:
+            self.call_after_refresh(self.log_pane.scroll_end, animate=False)
 
     def action_cancel(self) -> None:
         """Ask whether this run shall be cancelled, and do so."""
-        if self._read is None:
-            return
-        if self._read.run.state.ended:
-            self.notify(f"Run {self._run_id} has already ended.", markup=False)
-            return
-
-        def act(yes: bool | None) -> None:
-            if yes:
-                self.ask("cancel", lambda: CancelRequested(self.board.cancel(self._run_id)))
-
-        self.app.push_screen(Confirm(f"Cancel run {self._run_id}?", "Cancel the run", "Keep it"), act)
+        if self._read is not None:
+            self.offer_cancel(self._read.run)
 
     def action_standings(self) -> None:
         """Show the board that this run belongs to."""
@@ -95,7 +92,7 @@ class ReportScreen(BoardScreen):
         self.post_message(OpenSubmit(self._read.run.task if self._read else None))
 
     def _everything(self) -> RunRead:
-        run = self.board.run(self._run_id)
+        run = self.board.run(self.run_id)
         return RunRead(
             run,
             self.board.result(run.id),
@@ -103,36 +100,41 @@ class ReportScreen(BoardScreen):
             tuple(self.board.progress(run.id)),
             self.board.rank(run),
             self.board.log(run.id),
+            self.board.submission(run.submission).note,
         )
 
     @on(RunRead)
     def _show_run(self, event: RunRead) -> None:
         self._read = event
         self._show_headline(event)
-        blocks = run_report(event.run, event.result, event.history, event.progress, event.rank, log=event.log)
+        blocks = run_report(
+            event.run, event.result, event.history, event.progress, event.rank, log=event.log, note=event.note
+        )
         self.blocks.show(blocks[1:])
-        nothing = "The job has printed nothing." if event.run.state.ended else "The job has printed nothing yet."
-        self._show_log(printable(event.log, len(event.log)) or nothing)
+        logs = run_logs(event.result, event.log)
+        text = "\n".join(f"── {log.title}\n{log.text.rstrip()}\n" for log in logs)
+        nothing = plain([Paragraph(nothing_printed(event.run))], _SENTENCE_CELLS)
+        self._show_log(text or nothing, from_top=event.run.state.ended)
 
     def _show_headline(self, event: RunRead) -> None:
         run = event.run
         word, tone = state(run)
-        age = span(self.now() - run.status.at)
+        age = span(self.now() - (ended_at(run, event.result) or run.status.at))
         when = f" {age} ago" if run.state.ended else f" for {age}"
         what = toned(f"{run.task} on {run.gpu}, {run.mode}: ")
         self.headline.update(Text.assemble(what, " ", (word, f"bold {tone.value}"), (when, Tone.MUTED.value)))
 
-    def _show_log(self, text: str) -> None:
+    def _show_log(self, text: str, *, from_top: bool) -> None:
+        """Show this text and follow it while its end is in sight; one that is complete at first is read `from_top`."""
         if text == self._log:
             return
+        pane = self.log_pane
+        follow = pane.is_vertical_scroll_end and not (from_top and not self._log)
         if self._log and text.startswith(self._log):
-            self.log_pane.write(text[len(self._log) :])
+            pane.write(text[len(self._log) :], scroll_end=False)
         else:
-            self.log_pane.clear()
-            self.log_pane.write(text)
+            pane.clear().write(text, scroll_end=False)
         self._log = text
-
-    @on(CancelRequested)
-    def _tell_cancelled(self) -> None:
-        self.notify(f"Asked the scheduler to cancel run {self._run_id}.", markup=False)
-        self.look_again()
+        if follow:
+            # Only after the next layout is the end where the new lines are.
+            self.call_after_refresh(pane.scroll_end, animate=False)

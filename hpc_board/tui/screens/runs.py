@@ -13,10 +13,9 @@ from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.model.run import Run
-from hpc_board.tui.messages import CancelRequested, OpenReport, OpenStandings, OpenSubmit, RunsArrived
+from hpc_board.tui.messages import NoteRead, OpenReport, OpenStandings, OpenSubmit, RunsArrived
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
-from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 from hpc_board.tui.wording import MODE_WORDS, moment, score, span, state, why
@@ -28,7 +27,7 @@ _COLUMNS = (
     Column("user", "User", 9),
     Column("task", "Task", 12),
     Column("gpu", "GPU", 7),
-    Column("mode", "Mode", 6),
+    Column("mode", "Mode", 6, from_width=70),
     Column("state", "State", 10),
     Column("why", "Why", 10, grows=True),
     Column("score", "Score", 8, right=True),
@@ -42,9 +41,9 @@ class RunsScreen(BoardScreen):
     CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "cancel", "Cancel", tooltip="Cancel the selected run, after a question"),
-        Binding("a", "everyone", "Own/all", tooltip="Switch between your own runs and everyone's"),
-        Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the task of the selected run"),
+        Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
+        Binding("a", "everyone", "Own/all", tooltip="Switch between your own runs and everyone's"),
     ]
     HELP: ClassVar[str] = (
         "queued and running are the scheduler's words, passed and failed are the judge's. lost, error, node fail and "
@@ -59,6 +58,7 @@ class RunsScreen(BoardScreen):
         self._wanted = selected
         self._everyone = False
         self._runs: dict[str, Run] | None = None
+        self._notes: dict[int, str] = {}
 
     def compose_body(self) -> ComposeResult:
         """The table, and beside or below it the selected run."""
@@ -97,20 +97,8 @@ class RunsScreen(BoardScreen):
 
     def action_cancel(self) -> None:
         """Ask whether the selected run shall be cancelled, and do so."""
-        run = self._selected
-        if run is None:
-            return
-        if run.state.ended:
-            self.notify(f"Run {run.id} has already ended.", markup=False)
-            return
-
-        def act(yes: bool | None) -> None:
-            if yes:
-                self.ask("cancel", lambda: CancelRequested(self.board.cancel(run.id)))
-
-        self.app.push_screen(
-            Confirm(f"Cancel run {run.id}, {run.task} on {run.gpu}?", "Cancel the run", "Keep it"), act
-        )
+        if (run := self._selected) is not None:
+            self.offer_cancel(run)
 
     @property
     def _selected(self) -> Run | None:
@@ -123,6 +111,10 @@ class RunsScreen(BoardScreen):
             return RunsArrived(everyone, self.board.runs(everyone=everyone, limit=_RUNS_MAX))
 
         self.ask("runs", question, patient=patient)
+
+    def _ask_note(self, submission: int) -> None:
+        if submission not in self._notes:
+            self.ask("note", lambda: NoteRead(submission, self.board.submission(submission).note))
 
     def _columns(self) -> list[Column]:
         if not self._everyone:
@@ -145,19 +137,20 @@ class RunsScreen(BoardScreen):
     def _show_details(self) -> None:
         run = self._selected
         if run is not None:
+            self._ask_note(run.submission)
             self.details.update(self._details(run))
         elif self._runs is not None:
             whose = "Nobody has" if self._everyone else "You have"
             self.details.update(toned(f"{whose} no runs yet. Press s to submit a file.", Tone.MUTED))
 
+    @on(NoteRead)
+    def _take_note(self, event: NoteRead) -> None:
+        self._notes[event.submission] = event.note
+        self._show_details()
+
     @on(Grid.Chosen)
     def _open(self, event: Grid.Chosen) -> None:
         self.post_message(OpenReport(int(event.key)))
-
-    @on(CancelRequested)
-    def _tell_cancelled(self, event: CancelRequested) -> None:
-        self.notify(f"Asked the scheduler to cancel run {event.run.id}.", markup=False)
-        self._ask(patient=False)
 
     def _row(self, run: Run) -> Row:
         word, tone = state(run)
@@ -184,6 +177,7 @@ class RunsScreen(BoardScreen):
         )
         lines = [
             ("Why", why(run)),
+            ("Note", self._notes.get(run.submission, "")),
             ("File", f"{run.file_name} · {run.mode} · {run.task} on {run.gpu}"),
             (
                 "Job",
@@ -192,7 +186,7 @@ class RunsScreen(BoardScreen):
                 ),
             ),
             ("Starts", moment(run.status.expected_start)),
-            ("Evidence", run.status.evidence),
+            ("Evidence", run.status.evidence if run.status.evidence != why(run) else ""),
             ("Trust", " · ".join([run.trust, *(["emulated"] if run.emulated else [])])),
         ]
         return Group(head, facts(lines))

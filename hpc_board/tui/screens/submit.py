@@ -9,7 +9,7 @@ from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, Vertical
+from textual.containers import Container, Horizontal, VerticalScroll
 from textual.timer import Timer
 from textual.widgets import Button, Input, Label, Select, Static
 
@@ -24,7 +24,7 @@ from hpc_board.tui.messages import (
     DraftChecked,
     GpusArrived,
     HeaderRead,
-    OpenRuns,
+    OpenSent,
     Sent,
     TasksArrived,
 )
@@ -35,6 +35,8 @@ from hpc_board.tui.widgets.gpu_list import GpuList
 from hpc_board.tui.widgets.path_input import PathInput
 from hpc_board.tui.widgets.preview import PreviewPane
 from hpc_board.tui.wording import MODE_HELP, listing
+
+_FORM_SUBJECTS = ("tasks", "allowed", "header", "draft", "send")
 
 _TYPING_SECONDS = 0.3
 """How long a field rests before its contents are checked."""
@@ -68,12 +70,13 @@ class SubmitScreen(BoardScreen):
         self._gpus: tuple[Gpu, ...] = ()
         self._statuses: dict[str, GpuStatus] | None = None
         self._typing: Timer | None = None
+        self._ready = ""
 
     def compose_body(self) -> ComposeResult:
         """The form, and the preview."""
         start = self._choice
         with Container(id="panes"):
-            with Vertical(id="form"):
+            with VerticalScroll(id="form", can_focus=False):
                 with Horizontal(classes="field"):
                     yield Label("File")
                     nothing = "" if start.folder == Path() else f"{start.folder}/"
@@ -88,7 +91,7 @@ class SubmitScreen(BoardScreen):
                     yield Select(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
                 with Horizontal(classes="field"):
                     yield Label("Note")
-                    yield Input(value=start.note, placeholder="for yourself, optional", compact=True, id="note")
+                    yield Input(value=start.note, placeholder="a remark, optional", compact=True, id="note")
                 with Horizontal(classes="field", id="gpu-field"):
                     yield Label("GPUs")
                     yield GpuList(compact=True, markup=False, id="gpus")
@@ -123,8 +126,7 @@ class SubmitScreen(BoardScreen):
 
         def take(file: Path | None) -> None:
             if file is not None:
-                self.path_input.value = str(file)
-                self.path_input.cursor_position = len(self.path_input.value)
+                self.path_input.offer(str(file))
                 self._change(replace(self._choice, folder=file.parent))
                 self.post_message(Chosen(self._choice))
 
@@ -155,8 +157,8 @@ class SubmitScreen(BoardScreen):
             super().action_back()
 
     def settle(self, subject: str) -> None:
-        """Let the form be sent again once sending has ended."""
-        if subject == "send":
+        """Show what the form lacks, or what is wrong with it."""
+        if subject in _FORM_SUBJECTS:
             self._show_status()
 
     def look_again(self) -> None:
@@ -243,12 +245,13 @@ class SubmitScreen(BoardScreen):
         names = listing(tuple(gpu.name for gpu in event.draft.gpus))
         count = len(event.draft.gpus)
         jobs = "one job" if count == 1 else f"{count} jobs"
-        self._show_status(f"Ready: {event.draft.task.name} on {names}, mode {event.draft.mode}: {jobs}.")
+        self._ready = f"Ready: {event.draft.task.name} on {names}, mode {event.draft.mode}: {jobs}."
+        self._show_status()
 
     @on(Sent)
     def _follow(self, event: Sent) -> None:
         self.post_message(Chosen(self._choice))
-        self.post_message(OpenRuns(event.runs[0].id if event.runs else None))
+        self.post_message(OpenSent(tuple(run.id for run in event.runs)))
 
     # The form's own business
 
@@ -282,6 +285,8 @@ class SubmitScreen(BoardScreen):
     def _check(self) -> None:
         """Have the board check the form, once it is complete."""
         choice = self._choice
+        self._ready = ""
+        self.forget_failure("send")
         if choice.missing:
             self.forget_failure("draft")
         else:
@@ -307,16 +312,17 @@ class SubmitScreen(BoardScreen):
     def _show_gpus(self) -> None:
         self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus)
 
-    def _show_status(self, ready: str = "") -> None:
+    def _show_status(self) -> None:
+        """Say in one line how the form stands, unless an error says it."""
         if self.is_open("send"):
             count = len(self._choice.gpus)
             text = toned(f"Sending {count} {'job' if count == 1 else 'jobs'} …", Tone.ACCENT)
+        elif self.has_failed(*_FORM_SUBJECTS):
+            text = Text("")
         elif self._choice.missing:
             text = toned(self._choice.missing, Tone.WAITING)
-        elif ready:
-            text = toned(ready, Tone.GOOD)
         else:
-            text = Text("")
+            text = toned(self._ready, Tone.GOOD)
         self.status.update(text)
         self.query_one("#send", Button).disabled = self.is_open("send")
 

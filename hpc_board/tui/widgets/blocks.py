@@ -1,8 +1,10 @@
 """The blocks of a report, drawn for the screen."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table as Drawn
 from rich.text import Text
@@ -21,6 +23,9 @@ _TONES = {
     report.Tone.BAD: Tone.BAD,
     report.Tone.QUIET: Tone.MUTED,
 }
+_GAP = 2
+_FLEXIBLE_MIN = 12
+"""How narrow a flexible column may become before another one has to go."""
 
 
 class Blocks(VerticalScroll):
@@ -65,10 +70,38 @@ def facts(rows: Sequence[tuple[str, str]]) -> Drawn:
     return drawn
 
 
+@dataclass(frozen=True)
+class _FittingTable:
+    """A table that leaves out its last columns of numbers, whole, where they do not fit: half a number is a wrong one.
+
+    What a flexible column holds is wrapped instead, and stays.
+    """
+
+    table: report.Table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        kept = list(range(len(self.table.columns)))
+        for index in reversed(kept[1:]):
+            if sum(self._width(each) + _GAP for each in kept) <= options.max_width:
+                break
+            if self.table.columns[index].right:
+                kept.remove(index)
+        columns = tuple(self.table.columns[index] for index in kept)
+        rows = tuple(tuple(row[index] for index in kept) for row in self.table.rows)
+        yield _drawn_table(report.Table(columns, rows))
+
+    def _width(self, index: int) -> int:
+        column = self.table.columns[index]
+        width = max(cell_len(text) for text in (column.title, *(row[index] for row in self.table.rows)))
+        return min(width, _FLEXIBLE_MIN) if column.flexible else width
+
+
 def _table(table: report.Table) -> RenderableType:
-    if not table.rows:
-        return Text(printable(table.empty), Tone.MUTED.value)
-    drawn = Drawn(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=Tone.MUTED.value)
+    return _FittingTable(table) if table.rows else Text(printable(table.empty), Tone.MUTED.value)
+
+
+def _drawn_table(table: report.Table) -> Drawn:
+    drawn = Drawn(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=Tone.MUTED.value)
     for column in table.columns:
         drawn.add_column(
             Text(column.title),

@@ -17,12 +17,25 @@ class PathInput(Input):
     def __init__(self, *, value: str, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(
             value=value,
-            placeholder="path to a .py, .cu, .cuh or .cpp file",
+            placeholder="a .py, .cu, .cuh or .cpp file",
             suggester=_PathSuggester(),
             compact=True,
             select_on_focus=False,
             id=id,
         )
+        self._offered = value
+
+    def offer(self, value: str) -> None:
+        """Put `value` here, for the user to go on from or to write over."""
+        self._offered = self.value = value
+        self.cursor_position = len(value)
+
+    def replace(self, text: str, start: int, end: int) -> None:
+        """Put `text` in the place of what lies between; a whole path takes the place of what was offered or begun."""
+        at_end_of_folder = start == end == len(self.value) and self.value.endswith("/")
+        if text.startswith(("/", "~")) and (self.value == self._offered or at_end_of_folder):
+            start, end = 0, len(self.value)
+        super().replace(text, start, end)
 
     @property
     def path(self) -> Path | None:

@@ -11,6 +11,8 @@ from hpc_board.tui.messages import Pulse
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.wording import span
 
+_ASKED_FROM_WIDTH = 70
+
 
 class TitleBar(Horizontal):
     """The name of the screen on the left, the user's runs in flight on the right."""
@@ -31,6 +33,6 @@ class TitleBar(Horizontal):
         words = [toned(user, Tone.PLAIN, 32)]
         if pulse.in_flight:
             words.append(toned(f"{len(pulse.in_flight)} in flight", Tone.ACCENT))
-            if pulse.asked_at is not None:
+            if pulse.asked_at is not None and self.app.size.width >= _ASKED_FROM_WIDTH:
                 words.append(toned(f"asked {span(now - pulse.asked_at)} ago", Tone.MUTED))
         self.query_one("#pulse", Static).update(Text(" · ", Tone.MUTED.value).join(words))

@@ -1,0 +1,81 @@
+"""`make demo`: its board is not the user's own, and what it says to type next works as it stands there."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.recorded import REPOSITORY
+
+
+def checkout(folder: Path) -> Path:
+    """A folder that is to the script what a checkout is after `make` has filled its `.venv`."""
+    programs = folder / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    client = programs / "hpc-board"
+    client.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m hpc_board "$@"\n')
+    client.chmod(0o755)
+    (programs / "activate").write_text(f'PATH="{programs}:$PATH"\n')
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "demo.sh").write_bytes((REPOSITORY / "scripts" / "demo.sh").read_bytes())
+    (folder / "examples").symlink_to(REPOSITORY / "examples")
+    return folder
+
+
+def bash(script: str, folder: Path, environ: Mapping[str, str]) -> str:
+    done = subprocess.run(
+        ["bash", "-euc", script],
+        cwd=folder,
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def runs(folder: Path, environ: Mapping[str, str]) -> list[tuple[int, str, str]]:
+    """Number, file name and verdict of each run that `hpc-board` lists for someone who stands in `folder`."""
+    listed: list[dict[str, Any]] = json.loads(bash(f"{sys.executable} -m hpc_board runs --json", folder, environ))
+    return sorted((run["id"], run["file_name"], run["verdict"]) for run in listed)
+
+
+def typed_next(printed: str) -> str:
+    """The commands under "What to type next", each without what it is said to do."""
+    _, _, closing = printed.partition("What to type next")
+    return "\n".join(re.findall(r"^  (\S+(?: \S+)*)", closing, re.MULTILINE))
+
+
+@pytest.mark.timeout(600)
+def test_the_demo_leaves_the_users_own_board_alone_and_its_next_commands_work(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    folder = checkout(tmp_path / "checkout")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("HPC_BOARD_", "XDG_"))}
+    environ |= {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(REPOSITORY)}
+    own_board = tmp_path / "home/.local/share/hpc-board"
+    printed = bash(
+        f"PATH={folder}/.venv/bin:$PATH bash scripts/demo.sh",
+        folder,
+        environ | {"HPC_BOARD_CONFIG": str(tmp_path / "the-users-own.yaml")},
+    )
+    assert f"{own_board}." in printed
+    assert not own_board.exists()
+
+    commands = typed_next(printed)
+    assert {"cd demo", "hpc-board run 1", "cd ..", "hpc-board submit mine.py --gpu CPU --wait"} <= {
+        *commands.splitlines()
+    }
+    bash(commands, folder, environ)
+    ranked = [(1, "plain.py", "pass"), (2, "faster.py", "pass"), (3, "faster.py", "pass")]
+    assert runs(folder / "demo", environ) == ranked
+    assert runs(folder, environ) == [(1, "mine.py", "pass")]
+    assert own_board.exists()

@@ -1,0 +1,185 @@
+"""What `run`, `runs` and `code` tell of runs: the note, the outcome, and what was printed."""
+
+import json
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpc_board.cli.main import cli
+from hpc_board.model.result import Case, Verdict
+from hpc_board.model.run import Run, RunState
+from hpc_board.model.task import Mode
+from hpc_board.store import NewRun, Store
+from tests.e2e.boards import RIGHT, BoardFiles, board_files
+from tests.unit.recorded import AT, KERNEL, Recorded, recorded, result_of, status_of, timed_case
+
+LOUD = """\
+#!POPCORN leaderboard double
+
+def custom_kernel(data):
+    for number in range(300):
+        print("line", number)
+    raise ValueError("bad")
+"""
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    return recorded(tmp_path)
+
+
+def call(board: Recorded, *argv: str) -> Result:
+    """The command within this process, on the board of the test."""
+    return CliRunner().invoke(cli, argv, obj=lambda: board.board)
+
+
+def print_from_job(board: Recorded, run: Run, text: str) -> None:
+    """Leave `text` as what the run's job has printed."""
+    folder = board.folder / "board" / "runs" / str(run.id)
+    folder.mkdir(parents=True)
+    (folder / f"slurm-{run.status.job_id}.out").write_text(text)
+
+
+# A kernel that prints much and fails, evaluated on the embedded scheduler
+
+
+@pytest.fixture(scope="module")
+def loud(tmp_path_factory: pytest.TempPathFactory) -> tuple[BoardFiles, str]:
+    """A board where run 1 is of a loud kernel with a note and run 2 of a right one, and what `--wait` printed of 1."""
+    files = board_files(tmp_path_factory.mktemp("loud"), slurm=False)
+    kernel = files.kernel(LOUD)
+    done = files.run("submit", kernel, "--mode", "test", "--wait", "--note", "eight per thread")
+    assert done.returncode == 1, done.stderr
+    assert files.run("submit", files.kernel(RIGHT), "--mode", "test", "--wait").returncode == 0
+    return files, done.stdout
+
+
+def test_a_note_is_shown_with_its_run(loud: tuple[BoardFiles, str]) -> None:
+    files, _ = loud
+    assert "note       eight per thread\n" in files.run("run", "1").stdout
+    assert "\nnote" not in files.run("run", "2").stdout
+    assert files.json("run", "1")["note"] == "eight per thread"
+    assert [run["note"] for run in files.json("runs")] == ["", "eight per thread"]
+
+
+def test_a_loud_kernel_floods_neither_the_summary_nor_the_report(loud: tuple[BoardFiles, str]) -> None:
+    files, summary = loud
+    for shown in (summary, files.run("run", "1").stdout):
+        assert "lines left out; `hpc-board run 1 --log` prints all that was kept ...]\nline 280\n" in shown
+        assert "line 279\n" not in shown
+        assert len(shown.splitlines()) < 80
+
+
+def test_the_log_has_all_that_the_kernel_printed(loud: tuple[BoardFiles, str]) -> None:
+    files, _ = loud
+    printed = files.run("run", "1", "--log")
+    one_call = "".join(f"line {number}\n" for number in range(300))
+    assert printed.stdout.startswith(one_call)
+    assert printed.stderr == ""
+
+
+def test_a_log_with_nothing_in_it_says_so_on_stderr_alone(loud: tuple[BoardFiles, str]) -> None:
+    files, _ = loud
+    printed = files.run("run", "2", "--log")
+    assert printed.stdout == ""
+    assert printed.stderr == "Run 2 has no output: neither its job nor its kernel printed anything.\n"
+    assert printed.returncode == 0
+
+
+def test_a_finished_run_says_when_its_job_ended(loud: tuple[BoardFiles, str]) -> None:
+    files, _ = loud
+    run = files.json("run", "1")
+    submitted, ended, collected = (
+        datetime.fromisoformat(run[key]) for key in ("submitted_at", "ended_at", "state_since")
+    )
+    assert submitted <= ended <= collected
+    assert f"finished at {ended.astimezone():%Y-%m-%d %H:%M}\n" in files.run("run", "1").stdout
+
+
+def test_a_report_ends_with_the_outcome_and_a_summary_does_not(loud: tuple[BoardFiles, str]) -> None:
+    files, summary = loud
+    assert files.run("run", "1").stdout.endswith("\n\nRun 1 failed: exception in test case 1.\n")
+    assert files.run("run", "2").stdout.endswith("\n\nRun 2 passed: 2 tests.\n")
+    assert "Run 1 failed" not in summary
+    assert "Run 1 failed" not in files.run("watch", "1").stdout
+
+
+# Recorded runs
+
+
+def test_the_streams_of_a_run_are_told_apart_where_there_are_several(board: Recorded) -> None:
+    result = result_of(Verdict.CRASH, stdout="from the kernel", stderr="a \x1b[31mwarning\n")
+    run = board.add(result=result)
+    print_from_job(board, run, "loading modules\n")
+    assert call(board, "run", "1", "--log").stdout == (
+        "--- the job's output ---\nloading modules\n\n"
+        "--- what the kernel printed to stdout ---\nfrom the kernel\n\n"
+        "--- what the kernel printed to stderr ---\na warning\n"
+    )
+
+
+def test_a_stream_that_is_alone_has_no_title(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, stdout="from the kernel\n"))
+    done = call(board, "run", "1", "--log")
+    assert (done.stdout, done.stderr) == ("from the kernel\n", "")
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        (RunState.COLLECTING, "its job has printed nothing, and what the kernel printed comes with the result"),
+        (RunState.CANCELLED, "its job left none"),
+    ],
+)
+def test_a_run_without_output_says_why(board: Recorded, state: RunState, reason: str) -> None:
+    board.add(status_of(state))
+    done = call(board, "run", "1", "--log")
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1] == f"Run 1 has no output: {reason}."
+
+
+def test_the_outcome_of_a_ranked_run_ends_its_report(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1.13e-3)
+    assert call(board, "run", "1").stdout.endswith("\n\nRun 1 passed: score 1.13 ms, first place on CPU.\n")
+
+
+def test_a_run_that_has_not_ended_has_no_outcome(board: Recorded) -> None:
+    board.add(status_of(RunState.COLLECTING))
+    assert "Run 1 " not in call(board, "run", "1").stdout
+
+
+def test_an_end_that_a_job_cannot_have_had_is_not_known(board: Recorded) -> None:
+    board.add(result=replace(result_of(Verdict.PASS), ended_at="2030-01-01T00:00:00Z"))
+    board.add(result=replace(result_of(Verdict.PASS), ended_at=AT.isoformat()))
+    ends: list[Any] = [json.loads(call(board, "run", number, "--json").stdout)["ended_at"] for number in "12"]
+    assert ends == [None, "2026-05-01T12:00:00Z"]
+
+
+def test_a_cell_of_a_piped_table_holds_one_line_of_a_traceback(board: Recorded) -> None:
+    message = "ValueError: bad\nTraceback (most recent call last):\n  line 3\nValueError: bad"
+    board.add(result=result_of(Verdict.EXCEPTION, Case("test", 0, "size: 3", Verdict.EXCEPTION, message)))
+    assert "1  exception  size: 3  ValueError: bad\n" in call(board, "run", "1").stdout
+
+
+def test_the_number_of_a_run_that_is_no_submissions_leads_to_its_submission(board: Recorded) -> None:
+    opened = board.board
+    opened.settings.board.mkdir()
+    Store(opened.settings.board / "board.db").add_submission(
+        task=opened.task("vectoradd_py"),
+        user=opened.user,
+        file_name="kernel.py",
+        code=KERNEL.encode(),
+        mode=Mode.TEST,
+        note="",
+        at=AT,
+        runs=[NewRun(gpu, "here", "", f"hb-{gpu}", "nonce", "self-run", False, "") for gpu in ("CPU", "H100")],
+    )
+    done = call(board, "code", "2")
+    assert done.exit_code == 2
+    assert "there is no submission 2" in done.stderr
+    assert "Run 2 belongs to submission 1: `hpc-board code 1` prints its file." in done.stderr
+    assert "belongs to" not in call(board, "code", "3").stderr
