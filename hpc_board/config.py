@@ -145,6 +145,8 @@ class GpuSection(Section, frozen=True):
     """Further options of sbatch; those that hpc-board itself sets are refused."""
     template: Line | None = None
     """A batch script template to use in place of the one that ships."""
+    minimum_isolation: Literal["S0", "S1", "S2", "S3", "S4"] | None = None
+    """The least isolation at which a ranked run counts; a node that reaches less ends it as infra_error."""
 
 
 class SettingsFile(Section, frozen=True):
@@ -388,6 +390,7 @@ def _gpu(document: Document, name: str, section: GpuSection, clusters: Mapping[s
         env=dict(section.env),
         sbatch=tuple(section.sbatch),
         template=None if template is None else str(template),
+        minimum_isolation=section.minimum_isolation or "",
     )
 
 

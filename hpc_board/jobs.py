@@ -16,7 +16,7 @@ from typing import Any
 from hpc_board import bundled
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.gpu import Gpu
-from hpc_board.model.limits import Limits
+from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.run import Run
 from hpc_board.model.sbatch import directive, options_for
 from hpc_board.model.task import Mode, Task
@@ -43,20 +43,19 @@ class Script:
 def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
     """The job's time limit, in whole minutes: the settings' own, else what the harness may take at the most.
 
-    In each phase the kernel has the phase's time and the judge as much and one answer more; the judge, and a worker
-    for each phase beside the first, have to load before.
+    In each phase the kernel has the phase's time and the judge as much and one answer more; where times are measured,
+    the reference has as much as the kernel. The judge has to load before, and so has each of the workers.
     """
     if gpu.time_limit_seconds is not None:
         return gpu.time_limit_seconds
     timeouts, limits = task.timeouts, Limits.of_task(task.limits, gpu.device)
-    phases = {
-        Mode.TEST: (timeouts.test_seconds,),
-        Mode.BENCHMARK: (timeouts.benchmark_seconds,),
-        Mode.PROFILE: (timeouts.benchmark_seconds,),
-        Mode.RANKED: (timeouts.test_seconds, timeouts.ranked_seconds),
-    }[mode]
-    seconds = sum(2 * phase + limits.judge_seconds for phase in phases)
-    seconds += (len(phases) + 1) * limits.load_seconds + _MARGIN_SECONDS
+    tests = (2 * timeouts.test_seconds + limits.judge_seconds, 1)
+    timed = {Mode.RANKED: timeouts.ranked_seconds}.get(mode, timeouts.benchmark_seconds)
+    workers = limits.workers + MORE_WORKERS if mode is Mode.RANKED else 1
+    benchmarks = (3 * timed + limits.judge_seconds, workers + 1)
+    phases = {Mode.TEST: (tests,), Mode.RANKED: (tests, benchmarks)}.get(mode, (benchmarks,))
+    seconds = sum(phase for phase, _ in phases) + _MARGIN_SECONDS
+    seconds += limits.load_seconds * (1 + sum(loads for _, loads in phases))
     return -(-int(seconds) // 60) * 60
 
 
@@ -98,9 +97,7 @@ def script(task: Task, gpu: Gpu, mode: Mode) -> Script:
     return Script(text, options, seconds)
 
 
-def facts(
-    run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes, minimum_isolation: str = ""
-) -> dict[str, Any]:
+def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dict[str, Any]:
     """What `job.json` tells the harness. It holds nothing that a participant must not know."""
     return {
         "format": 1,
@@ -110,7 +107,7 @@ def facts(
         "gpu": gpu.name,
         "device": str(gpu.device),
         "arch": gpu.arch,
-        "minimum_isolation": minimum_isolation,
+        "minimum_isolation": gpu.minimum_isolation,
         "shown_as": run.file_name,
         "environment": sorted(gpu.env),
         "emulated": gpu.emulated,

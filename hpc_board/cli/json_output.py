@@ -177,9 +177,12 @@ def _case(case: Case, *, samples: bool = False) -> dict[str, Any]:
             "err_ns": timing.err_ns,
             "best_ns": timing.best_ns,
             "worst_ns": timing.worst_ns,
+            "baseline_ns": timing.baseline_ns,
+            "noisy": timing.noisy,
         }
         if samples:
             numbers["samples_ns"] = list(timing.samples_ns)
+            numbers["worker_runs"] = list(timing.worker_runs)
     return {
         "phase": case.phase,
         "index": case.index,

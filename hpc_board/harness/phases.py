@@ -14,13 +14,12 @@ from hpc_board.harness.child import children_of, thread_count
 from hpc_board.harness.consistency import colder_than_hot, drift, equal_claims, unclaimed_time
 from hpc_board.harness.floor import Peak, floor_ns
 from hpc_board.harness.timing import enough, spread, timing
-from hpc_board.model.limits import Limits
+from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.standings import duration_text
 from hpc_board.model.task import case_text
 
 _ATTEMPTS = 3
-_MORE_WORKERS = 2
 
 Say = Callable[[str, Optional[int], Optional[int], str], None]
 """Takes a phase, the number of a case from 1, how many there are, and a message for whoever watches."""
@@ -99,8 +98,8 @@ class Benchmarks:
             if self._failed():
                 return self._cases()
         if workers > 1 and self._scattered():
-            for number in range(workers + 1, workers + _MORE_WORKERS + 1):
-                self._pass(self._new_worker(), number, workers + _MORE_WORKERS)
+            for number in range(workers + 1, workers + MORE_WORKERS + 1):
+                self._pass(self._new_worker(), number, workers + MORE_WORKERS)
                 if self._failed():
                     return self._cases()
         for index in self._scattered() if workers > 1 else ():

@@ -53,8 +53,9 @@ class Cluster:
 class Gpu:
     """A GPU name that boards use, and how a job gets one.
 
-    `time_limit_seconds` is None where the task's own limits decide. `emulated` marks a GPU name whose jobs run on
-    the CPU: a test cluster.
+    `time_limit_seconds` is None where the task's own limits decide. `minimum_isolation` is the least level (S0 to S4)
+    at which a submission may run to be ranked, "" for any. `emulated` marks a GPU name whose jobs run on the CPU: a
+    test cluster.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Gpu:
     env: Mapping[str, str] = field(default_factory=dict)
     sbatch: Tuple[str, ...] = ()
     template: Optional[str] = None
+    minimum_isolation: str = ""
 
     @property
     def emulated(self) -> bool:

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field, fields
 from typing import Any, Dict, List, Mapping, Optional
 
+MORE_WORKERS = 2
+"""How many workers a ranked run adds where the first ones differ by too much."""
+
 
 def _limit(default: float, least: float, most: float, *, cpu: Optional[float] = None) -> Any:
     """A number with its default, the bounds within which a task may move it, and the default on a CPU if it differs."""

@@ -46,7 +46,10 @@ class Verdict(str, Enum):
     @property
     def blames_kernel(self) -> bool:
         """Whether the submission is the cause, rather than the task or the machine."""
-        return self not in (Verdict.PASS, Verdict.TASK_ERROR, Verdict.INFRA_ERROR, Verdict.DEVICE_ERROR)
+        return self not in _BLAMELESS
+
+
+_BLAMELESS = (Verdict.PASS, Verdict.DEVICE_ERROR, Verdict.UNSTABLE, Verdict.TASK_ERROR, Verdict.INFRA_ERROR)
 
 
 class ResultError(ValueError):

@@ -50,8 +50,8 @@ _VERDICTS = {
         "Look for memory that is never written, a division by zero, or an exponent that overflows.",
     ),
     Verdict.WRONG_ALIASED: Meaning(
-        "The output shares memory with an input or with an earlier output, although the task wants memory of its own.",
-        "Allocate a new output in every call, or write into the one that the task hands over.",
+        "The output lies in the memory of an input, although the task wants memory of its own.",
+        "Allocate a new output in every call.",
     ),
     Verdict.MUTATED_INPUT: Meaning(
         "The kernel changed an input that it may only read.",
@@ -106,12 +106,12 @@ _VERDICTS = {
         "Do all work within the timed call, and leave clocks, events and synchronisation functions alone.",
     ),
     Verdict.BELOW_FLOOR: Meaning(
-        "The time is below what the hardware can do for this much data.",
+        "The time is below what any right call can take on this device.",
         "Make sure that every call computes its output anew, instead of returning one that it kept.",
     ),
     Verdict.UNSTABLE: Meaning(
-        "Too few calls could be timed, or their times vary too much, for a score.",
-        "Submit again; if it comes back, look for work that depends on earlier calls.",
+        "The outputs are right, but the machine changed its speed while they were timed: the reference's times say so.",
+        "Submit again; if it comes back on a quiet node, ask the admin about its clocks, cooling and power limits.",
     ),
     Verdict.TASK_ERROR: Meaning(
         "The task's own files failed; your kernel was not judged.",

@@ -226,6 +226,7 @@ def _benchmarks_table(cases: Sequence[Case]) -> Table:
         Column("MEAN", right=True),
         Column("FASTEST", right=True),
         Column("SLOWEST", right=True),
+        Column("REFERENCE", right=True),
         Column("CALLS", right=True),
         Column("CASE", flexible=True),
         Column("MESSAGE", flexible=True),
@@ -239,12 +240,14 @@ def _benchmarks_table(cases: Sequence[Case]) -> Table:
                 duration_text(timing.mean_ns, timing.err_ns),
                 duration_text(timing.best_ns),
                 duration_text(timing.worst_ns),
+                duration_text(timing.baseline_ns) if timing.baseline_ns else "",
                 str(timing.runs),
             )
             if timing
-            else ("",) * 5
+            else ("",) * 6
         )
-        rows.append((str(case.index + 1), _word(case.verdict), *times, one_line(case.spec), telling_line(case.message)))
+        word = _word(case.verdict) + (", noisy" if timing and timing.noisy else "")
+        rows.append((str(case.index + 1), word, *times, one_line(case.spec), telling_line(case.message)))
     return _without_empty(Table(columns, tuple(rows)))
 
 

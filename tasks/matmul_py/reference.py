@@ -25,6 +25,12 @@ def ref_kernel(data: input_t) -> output_t:
     return (a.double() @ b.double()).float()
 
 
+def minimal_work(m: int, k: int, n: int, seed: int) -> tuple[int, int]:
+    """Two matrices read and one written. Operations are not counted: there are ways to need fewer than 2 m n k."""
+    del seed
+    return 4 * (m * k + k * n + m * n), 0
+
+
 def check_implementation(data: input_t, output: output_t) -> tuple[bool, str]:
     """Whether every element is within a tolerance that follows the lengths of its row and its column."""
     a, b = (matrix.double() for matrix in data)

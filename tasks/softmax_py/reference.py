@@ -21,6 +21,12 @@ def ref_kernel(data: input_t) -> output_t:
     return exact(data).float()
 
 
+def minimal_work(rows: int, columns: int, seed: int) -> tuple[int, int]:
+    """A matrix read and one written; an exponential and a division for each element."""
+    del seed
+    return 2 * 4 * rows * columns, 2 * rows * columns
+
+
 def check_implementation(data: input_t, output: output_t) -> tuple[bool, str]:
     """Whether every element is within a relative tolerance of the exact one."""
     expected = exact(data)

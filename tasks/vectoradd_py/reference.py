@@ -23,6 +23,12 @@ def ref_kernel(data: input_t) -> output_t:
     return a + b
 
 
+def minimal_work(size: int, seed: int) -> tuple[int, int]:
+    """Two vectors read and one written, one addition for each element."""
+    del seed
+    return 3 * 4 * size, size
+
+
 def check_implementation(data: input_t, output: output_t) -> tuple[bool, str]:
     """Whether every element is the correctly rounded sum."""
     return equal(output, ref_kernel(data))

@@ -276,7 +276,9 @@ def test_a_state_keeps_the_time_of_its_beginning_when_its_reason_changes(world: 
 
 def timing(*samples_ns: float) -> Timing:
     middle = sorted(samples_ns)[len(samples_ns) // 2]
-    return Timing(len(samples_ns), middle, middle, 0, 0, min(samples_ns), max(samples_ns), samples_ns)
+    return Timing(
+        len(samples_ns), middle, middle, 0, 0, min(samples_ns), max(samples_ns), samples_ns, (len(samples_ns),)
+    )
 
 
 def right_result(run: Run, task: Task) -> Result:

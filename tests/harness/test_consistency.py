@@ -1,0 +1,83 @@
+"""Which claims of a worker are believed."""
+
+import pytest
+
+from hpc_board.harness.calls import Called
+from hpc_board.harness.consistency import colder_than_hot, drift, equal_claims, unclaimed_time
+from hpc_board.harness.floor import Peak, Work, floor_ns, peak_of
+from hpc_board.harness.timing import enough, spread, timing
+from hpc_board.model.limits import Limits
+
+LIMITS = Limits()
+MS = 1e6
+
+
+def calls(claimed_ns: float, wall_ns: float, count: int = 10) -> list[Called]:
+    return [Called(1, claimed_ns, wall_ns)] * count
+
+
+def test_time_that_the_reference_s_calls_take_as_well_need_not_be_claimed() -> None:
+    assert unclaimed_time(calls(1 * MS, 11 * MS), calls(5 * MS, 15 * MS), LIMITS) is None
+
+
+@pytest.mark.parametrize(
+    ("wall_ms", "believed"),
+    # 1.3 times the reference's 10 ms, 2 ms of slack and 5 % of the wall time may pass beside a claim of 20 ms
+    [(36.5, True), (37.5, False)],
+)
+def test_more_than_that_a_slack_and_a_share_of_all_time_has_to_be_claimed(wall_ms: float, believed: bool) -> None:
+    found = unclaimed_time(calls(20 * MS, wall_ms * MS), calls(5 * MS, 15 * MS), LIMITS)
+    assert (found is None) is believed
+
+
+def test_single_interruptions_of_the_machine_prove_nothing() -> None:
+    disturbed = [*calls(1 * MS, 2 * MS, 8), *calls(1 * MS, 500 * MS, 2)]
+    assert unclaimed_time(disturbed, calls(1 * MS, 2 * MS), LIMITS) is None
+
+
+def test_in_a_row_the_slack_counts_once() -> None:
+    usual = [Called(50, 50 * MS, 60 * MS)]
+    assert unclaimed_time([Called(50, 50 * MS, 66 * MS)], usual, LIMITS) is None
+    found = unclaimed_time([Called(50, 40 * MS, 66 * MS)], usual, LIMITS)
+    assert found is not None
+    assert "26.000 ms more than they claim" in found
+
+
+def test_a_cold_call_cannot_be_claimed_to_be_much_faster_than_hot_ones() -> None:
+    assert colder_than_hot(0.6 * MS, Called(10, 10 * MS, 11 * MS)) is None
+    assert colder_than_hot(0.4 * MS, Called(10, 10 * MS, 11 * MS)) is not None
+
+
+def test_claims_that_are_all_the_same_are_no_measurement() -> None:
+    assert equal_claims([1 * MS] * 20) is not None
+    assert equal_claims([*[1 * MS] * 19, 1 * MS + 1]) is None
+    assert equal_claims([2000.0] * 100) is None, "a clock may resolve no more than that"
+
+
+def test_drift_is_the_share_by_which_medians_differ() -> None:
+    assert drift([100, 100, 500], [110, 110, 90]) == pytest.approx(0.1)
+    assert drift([110], [100]) == drift([100], [110])
+
+
+def test_the_median_of_the_workers_medians_counts() -> None:
+    found = timing([[1, 2, 3], [10, 11, 12], [4, 5, 600]], [7, 9, 8])
+    assert (found.median_ns, found.worker_runs, found.baseline_ns) == (5, (3, 3, 3), 8)
+    assert found.worker_medians_ns == (2, 11, 5)
+    assert spread([[1, 2, 3], [10, 11, 12], [4, 5, 600]]) == pytest.approx(9 / 5)
+
+
+def test_workers_share_the_calls_of_a_case() -> None:
+    assert not enough([1 * MS] * 6, 0, LIMITS, workers=3)
+    assert enough([1 * MS] * 67, 0, LIMITS, workers=3)
+
+
+def test_nothing_takes_less_than_half_of_what_the_data_sheet_allows() -> None:
+    h100 = peak_of("NVIDIA H100 80GB HBM3")
+    assert floor_ns(1e-6, Work(3.938e9, 0), h100) == pytest.approx(0.5e6)
+    assert floor_ns(1e-6, Work(1000, 0), h100) == 1000
+    assert floor_ns(1e-6, Work(0, 4e12), Peak(1e12, 1e12)) == pytest.approx(2e9)
+    assert floor_ns(1e-6, Work(1e9, 1e9), None) == 1000
+
+
+def test_a_device_whose_data_sheet_is_not_known_has_no_peak() -> None:
+    assert peak_of("Some Device 9000") is None

@@ -1,0 +1,146 @@
+"""What a task may ask of a call beside a right output, and what a board may ask of a node."""
+
+import json
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpc_board import jobs
+from hpc_board.harness import sandbox
+from hpc_board.model.result import Result, Verdict
+from hpc_board.model.task import Mode
+from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, job_folder
+
+TENSORS = """
+import torch
+
+def generate_input(size, seed):
+    return torch.rand(size, generator=torch.Generator().manual_seed(seed)) + 1
+
+def ref_kernel(data):
+    return 2 * data
+
+def check_implementation(data, output):
+    return bool((output == 2 * data).all()), "wrong"
+"""
+RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
+IN_PLACE = "def custom_kernel(data):\n    return data.mul_(2)\n"
+SPOILING = "def custom_kernel(data):\n    output = 2 * data\n    data.zero_()\n    return output\n"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("source", [IN_PLACE, SPOILING])
+def test_inputs_may_be_overwritten_unless_the_task_says_otherwise(tmp_path: Path, source: str) -> None:
+    pytest.importorskip("torch")
+    free = evaluate(tmp_path / "free", source, a_task(TENSORS)).result
+    assert free.verdict is Verdict.PASS, free.message
+    const = evaluate(tmp_path / "const", source, a_task(TENSORS, const_inputs=True)).result
+    assert const.verdict is Verdict.MUTATED_INPUT
+    assert "test case 1" in const.message
+
+
+@pytest.mark.torch
+def test_an_output_in_the_memory_of_an_input_is_aliased_where_the_task_wants_a_new_one(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    found = evaluate(tmp_path, IN_PLACE, a_task(TENSORS, fresh_output=True)).result
+    assert found.verdict is Verdict.WRONG_ALIASED
+    fresh = evaluate(tmp_path / "fresh", SPOILING, a_task(TENSORS, fresh_output=True)).result
+    assert fresh.verdict is Verdict.PASS, fresh.message
+
+
+def test_a_median_below_the_floor_is_not_ranked(tmp_path: Path) -> None:
+    task = a_task(limits={**QUICK, "floor_seconds": 1, "slack_seconds": 1})
+    result = evaluate(tmp_path, RIGHT, task, Mode.BENCHMARK).result
+    assert result.verdict is Verdict.BELOW_FLOOR, result.message
+    assert result.score_s is None
+
+
+def test_a_machine_whose_speed_changes_is_unstable_and_the_kernel_not_to_blame(tmp_path: Path) -> None:
+    slower = REFERENCE.replace(
+        "def ref_kernel(data):\n",
+        "calls = []\ndef ref_kernel(data):\n    import time\n    calls.append(1)\n    time.sleep(0.002 * len(calls))\n",
+    )
+    task = a_task(slower, limits={**QUICK, "drift": 0.03, "baseline_seconds": 30})
+    result = evaluate(tmp_path, RIGHT, task, Mode.BENCHMARK).result
+    assert result.verdict is Verdict.UNSTABLE, result.message
+    assert not result.verdict.blames_kernel
+    assert "the reference's times before and after differ" in result.message
+
+
+def test_a_ranked_run_measures_in_several_processes_and_marks_what_scatters(tmp_path: Path) -> None:
+    differing = (
+        "import os, time\nslow = os.getpid() % 2\n"
+        "def custom_kernel(data):\n    time.sleep(0.02 * (1 + slow))\n    return [2 * x for x in data]\n"
+    )
+    quick = {**QUICK, "spread": 0, "timed_calls_max": 3}
+    result = evaluate(tmp_path, differing, a_task(limits=quick), Mode.RANKED).result
+    assert result.verdict is Verdict.PASS, result.message
+    for case in result.cases[3:]:
+        assert case.timing is not None
+        assert len(case.timing.worker_runs) == 5
+        assert case.timing.noisy
+        assert case.timing.baseline_ns
+
+
+def test_a_reference_that_does_not_pass_its_own_check_is_a_task_error(tmp_path: Path) -> None:
+    reference = REFERENCE.replace("return [2 * x for x in data]", "return [2 * x + len(data) // 100 for x in data]")
+    reference = reference.replace("ref_kernel(data)))", "[2 * x for x in data]))")
+    result = evaluate(tmp_path, RIGHT, a_task(reference), Mode.BENCHMARK).result
+    assert result.verdict is Verdict.TASK_ERROR
+    assert "the reference itself does not pass: wrong_value" in result.message
+
+
+def test_a_crash_is_seen_while_a_forked_process_holds_the_channel(tmp_path: Path) -> None:
+    source = (
+        "import os, signal, time\ndef custom_kernel(data):\n"
+        "    if os.fork() == 0:\n        time.sleep(60)\n"
+        "    os.kill(os.getpid(), signal.SIGSEGV)\n"
+    )
+    task = a_task(limits={**QUICK, "first_call_seconds": 50})
+    result = evaluate(tmp_path, source, task).result
+    assert result.verdict is Verdict.CRASH
+    assert "SIGSEGV" in result.message
+
+
+WITHOUT_LANDLOCK = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+NUMBER, LANDLOCK, ERRNO, ALLOW = 0, 444, 0x00050000 | 38, 0x7FFF0000
+steps = [(0x20, 0, 0, NUMBER), (0x15, 0, 1, LANDLOCK), (0x06, 0, 0, ERRNO), (0x06, 0, 0, ALLOW)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+libc.prctl(38, 1, 0, 0, 0)
+assert libc.prctl(22, 2, struct.pack("=HxxxxxxQ", len(steps), ctypes.addressof(program)), 0, 0) == 0
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Runs a command as on a kernel without Landlock."""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of system calls are those of x86-64")
+@pytest.mark.parametrize(("mode", "verdict"), [(Mode.RANKED, Verdict.INFRA_ERROR), (Mode.TEST, Verdict.PASS)])
+def test_a_board_can_ask_for_more_isolation_than_a_node_has(tmp_path: Path, mode: Mode, verdict: Verdict) -> None:
+    folder = job_folder(tmp_path, RIGHT, a_task(), mode)
+    facts = json.loads((folder / jobs.FACTS).read_text())
+    (folder / jobs.FACTS).write_text(json.dumps({**facts, "minimum_isolation": "S3"}))
+    command = [sys.executable, "-c", WITHOUT_LANDLOCK, "bash", jobs.SCRIPT]
+    subprocess.run(command, cwd=folder, timeout=120, check=True)
+    result = Result.from_json((folder / jobs.RESULT).read_bytes())
+    assert result.provenance["isolation"] == "S2"
+    assert result.verdict is verdict
+    if verdict is Verdict.INFRA_ERROR:
+        assert "the board ranks at isolation S3 and above, and this node reaches S2" in result.message
+        assert "it lacks Landlock for files" in result.message
+
+
+def test_levels_are_what_they_are_made_of() -> None:
+    assert sandbox.level_of(0, filtered=False) == "S1"
+    assert sandbox.level_of(7, filtered=False) == "S1"
+    assert sandbox.level_of(0, filtered=True) == "S2"
+    assert sandbox.level_of(5, filtered=True) == "S3"
+    assert sandbox.level_of(6, filtered=True) == "S4"
+    assert sandbox.reaches("S3", "")
+    assert sandbox.reaches("S3", "S3")
+    assert not sandbox.reaches("S2", "S3")
+    assert not sandbox.reaches("", "S1")
