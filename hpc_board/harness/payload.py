@@ -191,11 +191,22 @@ def dense(value: Any) -> Any:
         return value if _is_dense(value, order) else torch.Tensor.contiguous(value)
     if numpy is not None and kind is numpy.ndarray:
         return numpy.ascontiguousarray(value).reshape(value.shape)
+    if "jax" in sys.modules and isinstance(value, sys.modules["jax"].Array):
+        return _of_jax(value)
     if kind in (list, tuple) and len(value) <= _PARTS_MAX:
         return kind(dense(item) for item in value)
     if kind is dict and len(value) <= _PARTS_MAX:
         return {key: dense(item) for key, item in value.items()}
     return value
+
+
+def _of_jax(value: Any) -> Any:
+    """An array of JAX, once it is computed, as a tensor where the task's own values may be some, else as an array."""
+    value.block_until_ready()
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        return torch.from_dlpack(value).contiguous()
+    return sys.modules["numpy"].asarray(value)
 
 
 def _is_dense(tensor: Any, order: List[int]) -> bool:

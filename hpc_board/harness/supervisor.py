@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -32,6 +33,7 @@ RESULT = "result.json"
 PROGRESS = "progress.jsonl"
 
 _SCRATCH = "hpc-board-"
+_CACHE = "cache"
 _PRIVATE_STEMS = ("reference", "eval")
 _PASSED_ON = (
     "PATH",
@@ -305,7 +307,7 @@ class _Supervisor:
 
     def _worker_child(self) -> Child:
         """A new process that imports the submission."""
-        home, code = self._home()
+        home, code = self._home("worker")
         _copy(self._job.submission, self._folder / "submission", code)
         for name in self._job.files:
             if not _private(name):
@@ -323,7 +325,7 @@ class _Supervisor:
 
     def _baseline(self) -> Child:
         """A process that calls the reference as others do the submission."""
-        home, code = self._home()
+        home, code = self._home("baseline")
         for name in self._job.files:
             _copy(name, self._folder / "task", code)
         child = self._forked("worker", home, home, (self._judge_said, self._judge_said), 2**30)
@@ -335,9 +337,22 @@ class _Supervisor:
             raise CallFailed(Verdict.TASK_ERROR, message) from None
         return child
 
-    def _home(self) -> Tuple[Path, Path]:
-        home = Path(tempfile.mkdtemp(prefix="worker-", dir=self._scratch))
-        (home / "code").mkdir()
+    def _home(self, name: str) -> Tuple[Path, Path]:
+        """A worker's folder, and the one in it for its code, the same path for every worker of a kind.
+
+        What an earlier one compiled stays in `cache`, so that it is compiled once: compilers note absolute paths.
+        Nothing else is left of it. Whatever it may have put there, it has seen nothing that a later one is asked.
+        """
+        home = self._scratch / name
+        cache = home / _CACHE
+        kept = self._scratch / f"{name}-{_CACHE}"
+        if cache.is_dir() and not cache.is_symlink():
+            _keep_plain_files(cache)
+            cache.rename(kept)
+        _remove(home)
+        (home / "code").mkdir(parents=True)
+        if kept.exists():
+            kept.rename(cache)
         return home, home / "code"
 
     def _send_load(self, child: Child, home: Path, code: Path, file: str, entry: str, shown_as: str) -> None:
@@ -457,7 +472,19 @@ def _private_folders(home: Path) -> Dict[str, str]:
         "TORCHINDUCTOR_CACHE_DIR",
         "CUDA_CACHE_PATH",
     )
-    return {"HOME": str(home), "TMPDIR": str(home)} | {name: str(home / "cache" / name.lower()) for name in caches}
+    return {"HOME": str(home), "TMPDIR": str(home)} | {name: str(home / _CACHE / name.lower()) for name in caches}
+
+
+def _keep_plain_files(folder: Path) -> None:
+    """Remove whatever in a worker's folder is neither a file with one name nor a folder."""
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            with suppress(OSError):
+                found = path.lstat()
+                plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+                if not plain and not stat.S_ISDIR(found.st_mode):
+                    path.unlink()
 
 
 def _modules_of(folders: Sequence[Path], device: str) -> List[str]:

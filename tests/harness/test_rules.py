@@ -144,3 +144,37 @@ def test_levels_are_what_they_are_made_of() -> None:
     assert sandbox.reaches("S3", "S3")
     assert not sandbox.reaches("S2", "S3")
     assert not sandbox.reaches("", "S1")
+
+
+COMPILING = """
+import ctypes, os, subprocess, pathlib
+cache = pathlib.Path(os.environ["XDG_CACHE_HOME"], "own")
+library = cache / "double.so"
+if not library.exists():
+    cache.mkdir(parents=True)
+    source = cache / "double.c"
+    source.write_text("double twice(double x) { return 2 * x; }")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    print("compiled", flush=True)
+    os.mkfifo(cache / "a pipe")
+    os.symlink("/etc/passwd", cache / "a link")
+    pathlib.Path(os.environ["HOME"], "a note").write_text("for the next one")
+print("found", sorted(os.listdir(cache)), sorted(os.listdir(os.environ["HOME"])), flush=True)
+twice = ctypes.CDLL(str(library)).twice
+twice.restype, twice.argtypes = ctypes.c_double, [ctypes.c_double]
+
+def custom_kernel(data):
+    return [twice(x) for x in data]
+"""
+
+
+def test_what_a_submission_compiles_is_compiled_once_and_nothing_else_is_left_to_the_next_process(
+    tmp_path: Path,
+) -> None:
+    result = evaluate(tmp_path, COMPILING, a_task(), Mode.RANKED).result
+    assert result.verdict is Verdict.PASS, result.message
+    lines = result.stdout.text.splitlines()
+    assert lines.count("compiled") == 1
+    later = "found ['double.c', 'double.so'] ['cache', 'code']"
+    assert lines[2:] == [later] * (len(lines) - 2)
+    assert len(lines) >= 5
