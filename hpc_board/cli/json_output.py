@@ -65,6 +65,7 @@ def run_details(board: Board, run: Run, *, samples: bool = False) -> dict[str, A
         "cases": [_case(case, samples=samples) for case in result.cases] if result else [],
         "history": [_status(status) for status in board.history(run.id)],
         "provenance": dict(result.provenance) if result else {},
+        "build": _log(result.build) if result else "",
         "stdout": _log(result.stdout) if result else "",
         "stderr": _log(result.stderr) if result else "",
     }
@@ -78,6 +79,7 @@ def task_object(task: Task, gpus: Sequence[Gpu]) -> dict[str, Any]:
         "deadline": moment(task.deadline),
         "gpus": [gpu.name for gpu in gpus],
         "description": printable(task.description),
+        "languages": [str(language) for language in task.accepted],
     }
 
 
@@ -94,6 +96,7 @@ def task_details(task: Task, gpus: Sequence[Gpu]) -> dict[str, Any]:
             "ranked": task.timeouts.ranked_seconds,
         },
         "limits": dict(task.limits),
+        "flags": list(task.flags),
         "libraries": list(task.libraries),
         "tests": [dict(case) for case in task.tests],
         "benchmarks": [dict(case) for case in task.benchmarks],

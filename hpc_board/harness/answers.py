@@ -1,7 +1,7 @@
 """The answers of a worker or judge, read from frames that may be forged: whatever is not one is a violation."""
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Mapping, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Union
 
 from hpc_board.harness.channel import Frame, ProtocolViolation
 from hpc_board.model.result import Verdict
@@ -44,7 +44,9 @@ class Ready:
 
 @dataclass(frozen=True)
 class Generated:
-    """The judge has made inputs, which come beside the frame."""
+    """The judge has made inputs, which come beside the frame; `form` is that of a right answer, if it was asked for."""
+
+    form: Optional[Mapping[str, Any]] = None
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,11 @@ def _ready(frame: Frame) -> Ready:
     return Ready(facts)
 
 
-def _generated(_frame: Frame) -> Generated:
-    return Generated()
+def _generated(frame: Frame) -> Generated:
+    form = frame.get("form")
+    if form is not None and not isinstance(form, dict):
+        raise TypeError("no form")
+    return Generated(form)
 
 
 def _checked(frame: Frame) -> Checked:

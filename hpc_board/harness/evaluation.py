@@ -70,10 +70,10 @@ class Workplace:
             raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
         group = f"{phase.name}.{index}"
         call = secrets.randbits(62)
-        inputs = self._inputs(phase.cases[index], group, call, seed)
+        inputs, form = self._inputs(phase.cases[index], group, call, seed)
         outputs = os.memfd_create("outputs", os.MFD_CLOEXEC)
         try:
-            elapsed_ns = self._run(call, inputs, outputs, timed=timed)
+            elapsed_ns = self._run(call, inputs, outputs, form, timed=timed)
             held = self._copy(outputs)
         finally:
             os.close(inputs)
@@ -89,22 +89,24 @@ class Workplace:
             raise CallFailed(opinion.verdict, opinion.message)
         return elapsed_ns, opinion.message
 
-    def _inputs(self, case: Mapping[str, CaseValue], group: str, call: int, seed: int) -> int:
+    def _inputs(
+        self, case: Mapping[str, CaseValue], group: str, call: int, seed: int
+    ) -> Tuple[int, Optional[Mapping[str, Any]]]:
         frame = {"type": "generate", "call": call, "group": group, "seed": seed, "case": dict(case)}
         self._judge.send(frame)
         answer, fds = self._judged("generated", "make the inputs")
         if not isinstance(answer, Generated) or len(fds) != 1:
             raise _not_understood()
-        return fds[0]
+        return fds[0], answer.form
 
-    def _run(self, call: int, inputs: int, outputs: int, *, timed: bool) -> float:
+    def _run(self, call: int, inputs: int, outputs: int, form: Optional[Mapping[str, Any]], *, timed: bool) -> float:
         limits = self._limits
         allowed = limits.call_seconds if self._called else limits.first_call_seconds
         left = self.phase.seconds - self._worker_seconds
         late = f"the call did not return within {allowed:g} s"
         if left < allowed:
             late = f"the call did not return within the {self.phase.seconds:g} s for all {self.phase.name} cases"
-        frame = {"type": "run", "call": call, "timed": timed, "value_bytes": limits.value_bytes}
+        frame = {"type": "run", "call": call, "timed": timed, "value_bytes": limits.value_bytes, "form": form}
         start = time.monotonic()
         self._worker.send(frame, [inputs, outputs])
         try:

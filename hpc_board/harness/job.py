@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Tuple
 
 from hpc_board.model.limits import Limits
-from hpc_board.model.task import CaseValue, Mode, Ranking
+from hpc_board.model.task import CaseValue, Language, Mode, Ranking
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class Facts:
     environment: Tuple[str, ...]
     readable: Tuple[str, ...]
     sha256: Mapping[str, str]
+    language: Language = Language.PY
+    flags: Tuple[str, ...] = ()
+    arch: str = ""
+    build_cache: str = ""
 
 
 def facts(path: Path) -> Facts:
@@ -58,6 +62,10 @@ def facts(path: Path) -> Facts:
         environment=tuple(value["environment"]),
         readable=tuple(value.get("readable", ())),
         sha256=value["sha256"],
+        language=Language(task.get("language", Language.PY)),
+        flags=tuple(task.get("flags", ())),
+        arch=value.get("arch", ""),
+        build_cache=value.get("build_cache", ""),
     )
 
 

@@ -16,12 +16,14 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 from hpc_board.harness import payload
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
+from hpc_board.harness.compiled import form_fault
 from hpc_board.harness.device import Device, DeviceMissing, open_device
 from hpc_board.harness.faults import fault
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
 
 _MESSAGE_MAX = 4000
+_FORM_BYTES_MAX = 32 * 1024
 
 
 def serve(channel: Channel) -> None:
@@ -30,7 +32,9 @@ def serve(channel: Channel) -> None:
     try:
         device = open_device(frame["device"])
         sys.path.insert(0, frame["folder"])
-        judge = _Judge(importlib.import_module("reference"), device, frame["value_bytes"])
+        judge = _Judge(
+            importlib.import_module("reference"), device, frame["value_bytes"], compiled=frame.get("compiled", False)
+        )
     except DeviceMissing as error:
         channel.send({"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": str(error)})
         return
@@ -56,10 +60,11 @@ def serve(channel: Channel) -> None:
 class _Judge:
     """A task's functions, and the inputs of the call that is not checked yet: one is in flight at a time."""
 
-    def __init__(self, reference: ModuleType, device: Device, value_bytes: int) -> None:
+    def __init__(self, reference: ModuleType, device: Device, value_bytes: int, *, compiled: bool = False) -> None:
         self._reference = reference
         self._device = device
         self._value_bytes = value_bytes
+        self._compiled = compiled
         self._held: Optional[Tuple[int, Any]] = None
         self._expected: Dict[str, Tuple[str, payload.Node]] = {}
         self._varying: Set[str] = set()
@@ -78,13 +83,28 @@ class _Judge:
             if "seed" in arguments:
                 arguments["seed"] = frame["seed"]
             data = self._reference.generate_input(**arguments)
-            inputs = json.dumps(payload.write(data, descriptor, self._value_bytes))
-            self._expect(frame["group"], inputs, data)
+            layout = payload.write(data, descriptor, self._value_bytes)
+            self._expect(frame["group"], json.dumps(layout), data)
+            form = self._form_for_compiled(frame["group"], layout) if self._compiled else None
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
             os.close(descriptor)
             return _failed("the task cannot make the inputs", error), []
         self._held = frame["call"], data
-        return {"type": "generated"}, [descriptor]
+        return {"type": "generated", "form": form}, [descriptor]
+
+    def _form_for_compiled(self, group: str, inputs: payload.Node) -> payload.Node:
+        """The form of a right answer, in whose memory a compiled submission writes its own."""
+        if group not in self._expected:
+            raise ValueError(
+                "reference.py has no ref_kernel, from which a compiled submission's outputs get their form"
+            )
+        form = self._expected[group][1]
+        fault = form_fault(inputs, form)
+        if not fault and len(json.dumps(form)) > _FORM_BYTES_MAX:
+            fault = "the reference's answer has too many parts for compiled submissions"
+        if fault:
+            raise ValueError(fault)
+        return form
 
     def _expect(self, group: str, inputs: str, data: Any) -> None:
         """Know the form of a right answer: that of the case's last call, if the inputs' form is the same again."""

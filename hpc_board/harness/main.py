@@ -22,6 +22,10 @@ def main(argv: Sequence[str]) -> int:
         from hpc_board.harness.supervisor import account
 
         return account(Path(argv[2]), int(argv[3]))
+    if role == "build" and len(argv) == 3:
+        from hpc_board.harness.builder import become_compiler
+
+        become_compiler(int(argv[2]))
     if role in ("judge", "worker") and len(argv) == 4:
         return _serve(role, int(argv[2]), int(argv[3]))
     stream = sys.stdout if role in ("-h", "--help") else sys.stderr

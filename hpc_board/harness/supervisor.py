@@ -16,6 +16,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from hpc_board.harness import sandbox
 from hpc_board.harness.answers import Loaded, Ready
+from hpc_board.harness.builder import BuildFailed, build
 from hpc_board.harness.child import Child, kill_orphans
 from hpc_board.harness.evaluation import (
     CallFailed,
@@ -29,9 +30,10 @@ from hpc_board.harness.evaluation import (
 from hpc_board.harness.job import Facts, facts
 from hpc_board.harness.node import gpu_facts, gpu_state_after, node_facts, oom_kills
 from hpc_board.harness.printed import Printed
-from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.harness.toolchain import LIBRARY
+from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.standings import score_s
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Language, Mode
 
 RESULT = "result.json"
 PROGRESS = "progress.jsonl"
@@ -168,6 +170,8 @@ class _Supervisor:
         self._stdout = Printed()
         self._stderr = Printed()
         self._judge_said = Printed()
+        self._build_log = Log()
+        self._library: Optional[Path] = None
         self._children: List[Child] = []
         self._provenance: Dict[str, Any] = {**_hashes(job), "emulated": job.emulated, "isolation": ""}
         self._started_at = _now()
@@ -206,6 +210,7 @@ class _Supervisor:
             ended_at=_now(),
             stdout=self._stdout.log(),
             stderr=self._stderr.log(),
+            build=self._build_log,
             provenance=self._provenance,
         )
 
@@ -222,6 +227,8 @@ class _Supervisor:
 
     def _evaluate(self, cases: List[Case]) -> None:
         job = self._job
+        if job.language.compiled:
+            self._build()
         judge = self._judge()
         worker = self._worker()
         self._say("load", None, None, "importing the reference and the submission")
@@ -244,6 +251,24 @@ class _Supervisor:
         cases += benchmarked(place, job.limits, self._say)
         self._provenance.update(gpu_state_after(self._gpu_uuid()))
         self._dismiss(worker)
+
+    def _build(self) -> None:
+        """Compile the submission; one for a GPU is compiled on a CPU board too, and goes no further there."""
+        self._say("build", None, None, "compiling the submission")
+        try:
+            others = [child.pid for child in self._children]
+            built = build(self._job, self._folder, self._harness, self._scratch, os.environ, others)
+        except BuildFailed as error:
+            self._build_log = error.log
+            self._provenance.update(error.facts)
+            raise CallFailed(error.verdict, error.message) from None
+        self._build_log, self._library = built.log, built.library
+        self._provenance.update(built.facts)
+        if self._job.device == "cpu" and self._job.language is not Language.CPP:
+            message = (
+                f"the submission compiles for {built.facts['arch']}, but jobs for {self._job.gpu} run on a CPU here"
+            )
+            raise CallFailed(Verdict.DEVICE_ERROR, message)
 
     def _check_files(self) -> None:
         """Whether the job folder still holds what was sent."""
@@ -268,6 +293,7 @@ class _Supervisor:
                 "device": self._job.device,
                 "folder": str(self._folder / "task"),
                 "value_bytes": self._job.limits.value_bytes,
+                "compiled": self._job.language.compiled,
             }
         )
         return child
@@ -275,7 +301,12 @@ class _Supervisor:
     def _worker(self) -> Child:
         home = Path(tempfile.mkdtemp(prefix="worker-", dir=self._scratch))
         code = home / "code"
-        _copy(self._job.submission, self._folder / "submission", code)
+        submission = self._job.submission
+        if self._library is None:
+            _copy(submission, self._folder / "submission", code)
+        else:
+            submission = LIBRARY
+            _copy(LIBRARY, self._library.parent, code)
         for name in self._job.files:
             if not _private(name):
                 _copy(name, self._folder / "task", code)
@@ -287,7 +318,8 @@ class _Supervisor:
                 "folder": str(code),
                 "scratch": str(home),
                 "readable": self._readable,
-                "submission": self._job.submission,
+                "submission": submission,
+                "language": str(self._job.language),
                 "value_bytes": self._job.limits.value_bytes,
             }
         )

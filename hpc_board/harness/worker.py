@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 from typing import Any, Callable, List
 
-from hpc_board.harness import payload, sandbox
+from hpc_board.harness import compiled, payload, sandbox
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.device import Device, open_device
 from hpc_board.harness.faults import fault
@@ -33,7 +33,11 @@ def serve(channel: Channel) -> None:
         level += "+seccomp"
     try:
         device = open_device(frame["device"])
-        kernel = _kernel(Path(frame["folder"]), frame["submission"])
+        kernel: Any
+        if frame.get("language", "py") == "py":
+            kernel = _kernel(Path(frame["folder"]), frame["submission"])
+        else:
+            kernel = compiled.open_kernel(Path(frame["folder"]) / frame["submission"])
     except BaseException as error:  # noqa: BLE001 - whatever a submission raises is a result
         channel.send(_raised(error, Verdict.LOAD_ERROR, frame["folder"]))
         return
@@ -65,12 +69,15 @@ def _kernel(folder: Path, name: str) -> Callable[[Any], Any]:
     return found
 
 
-def _answer(kernel: Callable[[Any], Any], device: Device, frame: Frame, fds: List[int], folder: str) -> Frame:
+def _answer(kernel: Any, device: Device, frame: Frame, fds: List[int], folder: str) -> Frame:
     try:
         data, _ = payload.read(fds[0], device.name)
+        call: Callable[[], Any] = lambda: kernel(data)  # noqa: E731
+        if isinstance(kernel, compiled.CompiledKernel):
+            call = compiled.prepared(kernel, data, frame["form"], device)
         if frame["timed"]:
             device.flush()
-        output, elapsed_ns = device.timed(lambda: kernel(data))
+        output, elapsed_ns = device.timed(call)
         try:
             payload.write(output, fds[1], frame["value_bytes"])
         except payload.TooLarge as error:

@@ -12,14 +12,17 @@ def _limit(default: float, least: float, most: float) -> Any:
 class Limits:
     """What a submission may take, and how long its times are measured.
 
-    `load_seconds` bounds importing the submission, `first_call_seconds` the first call of a worker (it may compile),
-    `call_seconds` any other call, `judge_seconds` what the reference takes to make one call's inputs or to check its
-    output. `printed_bytes` is what a worker may print before it is stopped, `value_bytes` what
-    the inputs or outputs of one call may weigh. A benchmark case has `warmup_calls`, then at least `timed_calls_min`
-    timed ones, and ends at `timed_calls_max`, at `timed_seconds` of summed times, at `case_seconds` of wall time, or
-    when the relative standard error of the mean is at most `relative_error` and `timed_seconds_min` are summed up.
+    `build_seconds` and `build_bytes` bound the time and the memory of compiling the submission, `load_seconds` bounds
+    importing it, `first_call_seconds` the first call of a worker (it may compile), `call_seconds` any other call,
+    `judge_seconds` what the reference takes to make one call's inputs or to check its output. `printed_bytes` is what
+    the compiler, and then a worker, may print before it is stopped, `value_bytes` what the inputs or outputs of one
+    call may weigh. A benchmark case has `warmup_calls`, then at least `timed_calls_min` timed ones, and ends at
+    `timed_calls_max`, at `timed_seconds` of summed times, at `case_seconds` of wall time, or when the relative standard
+    error of the mean is at most `relative_error` and `timed_seconds_min` are summed up.
     """
 
+    build_seconds: float = _limit(120, 1, 3600)
+    build_bytes: int = _limit(8 * 2**30, 2**26, 2**38)
     load_seconds: float = _limit(60, 1, 3600)
     first_call_seconds: float = _limit(60, 1, 3600)
     call_seconds: float = _limit(30, 0.1, 3600)

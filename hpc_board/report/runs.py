@@ -302,7 +302,7 @@ def _fact_text(name: str, fact: Any) -> str:
 
 
 def _log_blocks(result: Result) -> Iterator[Block]:
-    for title, printed in (("stdout", result.stdout), ("stderr", result.stderr)):
+    for title, printed in (("compiler", result.build), ("stdout", result.stdout), ("stderr", result.stderr)):
         text = _printed_text(printed)
         if text.strip():
             yield Log(title, text)
