@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from hpc_board.documents import Document, Place, read_text
 from hpc_board.errors import DocumentError, Fault, InputError
+from hpc_board.model.build_flags import flag_fault
 from hpc_board.model.limits import limit_faults
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import SUBMISSION, CaseValue, Language, Ranking, Task, TaskFile, Timeouts
@@ -55,6 +56,10 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a call must leave its inputs as they are (verdict mutated_input)."""
     fresh_output: bool = False
     """Whether the output must lie in memory of its own, not in that of an input (verdict wrong_aliased)."""
+    languages: list[Language] = []
+    """What submissions may be written in; `lang` alone where there are none."""
+    flags: list[str] = []
+    """Flags for the compilers beside their usual ones."""
 
 
 class TaskDocument(msgspec.Struct, frozen=True):
@@ -62,15 +67,15 @@ class TaskDocument(msgspec.Struct, frozen=True):
 
     files: list[FileEntry]
     """The files of a run."""
-    lang: Language
-    """What submissions are written in."""
+    lang: Literal["py", "cu"]
+    """What submissions are written in, unless `hpc_board.languages` says more."""
     description: str
     """What to implement, for participants."""
     name: Name | None = None
     """The task's name where it differs from its folder's."""
     config: dict[str, str | int | float | bool | list[str] | dict[str, str] | None] | None = None
     """How the task's own eval is started or compiled."""
-    templates: dict[Literal["CUDA", "Python", "Triton", "HIP", "CuteDSL"], str] | None = None
+    templates: dict[Literal["CUDA", "Python", "Triton", "HIP", "CuteDSL", "C++"], str] | None = None
     """Files to begin with, by what they are written in."""
     tests: list[dict[CaseKey, Any]] = []
     """The arguments of each test case."""
@@ -185,9 +190,10 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
         document.fault(("hpc_board", "harness"), "isolated needs a file named reference.py")
     for key, message in limit_faults(own.limits).items():
         document.fault(("hpc_board", "limits", key), message)
+    _check_compiled(document, own)
     task = Task(
         name=name,
-        language=section.lang,
+        language=Language(section.lang),
         description=section.description,
         files=files,
         tests=_cases(document, "tests", section.tests, section.multi_gpu),
@@ -206,9 +212,21 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
         const_inputs=own.const_inputs,
         fresh_output=own.fresh_output,
         warnings=tuple(document.warnings),
+        languages=tuple(own.languages),
+        flags=tuple(own.flags),
     )
     document.check()
     return task
+
+
+def _check_compiled(document: Document, own: OwnSection) -> None:
+    """Note what is wrong with the languages of a task, and with the flags for their compilers."""
+    for index, language in enumerate(own.languages):
+        if language in own.languages[:index]:
+            document.fault(("hpc_board", "languages", index), f"{language} is given twice")
+    for index, flag in enumerate(own.flags):
+        if message := flag_fault(flag):
+            document.fault(("hpc_board", "flags", index), f'"{one_line(flag, 80)}" {message}')
 
 
 def _has_task(folder: Path) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Protocol
 
 from hpc_board.documents import read_text
@@ -17,15 +17,20 @@ from hpc_board.model.submission import (
     Directives,
     directives,
 )
-from hpc_board.model.task import Language, Mode, Task
+from hpc_board.model.task import Language, Mode, Task, language_of
 from hpc_board.model.text import one_line
 
 NOTE_CHARACTERS_MAX = 500
 
 _FILE_NAME_BYTES_MAX = 200
-_EXTENSIONS_OF = {Language.PY: (".py",), Language.CU: (".cu", ".cuh", ".cpp")}
 _MODES_RUN = (Mode.TEST, Mode.BENCHMARK, Mode.RANKED)
 _MODES_HINT = f"Modes: {', '.join(_MODES_RUN)}."
+_DEVICE_OF = {Language.CPP: Device.CPU, Language.CU: Device.CUDA, Language.HIP: Device.HIP}
+_FITTING = {
+    Device.CPU: (Language.PY, Language.CPP),
+    Device.CUDA: (Language.PY, Language.CU),
+    Device.HIP: (Language.HIP,),
+}
 _MODE_ALIASES = {"leaderboard": Mode.RANKED}
 
 
@@ -85,7 +90,7 @@ def read_source(path: Path) -> Source:
     text = read_text(path, SOURCE_BYTES_MAX)
     if path.suffix not in EXTENSIONS:
         raise InputError(
-            f"{one_line(str(path))}: please provide a Python (.py) or CUDA (.cu / .cuh / .cpp) file.",
+            f"{one_line(str(path))}: please provide a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file.",
             hint="Rename the file if its contents are one of these.",
         )
     if not text.strip():
@@ -136,9 +141,9 @@ def draft(
     _check_deadline(task, now)
     mode = _mode(mode_name)
     _check_support(task, mode)
-    _check_language(source, task)
+    language = _language(source, task)
     chosen = _chosen_gpus(task, gpu_names, asked, gpus)
-    _check_devices(chosen)
+    _check_devices(source, language, chosen)
     _check_cases(task, mode)
     _check_note(note)
     return Draft(source, task, chosen, mode, note)
@@ -220,7 +225,6 @@ def _check_support(task: Task, mode: Mode) -> None:
     if mode not in _MODES_RUN:
         raise _not_run(task.name, f"mode {mode}", _MODES_HINT)
     reasons = {
-        f"tasks in the language {task.language}": task.language is not Language.PY,
         "tasks with an eval of their own (harness: task)": task.harness != "isolated",
         "tasks for several GPUs (multi_gpu)": task.multi_gpu,
     }
@@ -229,10 +233,18 @@ def _check_support(task: Task, mode: Mode) -> None:
             raise _not_run(task.name, what)
 
 
-def _check_devices(gpus: Sequence[Gpu]) -> None:
+def _check_devices(source: Source, language: Language, gpus: Sequence[Gpu]) -> None:
+    """Pass if each GPU can run the language; one that emulates a GPU takes a GPU's languages, to compile them."""
     for chosen in gpus:
-        if chosen.device is Device.HIP:
-            raise _not_run(chosen.name, "GPUs with the device hip")
+        if language is Language.PY:
+            if chosen.device is Device.HIP:
+                raise _not_run(chosen.name, "Python submissions on GPUs with the device hip")
+        elif chosen.device is not _DEVICE_OF[language] and not chosen.emulated:
+            fitting = ", ".join(_FITTING[chosen.device])
+            raise InputError(
+                f"{source.file_name} is in {language}, which does not run on {chosen.name} (device {chosen.device}).",
+                hint=f"{chosen.name} runs submissions in {fitting}; or choose another --gpu.",
+            )
 
 
 def _check_cases(task: Task, mode: Mode) -> None:
@@ -245,18 +257,24 @@ def _check_cases(task: Task, mode: Mode) -> None:
 
 
 def _not_run(
-    name: str, what: str, hint: str = "It runs Python tasks under its own judge, on CUDA GPUs and on CPUs."
+    name: str,
+    what: str,
+    hint: str = "It runs tasks with a reference.py under its own judge, on CUDA GPUs and on CPUs.",
 ) -> InputError:
     return InputError(f"{name}: this version of hpc-board does not run {what}.", hint=hint)
 
 
-def _check_language(source: Source, task: Task) -> None:
-    extensions = _EXTENSIONS_OF[task.language]
-    if PurePath(source.file_name).suffix not in extensions:
+def _language(source: Source, task: Task) -> Language:
+    """The language of the submission, by the ending of its name."""
+    language = language_of(source.file_name)
+    if language is None or language not in task.accepted:
+        what = "the language" if len(task.accepted) == 1 else "the languages"
+        extensions = [ending for accepted in task.accepted for ending in accepted.extensions]
         raise InputError(
-            f"{source.file_name}: {task.name} is a task in the language {task.language}.",
+            f"{source.file_name}: {task.name} is a task in {what} {', '.join(task.accepted)}.",
             hint=f"Give a file that ends in {' or '.join(extensions)}.",
         )
+    return language
 
 
 def _chosen_gpus(task: Task, options: Sequence[str], header: Directives, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:

@@ -19,13 +19,15 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.run import Run
 from hpc_board.model.sbatch import directive, options_for
-from hpc_board.model.task import Mode, Task
+from hpc_board.model.task import Mode, Task, language_of
 
 SCRIPT = "job.sh"
 HARNESS = "harness.pyz"
 FACTS = "job.json"
 RESULT = "result.json"
 PROGRESS = "progress.jsonl"
+BUILD_CACHE = "../../cache/build"
+"""Where the harness keeps compiled submissions, as seen from a job folder."""
 
 _MARGIN_SECONDS = 60
 """Time that a job gets beside what its limits say: starting Python, looking at the node, ending processes, writing."""
@@ -44,7 +46,8 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
     """The job's time limit, in whole minutes: the settings' own, else what the harness may take at the most.
 
     In each phase the kernel has the phase's time and the judge as much and one answer more; where times are measured,
-    the reference has as much as the kernel. The judge has to load before, and so has each of the workers.
+    the reference has as much as the kernel. The judge has to load before, and so has each of the workers. Where the
+    task takes compiled submissions, the compiler runs before all that.
     """
     if gpu.time_limit_seconds is not None:
         return gpu.time_limit_seconds
@@ -56,6 +59,8 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
     phases = {Mode.TEST: (tests,), Mode.RANKED: (tests, benchmarks)}.get(mode, (benchmarks,))
     seconds = sum(phase for phase, _ in phases) + _MARGIN_SECONDS
     seconds += limits.load_seconds * (1 + sum(loads for _, loads in phases))
+    if any(language.compiled for language in task.accepted):
+        seconds += limits.build_seconds
     return -(-int(seconds) // 60) * 60
 
 
@@ -111,11 +116,13 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dic
         "shown_as": run.file_name,
         "environment": sorted(gpu.env),
         "emulated": gpu.emulated,
+        "build_cache": BUILD_CACHE,
         "task": {
             "name": task.name,
             "version": task.version,
-            "language": str(task.language),
-            "submission": task.submission_name,
+            "language": str(language_of(run.file_name) or task.language),
+            "flags": list(task.flags),
+            "submission": task.name_on_node(run.file_name),
             "files": [file.name for file in task.files if file.text is not None],
             "tests": [dict(case) for case in task.tests],
             "benchmarks": [dict(case) for case in task.benchmarks],
@@ -156,7 +163,7 @@ def write_folder(board: Path, run: Run, task: Task, gpu: Gpu, *, code: bytes, ha
         SCRIPT: script(task, gpu, run.mode).text.encode(),
         FACTS: json.dumps(facts(run, task, gpu, code=code, harness=harness), indent=1).encode(),
         HARNESS: harness,
-        f"submission/{task.submission_name}": code,
+        f"submission/{task.name_on_node(run.file_name)}": code,
     }
     contents |= {f"task/{file.name}": file.text.encode() for file in task.files if file.text is not None}
     try:

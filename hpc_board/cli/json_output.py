@@ -68,6 +68,7 @@ def run_details(board: Board, run: Run, *, samples: bool = False) -> dict[str, A
         "ended_at": moment(ended_at(run, result)),
         "history": [_status(status) for status in board.history(run.id)],
         "provenance": dict(result.provenance) if result else {},
+        "build": _log(result.build) if result else "",
         "stdout": _log(result.stdout) if result else "",
         "stderr": _log(result.stderr) if result else "",
     }
@@ -81,6 +82,7 @@ def task_object(task: Task, gpus: Sequence[Gpu]) -> dict[str, Any]:
         "deadline": moment(task.deadline),
         "gpus": [gpu.name for gpu in gpus],
         "description": printable(task.description),
+        "languages": [str(language) for language in task.accepted],
     }
 
 
@@ -97,6 +99,7 @@ def task_details(task: Task, gpus: Sequence[Gpu]) -> dict[str, Any]:
             "ranked": task.timeouts.ranked_seconds,
         },
         "limits": dict(task.limits),
+        "flags": list(task.flags),
         "libraries": list(task.libraries),
         "tests": [dict(case) for case in task.tests],
         "benchmarks": [dict(case) for case in task.benchmarks],

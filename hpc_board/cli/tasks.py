@@ -91,27 +91,34 @@ def task(open_: Open, name: str, file_name: str | None, as_json: bool) -> None:
 @click.command(
     epilog=examples(
         "hpc-board template vectoradd_py > kernel.py",
-        "hpc-board template vectoradd_py --language Python -o kernel.py",
+        "hpc-board template vectoradd --language C++ -o kernel.cpp",
+        "hpc-board template vectoradd --header -o hpc_board.h",
     )
 )
 @click.argument("name", shell_complete=task_names)
-@click.option("--language", metavar="L", help="Python, CUDA, Triton ... where the task has several.")
+@click.option("--language", metavar="L", help="Python, Triton, C++, CUDA, HIP, where the task has several.")
+@click.option("--header", is_flag=True, help="Print hpc_board.h, which compiled submissions include.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
 @click.pass_obj
-def template(open_: Open, name: str, language: str | None, output: Path | None, force: bool) -> None:
+def template(open_: Open, name: str, language: str | None, header: bool, output: Path | None, force: bool) -> None:
     """Print a file to start from.
 
     Its header has the task's name, so that `submit` knows where it belongs.
     """
     from hpc_board.cli.files import write_file
     from hpc_board.cli.printing import remark
-    from hpc_board.cli.starter import starter
+    from hpc_board.cli.starter import compiled_header, starter
 
     found = open_().task(name)
-    text = starter(found, language)
+    if header and language is not None:
+        raise InputError("--header and --language exclude each other.", hint="Give one of them.")
+    text = compiled_header() if header else starter(found, language)
     if output is None:
         click.echo(text.encode(), nl=False)
         return
     write_file(output, text.encode(), force=force)
-    remark(f"A start for {found.name} is in {output}; `hpc-board submit {output} --mode test --wait` tries it.")
+    if header:
+        remark(f"The header for compiled submissions is in {output}.")
+    else:
+        remark(f"A start for {found.name} is in {output}; `hpc-board submit {output} --mode test --wait` tries it.")

@@ -52,10 +52,12 @@ class Ready:
 class Generated:
     """The judge has made inputs, which come beside the frame.
 
-    `work` is the least that a right call has to move and compute, in bytes and operations, where the task says.
+    `work` is the least that a right call has to move and compute, in bytes and operations, where the task says; `form`
+    is that of a right answer, if it was asked for.
     """
 
     work: Optional[Work] = None
+    form: Optional[Mapping[str, Any]] = None
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,10 @@ def _ready(frame: Frame) -> Ready:
 
 
 def _generated(frame: Frame) -> Generated:
-    work = frame.get("work")
-    return Generated(None if work is None else Work(_amount(work["bytes"]), _amount(work["operations"])))
+    work, form = frame.get("work"), frame.get("form")
+    if form is not None and not isinstance(form, dict):
+        raise TypeError("no form")
+    return Generated(None if work is None else Work(_amount(work["bytes"]), _amount(work["operations"])), form)
 
 
 def _amount(value: Any) -> float:

@@ -11,7 +11,7 @@ import secrets
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from hpc_board.harness.answers import Answer, Checked, Done, Failure, Generated, Prepared, answer_of
 from hpc_board.harness.channel import ProtocolViolation
@@ -122,12 +122,12 @@ class Bench:
         group = f"{self.phase.name}.{index}"
         try:
             with ExitStack() as held:
-                inputs = [
-                    _closed_later(held, self._inputs(index, group, number, seed))
-                    for number, seed in zip(numbers, seeds, strict=True)
-                ]
-                outputs = [_closed_later(held, self._room(index)) for _ in seeds]
-                called = worker.run(self.phase, inputs, outputs, cold=timed and cold, rules=self._rules)
+                inputs, outputs, form = [], [], None
+                for number, seed in zip(numbers, seeds, strict=True):
+                    given, output, form = self._made(index, group, number, seed)
+                    inputs.append(_closed_later(held, given))
+                    outputs.append(_closed_later(held, output))
+                called = worker.run(self.phase, inputs, outputs, form, cold=timed and cold, rules=self._rules)
                 copies = [_closed_later(held, self._copy(output)) for output in outputs]
                 self._output_bytes[index] = os.fstat(copies[-1]).st_size
                 message = ""
@@ -138,15 +138,16 @@ class Bench:
             raise
         return Called(called.calls, called.claimed_ns, called.wall_ns, message)
 
-    def _inputs(self, index: int, group: str, number: int, seed: int) -> int:
+    def _made(self, index: int, group: str, number: int, seed: int) -> Tuple[int, int, Optional[Mapping[str, Any]]]:
+        """The inputs of a call, room for its output, and the output's form where the kernel has to know it."""
         case = dict(self.phase.cases[index])
         self._judge.send({"type": "generate", "call": number, "group": group, "seed": seed, "case": case})
         answer, fds = self._judged("generated", "make the inputs")
-        if not isinstance(answer, Generated) or len(fds) != 1:
+        if not isinstance(answer, Generated) or len(fds) not in (1, 2):
             raise _not_understood()
         self.work[index] = answer.work
         self.input_bytes[index] = os.fstat(fds[0]).st_size
-        return fds[0]
+        return fds[0], fds[1] if len(fds) == 2 else self._room(index), answer.form
 
     def _room(self, index: int) -> int:
         """Memory for an output, with the pages that the last one of the case took: making them takes time as well."""
@@ -246,8 +247,17 @@ class Worker:
         if not isinstance(answer, Prepared):
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
 
-    def run(self, phase: Phase, inputs: Sequence[int], outputs: Sequence[int], *, cold: bool, rules: Rules) -> Called:
-        """Show the inputs, and have the outputs written."""
+    def run(
+        self,
+        phase: Phase,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        form: Optional[Mapping[str, Any]],
+        *,
+        cold: bool,
+        rules: Rules,
+    ) -> Called:
+        """Show the inputs, and have the outputs written, which have the `form` if that is known."""
         limits, left = self._limits, self._allowance.left_seconds
         allowed = limits.call_seconds if self._called else limits.first_call_seconds
         allowed *= len(inputs)
@@ -259,6 +269,7 @@ class Worker:
             "type": "run",
             "call": number,
             "cold": cold,
+            "form": form,
             "value_bytes": limits.value_bytes,
             "const_inputs": rules.const_inputs,
             "fresh_output": rules.fresh_output,

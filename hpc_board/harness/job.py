@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping, Tuple
 
 from hpc_board.harness.calls import Rules
 from hpc_board.model.limits import Limits
-from hpc_board.model.task import CaseValue, Mode, Ranking
+from hpc_board.model.task import CaseValue, Language, Mode, Ranking
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,10 @@ class Facts:
     environment: Tuple[str, ...]
     readable: Tuple[str, ...]
     sha256: Mapping[str, str]
+    language: Language = Language.PY
+    flags: Tuple[str, ...] = ()
+    arch: str = ""
+    build_cache: str = ""
 
 
 def facts(path: Path) -> Facts:
@@ -65,6 +69,10 @@ def facts(path: Path) -> Facts:
         environment=tuple(value["environment"]),
         readable=tuple(value.get("readable", ())),
         sha256=value["sha256"],
+        language=Language(task.get("language", Language.PY)),
+        flags=tuple(task.get("flags", ())),
+        arch=value.get("arch", ""),
+        build_cache=value.get("build_cache", ""),
     )
 
 

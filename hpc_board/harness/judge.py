@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 from hpc_board.harness import payload
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
+from hpc_board.harness.compiled import form_fault
 from hpc_board.harness.device import Device, DeviceMissing, open_device
 from hpc_board.harness.faults import fault
 from hpc_board.model.result import Verdict
@@ -27,6 +28,7 @@ _MESSAGE_MAX = 4000
 _SHIFTS = 64
 _F_SEAL_SHRINK, _F_SEAL_GROW = 2, 4
 _shifts = random.SystemRandom()
+_FORM_BYTES_MAX = 32 * 1024
 
 
 def serve(channel: Channel) -> None:
@@ -35,7 +37,9 @@ def serve(channel: Channel) -> None:
     try:
         device = open_device(frame["device"])
         sys.path.insert(0, frame["folder"])
-        judge = _Judge(importlib.import_module("reference"), device, frame["value_bytes"])
+        judge = _Judge(
+            importlib.import_module("reference"), device, frame["value_bytes"], compiled=frame.get("compiled", False)
+        )
     except DeviceMissing as error:
         channel.send({"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": str(error)})
         return
@@ -64,10 +68,11 @@ def serve(channel: Channel) -> None:
 class _Judge:
     """A task's functions, and the inputs of the calls that are not checked yet."""
 
-    def __init__(self, reference: ModuleType, device: Device, value_bytes: int) -> None:
+    def __init__(self, reference: ModuleType, device: Device, value_bytes: int, *, compiled: bool = False) -> None:
         self._reference = reference
         self._device = device
         self._value_bytes = value_bytes
+        self._compiled = compiled
         self._held: Dict[int, Any] = {}
         self._expected: Dict[str, Tuple[str, payload.Node]] = {}
         self._varying: Set[str] = set()
@@ -95,15 +100,23 @@ class _Judge:
                 arguments["seed"] = frame["seed"]
             data = self._reference.generate_input(**arguments)
             shift = _shifts.randrange(_SHIFTS) if self._device.name == "cpu" else 0
-            inputs = json.dumps(payload.write(data, descriptor, self._value_bytes, shift=shift))
+            layout = payload.write(data, descriptor, self._value_bytes, shift=shift)
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _F_SEAL_SHRINK | _F_SEAL_GROW)
-            self._expect(frame["group"], inputs, data)
+            self._expect(frame["group"], json.dumps(layout), data)
+            form = self._form_for_compiled(frame["group"], layout) if self._compiled else None
+            room = [] if form is None or self._device.name != "cpu" else [self._room(form)]
             work = self._work_of(frame["group"], arguments)
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
             os.close(descriptor)
             return _failed("the task cannot make the inputs", error), []
         self._held[frame["call"]] = data
-        return {"type": "generated", "work": work}, [descriptor]
+        return {"type": "generated", "work": work, "form": form}, [descriptor, *room]
+
+    def _room(self, form: payload.Node) -> int:
+        """Memory with an output of a form that holds NaN or the like, for a kernel that writes there itself."""
+        descriptor = os.memfd_create("outputs", os.MFD_CLOEXEC)
+        payload.write(payload.empty(form), descriptor, self._value_bytes)
+        return descriptor
 
     def _work_of(self, group: str, arguments: Dict[str, Any]) -> Optional[Dict[str, float]]:
         """What the task's `minimal_work` says of a case: the bytes that a right call has to move, its operations."""
@@ -115,6 +128,20 @@ class _Judge:
                 found = {"bytes": float(memory_bytes), "operations": float(operations)}
             self._work[group] = found
         return self._work[group]
+
+    def _form_for_compiled(self, group: str, inputs: payload.Node) -> payload.Node:
+        """The form of a right answer, in whose memory a compiled submission writes its own."""
+        if group not in self._expected:
+            raise ValueError(
+                "reference.py has no ref_kernel, from which a compiled submission's outputs get their form"
+            )
+        form = self._expected[group][1]
+        fault = form_fault(inputs, form)
+        if not fault and len(json.dumps(form)) > _FORM_BYTES_MAX:
+            fault = "the reference's answer has too many parts for compiled submissions"
+        if fault:
+            raise ValueError(fault)
+        return form
 
     def _expect(self, group: str, inputs: str, data: Any) -> None:
         """Know the form of a right answer: that of the case's last call, if the inputs' form is the same again."""

@@ -24,6 +24,10 @@ def main(argv: Sequence[str]) -> int:
         return account(Path(argv[2]), int(argv[3]))
     if role == "zygote" and len(argv) == 4:
         return _zygote(int(argv[2]), int(argv[3]))
+    if role == "build" and len(argv) == 3:
+        from hpc_board.harness.builder import become_compiler
+
+        become_compiler(int(argv[2]))
     stream = sys.stdout if role in ("-h", "--help") else sys.stderr
     stream.write(_USAGE)
     return 0 if stream is sys.stdout else 2

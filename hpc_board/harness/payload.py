@@ -213,6 +213,31 @@ def _is_dense(tensor: Any, order: List[int]) -> bool:
     return bool(tensor.permute(order).is_contiguous())
 
 
+def empty(form: Node, device: str = "cpu") -> Any:
+    """A value of the form `form`, nested tensors and arrays alone, in new memory that holds NaN or the like."""
+    kind = form["k"]
+    if kind in ("list", "tuple"):
+        items = [empty(item, device) for item in form["items"]]
+        return items if kind == "list" else tuple(items)
+    if kind == "dict":
+        return {key: empty(item, device) for key, item in zip(form["keys"], form["items"], strict=True)}
+    dtype, shape = form["dtype"], form["shape"]
+    garbage = 1 if dtype == "bool" else 0xFF
+    count = math.prod(shape) * _ITEM_BYTES[dtype]
+    if kind == "array":
+        import numpy as np
+
+        return np.full(count, garbage, dtype=np.uint8).view(np.dtype(dtype)).reshape(shape)
+    if kind != "tensor":
+        raise PayloadError(f"a {kind} has no memory of its own")
+    import torch
+
+    order = form.get("order", list(range(len(shape))))
+    flat = torch.full((count,), garbage, dtype=torch.uint8, device=device).view(getattr(torch, dtype))
+    inverse = sorted(range(len(shape)), key=lambda index: order[index])
+    return flat.reshape([shape[index] for index in order]).permute(inverse)
+
+
 def _aligned(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 

@@ -52,6 +52,22 @@ _SYSTEM = (
     "/run/opengl-driver",
 )
 
+_TOOLS = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/bin",
+    "/sbin",
+    "/opt",
+    "/nix",
+    "/etc/ld.so.cache",
+    "/etc/os-release",
+)
+
+# Neither terminals nor memory that others share.
+_PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
+_KERNEL_DEVICES = (*_PLAIN_DEVICES, "nvidia*", "nvidia-caps/*", "kfd", "dri/*")
+
 _TOOLCHAINS = ("CUDA_HOME", "ROCM_PATH")
 _PARTS_OF_PREFIX = ("bin", "include", "lib", "lib64", "libexec")
 
@@ -98,6 +114,19 @@ def confine(readable: Iterable[str], writable: Sequence[str]) -> int:
 
     `readable` are folders beside the system's own, `writable` the scratch folder.
     """
+    return _confined([*_SYSTEM, *readable], writable, _devices(_KERNEL_DEVICES))
+
+
+def confine_compiler(readable: Iterable[str], folder: str) -> int:
+    """Confine this process, which is to become a compiler, for good and return the version of Landlock that does.
+
+    What it compiles may name any file to include, so it reads less than a worker: of `/etc` only what loading a program
+    takes, nothing of `/proc` and `/sys`, no GPU. It writes `folder` alone.
+    """
+    return _confined([*_TOOLS, *readable], [folder], _devices(_PLAIN_DEVICES))
+
+
+def _confined(readable: Iterable[str], writable: Iterable[str], devices: Iterable[str]) -> int:
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     abi = landlock_abi()
     if abi < 1:
@@ -109,11 +138,11 @@ def confine(readable: Iterable[str], writable: Sequence[str]) -> int:
     if ruleset < 0:
         return 0
     try:
-        for path in [*_SYSTEM, *readable]:
+        for path in readable:
             _allow(ruleset, path, handled & _READ)
         for path in writable:
             _allow(ruleset, path, handled)
-        for path in _devices():
+        for path in devices:
             _allow(ruleset, path, handled & (_READ | _WRITE_FILE | _IOCTL_DEV))
         return 0 if _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) != 0 else abi
     finally:
@@ -149,9 +178,7 @@ def lacking(level: str, wanted: str) -> str:
     return "it lacks " + " and ".join(_MEANS[each] for each in LEVELS[have + 1 : LEVELS.index(wanted) + 1])
 
 
-def _devices() -> List[str]:
-    """The device files that a kernel needs: neither terminals nor memory that others share."""
-    patterns = ("null", "zero", "full", "random", "urandom", "nvidia*", "nvidia-caps/*", "kfd", "dri/*")
+def _devices(patterns: Iterable[str]) -> List[str]:
     return [str(path) for pattern in patterns for path in sorted(Path("/dev").glob(pattern))]
 
 

@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from hpc_board.harness import sandbox
 from hpc_board.harness.answers import Loaded, Ready
+from hpc_board.harness.builder import BuildFailed, build
 from hpc_board.harness.calls import Allowance, Bench, CallFailed, Phase, Worker, judge_answer, worker_answer
 from hpc_board.harness.child import Child, NotForked, Zygote, kill_orphans, reap_orphans
 from hpc_board.harness.floor import peak_of
@@ -25,9 +26,10 @@ from hpc_board.harness.job import Facts, facts
 from hpc_board.harness.node import gpu_facts, gpu_state_after, node_facts, oom_kills
 from hpc_board.harness.phases import Benchmarks, tested
 from hpc_board.harness.printed import Printed
-from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.harness.toolchain import LIBRARY
+from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.standings import score_s
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Language, Mode
 
 RESULT = "result.json"
 PROGRESS = "progress.jsonl"
@@ -166,6 +168,8 @@ class _Supervisor:
         self._stderr = Printed()
         self._judge_said = Printed()
         self._zygote: Optional[Zygote] = None
+        self._build_log = Log()
+        self._library: Optional[Path] = None
         self._children: List[Child] = []
         self._has_baseline = False
         self._oom_kills = oom_kills()
@@ -207,6 +211,7 @@ class _Supervisor:
             ended_at=_now(),
             stdout=self._stdout.log(),
             stderr=self._stderr.log(),
+            build=self._build_log,
             provenance=self._provenance,
         )
 
@@ -226,6 +231,8 @@ class _Supervisor:
 
     def _evaluate(self, cases: List[Case]) -> None:
         job = self._job
+        if job.language.compiled:
+            self._build()
         judge = self._judge()
         self._say("load", None, None, "importing the reference and the submission")
         first = self._worker_child()
@@ -271,6 +278,24 @@ class _Supervisor:
             for case in cases
         ]
 
+    def _build(self) -> None:
+        """Compile the submission; one for a GPU is compiled on a CPU board too, and goes no further there."""
+        self._say("build", None, None, "compiling the submission")
+        try:
+            others = [child.pid for child in self._children] + ([self._zygote.pid] if self._zygote else [])
+            built = build(self._job, self._folder, self._harness, self._scratch, os.environ, others)
+        except BuildFailed as error:
+            self._build_log = error.log
+            self._provenance.update(error.facts)
+            raise CallFailed(error.verdict, error.message) from None
+        self._build_log, self._library = built.log, built.library
+        self._provenance.update(built.facts)
+        if self._job.device == "cpu" and self._job.language is not Language.CPP:
+            message = (
+                f"the submission compiles for {built.facts['arch']}, but jobs for {self._job.gpu} run on a CPU here"
+            )
+            raise CallFailed(Verdict.DEVICE_ERROR, message)
+
     def _check_files(self) -> None:
         """Whether the job folder still holds what was sent."""
         paths = {"harness": self._harness, "submission": self._folder / "submission" / self._job.submission}
@@ -301,20 +326,26 @@ class _Supervisor:
                 "device": self._job.device,
                 "folder": str(folder),
                 "value_bytes": limits.value_bytes,
+                "compiled": self._job.language.compiled,
             }
         )
         return child
 
     def _worker_child(self) -> Child:
-        """A new process that imports the submission."""
+        """A new process that imports the submission, or loads what has become of it."""
         home, code = self._home("worker")
-        _copy(self._job.submission, self._folder / "submission", code)
+        file = self._job.submission
+        if self._library is None:
+            _copy(file, self._folder / "submission", code)
+        else:
+            file = LIBRARY
+            _copy(LIBRARY, self._library.parent, code)
         for name in self._job.files:
             if not _private(name):
                 _copy(name, self._folder / "task", code)
         prints = (self._stdout, self._stderr)
         child = self._forked("worker", home, home, prints, self._job.limits.printed_bytes)
-        self._send_load(child, home, code, self._job.submission, "custom_kernel", self._job.shown_as)
+        self._send_load(child, home, code, file, "custom_kernel", self._job.shown_as)
         return child
 
     def _loaded_worker(self) -> Child:
@@ -366,6 +397,7 @@ class _Supervisor:
                 "file": file,
                 "entry": entry,
                 "shown_as": shown_as,
+                "compiled": file == LIBRARY,
                 "value_bytes": self._job.limits.value_bytes,
             }
         )

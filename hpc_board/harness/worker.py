@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
-from hpc_board.harness import payload, sandbox
+from hpc_board.harness import compiled, payload, sandbox
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.device import Device, open_device
 from hpc_board.harness.faults import fault
@@ -39,7 +39,11 @@ def serve(channel: Channel) -> None:
     naming = _Naming(frame["folder"], frame["file"], frame["shown_as"])
     try:
         device = open_device(frame["device"])
-        kernel = _kernel(Path(frame["folder"]), frame["file"], frame["entry"], frame["shown_as"])
+        kernel: Any
+        if frame["compiled"]:
+            kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"])
+        else:
+            kernel = _kernel(Path(frame["folder"]), frame["file"], frame["entry"], frame["shown_as"])
     except BaseException as error:  # noqa: BLE001 - whatever a submission raises is a result
         channel.send(naming.raised(error, Verdict.LOAD_ERROR))
         return
@@ -75,7 +79,7 @@ def _kernel(folder: Path, name: str, entry: str, shown_as: str) -> Kernel:
 class _Worker:
     """A submission on a device."""
 
-    def __init__(self, kernel: Kernel, device: Device, naming: "_Naming") -> None:
+    def __init__(self, kernel: Any, device: Device, naming: "_Naming") -> None:
         self._kernel = kernel
         self._device = device
         self._naming = naming
@@ -94,22 +98,34 @@ class _Worker:
             return self._naming.raised(error, Verdict.EXCEPTION)
 
     def _run(self, frame: Frame, fds: List[int]) -> Frame:
-        count = len(fds) // 2
-        data = [payload.read(descriptor, self._device.place)[0] for descriptor in fds[:count]]
-        outputs, elapsed_ns = self._device.timed(lambda: [self._called(each) for each in data], cold=frame["cold"])
-        for value, descriptor in zip(outputs, fds[count:], strict=True):
-            if value is None:
-                return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
-            payload.write(value, descriptor, frame["value_bytes"])
+        given, rooms = fds[: len(fds) // 2], fds[len(fds) // 2 :]
+        data = [payload.read(descriptor, self._device.place)[0] for descriptor in given]
+        calls = [self._call(each, room, frame["form"]) for each, room in zip(data, rooms, strict=True)]
+        outputs, elapsed_ns = self._device.timed(lambda: [call() for call in calls], cold=frame["cold"])
+        if any(value is None for value in outputs):
+            return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
+        if not self._writes_there:
+            for value, room in zip(outputs, rooms, strict=True):
+                payload.write(value, room, frame["value_bytes"])
         if frame["fresh_output"] and any(map(payload.share_memory, data, outputs)):
             return _message(Verdict.WRONG_ALIASED, "the output lies in the memory of an input; it has to be new")
         if frame["const_inputs"] and self._device.name != "cpu":
-            for value, descriptor in zip(data, fds[:count], strict=True):
+            for value, descriptor in zip(data, given, strict=True):
                 payload.write(value, descriptor, frame["value_bytes"])
         return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns}
 
-    def _called(self, data: Any) -> Any:
-        return payload.dense(self._kernel(data))
+    @property
+    def _writes_there(self) -> bool:
+        """Whether the kernel writes its outputs itself into the room that was made for them."""
+        return isinstance(self._kernel, compiled.CompiledKernel) and self._device.name == "cpu"
+
+    def _call(self, data: Any, room: int, form: Any) -> Callable[[], Any]:
+        """A call of the kernel on `data`, laid out as far as can be before the clock runs."""
+        kernel = self._kernel
+        if not isinstance(kernel, compiled.CompiledKernel):
+            return lambda: payload.dense(kernel(data))
+        outputs = payload.read(room)[0] if self._writes_there else payload.empty(form, self._device.name)
+        return compiled.prepared(kernel, data, outputs, self._device)
 
 
 class _Naming:

@@ -16,10 +16,11 @@ def _limit(default: float, least: float, most: float, *, cpu: Optional[float] = 
 class Limits:
     """What a submission may take, how long its times are measured, and how far they are believed.
 
-    `load_seconds` bounds importing the submission, `first_call_seconds` the first call of a worker (it may compile),
-    `call_seconds` any other call, `judge_seconds` what the reference takes to make one call's inputs or to check its
-    output. `printed_bytes` is what a worker may print before it is stopped, `value_bytes` what the inputs or outputs of
-    one call may weigh.
+    `build_seconds` and `build_bytes` bound the time and the memory of compiling the submission, `load_seconds` bounds
+    importing it, `first_call_seconds` the first call of a worker (it may compile), `call_seconds` any other call,
+    `judge_seconds` what the reference takes to make one call's inputs or to check its output. `printed_bytes` is what
+    the compiler, and then a worker, may print before it is stopped, `value_bytes` what the inputs or outputs of one
+    call may weigh.
 
     A ranked run measures each benchmark case in `workers` fresh processes, any other run in one; `spread` is the share
     of the median by which these may differ before two more are added and the case is marked as noisy. Of all workers
@@ -33,6 +34,8 @@ class Limits:
     Nothing takes less than `floor_seconds`. A CPU is never as steady as a GPU, so some of its defaults differ.
     """
 
+    build_seconds: float = _limit(120, 1, 3600)
+    build_bytes: int = _limit(8 * 2**30, 2**26, 2**38)
     load_seconds: float = _limit(60, 1, 3600)
     first_call_seconds: float = _limit(60, 1, 3600)
     call_seconds: float = _limit(30, 0.1, 3600)

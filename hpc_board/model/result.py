@@ -120,7 +120,8 @@ class Log:
 class Result:
     """What one run on one node came to.
 
-    `provenance` holds flat facts (text, numbers, booleans) on the machine, the tools and the hashes of the inputs.
+    `build` is what a compiler printed, empty where none ran. `provenance` holds flat facts (text, numbers, booleans) on
+    the machine, the tools and the hashes of the inputs.
     """
 
     run: int
@@ -136,6 +137,7 @@ class Result:
     ended_at: str = ""
     stdout: Log = Log()
     stderr: Log = Log()
+    build: Log = Log()
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -212,6 +214,9 @@ class _Fields:
     def inner(self, key: str) -> "_Fields":
         return _Fields(self._get(key), f"{self._place}.{key}")
 
+    def has(self, key: str) -> bool:
+        return key in self._value
+
     def absent(self, key: str) -> bool:
         return self._get(key) is None
 
@@ -256,6 +261,7 @@ def _result(fields: _Fields) -> Result:
         ended_at=fields.text("ended_at", 64),
         stdout=_log(fields.inner("stdout")),
         stderr=_log(fields.inner("stderr")),
+        build=_log(fields.inner("build")) if fields.has("build") else Log(),
         provenance=fields.inner("provenance").facts(),
     )
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Optional, Tuple
 
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Language, Mode
 
 SOURCE_BYTES_MAX = 1_000_000
-EXTENSIONS = (".py", ".cu", ".cuh", ".cpp")
+EXTENSIONS = tuple(ending for language in Language for ending in language.extensions)
 MARKERS = ("!POPCORN", "!HPCBOARD")
 
 

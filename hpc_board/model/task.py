@@ -5,7 +5,8 @@ import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Any, Mapping, Optional, Tuple, Union
+from pathlib import PurePosixPath
+from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
 CaseValue = Union[int, float, bool, str, Tuple[Any, ...]]
 """What a test or benchmark case may hold under one key."""
@@ -36,12 +37,38 @@ class Ranking(str, Enum):
 
 
 class Language(str, Enum):
-    """What a submission is written in, by KernelBot's names."""
+    """What a submission is written in, by KernelBot's names where it has one."""
 
     PY = "py"
+    CPP = "cpp"
     CU = "cu"
+    HIP = "hip"
 
     __str__ = str.__str__
+
+    @property
+    def compiled(self) -> bool:
+        """Whether a submission becomes a shared library before it runs."""
+        return self is not Language.PY
+
+    @property
+    def extensions(self) -> Tuple[str, ...]:
+        """The endings of file names by which a submission is known to be in this language; the first is the usual."""
+        return _EXTENSIONS[self]
+
+
+_EXTENSIONS = {
+    Language.PY: (".py",),
+    Language.CPP: (".cpp",),
+    Language.CU: (".cu", ".cuh"),
+    Language.HIP: (".hip",),
+}
+
+
+def language_of(file_name: str) -> Optional[Language]:
+    """The language of a submission of this name, None where its ending says none."""
+    ending = PurePosixPath(file_name).suffix
+    return next((language for language in Language if ending in language.extensions), None)
 
 
 @dataclass(frozen=True)
@@ -69,6 +96,8 @@ class Task:
     and never climbs out of it. `cases` are flat mappings from argument names of `generate_input` to values.
     `limits` are the task's own values for limits and timing numbers of the harness (seconds, counts). With
     `const_inputs` a call must leave its inputs alone, with `fresh_output` its output must not lie in their memory.
+    `languages` are those of submissions where they are not `language` alone, `flags` what compilers are told beside
+    their usual flags.
     """
 
     name: str
@@ -91,11 +120,26 @@ class Task:
     const_inputs: bool = False
     fresh_output: bool = False
     warnings: Tuple[str, ...] = ()
+    languages: Tuple[Language, ...] = ()
+    flags: Tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> Tuple[Language, ...]:
+        """The languages of submissions, the task's preferred one first."""
+        return self.languages or (self.language,)
 
     @property
     def submission_name(self) -> str:
-        """The name that the participant's file gets on the node."""
+        """The name that the participant's file gets on the node, in the task's own language."""
         return next(file.name for file in self.files if file.text is None)
+
+    def name_on_node(self, file_name: str) -> str:
+        """The name that the participant's file `file_name` gets on the node, with the ending of its language."""
+        own = PurePosixPath(self.submission_name)
+        ending = PurePosixPath(file_name).suffix
+        if language_of(file_name) in (None, language_of(own.name)):
+            return str(own)
+        return str(own.with_suffix(ending))
 
     def text(self, name: str) -> Optional[str]:
         """The text of the task's file `name`, or None."""
@@ -104,7 +148,7 @@ class Task:
     @property
     def version(self) -> str:
         """The sha256 of all that affects a result; standings of different versions are kept apart."""
-        facts = {
+        facts: Dict[str, Any] = {
             "benchmarks": [dict(case) for case in self.benchmarks],
             "config": dict(self.config),
             "files": sorted((file.name, file.text) for file in self.files),
@@ -116,6 +160,8 @@ class Task:
             "ranking_by": self.ranking_by,
             "tests": [dict(case) for case in self.tests],
         }
+        if self.flags:
+            facts["flags"] = list(self.flags)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

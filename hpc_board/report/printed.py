@@ -11,6 +11,7 @@ from hpc_board.report.texts import count_text
 
 _JOB = "the job's output"
 _TAIL_LINES = 20
+_BUILD_HEAD_LINES = 30
 _MESSAGE_HEAD_LINES = 5
 _LINE_CHARACTERS_MAX = 500
 
@@ -25,7 +26,11 @@ _NOTHING_BECAUSE = {
 
 
 def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
-    """The last lines of each stream that the kernel printed to, and where the rest is."""
+    """The compiler's words, the last lines of each stream that the kernel printed to, and where the rest is."""
+    build = _text(result.build)
+    if build.strip():
+        rest = f"`hpc-board run {run.id} --log` prints all that was kept"
+        yield Log("compiler", _shortened(build, rest, head=_BUILD_HEAD_LINES, tail=_TAIL_LINES))
     for title, printed in (("stdout", result.stdout), ("stderr", result.stderr)):
         text = _text(printed)
         if text.strip():
@@ -50,6 +55,7 @@ def run_logs(result: Result | None, log: str) -> tuple[Log, ...]:
     texts = [(_JOB, printable(log, len(log)))]
     if result is not None:
         texts += [
+            ("what the compiler printed", _text(result.build)),
             ("what the kernel printed to stdout", _text(result.stdout)),
             ("what the kernel printed to stderr", _text(result.stderr)),
         ]

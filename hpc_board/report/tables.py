@@ -23,7 +23,7 @@ def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: d
     rows = tuple(
         (
             one_line(task.name),
-            str(task.language),
+            " ".join(task.accepted),
             _deadline_text(task.deadline, now),
             ", ".join(gpu.name for gpu in gpus[task.name]) or "none here",
             one_line(first_sentence(task.description)),

@@ -32,7 +32,9 @@ def task_report(task: Task, gpus: Sequence[Gpu], now: datetime) -> tuple[Block, 
 
 
 def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str, str]]:
-    yield "language", str(task.language)
+    yield "languages" if len(task.accepted) > 1 else "language", ", ".join(task.accepted)
+    if task.flags:
+        yield "compiler flags", one_line(" ".join(task.flags))
     yield "GPUs", ", ".join(gpu.name for gpu in gpus) or "none of those in the settings"
     if task.deadline is None:
         yield "deadline", "none"

@@ -57,6 +57,8 @@ def task_value(definition: str) -> Task:
             "gpus": tuple(value["gpus"]),
             "deadline": _optional_time(value["deadline"]),
             "warnings": tuple(value["warnings"]),
+            "languages": tuple(map(Language, value.get("languages", ()))),
+            "flags": tuple(value.get("flags", ())),
         }
     )
 

@@ -63,9 +63,18 @@ def a_task(reference: str = REFERENCE, **changes: Any) -> Task:
     return Task(**{**values, **changes})
 
 
-def job_folder(folder: Path, submission: str, task: Task, mode: Mode, device: Device = Device.CPU) -> Path:
+def job_folder(
+    folder: Path,
+    submission: str,
+    task: Task,
+    mode: Mode,
+    device: Device = Device.CPU,
+    *,
+    file_name: str = "k.py",
+    arch: str = "",
+) -> Path:
     """A job folder as the login side writes it."""
-    gpu = Gpu("CPU", Cluster("here"), device, python=sys.executable)
+    gpu = Gpu("CPU", Cluster("here"), device, python=sys.executable, arch=arch)
     status = Status(RunState.CREATED, datetime.now(UTC))
     run = Run(
         id=7,
@@ -73,7 +82,7 @@ def job_folder(folder: Path, submission: str, task: Task, mode: Mode, device: De
         task=task.name,
         task_version=task.version,
         user="ada",
-        file_name="k.py",
+        file_name=file_name,
         gpu=gpu.name,
         cluster="here",
         partition="",
@@ -95,9 +104,12 @@ def evaluate(
     mode: Mode = Mode.TEST,
     device: Device = Device.CPU,
     environ: dict[str, str] | None = None,
+    *,
+    file_name: str = "k.py",
+    arch: str = "",
 ) -> Evaluation:
     """Run the batch script of a job under bash, as a scheduler does, and read what it left."""
-    job = job_folder(folder, submission, task or a_task(), mode, device)
+    job = job_folder(folder, submission, task or a_task(), mode, device, file_name=file_name, arch=arch)
     done = subprocess.run(
         ["bash", jobs.SCRIPT],
         cwd=job,

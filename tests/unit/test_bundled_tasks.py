@@ -1,6 +1,8 @@
 """The bundled tasks accept every right answer and no wrong one, and their examples are what they say."""
 
+import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,14 +15,25 @@ from typing import TypedDict
 import pytest
 import yaml
 
+from hpc_board.catalog import read_task
+from hpc_board.harness.exports import exported
+from hpc_board.harness.toolchain import HEADER, command, header_text, toolchain
+from hpc_board.model.submission import directives
+from hpc_board.model.task import Language
+
 REPOSITORY = Path(__file__).parents[2]
 TASKS = REPOSITORY / "tasks"
 EXAMPLES = REPOSITORY / "examples"
 PROBE = Path(__file__).with_name("bundled_task_probe.py")
-NAMES = ("identity_py", "vectoradd_py", "softmax_py", "matmul_py")
+IN_PYTHON = ("identity_py", "vectoradd_py", "softmax_py", "matmul_py")
+IN_SEVERAL = ("vectoradd", "matmul", "reduction")
+NAMES = (*IN_PYTHON, *IN_SEVERAL)
+KINDS = ("plain", "faster", "wrong")
 SECRET_SEEDS = (7_919_000_001, 2**62 + 11)
 
 every_task = pytest.mark.parametrize("name", NAMES)
+every_task_in_python = pytest.mark.parametrize("name", IN_PYTHON)
+every_task_in_several = pytest.mark.parametrize("name", IN_SEVERAL)
 
 
 class Line(TypedDict):
@@ -60,14 +73,17 @@ def cases(name: str) -> list[dict[str, int]]:
 @cache
 def lines(name: str) -> tuple[Line, ...]:
     """All that the task's check says to the probe's answers, to the template and to the examples."""
-    submissions = [
-        TASKS / name / "template.py",
-        *(EXAMPLES / name / f"{kind}.py" for kind in ("plain", "faster", "wrong")),
-    ]
+    ending = "py" if name in IN_PYTHON else "cpp"
+    submissions = [TASKS / name / "template.py", *(EXAMPLES / name / f"{kind}.{ending}" for kind in KINDS)]
+    if name in IN_SEVERAL and shutil.which("g++") is not None:
+        submissions.append(TASKS / name / "template.cpp")
+    elif name in IN_SEVERAL:
+        submissions = submissions[:1]
     with TemporaryDirectory() as folder:
         staged(name, Path(folder))
         command = [sys.executable, "-B", str(PROBE), name, folder, json.dumps(cases(name)), *map(str, submissions)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environ)
     assert done.returncode == 0, done.stderr
     return tuple(json.loads(done.stdout))
 
@@ -100,20 +116,23 @@ def test_a_refusal_names_the_first_wrong_element_and_counts_them(name: str) -> N
 @every_task
 @pytest.mark.torch
 def test_the_template_and_the_honest_examples_pass_everything(name: str) -> None:
-    honest = [line for line in lines(name) if line["answer"] in {"template", "plain", "faster"}]
-    assert len(honest) == 3 * len(cases(name))
+    honest = [line for line in lines(name) if line["kind"] == "submission" and not line["answer"].startswith("wrong")]
+    expected = 3 if name in IN_PYTHON else 4 if shutil.which("g++") is not None else 1
+    assert len(honest) == expected * len(cases(name))
     assert [line for line in honest if not line["passed"]] == []
 
 
 @every_task
 @pytest.mark.torch
 def test_the_wrong_example_fails_by_a_wrong_value(name: str) -> None:
-    failures = [line["message"] for line in lines(name) if line["answer"] == "wrong" and not line["passed"]]
+    if name in IN_SEVERAL and shutil.which("g++") is None:
+        pytest.skip("no g++")
+    failures = [line["message"] for line in lines(name) if line["answer"].startswith("wrong") and not line["passed"]]
     assert failures
     assert all(message.startswith("wrong value at ") for message in failures)
 
 
-@every_task
+@every_task_in_python
 def test_a_submission_says_which_leaderboard_it_is_for(name: str) -> None:
     header = f"#!POPCORN leaderboard {name}\n"
     files = [TASKS / name / "template.py", *sorted((EXAMPLES / name).glob("*.py"))]
@@ -125,6 +144,39 @@ def test_a_submission_says_which_leaderboard_it_is_for(name: str) -> None:
 def test_no_file_names_a_device(name: str) -> None:
     files = [TASKS / "utils.py", *(TASKS / name).glob("*.py"), *(EXAMPLES / name).glob("*.py")]
     assert [file for file in files if re.search(r"""["'](cuda|cpu)\b""", file.read_text())] == []
+
+
+@every_task_in_several
+def test_templates_and_examples_of_every_language_say_which_leaderboard_they_are_for(name: str) -> None:
+    task = read_task(TASKS / name)
+    assert list(task.templates) == ["Python", "Triton", "C++", "CUDA", "HIP"]
+    assert [str(language) for language in task.accepted] == ["py", "cpp", "cu", "hip"]
+    examples = {file.name: file.read_text() for file in (EXAMPLES / name).iterdir()}
+    assert set(examples) == {"plain.cpp", "faster.cpp", "wrong.cpp", "plain.cu"}
+    texts = [*task.templates.values(), *examples.values()]
+    assert [text[:80] for text in texts if directives(text).leaderboard != name] == []
+    ast.parse(task.templates["Triton"])
+
+
+@every_task_in_several
+def test_the_template_for_hip_is_the_one_for_cuda_by_other_names(name: str) -> None:
+    templates = read_task(TASKS / name).templates
+    assert templates["HIP"].replace("#include <hip/hip_runtime.h>\n\n", "").replace("hip", "cuda") == templates["CUDA"]
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100"])
+@every_task_in_several
+def test_templates_and_examples_in_cuda_compile(name: str, arch: str, tmp_path: Path) -> None:
+    tools = toolchain(Language.CU, arch, os.environ)
+    (tmp_path / HEADER).write_text(header_text())
+    for number, source in enumerate((TASKS / name / "template.cu", EXAMPLES / name / "plain.cu")):
+        (tmp_path / f"{number}.cu").write_bytes(source.read_bytes())
+        line = command(tools, (), f"{number}.cu", library=f"{number}.so")
+        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+        assert done.returncode == 0, done.stderr
+        assert " 0 bytes spill stores" in done.stdout + done.stderr
+        assert "custom_kernel" in exported((tmp_path / f"{number}.so").read_bytes())
 
 
 def test_every_bundled_task_is_tested() -> None:

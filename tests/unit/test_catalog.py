@@ -11,7 +11,9 @@ import pytest
 from hpc_board import bundled
 from hpc_board.catalog import Catalog, read_task, tasks
 from hpc_board.errors import DocumentError, InputError
+from hpc_board.model.build_flags import flags_for
 from hpc_board.model.task import Language, Ranking, TaskFile, Timeouts
+from hpc_board.store.rows import task_definition, task_value
 from tests.conftest import short_folder
 from tests.unit.users import NEEDS_ROOT, another_user
 
@@ -379,3 +381,50 @@ def test_reading_tasks_loads_no_heavy_library() -> None:
     code = "import sys, hpc_board.catalog, hpc_board.config, hpc_board.intake; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"textual", "torch", "numpy", "paramiko", "jinja2", "sqlite_utils", "sqlite3", "rich"} & set(loaded)
+
+
+def test_a_task_may_take_several_languages_and_choose_flags(tmp_path: Path) -> None:
+    own = 'hpc_board: {languages: [py, cpp, cu], flags: ["-std=c++20", "-D N=4", "-lcublas", "-maxrregcount=64"]}\n'
+    task = read_task(folder_with(tmp_path, MINIMAL + own))
+    assert task.language is Language.PY
+    assert task.accepted == (Language.PY, Language.CPP, Language.CU)
+    assert task.flags == ("-std=c++20", "-D N=4", "-lcublas", "-maxrregcount=64")
+    assert flags_for(Language.CPP, task.flags) == ("-std=c++20", "-DN=4")
+    assert flags_for(Language.CU, task.flags) == ("-std=c++20", "-DN=4", "-lcublas", "-maxrregcount=64")
+
+
+def test_languages_do_not_begin_new_standings_and_flags_do(tmp_path: Path) -> None:
+    plain = read_task(folder_with(tmp_path, name="a"))
+    several = read_task(folder_with(tmp_path, MINIMAL + "hpc_board: {languages: [py, cpp]}\n", name="b"))
+    flags = read_task(folder_with(tmp_path, MINIMAL + "hpc_board: {flags: [-ffast-math]}\n", name="c"))
+    assert plain.version == several.version
+    assert plain.version != flags.version
+    assert task_value(task_definition(several)).accepted == several.accepted
+    assert task_value(task_definition(flags)).flags == ("-ffast-math",)
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "-Wl,-rpath,/tmp",
+        "-lcublas -fplugin=x.so",
+        "-I/home/ada",
+        "-D X=$(id)",
+        "-maxrregcount=9",
+        "@file",
+        "-std=gnu++17",
+    ],
+)
+def test_a_flag_that_a_task_may_not_choose_is_a_fault_with_its_place(tmp_path: Path, flag: str) -> None:
+    text = MINIMAL + f'hpc_board:\n  flags:\n    - "-ffast-math"\n    - "{flag}"\n'
+    (fault,) = faults(folder_with(tmp_path, text))
+    line = len(text.splitlines())
+    assert fault.startswith(f'line {line}: hpc_board.flags[1]: "{flag}" is not an allowed flag.')
+    assert "--use_fast_math, -ffast-math, -lcublas" in fault
+
+
+def test_a_language_that_is_none_or_given_twice_is_a_fault(tmp_path: Path) -> None:
+    found = faults(folder_with(tmp_path, MINIMAL + "hpc_board: {languages: [cpp, cpp]}\n", name="a"))
+    assert [fault.partition(": ")[2] for fault in found] == ["hpc_board.languages[1]: cpp is given twice"]
+    found = faults(folder_with(tmp_path, MINIMAL + "hpc_board: {languages: [rust]}\n", name="b"))
+    assert "hpc_board.languages[0]: expected one of py, cpp, cu, hip" in found[0]

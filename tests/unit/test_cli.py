@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from hpc_board import __version__
 from hpc_board.cli.main import cli
+from hpc_board.harness.toolchain import header_text
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.run import RunState
 from hpc_board.model.task import Mode
@@ -272,6 +273,36 @@ def test_a_template_without_a_directive_gets_one(board: Recorded) -> None:
     (own / "task.yml").write_text((own / "task.yml").read_text() + "templates: {Python: start.py}\n")
     (own / "start.py").write_text("import torch\n")
     assert call(board, "template", "narrow").stdout == "#!POPCORN leaderboard narrow\nimport torch\n"
+
+
+def test_a_template_is_chosen_by_its_name_or_by_its_language_and_bears_a_comment_of_its_own(board: Recorded) -> None:
+    for language, ending, first in (
+        ("C++", "cpp", "//!POPCORN leaderboard matmul"),
+        ("cpp", "cpp", "//!POPCORN leaderboard matmul"),
+        ("cu", "cu", "//!POPCORN leaderboard matmul"),
+        ("hip", "hip", "//!POPCORN leaderboard matmul"),
+        ("py", "py", "#!POPCORN leaderboard matmul"),
+        ("triton", "py", "#!POPCORN leaderboard matmul"),
+    ):
+        target = board.folder / f"{language}.{ending}"
+        assert call(board, "template", "matmul", "--language", language, "-o", target).exit_code == 0
+        assert target.read_text().splitlines()[0] == first
+    assert call(board, "submit", board.folder / "cpp.cpp", "--gpu", "CPU", "--dry-run").exit_code == 0
+    refused = call(board, "template", "matmul")
+    assert "several templates: Python, Triton, C++, CUDA, HIP" in refused.stderr
+
+
+def test_the_header_for_compiled_submissions_is_printed_as_the_compiler_gets_it(board: Recorded) -> None:
+    assert call(board, "template", "matmul", "--header").stdout == header_text()
+    both = call(board, "template", "matmul", "--header", "--language", "cpp")
+    assert (both.exit_code, both.stdout) == (2, "")
+
+
+def test_a_template_in_a_language_of_its_own_gets_a_directive_in_its_own_comment(board: Recorded) -> None:
+    own = board.folder / "tasks" / "narrow"
+    (own / "task.yml").write_text((own / "task.yml").read_text() + "templates: {C++: start.cpp}\n")
+    (own / "start.cpp").write_text("int x;\n")
+    assert call(board, "template", "narrow").stdout == "//!POPCORN leaderboard narrow\nint x;\n"
 
 
 def test_a_file_that_is_there_is_overwritten_only_by_force(board: Recorded) -> None:

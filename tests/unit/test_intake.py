@@ -27,7 +27,9 @@ NOW = datetime(2030, 1, 2, 12, tzinfo=UTC)
 FILES = (TaskFile("submission.py", None), TaskFile("reference.py", ""))
 ADD = Task("add_py", Language.PY, "Add.", FILES, tests=({"size": 1},), benchmarks=({"size": 9},))
 SORT = replace(ADD, name="sort_py", gpus=("h100", "A100"))
-CATALOG = Catalog((ADD, SORT))
+ANY = replace(ADD, name="any", languages=(Language.PY, Language.CPP, Language.CU, Language.HIP))
+CATALOG = Catalog((ADD, SORT, ANY))
+EMULATED = Gpu("B200", MAIN, Device.CPU)
 
 
 def drafted(
@@ -69,7 +71,7 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
         ("a.py", b"#" * 1_000_001, "is too large: more than 1,000,000 bytes"),
         ("a.py", b"ab\0", "NUL byte at offset 2"),
         ("a.py", b"abc\xff", "is it UTF-8? The byte at offset 3 is not"),
-        ("a.txt", b"x", "please provide a Python (.py) or CUDA (.cu / .cuh / .cpp) file"),
+        ("a.txt", b"x", "please provide a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file"),
         ("a", b"x", "please provide a Python (.py)"),
         ("a\x1b[31m.py", b"x", "The file name a.py cannot be used"),
         ("a\nb.py", b"x", "cannot be used"),
@@ -155,6 +157,30 @@ def test_options_alone_say_everything() -> None:
         ("pass", {"task": "add_py", "file_name": "a.cu"}, "add_py is a task in the language py", "ends in .py"),
         ("pass", {"task": "add_py", "mode": "profile"}, "does not run mode profile", "Modes: test, benchmark, ranked."),
         ("pass", {"task": "add_py", "gpus": ["MI300"]}, "MI300: this version", "CUDA GPUs and on CPUs"),
+        (
+            "pass",
+            {"task": "any", "file_name": "a.txt"},
+            "any is a task in the languages py, cpp, cu, hip.",
+            "ends in .py or .cpp or .cu or .cuh or .hip",
+        ),
+        (
+            "//",
+            {"task": "any", "file_name": "a.cpp", "gpus": ["H100"]},
+            "a.cpp is in cpp, which does not run on H100 (device cuda).",
+            "H100 runs submissions in py, cu;",
+        ),
+        (
+            "//",
+            {"task": "any", "file_name": "a.cu", "gpus": ["A100", "CPU"]},
+            "a.cu is in cu, which does not run on CPU (device cpu).",
+            "CPU runs submissions in py, cpp;",
+        ),
+        (
+            "//",
+            {"task": "any", "file_name": "a.cu", "gpus": ["MI300"]},
+            "a.cu is in cu, which does not run on MI300 (device hip).",
+            "MI300 runs submissions in hip;",
+        ),
     ],
 )
 def test_what_cannot_be_submitted_is_said_with_a_way_out(
@@ -166,6 +192,20 @@ def test_what_cannot_be_submitted_is_said_with_a_way_out(
     assert hint in caught.value.hint
     assert caught.value.exit_code == 2
     assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("file_name", "gpu"),
+    [("a.py", CPU), ("a.cpp", CPU), ("a.cu", H100), ("a.cuh", A100), ("a.hip", MI300)]
+    + [(f"a.{ending}", EMULATED) for ending in ("py", "cpp", "cu", "hip")],
+)
+def test_each_language_runs_on_its_devices_and_all_of_them_are_taken_where_a_gpu_is_emulated(
+    file_name: str, gpu: Gpu
+) -> None:
+    board = (*GPUS, EMULATED)
+    chosen = drafted("//!POPCORN leaderboard any\n", file_name=file_name, gpus=[gpu.name], board=board)
+    assert chosen.gpus == (gpu,)
+    assert chosen.task.name_on_node(file_name) == f"submission{file_name[1:]}"
 
 
 def test_the_only_gpu_is_taken_without_asking() -> None:
@@ -193,7 +233,6 @@ def test_a_mode_has_its_names(name: str | None, mode: Mode) -> None:
     ("task", "reason"),
     [
         (replace(ADD, harness="task"), "tasks with an eval of their own"),
-        (replace(ADD, language=Language.CU), "tasks in the language cu"),
         (replace(ADD, multi_gpu=True), "tasks for several GPUs"),
     ],
 )

@@ -24,11 +24,13 @@ from hpc_board.board import Board
 from hpc_board.cli import exits
 from hpc_board.cli.main import cli
 from hpc_board.errors import BoardError, DocumentError
+from hpc_board.harness import toolchain
+from hpc_board.model.build_flags import flags_for
 from hpc_board.model.gpu import Cluster, Device, Gpu, RequestStyle
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import RunState
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Language, Mode
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import REPOSITORY
@@ -327,7 +329,8 @@ def test_the_json_of_a_board_has_the_form_that_the_page_shows(ranked: tuple[Boar
 def test_the_list_of_runs_lacks_what_the_page_says(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
     files, _ = ranked
     (run,) = files.json("runs")
-    assert set(shown_json()[0]) - set(run) == {"ended_at", "history", "provenance", "stdout", "stderr"}
+    left_out = {"ended_at", "history", "provenance", "build", "stdout", "stderr"}
+    assert set(shown_json()[0]) - set(run) == left_out
 
 
 def test_every_file_of_a_job_folder_is_explained(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
@@ -344,7 +347,44 @@ def test_every_entry_of_a_board_folder_is_explained(ranked: tuple[BoardFiles, di
     shown = text("clusters.md").partition("    <board>/\n")[2].partition("\n\n")[0]
     explained = {line.split()[0].partition("/")[0].replace("<cluster>", "here") for line in shown.splitlines()}
     names = {path.name for path in (files.folder / "board").iterdir()}
-    assert {name for name in names if not name.startswith("board.db-")} == explained
+    # The cache begins with the first submission that is compiled.
+    assert {name for name in names if not name.startswith("board.db-")} | {"cache"} == explained
+
+
+# Languages
+
+
+def test_the_submission_on_the_page_is_the_template_that_it_names() -> None:
+    (shown,) = blocks(text("languages.md"), "cuda")
+    lines = (REPOSITORY / "tasks/vectoradd/template.cu").read_text().splitlines()
+    assert shown.splitlines() == [line for line in lines if not line.startswith("/*")]
+
+
+def test_the_functions_on_the_page_are_those_of_the_header() -> None:
+    (shown,) = blocks(text("languages.md"), "c")
+    header = " ".join(toolchain.header_text().split())
+    assert [each for each in shown.split("\n\n") if " ".join(each.split()) not in header] == []
+
+
+def test_the_commands_on_the_page_are_the_beginnings_of_those_that_compile() -> None:
+    shown = {row[0]: row[1].strip("`") for row in rows(text("languages.md")) if len(row) == 2}
+    shown.pop("language")
+    arches = {Language.CPP: ("g++", "native"), Language.CU: ("nvcc", "sm_90a"), Language.HIP: ("hipcc", "gfx942")}
+    for language, (compiler, arch) in arches.items():
+        tools = toolchain.Toolchain(language, compiler, arch, "", "")
+        assert " ".join(toolchain.command(tools, (), "k")).startswith(shown.pop(f"`{language}`"))
+    assert shown == {}
+
+
+def test_every_flag_on_the_page_is_allowed_for_the_languages_that_it_names() -> None:
+    section = text("tasks.md").partition("## Languages")[2].partition("\n## ")[0]
+    found = [row for row in rows(section) if row[0] != "flag"]
+    assert len(found) == 6
+    for written, named in found:
+        for flag in re.findall(r"`(-[^`]+)`", written):
+            example = flag.replace("=N", "=64")
+            languages = {str(language) for language in Language if flags_for(language, [example])}
+            assert languages == ({"cpp", "cu", "hip"} if named == "all" else set(re.findall(r"`(\w+)`", named)))
 
 
 # Links and commands

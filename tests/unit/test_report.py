@@ -368,6 +368,13 @@ def test_a_report_says_where_the_run_was_and_under_whose_account() -> None:
     assert "ab" * 7 not in text
 
 
+def test_what_the_compiler_said_stands_before_what_the_kernel_printed() -> None:
+    result = replace(result_of(Verdict.COMPILE_ERROR), build=Log("a.cpp:1: error: x\n"), stdout=Log("printed\n"))
+    text = text_of(run_summary(finished(result), result))
+    assert "--- compiler ---\na.cpp:1: error: x\n" in text
+    assert text.index("--- compiler ---") < text.index("--- stdout ---")
+
+
 def test_logs_show_their_head_and_tail_and_how_much_is_missing() -> None:
     result = replace(result_of(Verdict.COMPILE_ERROR), stderr=Log("first\n", "last\n", 512))
     text = text_of(run_report(finished(result), result))

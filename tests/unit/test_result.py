@@ -40,6 +40,14 @@ def test_a_result_survives_the_journey() -> None:
     assert Result.from_json(RESULT.to_json().encode()) == RESULT
 
 
+def test_a_result_without_a_compiler_s_text_has_an_empty_one() -> None:
+    whole = json.loads(RESULT.to_json())
+    del whole["build"]
+    assert Result.from_json(json.dumps(whole).encode()) == RESULT
+    with pytest.raises(ResultError, match=r"result\.build\.head"):
+        Result.from_json(changed("build", {"head": 1, "tail": "", "omitted_bytes": 0}))
+
+
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
