@@ -301,16 +301,36 @@ def reap_orphans(keep: Sequence[int]) -> None:
 
 def children_of(parent: int) -> List[int]:
     """The processes whose parent is `parent`."""
-    children: List[int] = []
+    return [pid for pid, its_parent in _parents().items() if its_parent == parent]
+
+
+def descendants_of(ancestor: int) -> List[int]:
+    """The processes below `ancestor`, whose parents are all there."""
+    parents = _parents()
+    found: List[int] = []
+    generation = [ancestor]
+    while generation:
+        generation = [pid for pid, parent in parents.items() if parent in generation]
+        found += generation
+    return found
+
+
+def signal_all(pids: Sequence[int], number: int) -> None:
+    """Send a signal to processes, those that are gone left out."""
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _parents() -> Dict[int, int]:
+    """The parent of each process of this system."""
+    parents: Dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
+            with suppress(OSError):
                 fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == parent:
-                children.append(int(entry.name))
-    return children
+                parents[int(entry.name)] = int(fields[1])
+    return parents
 
 
 def thread_count(pid: int) -> int:

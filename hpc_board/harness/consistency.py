@@ -25,16 +25,28 @@ _EQUAL_CLAIMS_MIN = 20
 _EQUAL_CLAIM_NS_MIN = 50_000
 
 
-def unclaimed_time(called: Sequence[Called], baseline: Sequence[Called], limits: Limits) -> Optional[str]:
+def disturbance(baseline: Sequence[Called]) -> float:
+    """How much longer than usual calls of the reference take when the machine does something else: at least 1.
+
+    The second longest by the supervisor's clock, relative to the median. A busy machine makes everybody's calls longer,
+    and what it does to the reference's it may do to a kernel's.
+    """
+    walls_ns = sorted(each.wall_ns / each.calls for each in baseline)
+    return walls_ns[-2] / statistics.median(walls_ns) if len(walls_ns) > 2 else 1.0
+
+
+def unclaimed_time(
+    called: Sequence[Called], baseline: Sequence[Called], limits: Limits, disturbed: float = 1.0
+) -> Optional[str]:
     """In words, that calls took longer than they claim beyond what the reference's calls do; None if they did not.
 
     Each element of `called` may be a row of calls; the slack counts once for each. The means are those of the middle
-    half, so that interruptions of the machine don't count.
+    half, so that interruptions of the machine don't count. `disturbed` is the machine's `disturbance`.
     """
     overhead_ns = _middle_mean([each.overhead_ns for each in called])
     usual_ns = _middle_mean([each.overhead_ns for each in baseline])
     wall_ns = _middle_mean([each.wall_ns for each in called])
-    allowed_ns = OVERHEAD_SHARE * usual_ns + WALL_SHARE * wall_ns + limits.slack_seconds * 1e9
+    allowed_ns = disturbed * (OVERHEAD_SHARE * usual_ns + WALL_SHARE * wall_ns + limits.slack_seconds * 1e9)
     if overhead_ns <= allowed_ns:
         return None
     return (
@@ -44,10 +56,10 @@ def unclaimed_time(called: Sequence[Called], baseline: Sequence[Called], limits:
     )
 
 
-def colder_than_hot(cold_median_ns: float, burst: Called) -> Optional[str]:
+def colder_than_hot(cold_median_ns: float, burst: Called, disturbed: float = 1.0) -> Optional[str]:
     """In words, that single calls claim far less than calls in a row, which find their caches warm; None if not."""
     hot_ns = burst.claimed_ns / burst.calls
-    if cold_median_ns >= HOT_SHARE * hot_ns:
+    if disturbed * cold_median_ns >= HOT_SHARE * hot_ns:
         return None
     return (
         f"a call is claimed to take {cold_median_ns:.0f} ns, but {hot_ns:.0f} ns each when {burst.calls} are made in a "

@@ -3,15 +3,16 @@
 The same calls are made in every mode; only their number and their seeds differ, and nothing tells a worker which.
 """
 
+import signal
 import statistics
 import time
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from hpc_board.harness.calls import Bench, Called, CallFailed, Worker, public_seed, secret_seed
-from hpc_board.harness.child import children_of, thread_count
-from hpc_board.harness.consistency import colder_than_hot, drift, equal_claims, unclaimed_time
+from hpc_board.harness.child import descendants_of, signal_all, thread_count
+from hpc_board.harness.consistency import colder_than_hot, disturbance, drift, equal_claims, unclaimed_time
 from hpc_board.harness.floor import Peak, floor_ns
 from hpc_board.harness.timing import enough, spread, timing
 from hpc_board.model.limits import MORE_WORKERS, Limits
@@ -86,6 +87,7 @@ class Benchmarks:
         self._say = say
         self._peak = peak
         self._measured: Dict[int, _Measured] = {}
+        self._worker: Optional[Worker] = None
 
     def run(self, first: Worker, workers: int) -> List[Case]:
         """The times of each case, from the `first` worker and as many more as `workers` says; see `Limits`.
@@ -117,6 +119,7 @@ class Benchmarks:
     def _pass(self, worker: Worker, number: int, workers: int) -> None:
         """Have one worker measure every case, and end it."""
         cases = self._bench.phase.cases
+        self._worker = worker
         try:
             for index, case in enumerate(cases):
                 measured = self._measured.setdefault(index, _Measured())
@@ -129,6 +132,7 @@ class Benchmarks:
                     measured.failure = error
                     return
         finally:
+            self._worker = None
             self._dismiss(worker)
 
     def _measure(self, worker: Worker, index: int, measured: _Measured, workers: int, *, burst: bool) -> None:
@@ -148,7 +152,7 @@ class Benchmarks:
             after = self._baseline_calls(index, measured)
             problem = self._problem(called, before + after, crowd, grown) or _unsteady(before, after, self._limits)
             if problem is None and burst:
-                problem = self._burst_problem(worker, index, statistics.median(samples_ns), samples_ns[-1])
+                problem = self._burst_problem(worker, index, statistics.median(samples_ns), before + after)
             if problem is None:
                 return
             if attempt == _ATTEMPTS:
@@ -160,7 +164,7 @@ class Benchmarks:
         """What is inconsistent in the claims of one worker."""
         words = equal_claims([each.claimed_ns for each in called])
         if words is None and baseline:
-            words = unclaimed_time(called, baseline, self._limits)
+            words = unclaimed_time(called, baseline, self._limits, disturbance(baseline))
         if words is None and (grown[0] > crowd[0] or grown[1] > crowd[1]):
             words = (
                 f"the timed calls left work to others: {crowd[0]} threads and {crowd[1]} processes before them, "
@@ -185,16 +189,27 @@ class Benchmarks:
         if self._baseline is None:
             raise ValueError("there is no reference to call")
         try:
-            return self._bench.call(self._baseline, index, seeds, timed=True, cold=cold)
+            with self._frozen():
+                return self._bench.call(self._baseline, index, seeds, timed=True, cold=cold)
         except CallFailed as error:
             message = f"the reference itself does not pass: {error.verdict}: {error.message}"
             raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error
 
+    @contextmanager
+    def _frozen(self) -> Iterator[None]:
+        """Keep the worker and all below it from running, so that it cannot make the reference's calls take longer."""
+        family = [] if self._worker is None else [self._worker.child.pid, *descendants_of(self._worker.child.pid)]
+        signal_all(family, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            signal_all(family, signal.SIGCONT)
+
     def _burst_problem(
-        self, worker: Worker, index: int, cold_median_ns: float, sample_ns: float
+        self, worker: Worker, index: int, cold_median_ns: float, baseline: Sequence[Called]
     ) -> Optional[CallFailed]:
         """What is inconsistent in calls in a row, where the overhead of one is spread over many."""
-        count = self._burst_calls(index, max(cold_median_ns, sample_ns))
+        count = self._burst_calls(index, cold_median_ns)
         if self._baseline is None or count < 2:
             return None
         usual: List[Called] = []
@@ -202,7 +217,9 @@ class Benchmarks:
         for _ in range(_ATTEMPTS):
             usual.append(self._reference_call(index, [secret_seed() for _ in range(count)], cold=False))
             burst = self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
-            words = unclaimed_time([burst], usual, self._limits) or colder_than_hot(cold_median_ns, burst)
+            disturbed = max(disturbance(baseline), disturbance(usual))
+            words = unclaimed_time([burst], usual, self._limits, disturbed)
+            words = words or colder_than_hot(cold_median_ns, burst, disturbed)
             if words is None:
                 return None
         return CallFailed(Verdict.TIMING_INCONSISTENT, f"in a row of {count} calls: {words}", worker_lost=True)
@@ -256,11 +273,4 @@ def _unsteady(before: Sequence[Called], after: Sequence[Called], limits: Limits)
 
 def _crowd(worker: Worker) -> Tuple[int, int]:
     """How many threads a worker has, and how many processes below it."""
-    processes, generation = 0, [worker.child.pid]
-    while generation:
-        with suppress(OSError):
-            generation = [child for parent in generation for child in children_of(parent)]
-            processes += len(generation)
-            continue
-        break
-    return thread_count(worker.child.pid), processes
+    return thread_count(worker.child.pid), len(descendants_of(worker.child.pid))
