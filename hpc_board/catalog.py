@@ -55,6 +55,8 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a call must leave its inputs as they are (verdict mutated_input)."""
     fresh_output: bool = False
     """Whether the output must lie in memory of its own, not in that of an input (verdict wrong_aliased)."""
+    accepts: list[Literal["tf32", "float16", "bfloat16", "input", "one_element"]] = []
+    """The cheap answers that the check is meant to let pass; `hpc-board task check` reports all others."""
 
 
 class TaskDocument(msgspec.Struct, frozen=True):
@@ -205,6 +207,7 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
         limits=own.limits,
         const_inputs=own.const_inputs,
         fresh_output=own.fresh_output,
+        accepts=tuple(own.accepts),
         warnings=tuple(document.warnings),
     )
     document.check()

@@ -133,7 +133,7 @@ def draft(
     task = catalog.task(_task_name(task_name, asked, catalog))
     _check_deadline(task, now)
     mode = _mode(mode_name)
-    _check_support(task, mode)
+    check_support(task, mode)
     _check_language(source, task)
     chosen = _chosen_gpus(task, gpu_names, asked, gpus)
     _check_devices(chosen)
@@ -216,7 +216,12 @@ def _mode(name: str | None) -> Mode:
     return known[name.casefold()]
 
 
-def _check_support(task: Task, mode: Mode) -> None:
+def check_support(task: Task, mode: Mode) -> None:
+    """Pass if this version can run submissions to `task` in `mode`.
+
+    Raises:
+        InputError: it cannot.
+    """
     reasons = {
         "mode profile": mode is Mode.PROFILE,
         f"tasks in the language {task.language}": task.language is not Language.PY,

@@ -69,6 +69,7 @@ class Task:
     and never climbs out of it. `cases` are flat mappings from argument names of `generate_input` to values.
     `limits` are the task's own values for limits and timing numbers of the harness (seconds, counts). With
     `const_inputs` a call must leave its inputs alone, with `fresh_output` its output must not lie in their memory.
+    `accepts` are the cheap answers that the task means to let pass, for whoever checks the task itself.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Task:
     limits: Mapping[str, float] = field(default_factory=dict)
     const_inputs: bool = False
     fresh_output: bool = False
+    accepts: Tuple[str, ...] = ()
     warnings: Tuple[str, ...] = ()
 
     @property

@@ -4,6 +4,7 @@ Every text of a block is safe to print: what came from files, jobs and scheduler
 """
 
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
+from hpc_board.report.checks import check_report
 from hpc_board.report.meanings import Meaning, state_meaning, verdict_meaning
 from hpc_board.report.plain import plain
 from hpc_board.report.runs import outcome, run_report, run_summary, run_tone, runs_table, step_text
@@ -20,6 +21,7 @@ __all__ = [
     "Paragraph",
     "Table",
     "Tone",
+    "check_report",
     "gpus_table",
     "outcome",
     "plain",
