@@ -60,6 +60,8 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What submissions may be written in; `lang` alone where there are none."""
     flags: list[str] = []
     """Flags for the compilers beside their usual ones."""
+    accepts: list[Literal["tf32", "float16", "bfloat16", "input", "one_element"]] = []
+    """The cheap answers that the check is meant to let pass; `hpc-board task check` reports all others."""
 
 
 class TaskDocument(msgspec.Struct, frozen=True):
@@ -211,6 +213,7 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
         limits=own.limits,
         const_inputs=own.const_inputs,
         fresh_output=own.fresh_output,
+        accepts=tuple(own.accepts),
         warnings=tuple(document.warnings),
         languages=tuple(own.languages),
         flags=tuple(own.flags),

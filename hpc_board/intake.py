@@ -140,7 +140,7 @@ def draft(
     task = catalog.task(_task_name(task_name, asked, catalog))
     _check_deadline(task, now)
     mode = _mode(mode_name)
-    _check_support(task, mode)
+    check_support(task, mode)
     language = _language(source, task)
     chosen = _chosen_gpus(task, gpu_names, asked, gpus)
     _check_devices(source, language, chosen)
@@ -221,7 +221,12 @@ def _mode(name: str | None) -> Mode:
     return known[name.casefold()]
 
 
-def _check_support(task: Task, mode: Mode) -> None:
+def check_support(task: Task, mode: Mode) -> None:
+    """Pass if this version can run submissions to `task` in `mode`.
+
+    Raises:
+        InputError: it cannot.
+    """
     if mode not in _MODES_RUN:
         raise _not_run(task.name, f"mode {mode}", _MODES_HINT)
     reasons = {

@@ -14,7 +14,7 @@ terminal, or where `NO_COLOR` is set.
 | exit code | meaning |
 |---|---|
 | 0 | done; with `--wait` and for `watch`: every run passed |
-| 1 | evaluated, and some run did not pass |
+| 1 | evaluated, and some run did not pass; `task check`: errors were found |
 | 2 | usage, a bad file, bad settings |
 | 3 | the scheduler or a job failed, which is not the kernel's fault |
 | 4 | gave up waiting; the runs go on |
@@ -29,7 +29,11 @@ def commands_page() -> str:
     """The whole page as Markdown."""
     sections = [_INTRODUCTION, _section("hpc-board", cli, None)]
     group = click.Context(cli, info_name="hpc-board")
-    sections += [_section(f"hpc-board {name}", command, group) for name, command in cli.commands.items()]
+    for name, command in cli.commands.items():
+        sections.append(_section(f"hpc-board {name}", command, group))
+        if isinstance(command, click.Group):
+            inner = click.Context(command, info_name=name, parent=group)
+            sections += [_section(f"hpc-board {name} {key}", each, inner) for key, each in command.commands.items()]
     return "\n".join(sections)
 
 

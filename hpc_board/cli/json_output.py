@@ -2,16 +2,20 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpc_board.board import Board, Preview
 from hpc_board.model.gpu import Gpu, GpuStatus
+from hpc_board.model.lint import PROBES, Probe, accepted_formats
 from hpc_board.model.result import Case, Log
 from hpc_board.model.run import Run, Status
 from hpc_board.model.standings import Standing
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.report import ended_at
+
+if TYPE_CHECKING:
+    from hpc_board.lint import Checked
 
 _MESSAGE_MAX = 16_384
 
@@ -107,6 +111,57 @@ def task_details(task: Task, gpus: Sequence[Gpu]) -> dict[str, Any]:
         "files": [file.name for file in task.files],
         "submission_name": task.submission_name,
     }
+
+
+def check_object(checked: "Checked") -> dict[str, Any]:
+    """A checked task: every answer that its judge gave, and what is wrong."""
+    task, found = checked.task, checked.lint
+    accepted = accepted_formats(task.accepts)
+    return {
+        "task": task.name,
+        "version": task.version,
+        "harness": task.harness,
+        "sound": checked.sound,
+        "functions": list(checked.functions),
+        "accepts": list(task.accepts),
+        "findings": [
+            {
+                "severity": str(finding.severity),
+                "code": finding.code,
+                "message": printable(finding.message, _MESSAGE_MAX),
+                "advice": printable(finding.advice, _MESSAGE_MAX),
+            }
+            for finding in checked.findings
+        ],
+        "cases": [
+            {
+                "phase": case.phase,
+                "index": case.index,
+                "case": printable(case.spec),
+                "largest_error": case.margin,
+                "probes": [
+                    {
+                        "probe": probed.probe,
+                        "expected": _expected(PROBES[probed.probe], accepted),
+                        "verdict": one_line(probed.verdict),
+                        "right_answer": probed.same,
+                        "message": printable(probed.message, _MESSAGE_MAX),
+                    }
+                    for probed in case.probed
+                    if probed.probe in PROBES
+                ],
+                "complete": not (case.unfinished or case.failure),
+            }
+            for case in found.cases
+        ],
+        "left_out": [{"phase": each.phase, "index": each.index, "why": one_line(each.why)} for each in found.left_out],
+    }
+
+
+def _expected(probe: Probe, accepted: Sequence[str]) -> str:
+    if probe.right:
+        return "pass"
+    return "any" if probe.acceptable_as in accepted else "refused"
 
 
 def gpu_object(status: GpuStatus) -> dict[str, Any]:

@@ -1,12 +1,18 @@
-"""`list`, `gpus`, `task` and `template`: what there is to do, and on what."""
+"""`list`, `gpus`, `task` and `template`: what there is to do, on what, and whether a task is fit for it."""
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
 from hpc_board.cli.options import Open, examples, force_option, json_option, task_names
 from hpc_board.errors import InputError
+
+if TYPE_CHECKING:
+    from hpc_board.model.task import Task
 
 
 @click.command("list", epilog=examples("hpc-board list", "hpc-board list --json"))
@@ -20,13 +26,17 @@ def list_(open_: Open, as_json: bool) -> None:
     board = open_()
     catalog = board.tasks()
     tasks = catalog.tasks
-    gpus = {task.name: board.allowed_gpus(task) for task in tasks}
+    gpus = {each.name: board.allowed_gpus(each) for each in tasks}
     for fault in catalog.faults:
         remark(f"Left out: {fault}")
+    for each in tasks:
+        if each.warnings:
+            more = f" {len(each.warnings) - 1} more:" if len(each.warnings) > 1 else " More:"
+            remark(f"{each.name}: task.yml, {each.warnings[0]}{more} hpc-board task check {each.name}")
     if as_json:
         from hpc_board.cli.json_output import task_object
 
-        print_json([task_object(task, gpus[task.name]) for task in tasks])
+        print_json([task_object(each, gpus[each.name]) for each in tasks])
     else:
         print_blocks(tasks_table(tasks, gpus, datetime.now(UTC)))
 
@@ -48,18 +58,52 @@ def gpus(open_: Open, as_json: bool) -> None:
         print_blocks(gpus_table(statuses))
 
 
-@click.command(
+class _ShownByDefault(click.Group):
+    """A group in which whatever is no command is the name of something to show."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read `NAME ...` as `show NAME ...`."""
+        completing = ctx.resilient_parsing and not args
+        if not completing and (not args or args[0] not in (*self.commands, *self.get_help_option_names(ctx))):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands, and the names of tasks."""
+        names = task_names(ctx, click.Argument(["name"]), incomplete)
+        return [*super().shell_complete(ctx, incomplete), *map(CompletionItem, names)]
+
+
+@click.group(
+    cls=_ShownByDefault,
+    subcommand_metavar="NAME | COMMAND ...",
+    epilog=examples(
+        "hpc-board task vectoradd_py",
+        "hpc-board task vectoradd_py --file reference.py",
+        "hpc-board task check ./my_task",
+    ),
+)
+def task() -> None:
+    """Show a task, or check one that you write.
+
+    `task NAME` is short for `task show NAME`; a task that is called as a
+    command here, "check" or "show", needs the long form.
+    """
+
+
+@task.command(
+    "show",
     epilog=examples(
         "hpc-board task vectoradd_py",
         "hpc-board task vectoradd_py --file reference.py",
         "hpc-board task vectoradd_py --json",
-    )
+    ),
 )
 @click.argument("name", shell_complete=task_names)
 @click.option("--file", "file_name", metavar="F", help="Print this file of the task, and nothing else.")
 @json_option
 @click.pass_obj
-def task(open_: Open, name: str, file_name: str | None, as_json: bool) -> None:
+def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> None:
     """Show a task: description, rules, cases, files.
 
     Everything that a participant may read, the reference among it, can be printed with --file.
@@ -86,6 +130,62 @@ def task(open_: Open, name: str, file_name: str | None, as_json: bool) -> None:
         print_json(task_details(found, allowed))
     else:
         print_blocks(*task_report(found, allowed, datetime.now(UTC)))
+
+
+@task.command(
+    epilog=examples(
+        "hpc-board task check ./my_task",
+        "hpc-board task check vectoradd_py --cases 4",
+        "hpc-board task check ./my_task --device cuda --json",
+    )
+)
+@click.argument("source", shell_complete=task_names)
+@click.option(
+    "--device", type=click.Choice(["cpu", "cuda", "hip"]), default="cpu", show_default=True, help="What to run it on."
+)
+@click.option("--cases", type=click.IntRange(1, 10_000), metavar="N", help="Look at N cases at most; else at 20.")
+@click.option("--seconds", type=click.IntRange(1, 86_400), metavar="S", help="Ask for S seconds at most; else for 300.")
+@click.option("--python", metavar="PROGRAM", help="The Python that has what the task imports; else this one.")
+@json_option
+@click.pass_obj
+def check(
+    open_: Open, source: str, device: str, cases: int | None, seconds: int | None, python: str | None, as_json: bool
+) -> None:
+    """Ask a task's judge about right and cheap answers.
+
+    SOURCE is a task's folder, or the name of a known task. Everything runs on
+    this machine. The exit code is 1 if submissions could cheat, or none pass.
+    """
+    from hpc_board import lint
+    from hpc_board.cli.exits import NOT_PASSED
+    from hpc_board.cli.printing import print_blocks, print_json, remark
+    from hpc_board.model.gpu import Device
+    from hpc_board.report import check_report
+
+    bounds = lint.Bounds(Device(device), python or sys.executable, cases or lint.CASES_MAX, seconds or lint.SECONDS)
+    found = _source(open_, source)
+    remark(f"Asking the judge of {found.name}, on this machine's {device}, for {bounds.seconds} s at most.")
+    checked = lint.check(found, bounds)
+    if as_json:
+        from hpc_board.cli.json_output import check_object
+
+        print_json(check_object(checked))
+    else:
+        print_blocks(*check_report(checked.task, checked.functions, checked.lint, checked.findings))
+    if not checked.sound:
+        raise click.exceptions.Exit(NOT_PASSED)
+
+
+def _source(open_: Open, source: str) -> "Task":
+    """The task in the folder `source`, or the known task of that name."""
+    from hpc_board.catalog import read_task
+
+    folder = Path(source)
+    if "/" in source or folder.is_dir():
+        if not folder.is_dir():
+            raise InputError(f"{source} is no folder.", hint="Give the folder of a task, with a task.yml in it.")
+        return read_task(folder)
+    return open_().task(source)
 
 
 @click.command(

@@ -7,6 +7,7 @@ from typing import Sequence
 _USAGE = """\
 usage: harness.pyz supervise JOB.JSON          evaluate a submission and write result.json
        harness.pyz account JOB.JSON STATUS     write the result of a supervisor that could not
+       harness.pyz lint JOB.JSON CASES SECONDS examine the task itself and write lint.json
 """
 
 
@@ -22,6 +23,10 @@ def main(argv: Sequence[str]) -> int:
         from hpc_board.harness.supervisor import account
 
         return account(Path(argv[2]), int(argv[3]))
+    if role == "lint" and len(argv) == 5 and argv[3].isdigit() and argv[4].isdigit():
+        from hpc_board.harness.linter import lint
+
+        return lint(Path(argv[2]), harness, int(argv[3]), int(argv[4]))
     if role == "zygote" and len(argv) == 4:
         return _zygote(int(argv[2]), int(argv[3]))
     if role == "build" and len(argv) == 3:
@@ -34,11 +39,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _zygote(descriptor: int, supervisor: int) -> int:
-    from hpc_board.harness import judge, worker, zygote
+    from hpc_board.harness import judge, prober, worker, zygote
     from hpc_board.harness.channel import inherited
     from hpc_board.harness.sandbox import die_with_parent, hide_memory
 
     die_with_parent(supervisor)
     hide_memory()
-    zygote.serve(inherited(descriptor), supervisor, {"judge": judge.serve, "worker": worker.serve})
+    roles = {"judge": judge.serve, "prober": prober.serve, "worker": worker.serve}
+    zygote.serve(inherited(descriptor), supervisor, roles)
     return 0

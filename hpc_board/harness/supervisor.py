@@ -34,7 +34,7 @@ from hpc_board.model.task import Language, Mode
 RESULT = "result.json"
 PROGRESS = "progress.jsonl"
 
-_SCRATCH = "hpc-board-"
+SCRATCH = "hpc-board-"
 _CACHE = "cache"
 _PRIVATE_STEMS = ("reference", "eval")
 _PASSED_ON = (
@@ -62,25 +62,25 @@ def supervise(path: Path, harness: Path) -> int:
     Returns the exit status of the job: 0 if there is a result, whatever its verdict.
     """
     sandbox.guard_supervisor()
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     os.umask(0o077)
     job = facts(path)
-    scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH))
-    supervisor = _Supervisor(job, path.resolve().parent, harness, scratch)
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH))
+    supervisor = Supervisor(job, path.resolve().parent, harness, scratch)
     try:
         result = supervisor.result()
         # What the submission left may be all that fills the disk.
-        _remove(scratch)
+        remove(scratch)
         write_result(result, path.resolve().parent)
     except Interrupted:
         return 128 + signal.SIGTERM
     finally:
         supervisor.close()
-        _remove(scratch)
+        remove(scratch)
     return 0
 
 
-def _remove(scratch: Path) -> None:
+def remove(scratch: Path) -> None:
     """Remove a scratch folder whatever a submission made of it: closed folders, and nests too deep for recursion."""
     if scratch.is_dir() and not scratch.is_symlink():
         for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
@@ -113,8 +113,8 @@ def account(path: Path, status: int) -> int:
     if (folder / RESULT).exists() or ended_by in (signal.SIGTERM, signal.SIGINT):
         return status
     past = _past(folder / PROGRESS)
-    if past.scratch is not None and past.scratch.name.startswith(_SCRATCH):
-        _remove(past.scratch)
+    if past.scratch is not None and past.scratch.name.startswith(SCRATCH):
+        remove(past.scratch)
     last = past.last
     cases: Tuple[Case, ...] = ()
     if ended_by > 0 and last:
@@ -154,7 +154,7 @@ def _killed(number: int, last: Mapping[str, Any], memory_ran_out: bool) -> Tuple
     return Verdict.CRASH, f"{message}; {reasons}"
 
 
-class _Supervisor:
+class Supervisor:
     """The state of one evaluation: its children, what they printed, and the cases so far."""
 
     def __init__(self, job: Facts, folder: Path, harness: Path, scratch: Path) -> None:
@@ -380,7 +380,7 @@ class _Supervisor:
         if cache.is_dir() and not cache.is_symlink():
             _keep_plain_files(cache)
             cache.rename(kept)
-        _remove(home)
+        remove(home)
         (home / "code").mkdir(parents=True)
         if kept.exists():
             kept.rename(cache)
@@ -554,7 +554,8 @@ def _past(path: Path) -> _Past:
     return past
 
 
-def _interrupt(_number: int, _frame: Any) -> None:
+def interrupt(_number: int, _frame: Any) -> None:
+    """What a signal does that tells the job to end."""
     raise Interrupted
 
 

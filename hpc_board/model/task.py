@@ -97,7 +97,7 @@ class Task:
     `limits` are the task's own values for limits and timing numbers of the harness (seconds, counts). With
     `const_inputs` a call must leave its inputs alone, with `fresh_output` its output must not lie in their memory.
     `languages` are those of submissions where they are not `language` alone, `flags` what compilers are told beside
-    their usual flags.
+    their usual flags. `accepts` are the cheap answers that the task means to let pass, for whoever checks the task.
     """
 
     name: str
@@ -119,6 +119,7 @@ class Task:
     limits: Mapping[str, float] = field(default_factory=dict)
     const_inputs: bool = False
     fresh_output: bool = False
+    accepts: Tuple[str, ...] = ()
     warnings: Tuple[str, ...] = ()
     languages: Tuple[Language, ...] = ()
     flags: Tuple[str, ...] = ()

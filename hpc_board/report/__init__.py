@@ -4,6 +4,7 @@ Every text of a block is safe to print: what came from files, jobs and scheduler
 """
 
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
+from hpc_board.report.checks import check_report
 from hpc_board.report.meanings import Meaning, state_meaning, verdict_meaning
 from hpc_board.report.plain import plain
 from hpc_board.report.printed import nothing_printed, run_logs
@@ -30,6 +31,7 @@ __all__ = [
     "Paragraph",
     "Table",
     "Tone",
+    "check_report",
     "ended_at",
     "gpus_table",
     "nothing_printed",

@@ -56,6 +56,7 @@ def task_value(definition: str) -> Task:
             "libraries": tuple(value["libraries"]),
             "gpus": tuple(value["gpus"]),
             "deadline": _optional_time(value["deadline"]),
+            "accepts": tuple(value.get("accepts", ())),
             "warnings": tuple(value["warnings"]),
             "languages": tuple(map(Language, value.get("languages", ()))),
             "flags": tuple(value.get("flags", ())),

@@ -1,0 +1,189 @@
+"""Checking a task: reading it, and asking its own judge on this machine about right and cheap answers."""
+
+import ast
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from hpc_board import jobs
+from hpc_board.errors import BoardError, InputError
+from hpc_board.harness.bundle import harness_bytes
+from hpc_board.harness.linter import LINT
+from hpc_board.intake import check_support
+from hpc_board.model.findings import Finding, Severity, findings
+from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.limits import Limits
+from hpc_board.model.lint import LINT_BYTES_MAX, Lint
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.task import Mode, Task
+from hpc_board.model.text import printable
+from hpc_board.transport import CommandMissing, CommandTimeout
+from hpc_board.transport.this_host import ThisHost
+
+CASES_MAX = 20
+SECONDS = 300
+
+_DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME", "ROCM_PATH")
+_NEEDED = ("generate_input", "check_implementation")
+_OPTIONAL = ("ref_kernel", "minimal_work")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Where and how long to look: the kind of device, the Python, how many cases, and for how many seconds."""
+
+    device: Device = Device.CPU
+    python: str = sys.executable
+    cases_max: int = CASES_MAX
+    seconds: int = SECONDS
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A checked task: the functions that its reference defines, the facts, and what follows from them."""
+
+    task: Task
+    functions: tuple[str, ...]
+    lint: Lint
+    findings: tuple[Finding, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found that lets submissions cheat, or none of them pass."""
+        return all(finding.severity is not Severity.ERROR for finding in self.findings)
+
+
+def check(task: Task, bounds: Bounds) -> Checked:
+    """Check `task`; what its judge says is asked only where its files can be used at all.
+
+    Raises:
+        BoardError: the judge could not be started, or left nothing.
+    """
+    functions, found = _defined(task)
+    if not found:
+        found += list(_of_files(task, functions))
+    lint = Lint()
+    if all(finding.severity is Severity.WARNING for finding in found):
+        lint = _asked(task, bounds)
+        found += findings(task, lint)
+    ordered = sorted(found, key=lambda finding: finding.severity is Severity.WARNING)
+    return Checked(task, functions, lint, tuple(ordered))
+
+
+def _defined(task: Task) -> tuple[tuple[str, ...], list[Finding]]:
+    """The functions of the contract that reference.py seems to define, and why it cannot be read, if so."""
+    text = task.text("reference.py")
+    if text is None:
+        return (), []
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        message = printable(f"reference.py, line {getattr(error, 'lineno', None) or '?'}: {error}", 500)
+        return (), [Finding(Severity.ERROR, "syntax", message, "Correct this line.")]
+    named = {name for node in tree.body for name in _names(node)}
+    # A star may bring any of them: the judge will tell.
+    return tuple(name for name in (*_NEEDED, *_OPTIONAL) if name in named or "*" in named), []
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+            yield from (alias.asname or alias.name for alias in aliases)
+        case ast.Assign(targets=targets):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield name
+        case ast.If() | ast.Try() | ast.With() | ast.ExceptHandler():
+            for inner in ast.iter_child_nodes(node):
+                yield from _names(inner)
+
+
+def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Finding]:
+    """What is wrong with a task before anything of it runs."""
+    for warning in task.warnings:
+        yield Finding(Severity.WARNING, "task_file", f"task.yml, {warning}", "Correct the key, or remove it.")
+    try:
+        check_support(task, Mode.TEST)
+    except InputError as error:
+        yield Finding(Severity.ERROR, "not_run", error.message, error.hint)
+        return
+    for name in _NEEDED:
+        if name not in functions:
+            yield Finding(Severity.ERROR, f"no_{name}", f"reference.py does not define {name}", "Define it.")
+    if "ref_kernel" not in functions:
+        yield Finding(
+            Severity.WARNING,
+            "no_ref_kernel",
+            "reference.py does not define ref_kernel: no type and shape is compared, and no answer can be probed",
+            "Define ref_kernel(data), which returns the right answer.",
+        )
+    if not task.description.strip():
+        yield Finding(Severity.WARNING, "no_description", "the task has no description", "Say what to implement.")
+    if not task.tests and not task.benchmarks:
+        yield Finding(Severity.ERROR, "no_cases", "the task has no cases, so that nothing can be judged", "Add tests.")
+        return
+    for name, cases in (("tests", task.tests), ("benchmarks", task.benchmarks)):
+        if not cases:
+            message = f"the task has no {name}, so that nobody can be ranked"
+            yield Finding(Severity.WARNING, f"no_{name}", message, f"Add `{name}` to task.yml.")
+
+
+def _asked(task: Task, bounds: Bounds) -> Lint:
+    """What the harness finds out in a process that is started as a job is."""
+    gpu = Gpu("this machine", Cluster("here"), bounds.device, python=bounds.python)
+    with tempfile.TemporaryDirectory(prefix="hpc-board-check-") as name:
+        folder = jobs.write_folder(Path(name), _run(task), task, gpu, code=b"", harness=harness_bytes())
+        argv = [gpu.python, "-I", "-B", jobs.HARNESS, "lint", jobs.FACTS, str(bounds.cases_max), str(bounds.seconds)]
+        env = {"TMPDIR": name, **{key: os.environ[key] for key in _DEVICE_VARIABLES if key in os.environ}}
+        try:
+            done = ThisHost().run(argv, timeout_seconds=_seconds_at_most(task, bounds), cwd=str(folder), env=env)
+        except (CommandMissing, CommandTimeout) as error:
+            raise BoardError(f"the task was not checked: {error}") from error
+        path = folder / LINT
+        if done.returncode != 0 or not path.is_file() or path.stat().st_size > LINT_BYTES_MAX:
+            raise BoardError(
+                f"the judge left nothing (exit status {done.returncode}):\n{done.stderr[-2000:].strip()}",
+                hint=f"Does {gpu.python} start? --python names another one.",
+            )
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Lint)
+        except msgspec.DecodeError as error:
+            raise BoardError(f"what the judge left cannot be read: {error}") from error
+
+
+def _seconds_at_most(task: Task, bounds: Bounds) -> float:
+    """The time that is asked for, and the answers that may be under way when it is over."""
+    limits = Limits.of_task(task.limits, bounds.device)
+    return bounds.seconds + 3 * limits.load_seconds + 6 * limits.judge_seconds + 60
+
+
+def _run(task: Task) -> Run:
+    """A run that is in no store, as far as a job folder tells of it."""
+    status = Status(RunState.CREATED, datetime.now(UTC))
+    return Run(
+        id=0,
+        submission=0,
+        task=task.name,
+        task_version=task.version,
+        user="",
+        file_name=task.submission_name,
+        gpu="this machine",
+        cluster="here",
+        partition="",
+        mode=Mode.TEST,
+        token="",
+        nonce=secrets.token_hex(16),
+        trust="",
+        emulated=False,
+        created_at=status.at,
+        status=status,
+    )

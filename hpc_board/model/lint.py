@@ -1,0 +1,142 @@
+"""What checking a task has found out: how its judge answers to right and to cheap answers.
+
+These are facts, written by the harness; `findings.py` says what follows from them.
+"""
+
+from dataclasses import dataclass
+from typing import Dict, Optional, Tuple
+
+LINT_BYTES_MAX = 16 * 2**20
+"""A `lint.json` larger than this is not read."""
+
+FORMATS = ("tf32", "float16", "bfloat16")
+"""Number formats coarser than float32, each coarser than those before it."""
+
+ACCEPTABLE = (*FORMATS, "input", "one_element")
+"""The cheap answers that a task may declare as right."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """An answer that is given to the judge: what it is in words, and whether it is right.
+
+    `acceptable_as` is the declaration that makes a wrong one right, "" where none does.
+    """
+
+    title: str
+    right: bool = False
+    acceptable_as: str = ""
+
+
+def _rounded() -> Dict[str, Probe]:
+    answers = {f"answer_{name}": Probe(f"the answer rounded to {name}", acceptable_as=name) for name in FORMATS}
+    inputs = {f"inputs_{name}": Probe(f"the answer to inputs in {name}", acceptable_as=name) for name in FORMATS}
+    return {**answers, **inputs}
+
+
+INPUTS_MAX = 4
+"""As many inputs are tried as answers."""
+
+PROBES: Dict[str, Probe] = {
+    "reference": Probe("the reference's answer", right=True),
+    "again": Probe("the same, computed again", right=True),
+    "zeros": Probe("zeros"),
+    "ones": Probe("ones"),
+    "mean": Probe("its mean everywhere"),
+    **{f"input_{n}": Probe(f"input {n} as it is", acceptable_as="input") for n in range(1, INPUTS_MAX + 1)},
+    "other_seed": Probe("the answer to another seed"),
+    **_rounded(),
+    "one_element": Probe("one element off", acceptable_as="one_element"),
+    "last_element": Probe("the last element off", acceptable_as="one_element"),
+    "one_nan": Probe("one element NaN", acceptable_as="one_element"),
+    "nan": Probe("NaN everywhere"),
+    "infinity": Probe("infinity everywhere"),
+    "dtype": Probe("another type of numbers"),
+    "shape": Probe("another shape"),
+}
+"""Every probe by its name, in the order in which they are made."""
+
+
+UNMADE = "unmade"
+
+
+def accepted_formats(accepts: Tuple[str, ...]) -> Tuple[str, ...]:
+    """All that a task accepts: a number format stands for the finer ones as well."""
+    coarsest = max((FORMATS.index(name) for name in accepts if name in FORMATS), default=-1)
+    return (*FORMATS[: coarsest + 1], *(name for name in accepts if name not in FORMATS))
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What the judge said to one probe; `same` where it was the reference's own answer, bit by bit.
+
+    The verdict is `UNMADE` where there is no such probe of the answer.
+    """
+
+    probe: str
+    verdict: str
+    message: str
+    same: bool
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """How the reference behaves on one case.
+
+    `writes`: into its inputs; `aliases`: its answer lies in their memory; `repeats`: the same inputs give the same
+    answer, bit by bit; `constant`: its answer is one number everywhere; `varies`: another seed gives another answer.
+    """
+
+    writes: bool
+    aliases: bool
+    repeats: bool
+    constant: bool
+    varies: bool
+
+
+@dataclass(frozen=True)
+class CheckedCase:
+    """What was found out on one case.
+
+    `failure` says why the judge could not go on, `lost` that it is gone since. `repeatable`: a seed gives the same
+    inputs again; `seeded`: another seed gives others. `margin` is the largest relative error of every element that
+    passed, 1 where any did, and `roundoff` the relative error of rounding to the answer's own type; None where the
+    answer has no floating-point numbers. `unfinished` says that the time was over before the last probe.
+    """
+
+    phase: str
+    index: int
+    spec: str
+    failure: str = ""
+    lost: bool = False
+    repeatable: bool = True
+    seeded: bool = True
+    behaviour: Optional[Behaviour] = None
+    probed: Tuple[Probed, ...] = ()
+    margin: Optional[float] = None
+    roundoff: Optional[float] = None
+    unfinished: bool = False
+
+    @property
+    def name(self) -> str:
+        """The case as people say it: "benchmark 2"."""
+        return f"{self.phase} {self.index + 1}"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A case that was not looked at, and why."""
+
+    phase: str
+    index: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Lint:
+    """All that checking a task has found out; `message` says why nothing was, "" where something was."""
+
+    message: str = ""
+    cases: Tuple[CheckedCase, ...] = ()
+    left_out: Tuple[LeftOut, ...] = ()
+    printed: str = ""

@@ -1,0 +1,138 @@
+"""A checked task as blocks: what it has, how its judge answered to each probe, and what is wrong."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from hpc_board.model.findings import Finding, Severity
+from hpc_board.model.lint import PROBES, UNMADE, CheckedCase, Lint, accepted_formats
+from hpc_board.model.task import Task
+from hpc_board.model.text import one_line, printable
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
+from hpc_board.report.texts import count_text
+
+_HALF = 2.0**-11
+_SINGLE = 2.0**-24
+_CASES_NAMED_MAX = 3
+_PRINTED_LINES_MAX = 20
+_FAILURES = ("unusable", "lost", "raises", "refuses_reference")
+
+
+def check_report(task: Task, functions: Sequence[str], lint: Lint, findings: Sequence[Finding]) -> tuple[Block, ...]:
+    """What checking `task` has found; `functions` are those that its reference defines."""
+    blocks: list[Block] = [Heading(f"Task {task.name}"), Facts(tuple(_parts(task, functions)))]
+    if lint.cases:
+        blocks += [Heading("Probes"), _probes_table(task, lint.cases)]
+        blocks += [Heading("Tolerance"), _margins_table(lint.cases)]
+    rows = tuple(_left_out(lint))
+    if rows:
+        blocks += [Heading("Left out"), Facts(rows)]
+    if lint.printed and any(finding.code in _FAILURES for finding in findings):
+        last = printable(lint.printed).splitlines()[-_PRINTED_LINES_MAX:]
+        blocks.append(Log("the last that the reference printed", "\n".join(last)))
+    return (*blocks, Heading("Findings"), *_findings(findings))
+
+
+def _parts(task: Task, functions: Sequence[str]) -> Iterator[tuple[str, str]]:
+    yield "harness", _harness(task)
+    yield "description", "yes" if task.description.strip() else "none"
+    yield "tests", str(len(task.tests))
+    yield "benchmarks", str(len(task.benchmarks))
+    yield "templates", one_line(", ".join(task.templates)) or "none"
+    yield "ref_kernel", "yes" if "ref_kernel" in functions else "none"
+    floor = "yes" if "minimal_work" in functions else "none: no time is too short for the work to be done"
+    yield "minimal_work", floor
+    rules = [name for name, set_ in (("const_inputs", task.const_inputs), ("fresh_output", task.fresh_output)) if set_]
+    yield "rules", ", ".join(rules) or "none"
+    yield "accepts", ", ".join(task.accepts) or "no cheap answer"
+
+
+def _harness(task: Task) -> str:
+    has_reference = task.text("reference.py") is not None
+    if task.harness == "isolated":
+        return "isolated: hpc-board's own judge, as there is a reference.py"
+    why = "task.yml says so" if has_reference else "there is no reference.py"
+    return f"{one_line(task.harness)}: the task judges by itself, as {why}"
+
+
+def _probes_table(task: Task, cases: Sequence[CheckedCase]) -> Table:
+    """A row for each probe and each way in which it was answered."""
+    accepted = accepted_formats(task.accepts)
+    rows: list[tuple[str, ...]] = []
+    for name, probe in PROBES.items():
+        wrong = "may pass" if probe.acceptable_as in accepted else "is refused"
+        outcomes: dict[tuple[str, str], list[CheckedCase]] = {}
+        for case in cases:
+            for probed in case.probed:
+                if probed.probe == name:
+                    right = "passes" if probe.right else "passes, as it is right here"
+                    expected = right if probe.right or probed.same else wrong
+                    outcomes.setdefault((expected, _got(probed.verdict)), []).append(case)
+        rows += [(probe.title, *words, _names(found, len(cases))) for words, found in outcomes.items()]
+    columns = (Column("PROBE"), Column("EXPECTED"), Column("GOT"), Column("CASES", flexible=True))
+    return Table(columns, tuple(rows), "No probe was made.")
+
+
+def _got(verdict: str) -> str:
+    words = {"pass": "passes", UNMADE: "cannot be made"}
+    return words.get(verdict, one_line(verdict.replace("_", " ")))
+
+
+def _names(cases: Sequence[CheckedCase], of: int) -> str:
+    if len(cases) == of:
+        return "all" if of > 1 else cases[0].name
+    more = len(cases) - _CASES_NAMED_MAX
+    return ", ".join(case.name for case in cases[:_CASES_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _margins_table(cases: Sequence[CheckedCase]) -> Table:
+    """How large a relative error of every element passes, and what that is to the errors of rounding."""
+    columns = (
+        Column("CASE"),
+        Column("LARGEST ERROR THAT PASSES", right=True),
+        Column("TO FLOAT32", right=True),
+        Column("TO FLOAT16", right=True),
+    )
+    rows = tuple(
+        (case.name, *_margin(case.margin, case.roundoff)) for case in cases if case.margin is not None and case.roundoff
+    )
+    return Table(columns, rows, "No answer has floating-point numbers, or none was right.")
+
+
+def _margin(margin: float | None, roundoff: float | None) -> tuple[str, str, str]:
+    if margin is None or roundoff is None:
+        return "", "", ""
+    if margin <= 2 * roundoff:
+        return "exact", "", ""
+    text = "any" if margin >= 1 else f"{margin:.1e}"
+    return text, f"{margin / _SINGLE:.3g} x", f"{margin / _HALF:.3g} x"
+
+
+def _left_out(lint: Lint) -> Iterator[tuple[str, str]]:
+    for case in lint.cases:
+        if case.unfinished:
+            yield case.name, "the time was over before its last probe"
+    reasons: dict[str, list[str]] = {}
+    for each in lint.left_out:
+        reasons.setdefault(each.why, []).append(f"{each.phase} {each.index + 1}")
+    for why, names in reasons.items():
+        yield _listed(names), one_line(why)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _CASES_NAMED_MAX
+    return ", ".join(names[:_CASES_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _findings(findings: Iterable[Finding]) -> Iterator[Block]:
+    count = dict.fromkeys(Severity, 0)
+    for finding in findings:
+        count[finding.severity] += 1
+        bad = finding.severity is Severity.ERROR
+        message = f"{finding.severity} [{finding.code}]: {printable(finding.message, 4000)}"
+        yield Paragraph(f"{message}\n{printable(finding.advice, 1000)}", Tone.BAD if bad else Tone.PLAIN)
+    errors, warnings = count[Severity.ERROR], count[Severity.WARNING]
+    if errors:
+        message = f"{count_text(errors, 'error')}: submissions could cheat, or none of them pass."
+    else:
+        message = "No errors."
+    tail = f" {count_text(warnings, 'warning')}." if warnings else ""
+    yield Paragraph(message + tail, Tone.BAD if errors else Tone.GOOD)

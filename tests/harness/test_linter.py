@@ -1,0 +1,361 @@
+"""The linter: the real harness asks the real judge of broken tasks, and every fault is found and named."""
+
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpc_board import bundled, jobs
+from hpc_board.catalog import read_task
+from hpc_board.harness.parts import mapped
+from hpc_board.lint import Bounds, Checked, check
+from hpc_board.model.findings import Severity
+from hpc_board.model.lint import PROBES
+from hpc_board.model.task import Mode, Task
+from tests.harness.evaluations import a_task, job_folder
+
+SOUND = """
+import random
+
+def generate_input(size, seed):
+    rng = random.Random(seed)
+    return [rng.uniform(-2, 2) for _ in range(size)]
+
+def ref_kernel(data):
+    return [x * x + 1 for x in data]
+
+def check_implementation(data, output):
+    for index, (got, expected) in enumerate(zip(output, ref_kernel(data))):
+        if not abs(got - expected) <= 1e-9 * expected:
+            return False, f"at {index}: {got} instead of {expected}"
+    return True, ""
+"""
+
+TENSORS = """
+import torch
+
+def generate_input(size, seed):
+    generator = torch.Generator(device=torch.get_default_device()).manual_seed(seed)
+    return torch.randn(size, generator=generator), torch.randn(size, generator=generator)
+
+def ref_kernel(data):
+    a, b = data
+    return a + b
+
+def check_implementation(data, output):
+    wrong = int((~((output - ref_kernel(data)).abs() <= 1e-6 * (data[0].abs() + data[1].abs()))).sum())
+    return wrong == 0, f"{wrong} elements are wrong"
+"""
+
+CHEAP = {
+    "accepts_zeros",
+    "accepts_ones",
+    "accepts_mean",
+    "accepts_other_seed",
+    "accepts_one_element",
+    "accepts_last_element",
+    "accepts_answer_float16",
+    "accepts_inputs_float16",
+}
+
+FEW = {"tests": ({"size": 7, "seed": 1},), "benchmarks": ({"size": 100, "seed": 2},)}
+
+
+def checked(reference: str, bounds: Bounds | None = None, **changes: Any) -> Checked:
+    return check(a_task(reference, **{**FEW, **changes}), bounds or Bounds(seconds=60))
+
+
+def changed(old: str, new: str, reference: str = SOUND) -> str:
+    assert old in reference
+    return reference.replace(old, new)
+
+
+def errors(found: Checked) -> set[str]:
+    return {finding.code for finding in found.findings if finding.severity is Severity.ERROR}
+
+
+def warnings(found: Checked) -> set[str]:
+    return {finding.code for finding in found.findings if finding.severity is Severity.WARNING}
+
+
+def said(found: Checked, code: str) -> str:
+    return next(finding.message for finding in found.findings if finding.code == code)
+
+
+def test_a_sound_task_is_asked_everything_and_nothing_is_found() -> None:
+    found = checked(SOUND, tests=({"size": 7, "seed": 1}, {"size": 1, "seed": 3}))
+    assert (found.findings, found.lint.message, found.lint.left_out) == ((), "", ())
+    assert [case.name for case in found.lint.cases] == ["test 1", "test 2", "benchmark 1"]
+    unlike = {"input_2", "input_3", "input_4"}
+    assert {probed.probe for probed in found.lint.cases[0].probed} == set(PROBES) - unlike
+    verdicts = {probed.probe: probed.verdict for probed in found.lint.cases[0].probed}
+    assert (verdicts["zeros"], verdicts["nan"]) == ("wrong_value", "wrong_nonfinite")
+    assert (verdicts["dtype"], verdicts["shape"]) == ("wrong_dtype", "wrong_shape")
+
+
+def test_the_largest_error_that_passes_is_found() -> None:
+    for case in checked(SOUND).lint.cases:
+        assert case.margin is not None
+        assert 1e-9 / 1.2 <= case.margin <= 1e-9
+    exact = checked(changed("abs(got - expected) <= 1e-9 * expected", "got == expected"))
+    assert [case.margin for case in exact.lint.cases] == [0.0, 0.0]
+    assert exact.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "codes"),
+    [
+        ("<= 1e-9 * expected", "<= 1000", CHEAP),
+        ("if not abs(got - expected) <= 1e-9 * expected", "if False", CHEAP | {"accepts_nan", "accepts_infinity"}),
+        ("if not abs(got - expected) <= 1e-9 * expected", "if abs(got - expected) > 1e-9", {"accepts_nan"}),
+        ("<= 1e-9 * expected", "<= 1e-3 * expected", {"accepts_answer_tf32", "accepts_answer_float16"}),
+        ("zip(output, ref_kernel(data))", "zip(output[:-1], ref_kernel(data))", {"accepts_last_element"}),
+    ],
+    ids=["huge tolerance", "anything", "NaN", "half precision", "not the last"],
+)
+def test_a_check_that_is_too_lenient_is_found(old: str, new: str, codes: set[str]) -> None:
+    found = checked(changed(old, new))
+    assert codes <= errors(found)
+    assert not found.sound
+    if codes == CHEAP:
+        assert "accepts_nan" not in errors(found)
+
+
+def test_half_precision_passes_where_the_task_declares_it_and_nothing_coarser() -> None:
+    lenient = changed("<= 1e-9 * expected", "<= 5e-3 * expected")
+    assert checked(lenient, accepts=("bfloat16",)).sound
+    assert errors(checked(lenient, accepts=("float16",))) == {"accepts_answer_bfloat16", "accepts_inputs_bfloat16"}
+
+
+def test_a_check_that_takes_a_few_wrong_elements_has_to_say_so() -> None:
+    lenient = """
+def check_implementation(data, output):
+    wrong = sum(not abs(got - right) <= 1e-9 * right for got, right in zip(output, ref_kernel(data)))
+    return wrong <= 1, f"{wrong} are wrong"
+"""
+    found = checked(SOUND.partition("def check")[0] + lenient)
+    assert errors(found) == {"accepts_one_element", "accepts_last_element", "accepts_one_nan"}
+    assert checked(SOUND.partition("def check")[0] + lenient, accepts=("one_element",)).sound
+
+
+def test_an_answer_that_lies_in_the_inputs_is_found_unless_it_is_right() -> None:
+    copying = changed("return [x * x + 1 for x in data]", "return list(data)")
+    copying = changed("1e-9 * expected", "1e-9 * abs(expected)", copying)
+    assert checked(copying).findings == ()
+    close = changed("return list(data)", "return [x + 1e-10 for x in data]", copying)
+    close = changed("1e-9 * abs(expected)", "1e-9", close)
+    assert errors(checked(close)) == {"accepts_input_1"}
+    assert checked(close, accepts=("input",)).sound
+
+
+def test_a_case_that_only_a_test_lets_pass_is_a_warning_and_one_that_a_benchmark_does_an_error() -> None:
+    lenient = changed("if not abs", "if len(data) != 7 and not abs")
+    tests = ({"size": 7, "seed": 1}, {"size": 9, "seed": 3})
+    found = checked(lenient, tests=tests)
+    assert found.sound
+    assert warnings(found) >= CHEAP
+    assert "on test 1 (size: 7; seed: 1)" in said(found, "accepts_zeros")
+    found = checked(lenient, tests=(tests[1],), benchmarks=({"size": 7, "seed": 2}, tests[1]))
+    assert errors(found) >= CHEAP
+
+
+def test_a_check_that_refuses_the_reference_is_found_and_says_why() -> None:
+    found = checked(changed("abs(got - expected)", "abs(got - expected - 1)"))
+    assert errors(found) == {"refuses_reference"}
+    assert "instead of" in said(found, "refuses_reference")
+    assert [probed.probe for probed in found.lint.cases[0].probed] == ["reference"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "code", "words"),
+    [
+        (changed("random.Random(seed)", "random.SystemRandom()"), "random_inputs", "test 1 (size: 7; seed: 1) and 1"),
+        (changed("random.Random(seed)", "random.Random(5)"), "ignores_seed", "another seed"),
+        (changed("x * x + 1 for x", "1.5 for x"), "same_answer", "two seeds"),
+        (changed("x * x + 1 for x", "1 + data[0] ** 2 for x"), "constant_answer", "one number everywhere"),
+        (changed("return False", "raise KeyError(index)\n            return False"), "raises", "on zeros and"),
+        (changed("return True, ", "return None, None, "), "raises", "the reference's answer"),
+        (changed("rng.uniform(-2, 2)", "rng.unifrom(-2, 2)"), "raises", "unifrom"),
+        (
+            changed("    for index", "    while True: pass\n    for index"),
+            "lost",
+            "did not check the output within 3 s",
+        ),
+        (changed("    rng =", "    while True: pass\n    rng ="), "lost", "did not make the inputs"),
+        (changed("    return [x", "    while True: pass\n    return [x"), "lost", "the reference's answer to them"),
+        (changed("    for index", "    import os; os._exit(3)\n    for index"), "lost", "exited with status 3"),
+        ("import nothing_of_this_name\n" + SOUND, "unusable", "nothing_of_this_name"),
+    ],
+    ids=[
+        "random inputs",
+        "seed ignored",
+        "same answer",
+        "constant answer",
+        "check raises on what is wrong",
+        "check answers nonsense",
+        "generator raises",
+        "check hangs",
+        "generator hangs",
+        "reference hangs",
+        "check dies",
+        "import fails",
+    ],
+)
+def test_what_is_broken_is_found_and_named(reference: str, code: str, words: str) -> None:
+    found = checked(reference, limits={"judge_seconds": 3} if code == "lost" else {})
+    assert code in errors(found)
+    assert words in " ".join(finding.message for finding in found.findings if finding.code == code)
+
+
+def test_what_comes_after_a_lost_judge_is_left_out_and_said_to_be() -> None:
+    found = checked(changed("    for index", "    while True: pass\n    for index"), limits={"judge_seconds": 3})
+    assert [case.name for case in found.lint.cases] == ["test 1"]
+    assert [(each.phase, each.index, each.why) for each in found.lint.left_out] == [
+        ("benchmark", 0, "test 1 ended the judge")
+    ]
+
+
+def test_a_reference_that_writes_into_its_inputs_is_found() -> None:
+    writing = changed(
+        "    return [x * x", "    data.append(0.0)\n    data.pop()\n    data[0] += 0.5\n    return [x * x"
+    )
+    writing = changed("ref_kernel(data)))", "ref_kernel(list(data))))", writing)
+    assert warnings(checked(writing)) == {"writes_inputs"}
+    assert errors(checked(writing, const_inputs=True)) == {"writes_inputs"}
+
+
+def test_a_reference_that_is_not_the_same_twice_is_found() -> None:
+    shaky = changed("x * x + 1 for x", "(x * x + 1) * (1 + 1e-12 * random.SystemRandom().random()) for x")
+    assert warnings(checked(shaky)) == {"unsteady_reference"}
+
+
+def test_answers_that_are_exact_in_half_precision_tell_nothing_of_it() -> None:
+    whole = changed("rng.uniform(-2, 2)", "float(rng.randrange(-9, 9))")
+    assert "exact_in_half" in warnings(checked(whole))
+
+
+def test_without_a_reference_answer_only_the_inputs_are_looked_at() -> None:
+    found = checked(changed("ref_kernel", "right"))
+    assert (found.sound, warnings(found)) == (True, {"no_ref_kernel"})
+    assert all(case.behaviour is None and case.probed == () for case in found.lint.cases)
+
+
+def test_as_many_cases_are_looked_at_as_are_asked_for_and_the_others_are_named() -> None:
+    many = tuple({"size": size, "seed": size} for size in (3, 4, 5))
+    found = checked(SOUND, Bounds(cases_max=3), tests=many, benchmarks=many)
+    assert [case.name for case in found.lint.cases] == ["test 1", "test 2", "benchmark 1"]
+    assert [(each.phase, each.index) for each in found.lint.left_out] == [
+        ("test", 2),
+        ("benchmark", 1),
+        ("benchmark", 2),
+    ]
+
+
+def test_no_more_is_asked_when_the_time_is_over(tmp_path: Path) -> None:
+    folder = job_folder(tmp_path, "", a_task(SOUND), Mode.TEST)
+    command = [sys.executable, "-I", "-B", jobs.HARNESS, "lint", jobs.FACTS, "9", "0"]
+    subprocess.run(command, cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
+    found = json.loads((folder / "lint.json").read_text())
+    assert found["cases"] == []
+    assert {each["why"] for each in found["left_out"]} == {"the time was over"}
+
+
+@pytest.mark.torch
+def test_a_task_with_tensors_is_asked_the_same() -> None:
+    pytest.importorskip("torch")
+    found = checked(TENSORS, const_inputs=True, fresh_output=True)
+    assert found.findings == ()
+    assert set(PROBES) - {"input_3", "input_4"} == {probed.probe for probed in found.lint.cases[0].probed}
+
+
+@pytest.mark.torch
+def test_rules_that_the_reference_itself_breaks_are_found() -> None:
+    pytest.importorskip("torch")
+    in_place = changed("return a + b", "return a.add_(b)", TENSORS)
+    in_place = changed(
+        "ref_kernel(data)", "(data[0] + data[1])", in_place.replace("def ref_kernel(data)", "def ref(data)")
+    )
+    in_place = in_place.replace("def ref(data)", "def ref_kernel(data)")
+    assert checked(in_place).findings == ()
+    assert errors(checked(in_place, const_inputs=True, fresh_output=True)) == {"writes_inputs", "aliases_input"}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["identity_py", "vectoradd_py", "softmax_py", "matmul_py"])
+def test_the_bundled_tasks_are_clean(name: str) -> None:
+    pytest.importorskip("torch")
+    task: Task = read_task(bundled.folder("tasks") / name)
+    found = check(task, Bounds(cases_max=2))
+    assert found.findings == ()
+    assert [case.name for case in found.lint.cases] == ["test 1", "benchmark 1"]
+    assert all(len(case.probed) >= len(PROBES) - 4 and not case.unfinished for case in found.lint.cases)
+
+
+# The numbers of probes
+
+
+def rounded(value: Any, format_: str) -> Any:
+    return mapped(value, lambda part: part.rounded(format_))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("format_", ["tf32", "float16", "bfloat16"])
+def test_lists_arrays_and_tensors_are_rounded_alike(format_: str) -> None:
+    torch, _ = pytest.importorskip("torch"), pytest.importorskip("numpy")
+    rng = random.Random(1)
+    numbers = [rng.uniform(-3, 3) for _ in range(500)] + [
+        0.0,
+        -0.0,
+        1.0,
+        6e4,
+        1 + 2**-11,
+        1 + 3 * 2**-11,
+        1 + 3 * 2**-8,
+        math.inf,
+    ]
+    single = torch.tensor(numbers, dtype=torch.float32)
+    expected = rounded(single, format_).tolist()
+    assert rounded(single.tolist(), format_) == expected
+    assert rounded(single.numpy(), format_).tolist() == expected
+    assert rounded(single.double(), format_).tolist() == expected
+    significand = {"tf32": 11, "float16": 11, "bfloat16": 8}[format_]
+    errors = [abs(new - old) / abs(old) for new, old in zip(expected, single.tolist(), strict=True) if 0 < abs(old) < 9]
+    assert 2.0 ** -(significand + 1) < max(errors) <= 2.0**-significand
+
+
+@pytest.mark.torch
+def test_noise_is_as_large_as_asked_for() -> None:
+    torch, numpy = pytest.importorskip("torch"), pytest.importorskip("numpy")
+    for value in (torch.ones(100, dtype=torch.float64), numpy.ones(100), [1.0] * 100):
+        noisy = list(mapped(value, lambda part: part.noisy(2.0**-40)))
+        assert {float(each) - 1 for each in noisy} == {2.0**-40, -(2.0**-40)}
+
+
+@pytest.mark.torch
+def test_every_kind_of_number_can_be_probed() -> None:
+    torch, numpy = pytest.importorskip("torch"), pytest.importorskip("numpy")
+    kinds = ("float64", "float32", "float16", "int64", "int32", "uint8", "complex64", "bool")
+    values: list[Any] = [torch.ones(2, 3, dtype=getattr(torch, kind)) for kind in (*kinds, "bfloat16")]
+    values += [numpy.ones((2, 3), dtype=kind) for kind in kinds]
+    values += [[1.0, 2.0], (1, 2), [True, False], [1j], 2.5, 3]
+    for value in values:
+        for change in (
+            lambda part: part.filled(0),
+            lambda part: part.filled(1),
+            lambda part: part.filled(math.nan),
+            lambda part: part.mean(),
+            lambda part: part.noisy(0.25),
+            lambda part: part.replaced(0, math.nan),
+            lambda part: part.rounded("float16"),
+            lambda part: part.retyped(),
+            lambda part: part.reshaped(),
+        ):
+            mapped(value, change)
+        off = mapped(value, lambda part: part.changed(part.count - 1))
+        assert str(off) != str(value)

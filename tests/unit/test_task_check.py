@@ -1,0 +1,259 @@
+"""`hpc-board task check`: where a task comes from, what is said of it before it runs, and how the command ends."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner, Result
+
+from hpc_board.catalog import read_task
+from hpc_board.cli.main import cli
+from hpc_board.lint import Bounds, check
+from hpc_board.model.findings import findings
+from hpc_board.model.lint import Behaviour, CheckedCase, Lint, Probed, accepted_formats
+from hpc_board.report import check_report, plain
+from hpc_board.store.rows import task_definition, task_value
+from tests.harness.evaluations import REFERENCE, a_task
+from tests.unit.recorded import Recorded, recorded
+
+DOCUMENT = """\
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+lang: py
+description: Double every number.
+tests: [{size: 3, seed: 1}]
+benchmarks: [{size: 50, seed: 2}]
+"""
+EVIL = "\x1b]0;owned\x07\x1b[31mred"
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    return recorded(tmp_path)
+
+
+def call(board: Recorded, *argv: str | Path) -> Result:
+    return CliRunner().invoke(cli, [*map(str, argv)], obj=lambda: board.board)
+
+
+def folder(board: Recorded, reference: str = REFERENCE, document: str = DOCUMENT, name: str = "double") -> Path:
+    """A task among those of the board."""
+    path = board.folder / "tasks" / name
+    path.mkdir(parents=True)
+    (path / "task.yml").write_text(document)
+    (path / "reference.py").write_text(reference)
+    return path
+
+
+# The command
+
+
+def test_a_sound_task_is_checked_by_its_folder_and_by_its_name(board: Recorded) -> None:
+    path = folder(board)
+    for source in (path, "double"):
+        done = call(board, "task", "check", source)
+        assert done.exit_code == 0, done.output
+        assert "No errors." in done.stdout
+        assert "zeros" in done.stdout
+
+
+def test_a_folder_is_read_without_any_settings(board: Recorded) -> None:
+    def no_board() -> None:
+        pytest.fail("the settings were read")
+
+    done = CliRunner().invoke(cli, ["task", "check", str(folder(board))], obj=no_board)
+    assert done.exit_code == 0, done.output
+
+
+def test_a_task_that_lets_submissions_cheat_ends_with_status_1_and_says_how(board: Recorded) -> None:
+    path = folder(board, REFERENCE.replace("< 1e-9", "< 100"))
+    done = call(board, "task", "check", path)
+    assert done.exit_code == 1
+    assert "error [accepts_zeros]: zeros: the check lets it pass on test 1 (size: 3; seed: 1) and 1 more" in done.stdout
+    assert "submissions could cheat" in done.stdout
+    found = json.loads(call(board, "task", "check", path, "--json").stdout)
+    assert (found["task"], found["sound"]) == ("double", False)
+    zeros = next(probe for probe in found["cases"][0]["probes"] if probe["probe"] == "zeros")
+    assert (zeros["expected"], zeros["verdict"], zeros["right_answer"]) == ("refused", "pass", False)
+    assert {"accepts_zeros", "accepts_mean"} <= {finding["code"] for finding in found["findings"]}
+    assert all(finding["advice"] for finding in found["findings"])
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("./nowhere", "./nowhere is no folder"),
+        (".", "task.yml: there is no such file"),
+        ("vectoraddpy", 'Did you mean "vectoradd_py"?'),
+    ],
+)
+def test_a_source_that_is_none_ends_with_status_2(
+    board: Recorded, monkeypatch: pytest.MonkeyPatch, source: str, message: str
+) -> None:
+    monkeypatch.chdir(board.folder)
+    done = call(board, "task", "check", source)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_every_fault_of_a_task_file_is_named_with_its_line(board: Recorded) -> None:
+    done = call(board, "task", "check", folder(board, document=DOCUMENT + "seed: x\nranking_by: best\n"))
+    assert done.exit_code == 2
+    assert "line 8: seed" in done.stderr
+    assert "line 9: ranking_by" in done.stderr
+
+
+def test_a_python_that_is_none_is_named(board: Recorded) -> None:
+    done = call(board, "task", "check", folder(board), "--python", "/nowhere/python")
+    assert done.exit_code == 3
+    assert "/nowhere/python cannot be started" in done.stderr
+
+
+def test_a_task_called_check_is_shown_by_the_long_form(board: Recorded) -> None:
+    folder(board, name="check")
+    assert "Task check" in call(board, "task", "show", "check").stdout
+
+
+def test_a_task_is_shown_as_before_whatever_comes_first(board: Recorded) -> None:
+    folder(board)
+    shown = call(board, "task", "double").stdout
+    assert "Double every number." in shown
+    assert call(board, "task", "show", "double").stdout == shown
+    assert call(board, "task", "--file", "reference.py", "double").stdout == REFERENCE
+    assert json.loads(call(board, "task", "--json", "double").stdout)["name"] == "double"
+    assert call(board, "task").exit_code == 2
+
+
+def test_a_shell_is_offered_tasks_and_commands(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(board.folder)
+    monkeypatch.delenv("HPC_BOARD_CONFIG", raising=False)
+
+    def offered(*words: str) -> list[str]:
+        return [
+            item.value for item in ShellComplete(cli, {}, "hpc-board", "X").get_completions(list(words[:-1]), words[-1])
+        ]
+
+    assert offered("task", "che") == ["check"]
+    assert offered("task", "vec") == ["vectoradd_py"]
+    assert offered("task", "check", "vec") == offered("task", "show", "vec") == ["vectoradd_py"]
+    assert offered("task", "vectoradd_py", "--fi") == ["--file"]
+
+
+def test_unknown_keys_are_told_when_tasks_are_listed_and_checked(board: Recorded) -> None:
+    path = folder(board, document=DOCUMENT + "milestones: 3\ntest_timeuot: 4\n")
+    listed = call(board, "list")
+    assert listed.exit_code == 0
+    assert "double: task.yml, line 8: the key milestones is not known" in listed.stderr
+    assert "1 more: hpc-board task check double" in listed.stderr
+    done = call(board, "task", "check", path)
+    assert done.exit_code == 0
+    assert "line 8: the key milestones is not known" in done.stdout
+    assert 'line 9: the key test_timeuot is not known, and ignored. Did you mean "test_timeout"?' in done.stdout
+
+
+# What is seen before anything runs
+
+
+@pytest.mark.parametrize(
+    ("changes", "codes"),
+    [
+        ({"tests": (), "benchmarks": ()}, {"no_cases"}),
+        ({"reference": "def generate_input(:\n"}, {"syntax"}),
+        ({"reference": REFERENCE.replace("def check_", "def chekc_")}, {"no_check_implementation"}),
+        ({"reference": "X = 1\n"}, {"no_generate_input", "no_check_implementation", "no_ref_kernel"}),
+        ({"multi_gpu": True}, {"not_run"}),
+        ({"harness": "task"}, {"not_run"}),
+    ],
+)
+def test_a_task_that_cannot_be_judged_is_found_without_running_it(changes: dict[str, Any], codes: set[str]) -> None:
+    found = check(a_task(**changes), Bounds(python="/nowhere/python"))
+    assert {finding.code for finding in found.findings} == codes
+    assert not found.sound
+
+
+def test_what_is_missing_but_not_needed_is_a_warning() -> None:
+    found = check(a_task(description=" ", benchmarks=()), Bounds())
+    assert found.sound
+    assert [finding.code for finding in found.findings] == ["no_description", "no_benchmarks"]
+
+
+def test_functions_are_found_however_they_are_defined() -> None:
+    reference = "from task import ref_kernel\ntry:\n    import numpy\nexcept ImportError:\n    minimal_work = None\n"
+    found = check(a_task(reference), Bounds())
+    assert found.functions == ("ref_kernel", "minimal_work")
+
+
+# What follows from the facts
+
+FINE = Behaviour(writes=False, aliases=False, repeats=True, constant=False, varies=True)
+
+
+def case(phase: str, index: int, **verdicts: str) -> CheckedCase:
+    probed = tuple(Probed(name, verdict, "", same=False) for name, verdict in verdicts.items())
+    return CheckedCase(phase, index, "size: 1", behaviour=FINE, probed=probed, margin=1e-6, roundoff=2.0**-24)
+
+
+def codes(*cases: CheckedCase, **changes: Any) -> list[tuple[str, str]]:
+    found = findings(a_task(**changes), Lint(cases=cases))
+    return [(str(finding.severity), finding.code) for finding in found]
+
+
+def test_an_answer_that_passes_is_an_error_where_somebody_gains_by_it() -> None:
+    refused, passed = {"zeros": "wrong_value"}, {"zeros": "pass"}
+    assert codes(case("test", 0, **passed), case("test", 1, **refused)) == [("warning", "accepts_zeros")]
+    assert codes(case("test", 0, **passed), case("test", 1, **passed)) == [("error", "accepts_zeros")]
+    assert codes(case("test", 0, **refused), case("benchmark", 0, **passed)) == [("error", "accepts_zeros")]
+    assert codes(case("test", 0, **refused)) == []
+
+
+def test_an_answer_that_cannot_be_made_or_is_the_right_one_counts_for_nothing() -> None:
+    same = replace(case("test", 1), probed=(Probed("zeros", "pass", "", same=True),))
+    unmade = case("test", 2, zeros="unmade")
+    assert codes(same, unmade) == []
+    assert codes(case("test", 0, zeros="pass"), same, unmade) == [("error", "accepts_zeros")]
+
+
+def test_a_number_format_stands_for_the_finer_ones() -> None:
+    assert accepted_formats(()) == ()
+    assert accepted_formats(("input", "float16")) == ("tf32", "float16", "input")
+    passed = case("benchmark", 0, answer_tf32="pass", inputs_float16="pass", answer_bfloat16="pass")
+    assert codes(passed, accepts=("float16",)) == [("error", "accepts_answer_bfloat16")]
+
+
+def test_errors_come_before_warnings() -> None:
+    cases = case("test", 0, ones="pass"), case("benchmark", 0, ones="wrong_value", nan="pass")
+    assert codes(*cases) == [("error", "accepts_nan"), ("warning", "accepts_ones")]
+
+
+# How it is shown and kept
+
+
+def test_a_report_shows_nothing_raw() -> None:
+    task = a_task(description=EVIL)
+    evil = replace(case("test", 0, reference=EVIL), spec=EVIL, failure=EVIL)
+    lint = Lint(message=EVIL, cases=(evil,), printed=EVIL)
+    shown = plain(check_report(task, (), lint, findings(task, lint)))
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "red" in shown
+
+
+def test_a_report_says_what_was_left_out() -> None:
+    unfinished = replace(case("test", 0, zeros="wrong_value"), unfinished=True)
+    shown = plain(check_report(a_task(), (), Lint(cases=(unfinished,)), ()))
+    assert "test 1  the time was over before its last probe" in shown
+
+
+def test_what_a_task_accepts_is_read_kept_and_no_part_of_its_version(board: Recorded) -> None:
+    declared = DOCUMENT + "hpc_board: {accepts: [float16, one_element]}\n"
+    task = read_task(folder(board, document=declared))
+    assert task.accepts == ("float16", "one_element")
+    assert task_value(task_definition(task)) == task
+    assert task.version == replace(task, accepts=()).version
+    done = call(board, "task", "check", folder(board, document=declared.replace("float16", "float15"), name="b"))
+    assert done.exit_code == 2
+    assert 'found "float15". Did you mean "float16"?' in done.stderr
