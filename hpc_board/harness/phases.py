@@ -203,7 +203,9 @@ class Benchmarks:
         for _ in range(_ATTEMPTS):
             usual.append(self._reference_call(index, [secret_seed() for _ in range(count)], cold=False))
             burst = self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
-            words = unclaimed_time([burst], usual, self._limits) or colder_than_hot(cold_median_ns, burst)
+            words = unclaimed_time([burst], usual, self._limits) or colder_than_hot(
+                cold_median_ns, burst, self._reference_ns(index), usual, self._limits
+            )
             if words is None:
                 return None
         return CallFailed(Verdict.TIMING_INCONSISTENT, f"in a row of {count} calls: {words}", worker_lost=True)

@@ -96,12 +96,18 @@ class _Worker:
     def _run(self, frame: Frame, fds: List[int]) -> Frame:
         count = len(fds) // 2
         data = [payload.read(descriptor, self._device.place)[0] for descriptor in fds[:count]]
-        outputs, elapsed_ns = self._device.timed(lambda: [self._called(each) for each in data], cold=frame["cold"])
+        returned: List[Any] = []
+
+        def call() -> List[Any]:
+            returned.extend(self._called(each) for each in data)
+            return returned
+
+        outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])
         for value, descriptor in zip(outputs, fds[count:], strict=True):
             if value is None:
                 return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
             payload.write(value, descriptor, frame["value_bytes"])
-        if frame["fresh_output"] and any(map(payload.share_memory, data, outputs)):
+        if frame["fresh_output"] and any(map(payload.share_memory, data, returned)):
             return _message(Verdict.WRONG_ALIASED, "the output lies in the memory of an input; it has to be new")
         if frame["const_inputs"] and self._device.name != "cpu":
             for value, descriptor in zip(data, fds[:count], strict=True):
