@@ -42,6 +42,21 @@ docs: .venv/.dev ## the pages that are made from the code
 bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare Python
 	$(BIN)/python scripts/bench_startup.py
 
+.PHONY: bench-judge
+bench-judge: .venv/.dev ## processes, imports and seconds of a judged run, beside KernelBot's
+	$(BIN)/python scripts/bench_judge.py
+
+.PHONY: gpu-check-bundle
+gpu-check-bundle: .venv/.dev ## build/gpu-check.pyz: what a GPU node needs for `make gpu-check`, in one file
+	$(BIN)/python scripts/gpu_check/bundle.py build/gpu-check.pyz
+
+# Needs no .venv and no network: a GPU node seldom has either.
+.PHONY: gpu-check
+gpu-check: ## on a node with a GPU and PyTorch: tasks, cheats and other clocks -> docs/measurements/
+	@test -e build/gpu-check.pyz || { \
+		echo "build/gpu-check.pyz is missing: make it with \`make gpu-check-bundle\` where packages can be installed"; exit 2; }
+	$(PYTHON) build/gpu-check.pyz
+
 # A real Slurm for the tests: installed from the distribution where this may be done, otherwise its tests are left out.
 .PHONY: slurm
 slurm:

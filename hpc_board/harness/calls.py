@@ -22,6 +22,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import CaseValue
 
 _COPY_BYTES = 2**24
+_COMPARED_BYTES = 2**20
 _LATE_SECONDS = 0.05
 _LATE_PROBES = 16
 
@@ -117,7 +118,7 @@ class Bench:
         """
         worker.check_time(self.phase)
         if timed:
-            worker.prepare(self.phase)
+            worker.begin_prepare()
         numbers = [secrets.randbits(62) for _ in seeds]
         group = f"{self.phase.name}.{index}"
         try:
@@ -127,6 +128,8 @@ class Bench:
                     given, output, form = self._made(index, group, number, seed)
                     inputs.append(_closed_later(held, given))
                     outputs.append(_closed_later(held, output))
+                if timed:
+                    worker.await_prepared(self.phase)
                 called = worker.run(self.phase, inputs, outputs, form, cold=timed and cold, rules=self._rules)
                 copies = [_closed_later(held, self._copy(output)) for output in outputs]
                 self._output_bytes[index] = os.fstat(copies[-1]).st_size
@@ -211,7 +214,8 @@ def _changes_later(output: int, copy: int) -> bool:
     if os.fstat(output).st_size != size:
         return True
     return any(
-        os.pread(output, _COPY_BYTES, at) != os.pread(copy, _COPY_BYTES, at) for at in range(0, size, _COPY_BYTES)
+        os.pread(output, _COMPARED_BYTES, at) != os.pread(copy, _COMPARED_BYTES, at)
+        for at in range(0, size, _COMPARED_BYTES)
     )
 
 
@@ -234,9 +238,16 @@ class Worker:
             message = f"the {phase.seconds:g} s of the kernel for all {phase.name} cases were over before a call"
             raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
 
-    def prepare(self, phase: Phase) -> None:
-        """Have the caches emptied, before anything of the next call is shown."""
+    def begin_prepare(self) -> None:
+        """Have the caches emptied, while the judge makes inputs that are not shown yet."""
         self.child.send({"type": "prepare"})
+
+    def await_prepared(self, phase: Phase) -> None:
+        """Wait until the caches are empty.
+
+        Raises:
+            CallFailed: they are not in time, or the worker said something else.
+        """
         seconds = min(self._limits.first_call_seconds, self._allowance.left_seconds)
         late = f"it was not ready for a {phase.name} call within {seconds:g} s"
         start = time.monotonic()

@@ -3,17 +3,31 @@
 import ctypes
 import mmap
 import os
+import random
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Protocol, Tuple
+from typing import Any, Callable, List, Protocol, Tuple
 
 _FLUSH_BYTES_MAX = 64 * 2**20
 _CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 0x06
 _SHIFT_BYTES = 256
-_SHIFTS = 16
+# A prime, so that no usual number of tensors in a call brings each of them to the same place again.
+_SHIFTS = 61
+# What hides the launch of a kernel behind the writing, and what holds more than AMD's Infinity Cache of 256 MiB, which
+# is not part of the L2 cache that PyTorch tells.
+_CUDA_FLUSH_BYTES_MIN = 256 * 2**20
+_HIP_FLUSH_BYTES_MIN = 512 * 2**20
 _IDLE_SYNCHRONIZATIONS = 20
 _IDLE_NS_MAX = 50_000
+_BLOCK_BYTES = 64
+_SPOILED_BLOCKS = 32
+_PARTED_BYTES = 8 * 2**20
+_PARTS = 8
+_LEAST_NS = 1.0
+"""What counts where two events are too near to each other to be told apart; it is below every floor."""
+
+_entropy = random.SystemRandom()
 
 
 class DeviceMissing(Exception):
@@ -32,10 +46,11 @@ class Device(Protocol):
     def place(self, tensor: Any) -> Any:
         """A tensor of the host's memory on this device, at another address than the last one had."""
 
-    def timed(self, call: Callable[[], Any], *, cold: bool) -> Tuple[Any, float]:
-        """What `call` returns, and the nanoseconds from its start to the end of the work it began.
+    def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> Tuple[Any, float]:
+        """What `call` has returned by the end of its time, and the nanoseconds from its start to that end.
 
-        With `cold`, the caches are pushed empty before.
+        With `cold`, the caches are pushed empty before. `shown` are the inputs. On a GPU they become what they are at
+        the start only, and the value is a copy as of the end: what another stream does before or after is wrong.
         """
 
 
@@ -61,9 +76,9 @@ class CpuDevice:
         """The tensor itself."""
         return tensor
 
-    def timed(self, call: Callable[[], Any], *, cold: bool) -> Tuple[Any, float]:
+    def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> Tuple[Any, float]:
         """What `call` returns, and the nanoseconds it took."""
-        del cold
+        del cold, shown
         start = time.perf_counter_ns()
         value = call()
         return value, float(time.perf_counter_ns() - start)
@@ -80,10 +95,9 @@ class CudaDevice:
         self._event = torch.cuda.Event
         self._synchronize = torch.cuda.synchronize
         self._elapsed_ms = torch.cuda.Event.elapsed_time
+        self._clone = torch.Tensor.clone
         self._placed = 0
-        properties = torch.cuda.get_device_properties(0)
-        cache_bytes = max(int(getattr(properties, "L2_cache_size", 0)), 32 * 2**20)
-        self._memory = torch.empty(2 * cache_bytes, dtype=torch.uint8, device="cuda")
+        self._memory: Any = None
         self._driver = _driver()
         self._synchronize()
         idle_ns = max(self._synchronization_ns() for _ in range(_IDLE_SYNCHRONIZATIONS))
@@ -98,46 +112,114 @@ class CudaDevice:
         if self._driver is not None:
             self._driver.cuCtxSetLimit(_CU_LIMIT_PERSISTING_L2_CACHE_SIZE, ctypes.c_size_t(0))
             self._driver.cuCtxResetPersistingL2Cache()
+        if self._memory is None:
+            self._memory = self._torch.empty(self._flush_bytes(), dtype=self._torch.uint8, device="cuda")
         self._synchronize()
+
+    def _flush_bytes(self) -> int:
+        torch = self._torch
+        least = _HIP_FLUSH_BYTES_MIN if torch.version.hip else _CUDA_FLUSH_BYTES_MIN
+        return max(2 * int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)), least)
 
     def place(self, tensor: Any) -> Any:
         """A copy on the GPU, 256 bytes further into its memory than that of the tensor before."""
         self._placed = (self._placed + 1) % _SHIFTS
         torch, shift = self._torch, self._placed * _SHIFT_BYTES
         room = torch.empty(shift + tensor.nbytes, dtype=torch.uint8, device="cuda")
-        order = sorted(range(tensor.dim()), key=lambda index: (-tensor.stride(index), index))
-        plain = tensor.permute(order)
-        placed = room[shift:].view(tensor.dtype).view(plain.shape) if tensor.numel() else plain.to("cuda")
-        placed.copy_(plain)
+        if not tensor.numel():
+            return tensor.to("cuda")
+        order, plain = _memory_order(tensor), _in_memory_order(tensor)
+        # As bytes, since some number formats cannot be copied as numbers.
+        room[shift:].copy_(plain.reshape(-1).view(torch.uint8))
+        placed = room[shift:].view(tensor.dtype).view(plain.shape)
         return placed.permute(sorted(range(len(order)), key=lambda index: order[index]))
 
-    def timed(self, call: Callable[[], Any], *, cold: bool) -> Tuple[Any, float]:
-        """What `call` returns, and the nanoseconds between two events around it, of all streams.
+    def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> Tuple[Any, float]:
+        """What `call` has returned by its second event, and the nanoseconds between two events, of all streams.
 
-        With `cold`, twice the size of the L2 cache is written before; as that is still going on while the call is
-        queued, the time to launch the kernel is hidden behind it. The second event ends the current stream's work.
-        Where the device takes longer to come to rest after it than an idle one does, another stream had work left, and
-        an event recorded after the rest counts in its place.
+        With `cold`, at least twice the size of the L2 cache is written before; as that is still going on while the call
+        is queued, the time to launch the kernel is hidden behind it. Another stream does not wait for it and could do
+        the work meanwhile: so parts of the inputs are wrong until the first event. The second ends the current
+        stream's work, and the copy of what was returned is queued right behind it: work that another stream or thread
+        does later is missing there. Where the device takes longer to come to rest than an idle one does, another
+        stream had work left all the same, and an event recorded after the rest counts in place of the second.
         """
-        start, end = self._event(enable_timing=True), self._event(enable_timing=True)
+        start, end, copied = (self._event(enable_timing=True) for _ in range(3))
+        # An event comes to be when it is first recorded, which is not to be part of the time.
+        for event in (start, end, copied):
+            event.record()
+        spoiled = self._spoiled(shown) if cold else []
         self._synchronize()
         if cold:
             self._memory.fill_(1)
+        for blocks, places, right in spoiled:
+            blocks.index_copy_(0, places, right)
         start.record()
         value = call()
         end.record()
-        end.synchronize()
+        value = self._as_it_is(value)
+        copied.record()
+        copied.synchronize()
         if self._synchronization_ns() > self._idle_ns:
             end = self._event(enable_timing=True)
             end.record()
             end.synchronize()
-        return value, float(self._elapsed_ms(start, end)) * 1e6
+        return value, float(self._elapsed_ms(start, end)) * 1e6 or _LEAST_NS
+
+    def _spoiled(self, value: Any) -> "List[Tuple[Any, Any, Any]]":
+        """Blocks of each tensor in `value`, the places of those that have been made wrong, and what is right there."""
+        if isinstance(value, dict):
+            value = list(value.values())
+        if isinstance(value, (list, tuple)):
+            return [each for item in value for each in self._spoiled(item)]
+        if type(value) is not self._torch.Tensor or not value.numel():
+            return []
+        flat = _in_memory_order(value).reshape(-1).view(self._torch.uint8)
+        width = min(_BLOCK_BYTES, len(flat))
+        blocks = flat[: len(flat) // width * width].view(-1, width)
+        sample = _entropy.sample(range(len(blocks)), min(_SPOILED_BLOCKS, len(blocks)))
+        places = self._torch.tensor(sample, device=flat.device)
+        right = blocks[places]
+        blocks[places] = right ^ (1 if value.dtype is self._torch.bool else 0xFF)
+        return [(blocks, places, right)]
+
+    def _as_it_is(self, value: Any) -> Any:
+        """`value` with a copy in place of each tensor, made on the current stream."""
+        torch, kind = self._torch, type(value)
+        if kind in (torch.Tensor, torch.nn.Parameter):
+            return self._copy(torch.Tensor.detach(value))
+        if kind in (list, tuple):
+            return kind([self._as_it_is(item) for item in value])
+        if kind is dict:
+            return {key: self._as_it_is(item) for key, item in value.items()}
+        return value
+
+    def _copy(self, tensor: Any) -> Any:
+        """A copy of a tensor; a large one is copied in parts, whose order nobody knows who would write just ahead."""
+        if tensor.nbytes < _PARTED_BYTES or not tensor.is_contiguous():
+            return self._clone(tensor)
+        copy = self._torch.empty_like(tensor)
+        parts = list(zip(copy.view(-1).chunk(_PARTS), tensor.view(-1).chunk(_PARTS), strict=True))
+        _entropy.shuffle(parts)
+        for target, source in parts:
+            target.copy_(source)
+        return copy
 
     def _synchronization_ns(self) -> int:
         """How long the host waits until the device has nothing left to do, on any stream."""
         start = self._clock()
         self._synchronize()
         return self._clock() - start
+
+
+def _memory_order(tensor: Any) -> List[int]:
+    """The dimensions of a dense tensor from the slowest to the fastest in memory."""
+    return sorted(range(tensor.dim()), key=lambda index: (-tensor.stride(index), index))
+
+
+def _in_memory_order(tensor: Any) -> Any:
+    """The same dense tensor with its dimensions as they lie in memory."""
+    return tensor.permute(_memory_order(tensor))
 
 
 def _driver() -> Any:

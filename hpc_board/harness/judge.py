@@ -313,4 +313,7 @@ def _failed(what: str, error: BaseException) -> Frame:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     message = f"{what}: {type(error).__name__}: {error}\n{text[-_MESSAGE_MAX:]}"
     verdict = Verdict.DEVICE_ERROR if fault(error) is Verdict.DEVICE_ERROR else Verdict.TASK_ERROR
+    if type(error).__name__ == "OutOfMemoryError":
+        # A GPU's memory is shared with the submission, which may have taken all of it.
+        verdict = Verdict.OUT_OF_MEMORY
     return {"type": "failed", "verdict": verdict, "message": printable(message, 2 * _MESSAGE_MAX)}

@@ -218,8 +218,9 @@ class Benchmarks:
             usual.append(self._reference_call(index, [secret_seed() for _ in range(count)], cold=False))
             burst = self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
             disturbed = max(disturbance(baseline), disturbance(usual))
-            words = unclaimed_time([burst], usual, self._limits, disturbed)
-            words = words or colder_than_hot(cold_median_ns, burst, disturbed)
+            words = unclaimed_time([burst], usual, self._limits, disturbed) or colder_than_hot(
+                cold_median_ns, burst, self._reference_ns(index), usual, self._limits, disturbed
+            )
             if words is None:
                 return None
         return CallFailed(Verdict.TIMING_INCONSISTENT, f"in a row of {count} calls: {words}", worker_lost=True)

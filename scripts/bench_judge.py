@@ -1,0 +1,270 @@
+"""Measure what a judged run costs: processes, imports and seconds, beside KernelBot's figures for the same task.
+
+Each run is made once under a tracer, which counts (process_trace.py), and several times without one, which take the
+time. On a machine that does other things as well the least of the times says most, and CPU time more than wall time.
+"""
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from job_folders import STDLIB_KERNEL, stdlib_task, written
+from process_trace import CannotTrace, Trace, counted_opens, traced
+
+from hpc_board import bundled, jobs
+from hpc_board.catalog import read_task
+from hpc_board.harness.supervisor import PROGRESS
+from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.result import Result
+from hpc_board.model.task import Mode, Task
+
+ROUNDS = 3
+TASK = "identity_py"
+EXAMPLE = Path(__file__).parents[1] / "examples" / TASK / "plain.py"
+COMPILERS = ("nvcc", "hipcc", "g++", "c++", "clang++")
+SEGFAULT = """\
+import ctypes
+import time
+
+
+def custom_kernel(data):
+    print(time.time(), flush=True)
+    ctypes.string_at(0)
+"""
+
+# KernelBot's evaluation of its identity task on a CPU machine of two cores.
+KERNELBOT = {
+    Mode.RANKED: {"interpreters": 26.0, "imports": 20.0, "wall": 23.0},
+    Mode.TEST: {"interpreters": 5.0, "imports": 4.0, "wall": 7.6},
+}
+KERNELBOT_COMPILATIONS = 6
+KERNELBOT_SEGFAULT_S = (190.0, 220.0)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One run without a tracer: seconds of wall and CPU time, and from its start to the first case of each kind."""
+
+    wall_s: float
+    cpu_s: float
+    first_s: dict[str, float]
+    result: Result
+    reported_at: float
+
+
+def main() -> int:
+    """Print the tables, and write them to a page where one is named; 1 if a run did not end as it should."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--page", type=Path, help="also write the tables, with the machine and the date, to this file")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"timed runs of each kind, by default {ROUNDS}")
+    options = parser.parse_args()
+    if importlib.util.find_spec("torch") is None:
+        print("PyTorch is missing: pip install -e '.[torch]'", file=sys.stderr)
+        return 2
+    task = read_task(bundled.folder("tasks") / TASK)
+    with tempfile.TemporaryDirectory(prefix="bench-judge-") as folder:
+        try:
+            text, good = tables(task, Path(folder), options.rounds)
+        except CannotTrace as error:
+            print(f"processes cannot be counted here: {error}", file=sys.stderr)
+            return 2
+    print(text)
+    if options.page is not None and text:
+        options.page.write_text(page(text), encoding="utf-8")
+    return int(not good)
+
+
+def tables(task: Task, scratch: Path, rounds: int) -> tuple[str, bool]:
+    """All tables, and whether every run ended as it should."""
+    kernel = EXAMPLE.read_text(encoding="utf-8")
+    tried = {mode: [timed(scratch, task, mode, kernel) for _ in range(rounds)] for mode in (Mode.RANKED, Mode.TEST)}
+    found = {mode: [run for run in runs if run.result.verdict == "pass"] for mode, runs in tried.items()}
+    bare = [timed(scratch, stdlib_task(task), Mode.RANKED, STDLIB_KERNEL) for _ in range(rounds)]
+    crashes = [timed(scratch, task, Mode.TEST, SEGFAULT) for _ in range(rounds)]
+    for run in (*tried[Mode.RANKED], *tried[Mode.TEST], *bare):
+        if run.result.verdict != "pass":
+            print(f"an honest run ended as {run.result.verdict}: {run.result.message}", file=sys.stderr)
+    if not all((*found.values(), bare, crashes)):
+        return "", False
+    counts = {mode: counted(scratch, task, mode, kernel) for mode in found}
+    sections = [table(f"`{TASK}`, {mode}", mode_rows(mode, *counts[mode], runs)) for mode, runs in found.items()]
+    sections.append(table("Beside it", other_rows(found[Mode.RANKED], bare, crashes)))
+    good = all(run.result.verdict == "pass" for runs in (*tried.values(), bare) for run in runs)
+    return "\n".join(sections), good and all(run.result.verdict == "crash" for run in crashes)
+
+
+Row = tuple[str, str, str, str]
+
+
+def mode_rows(mode: Mode, trace: Trace, imports: int, runs: Sequence[Timed]) -> list[Row]:
+    """What a run in this mode starts and takes."""
+    theirs = KERNELBOT[mode]
+    wall = min(run.wall_s for run in runs)
+    supervisor = max((kb for line, kb in trace.peak_kb if "supervise" in line), default=0)
+    everybody = max((kb for _, kb in trace.peak_kb), default=0)
+    compilers = ", ".join(f"{trace.started(name)} {name}" for name in COMPILERS if trace.started(name)) or "0"
+    return [
+        compared("Python interpreters started", trace.started("python"), theirs["interpreters"]),
+        compared("imports of PyTorch from disk", imports, theirs["imports"]),
+        compared("wall time, s", wall, theirs["wall"]),
+        ("CPU time (user + system), s", f"{min(run.cpu_s for run in runs):.1f}", "", ""),
+        ("processes in all, forks included", str(trace.processes), "", ""),
+        ("programs started", str(len(trace.programs)), "", ""),
+        ("compiler calls", compilers, "", ""),
+        ("peak memory of the supervisor, MiB", f"{supervisor / 1024:.0f}", "", ""),
+        ("peak memory of the largest process, MiB", f"{everybody / 1024:.0f}", "", ""),
+    ]
+
+
+def other_rows(ranked: Sequence[Timed], bare: Sequence[Timed], crashes: Sequence[Timed]) -> list[Row]:
+    """What a run takes before it measures, and how soon a crash is known."""
+    least, most = KERNELBOT_SEGFAULT_S
+    crash = min(reported_after_s(run) for run in crashes)
+    return [
+        ("start to the first test with PyTorch, s", first(ranked, "test"), "", ""),
+        ("start to the first timed call with PyTorch, s", first(ranked, "benchmark"), "", ""),
+        ("start to the first test without PyTorch, s", first(bare, "test"), "", ""),
+        ("start to the first timed call without PyTorch, s", first(bare, "benchmark"), "", ""),
+        ("a segmentation fault to its report, s", f"{crash:.3f}", f"{least:g} to {most:g}", f"{crash / least:.5f}"),
+        ("compilations of one compiled submission", "not measured here", str(KERNELBOT_COMPILATIONS), ""),
+    ]
+
+
+def compared(name: str, ours: float, theirs: float) -> Row:
+    """A row with both figures and their ratio."""
+    text = f"{ours:g}" if float(ours).is_integer() else f"{ours:.1f}"
+    return name, text, f"{theirs:g}", f"{ours / theirs:.2f}"
+
+
+def first(runs: Sequence[Timed], phase: str) -> str:
+    """The least time to a phase's first case, in words."""
+    return f"{min(run.first_s[phase] for run in runs):.2f}"
+
+
+def table(title: str, rows: Sequence[Row]) -> str:
+    """A Markdown table."""
+    lines = [f"## {title}", "", "| | here | KernelBot | ratio |", "|---|---:|---:|---:|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
+
+
+def page(text: str) -> str:
+    """The page that is kept, with the machine that the figures are of."""
+    torch = importlib.metadata.version("torch")
+    facts = (
+        f"{cpu_name()}, {len(os.sched_getaffinity(0))} CPUs, {platform.system()} {platform.release().split('-')[0]}, "
+        f"Python {platform.python_version()}, PyTorch {torch}; {datetime.now(UTC):%Y-%m-%d}; a load average "
+        f"of {os.getloadavg()[0]:.1f} at the end"
+    )
+    return f"{INTRODUCTION}\n{facts}.\n\n{text}"
+
+
+INTRODUCTION = f"""\
+# What a judged run costs
+
+`make bench-judge` measures it: the bundled `{TASK}` with `examples/{TASK}/plain.py` on the CPU. Counts are exact, made
+in a run of their own under `ptrace` (`scripts/process_trace.py`); times are the least of several runs without a
+tracer. KernelBot's figures are those of its own identity task on a CPU machine with two cores.
+"""
+
+
+def cpu_name() -> str:
+    """The processor as the kernel calls it."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "a CPU")
+
+
+def timed(scratch: Path, task: Task, mode: Mode, code: str) -> Timed:
+    """Run a job as a scheduler does, and take its time."""
+    job = new_job(scratch, task, mode, code, sys.executable)
+    start = time.time()
+    with (job / "job.log").open("wb") as log:
+        process = subprocess.Popen(["bash", jobs.SCRIPT], cwd=job, env=environment(), stdout=log, stderr=log)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    wall_s = time.time() - start
+    report = job / jobs.RESULT
+    return Timed(
+        wall_s=wall_s,
+        cpu_s=usage.ru_utime + usage.ru_stime,
+        first_s=first_cases(job / PROGRESS, start),
+        result=Result.from_json(report.read_bytes()),
+        reported_at=report.stat().st_mtime,
+    )
+
+
+def first_cases(progress: Path, start: float) -> dict[str, float]:
+    """When each phase came to its first case, in seconds after `start`."""
+    found: dict[str, float] = {}
+    for line in progress.read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        if entry["case"] == 1:
+            found.setdefault(entry["phase"], datetime.fromisoformat(entry["at"]).timestamp() - start)
+    return found
+
+
+def reported_after_s(run: Timed) -> float:
+    """From the last thing that a crashing kernel printed, the time, to its result."""
+    return run.reported_at - float(run.result.stdout.text.split()[-1])
+
+
+def counted(scratch: Path, task: Task, mode: Mode, code: str) -> tuple[Trace, int]:
+    """What a job starts, and how often it imports PyTorch from disk."""
+    python, module = own_view_of_torch(Path(tempfile.mkdtemp(dir=scratch)))
+    job = new_job(scratch, task, mode, code, str(python))
+    with ExitStack() as held:
+        imports = held.enter_context(counted_opens(module))
+        trace = traced(["bash", jobs.SCRIPT], cwd=job, env=environment(), output=job / "job.log")
+        held.close()
+        verdict = Result.from_json((job / jobs.RESULT).read_bytes()).verdict
+        if verdict != "pass":
+            print(f"the counted run in mode {mode} ended early, as {verdict}: its counts are too low", file=sys.stderr)
+        return trace, imports[0]
+
+
+def own_view_of_torch(folder: Path) -> tuple[Path, Path]:
+    """A Python environment like this one, whose PyTorch has a file that nobody else opens; the paths of both.
+
+    Each import reads `version.py` once: it has no compiled form here, and nothing else wants its source.
+    """
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise CannotTrace("PyTorch is missing")
+    site = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    view, real = site / "torch", Path(spec.origin).parent
+    view.mkdir(parents=True)
+    for path in real.iterdir():
+        if path.name not in ("version.py", "__pycache__"):
+            (view / path.name).symlink_to(path)
+    (view / "version.py").write_bytes((real / "version.py").read_bytes())
+    (site / "others.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    (folder / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    return folder / "bin" / "python", view / "version.py"
+
+
+def new_job(scratch: Path, task: Task, mode: Mode, code: str, python: str) -> Path:
+    """A job folder of its own."""
+    gpu = Gpu("CPU", Cluster("here"), Device.CPU, python=python)
+    return written(Path(tempfile.mkdtemp(dir=scratch)), task, gpu, mode, code=code)
+
+
+def environment() -> dict[str, str]:
+    """What a scheduler gives a job."""
+    return {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "1"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""Make `gpu-check.pyz`: one file with the judge, its tasks and the cheats, for a GPU node without network or install.
+
+The tasks are read here, where the libraries for that are, and travel as the job files that the harness reads.
+"""
+
+import json
+import re
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from job_folders import parts  # noqa: E402 - found by the line above
+
+from hpc_board.catalog import read_task  # noqa: E402
+from hpc_board.harness.bundle import harness_bytes  # noqa: E402
+from hpc_board.model.gpu import Cluster, Device, Gpu  # noqa: E402
+from hpc_board.model.task import Language, Mode, Task  # noqa: E402
+
+TASKS, EXAMPLES, GPU_TESTS = ROOT / "tasks", ROOT / "examples", ROOT / "tests" / "gpu"
+CHEATED = "vectoradd_py"
+LANGUAGES = {"py": "PyTorch", "triton": "Triton", "cu": "CUDA"}
+GPU = Gpu("GPU", Cluster("here"), Device.CUDA)
+
+Entry = dict[str, Any]
+
+
+def main() -> int:
+    """Write the file that the first argument names."""
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "gpu-check.pyz")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    entries = [*kernels(), *cheats()]
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, source in (("__main__.py", "check.py"), ("compare.py", "compare.py"), ("table.py", "table.py")):
+            archive.write(Path(__file__).with_name(source), name)
+        archive.writestr("harness.pyz", harness_bytes())
+        archive.writestr("entries.json", json.dumps(entries))
+    print(f"{target}: {len(entries)} runs; on a machine with a GPU: python3 {target.name}")
+    return 0
+
+
+def kernels() -> Iterator[Entry]:
+    """The fast example of each bundled task in each language; what there is none of says so."""
+    tasks = {path.parent.name: read_task(path.parent) for path in sorted(TASKS.glob("*/task.yml"))}
+    stems = sorted({name.rpartition("_")[0] for name in tasks})
+    for stem in stems:
+        for language, words in LANGUAGES.items():
+            task = tasks.get(f"{stem}_{'py' if language == 'triton' else language}")
+            found = None if task is None else submission_for(task, stem, language)
+            entry = {"kind": "kernel", "name": stem, "language": language, "expected": ["pass"]}
+            if task is None:
+                yield {**entry, "left_out": f"there is no task {stem}_{language}"}
+            elif found is None:
+                yield {**entry, "left_out": f"there is no {words} submission for {task.name}"}
+            else:
+                yield {**entry, "files": parts(task, GPU, Mode.RANKED, code=found.read_text(), file_name=found.name)}
+
+
+def submission_for(task: Task, stem: str, language: str) -> Path | None:
+    """The file to submit."""
+    suffix = "py" if task.language is Language.PY else str(task.language)
+    name = f"{stem}_triton.py" if language == "triton" else f"{task.name}/faster.{suffix}"
+    path = (GPU_TESTS / "submissions" if language == "triton" else EXAMPLES) / name
+    return path if path.exists() else None
+
+
+def cheats() -> Iterator[Entry]:
+    """Each file of tests/gpu/cheats, with the verdicts that it has to end with."""
+    task = read_task(TASKS / CHEATED)
+    for path in sorted((GPU_TESTS / "cheats").glob("*.py")):
+        code = path.read_text(encoding="utf-8")
+        files = parts(task, GPU, Mode.RANKED, code=code, file_name=path.name)
+        yield {"kind": "cheat", "name": path.stem, "language": "py", "expected": expected(path, code), "files": files}
+
+
+def expected(path: Path, code: str) -> list[str]:
+    """The verdicts in a cheat's line `# Expected: one, or another`."""
+    line = re.search(r"^# Expected: (.+)$", code, re.MULTILINE)
+    if line is None:
+        raise ValueError(f"{path} has no line `# Expected:`")
+    return [word.strip() for word in line[1].split(",")]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""Check the judge on a machine with a GPU: the bundled tasks, cheats that only a GPU allows, and other clocks.
+
+Needs a GPU, its driver, and this Python (3.10 or newer) with PyTorch; Triton and nvcc where they are there. Nothing is
+installed or downloaded. Exit status: 0 all as expected, 1 something was not, 3 no GPU (then nothing is written).
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import table
+
+NO_GPU = 3
+_RUN_SECONDS = 900
+_PROBE = """
+import json, torch
+facts = {"torch": torch.__version__, "gpu": None, "why": "", "triton": None}
+try:
+    import triton
+    facts["triton"] = triton.__version__
+except ImportError:
+    pass
+try:
+    if torch.cuda.is_available():
+        torch.ones(1, device="cuda").sum().item()
+        facts["gpu"] = torch.cuda.get_device_name(0)
+        facts["runtime"] = torch.version.cuda or torch.version.hip
+    else:
+        facts["why"] = "PyTorch finds no GPU" + ("" if torch.version.cuda or torch.version.hip else " (a CPU build)")
+except Exception as error:
+    facts["why"] = f"PyTorch cannot use the GPU: {error}"
+print(json.dumps(facts))
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(prog="gpu-check.pyz", description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("docs/measurements"), help="the folder of the page")
+    parser.add_argument("--name", help="the page is gpu-NAME.md; by default the GPU's own name")
+    parser.add_argument("--only", action="append", default=[], metavar="WORD", help="runs whose name has this word")
+    parser.add_argument("--list", action="store_true", help="list the runs, and run nothing")
+    options = parser.parse_args(argv)
+    if options.name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}", options.name):
+        parser.error("--name takes letters, digits, '.', '_' and '-'")
+    archive = Path(sys.argv[0]).resolve()
+    if not zipfile.is_zipfile(archive):
+        parser.error("run the file that `make gpu-check-bundle` makes: python3 gpu-check.pyz")
+    with zipfile.ZipFile(archive) as bundle:
+        entries = [entry for entry in json.loads(bundle.read("entries.json")) if wanted(entry, options.only)]
+        if options.list:
+            for entry in entries:
+                print(f"{entry['kind']} {entry['name']} {entry['language']}: {', '.join(entry['expected'])}")
+            return 0
+        found = probe()
+        if not found.get("gpu"):
+            print(f"gpu-check: no GPU here, so nothing was checked or written: {found['why']}", file=sys.stderr)
+            return NO_GPU
+        return checked(bundle, entries, found, options.out, options.name)
+
+
+def wanted(entry: dict[str, Any], words: Sequence[str]) -> bool:
+    """Whether a run was asked for; all are where no words are given."""
+    return not words or any(word in f"{entry['kind']} {entry['name']} {entry['language']}" for word in words)
+
+
+def probe() -> dict[str, Any]:
+    """What this Python finds: asked in a process of its own, so that this one never holds the GPU."""
+    done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True, check=False, timeout=300)
+    try:
+        facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        return {"gpu": None, "why": f"PyTorch cannot be imported by {sys.executable}: {last}"}
+    return facts
+
+
+def checked(
+    bundle: zipfile.ZipFile, entries: Sequence[dict[str, Any]], found: dict[str, Any], out: Path, name: str | None
+) -> int:
+    """Make all runs, write the page, and say what was not as expected."""
+    with tempfile.TemporaryDirectory(prefix="gpu-check-") as scratch:
+        folder = Path(scratch)
+        bundle.extract("harness.pyz", folder)
+        bundle.extract("compare.py", folder)
+        rows = [row_of(entry, folder, found) for entry in entries]
+        comparisons = compared(folder)
+    facts = {
+        "GPU": found["gpu"],
+        "driver": driver(),
+        "runtime": str(found.get("runtime")),
+        "PyTorch": found["torch"],
+        "Triton": found["triton"] or "none",
+        "Python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    short = name or re.sub(r"[^a-z0-9]+", "-", found["gpu"].lower()).strip("-")
+    target = out / f"gpu-{short}.md"
+    target.write_text(table.page(facts, rows, comparisons), encoding="utf-8")
+    bad = table.unexpected(rows)
+    for row in bad:
+        print(f"{row['kind']} {row['name']} {row['language']}: {row['verdict']}: {row['message']}", file=sys.stderr)
+    print(f"{target}: {len(rows) - len(bad)} of {len(rows)} runs as expected or left out")
+    return int(bool(bad) or any(row.get("failed") for row in comparisons))
+
+
+def row_of(entry: dict[str, Any], folder: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """One run, and how it ended."""
+    row = {key: value for key, value in entry.items() if key != "files"}
+    if not row.get("left_out") and entry["language"] == "triton" and not found["triton"]:
+        row["left_out"] = "this Python has no Triton"
+    if row.get("left_out"):
+        return row
+    job = folder / f"{entry['kind']}-{entry['name']}-{entry['language']}"
+    for name, text in entry["files"].items():
+        path = job / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    print(f"{entry['kind']} {entry['name']} ({entry['language']})", flush=True)
+    return {**row, **judged(job, folder / "harness.pyz")}
+
+
+def judged(job: Path, harness: Path) -> dict[str, Any]:
+    """What the harness made of a job folder."""
+    start = time.monotonic()
+    command = [sys.executable, "-I", "-B", str(harness), "supervise", str(job / "job.json")]
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=_RUN_SECONDS
+        )
+        told = done.stdout[-1000:]
+    except subprocess.TimeoutExpired:
+        told = f"the harness did not end within {_RUN_SECONDS} s"
+    wall_s = time.monotonic() - start
+    try:
+        result = json.loads((job / "result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {"verdict": "no result", "message": told, "wall_s": wall_s}
+    timings = [case["timing"] for case in result["cases"] if case.get("timing")]
+    last = timings[-1] if timings else {}
+    return {
+        "verdict": result["verdict"],
+        "message": result["message"],
+        "wall_s": wall_s,
+        "median_ns": last.get("median_ns"),
+        "baseline_ns": last.get("baseline_ns"),
+        "isolation": result["provenance"].get("isolation", ""),
+    }
+
+
+def compared(folder: Path) -> list[dict[str, Any]]:
+    """Our times of two kernels beside those of other clocks, from a process of its own."""
+    environ = {**os.environ, "PYTHONPATH": str(folder / "harness.pyz")}
+    command = [sys.executable, str(folder / "compare.py")]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=_RUN_SECONDS)
+    try:
+        rows: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        return [{"kernel": "all", "clock": "all", "left_out": last, "failed": True}]
+    return rows
+
+
+def driver() -> str:
+    """The version of NVIDIA's driver."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.partition("\n")[0].strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,113 @@
+"""Time two kernels with the harness's clock and with others, in turns, and print the rows as JSON.
+
+The harness file is on this program's path. Needs a GPU.
+"""
+
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from hpc_board.harness.device import open_device
+
+CALLS = 60
+ROUNDS = 3
+FLUSH_BYTES = 256 * 2**20
+
+
+def main() -> int:
+    """Print one row for each kernel and clock."""
+    import torch
+
+    device: Any = open_device("cuda")
+    source, target = torch.rand(2**26 // 4), torch.empty(2**26 // 4)
+    a, b, product = torch.rand(2048, 2048), torch.rand(2048, 2048), torch.empty(2048, 2048)
+    kernels: dict[str, Callable[[], Any]] = {
+        "copy of 64 MiB": lambda: target.copy_(source),
+        "product of 2048 x 2048 float32": lambda: torch.mm(a, b, out=product),
+    }
+    rows: list[dict[str, Any]] = []
+    for name, kernel in kernels.items():
+        clocks: dict[str, Callable[[Callable[[], Any]], float]] = {
+            "harness, cold": lambda call: ours(device, call, cold=True),
+            "harness, hot": lambda call: ours(device, call, cold=False),
+            "triton.testing.do_bench": do_bench,
+            "CUDA graph, flush subtracted": lambda call: graph(torch, call, flushed=True),
+            "CUDA graph, hot": lambda call: graph(torch, call, flushed=False),
+        }
+        found: dict[str, list[float]] = {clock: [] for clock in clocks}
+        errors: dict[str, str] = {}
+        for _ in range(ROUNDS):
+            for clock, measure in clocks.items():
+                try:
+                    found[clock].append(measure(kernel))
+                except (ImportError, RuntimeError) as error:
+                    errors[clock] = f"{type(error).__name__}: {error}"[:200]
+        reference = {cold: statistics.median(found[f"harness, {cold}"]) for cold in ("cold", "hot")}
+        for clock, times_ns in found.items():
+            row: dict[str, Any] = {"kernel": name, "clock": clock}
+            if clock in errors:
+                rows.append({**row, "left_out": errors[clock]})
+            else:
+                ours_ns = reference["hot" if clock.endswith("hot") else "cold"]
+                rows.append({**row, "median_ns": statistics.median(times_ns), "ours_ns": ours_ns})
+    print(json.dumps(rows))
+    return 0
+
+
+def ours(device: Any, call: Callable[[], Any], *, cold: bool) -> float:
+    """The median of calls as a worker makes them, without the value, which need not be kept here."""
+    times_ns: list[float] = []
+    for _ in range(CALLS):
+        device.prepare()
+        times_ns.append(device.timed(lambda: call() is None, [], cold=cold)[1])
+    return statistics.median(times_ns)
+
+
+def do_bench(call: Callable[[], Any]) -> float:
+    """The median that Triton's own benchmark gives; its caches are cold too."""
+    from triton.testing import do_bench as bench
+
+    return float(bench(call, return_mode="median")) * 1e6
+
+
+def graph(torch: Any, call: Callable[[], Any], *, flushed: bool) -> float:
+    """The time of a call in a CUDA graph of many; with `flushed`, a graph of as many flushes is subtracted."""
+    memory = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+
+    def flush() -> None:
+        memory.fill_(1)
+
+    if not flushed:
+        return replayed(torch, [call])
+    return replayed(torch, [flush, call]) - replayed(torch, [flush])
+
+
+def replayed(torch: Any, calls: list[Callable[[], Any]], count: int = 20) -> float:
+    """Nanoseconds for one round of `calls`, the median of several replays of a graph with `count` rounds."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for call in calls:
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded):
+        for _ in range(count):
+            for call in calls:
+                call()
+    times_ms: list[float] = []
+    for _ in range(10):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        start.record()
+        recorded.replay()
+        end.record()
+        end.synchronize()
+        times_ms.append(start.elapsed_time(end))
+    return statistics.median(times_ms) * 1e6 / count
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""The Markdown page of a GPU check, from its rows; Python 3.10 and the standard library alone."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def page(facts: Mapping[str, str], rows: Sequence[Row], comparisons: Sequence[Row]) -> str:
+    """The whole page: what ran where, each run with its verdict, and our times beside those of others."""
+    told = "; ".join(f"{name} {value}" for name, value in facts.items())
+    kernels = [row for row in rows if row["kind"] == "kernel"]
+    cheats = [row for row in rows if row["kind"] == "cheat"]
+    sections = [
+        f"# The judge on {facts.get('GPU', 'a GPU')}\n",
+        f"`make gpu-check` measures it. {told}.\n",
+        "## Tasks\n",
+        table(
+            ("task", "language", "verdict", "median of the last benchmark, us", "reference, us", "isolation", "run, s"),
+            [kernel_cells(row) for row in kernels],
+        ),
+        "## Cheats\n",
+        table(("cheat", "expected", "verdict", "as expected", "median, us", "run, s"), map_cells(cheats)),
+        "## The same kernels by other clocks\n",
+        table(("kernel", "clock", "median, us", "ours / this"), [comparison_cells(row) for row in comparisons]),
+    ]
+    return "\n".join(sections)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return "\n".join([*lines, *("| " + " | ".join(map(plain, row)) + " |" for row in rows), ""])
+
+
+def plain(cell: str) -> str:
+    """What a cell may hold without ending it."""
+    return "".join(each if each.isprintable() else " " for each in cell).replace("|", "/")[:300]
+
+
+def kernel_cells(row: Row) -> list[str]:
+    """One task in one language."""
+    if row.get("left_out"):
+        return [row["name"], row["language"], f"left out: {row['left_out']}", "", "", "", ""]
+    verdict = row["verdict"] if as_expected(row) else f"**{row['verdict']}**: {row['message']}"
+    median, baseline = microseconds(row.get("median_ns")), microseconds(row.get("baseline_ns"))
+    return [row["name"], row["language"], verdict, median, baseline, row.get("isolation", ""), f"{row['wall_s']:.1f}"]
+
+
+def map_cells(rows: Sequence[Row]) -> list[list[str]]:
+    """One cheat in each row."""
+    cells: list[list[str]] = []
+    for row in rows:
+        expected = " or ".join(row["expected"])
+        if row.get("left_out"):
+            cells.append([row["name"], expected, f"left out: {row['left_out']}", "", "", ""])
+            continue
+        good = "yes" if as_expected(row) else f"**no**: {row['message']}"
+        median = microseconds(row.get("median_ns"))
+        cells.append([row["name"], expected, row["verdict"], good, median, f"{row['wall_s']:.1f}"])
+    return cells
+
+
+def comparison_cells(row: Row) -> list[str]:
+    """One kernel by one clock."""
+    if row.get("left_out"):
+        return [row["kernel"], row["clock"], f"left out: {row['left_out']}", ""]
+    return [row["kernel"], row["clock"], microseconds(row["median_ns"]), f"{row['ours_ns'] / row['median_ns']:.3f}"]
+
+
+def microseconds(nanoseconds: Any) -> str:
+    """A time in words; empty where there is none."""
+    return "" if nanoseconds is None else f"{nanoseconds / 1e3:.2f}"
+
+
+def as_expected(row: Row) -> bool:
+    """Whether a run ended as it had to; what was left out did not fail."""
+    return bool(row.get("left_out")) or row["verdict"] in row["expected"]
+
+
+def unexpected(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The runs that ended otherwise than they had to."""
+    return [dict(row) for row in rows if not as_expected(row)]

@@ -1,0 +1,80 @@
+"""Job folders for measurements: what the login side would send, without a board."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hpc_board import jobs
+from hpc_board.harness.bundle import harness_bytes
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile
+
+
+def a_run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
+    """A run that no board knows."""
+    status = Status(RunState.CREATED, datetime.now(UTC))
+    return Run(
+        id=1,
+        submission=1,
+        task=task.name,
+        task_version=task.version,
+        user="",
+        file_name=file_name,
+        gpu=gpu.name,
+        cluster=gpu.cluster.name,
+        partition="",
+        mode=mode,
+        token="measurement",  # noqa: S106 - the name of a job
+        nonce="",
+        trust="self-run",
+        emulated=False,
+        created_at=status.at,
+        status=status,
+    )
+
+
+def written(folder: Path, task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str = "submission.py") -> Path:
+    """The job folder of a run, written below `folder`."""
+    run = a_run(task, gpu, mode, file_name)
+    return jobs.write_folder(folder, run, task, gpu, code=code.encode(), harness=harness_bytes())
+
+
+def parts(task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str) -> dict[str, str]:
+    """The files of a job folder by their names, the batch script and the harness aside."""
+    facts = jobs.facts(a_run(task, gpu, mode, file_name), task, gpu, code=code.encode(), harness=harness_bytes())
+    files = {f"task/{file.name}": file.text for file in task.files if file.text is not None}
+    return {jobs.FACTS: json.dumps(facts, indent=1), f"submission/{task.submission_name}": code, **files}
+
+
+STDLIB_REFERENCE = """\
+import random
+
+
+def generate_input(size, seed):
+    generator = random.Random(seed)
+    return [generator.uniform(1, 2) for _ in range(size)]
+
+
+def ref_kernel(data):
+    return [2 * number for number in data]
+
+
+def check_implementation(data, output):
+    return output == ref_kernel(data)
+"""
+STDLIB_KERNEL = "def custom_kernel(data):\n    return [2 * number for number in data]\n"
+
+
+def stdlib_task(like: Task) -> Task:
+    """A task that imports nothing: what an evaluation takes beside PyTorch."""
+    return replace(
+        like,
+        name="double",
+        language=Language.PY,
+        files=(TaskFile("submission.py", None), TaskFile("reference.py", STDLIB_REFERENCE)),
+        tests=({"size": 10, "seed": 1},),
+        benchmarks=({"size": 1000, "seed": 2},),
+        ranking_by=Ranking.LAST,
+    )
