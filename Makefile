@@ -42,6 +42,10 @@ docs: .venv/.dev ## the pages that are made from the code
 bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare Python
 	$(BIN)/python scripts/bench_startup.py
 
+.PHONY: suite-table
+suite-table: .venv/.dev ## what the harness does about each known cheat, and what it would do without each defence
+	$(BIN)/python scripts/suite_table.py
+
 # A real Slurm for the tests: installed from the distribution where this may be done, otherwise its tests are left out.
 .PHONY: slurm
 slurm:

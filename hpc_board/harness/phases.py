@@ -7,7 +7,7 @@ import statistics
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, ContextManager, Dict, List, Optional, Sequence, Tuple
 
 from hpc_board.harness.calls import Bench, Called, CallFailed, Worker, public_seed, secret_seed
 from hpc_board.harness.child import children_of, thread_count
@@ -66,7 +66,8 @@ class Benchmarks:
     """The timed part of an evaluation.
 
     Each of the workers measures every case, and in between the reference is called in a worker of its own: its times
-    tell whether the machine was steady, and what a call costs beside the kernel.
+    tell whether the machine was steady, and what a call costs beside the kernel. `alone` stops everything else for as
+    long, since a submission that keeps the node busy meanwhile would be excused for much.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Benchmarks:
         dismiss: Callable[[Worker], None],
         baseline: Optional[Worker],
         say: Say,
+        alone: Callable[[], ContextManager[None]],
         *,
         peak: Optional[Peak] = None,
     ) -> None:
@@ -85,6 +87,7 @@ class Benchmarks:
         self._dismiss = dismiss
         self._baseline = baseline
         self._say = say
+        self._alone = alone
         self._peak = peak
         self._measured: Dict[int, _Measured] = {}
 
@@ -186,7 +189,8 @@ class Benchmarks:
         if self._baseline is None:
             raise ValueError("there is no reference to call")
         try:
-            return self._bench.call(self._baseline, index, seeds, timed=True, cold=cold)
+            with self._alone():
+                return self._bench.call(self._baseline, index, seeds, timed=True, cold=cold)
         except CallFailed as error:
             message = f"the reference itself does not pass: {error.verdict}: {error.message}"
             raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error
