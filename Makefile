@@ -57,6 +57,10 @@ gpu-check: ## on a node with a GPU and PyTorch: tasks, cheats and other clocks -
 		echo "build/gpu-check.pyz is missing: make it with \`make gpu-check-bundle\` where packages can be installed"; exit 2; }
 	$(PYTHON) build/gpu-check.pyz
 
+.PHONY: suite-table
+suite-table: .venv/.dev ## what the harness does about each known cheat, and what it would do without each defence
+	$(BIN)/python scripts/suite_table.py
+
 # A real Slurm for the tests: installed from the distribution where this may be done, otherwise its tests are left out.
 .PHONY: slurm
 slurm:

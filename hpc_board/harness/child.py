@@ -6,9 +6,9 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from hpc_board.harness.channel import Channel, ChannelClosed, ChannelFull, Frame, ProtocolViolation, pair
 from hpc_board.harness.printed import Printed
@@ -17,6 +17,7 @@ _READ_BYTES = 256 * 1024
 _EXIT_SECONDS = 2.0
 _REAP_SECONDS = 5.0
 _REAP_POLL_SECONDS = 0.002
+_STOP_SECONDS = 1.0
 
 
 class ChildEnded(Exception):
@@ -269,6 +270,40 @@ def _signal_name(number: int) -> str:
         return "unknown"
 
 
+@contextmanager
+def stopped_but(keep: Sequence[int]) -> Iterator[None]:
+    """Stop every descendant but `keep` and what those have started, and let them go on afterwards."""
+    deadline = time.monotonic() + _STOP_SECONDS
+    stopped: List[int] = []
+    try:
+        while time.monotonic() < deadline:
+            running = [pid for pid in _below(os.getpid(), keep) if pid not in stopped]
+            if not running:
+                break
+            stopped += running
+            _signal_all(running, signal.SIGSTOP)
+        yield
+    finally:
+        _signal_all(stopped, signal.SIGCONT)
+
+
+def _signal_all(pids: Sequence[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _below(top: int, leaving_out: Sequence[int]) -> List[int]:
+    """The descendants of a process, without some and without those below them."""
+    children = children_by_parent()
+    found: List[int] = []
+    generation = [top]
+    while generation:
+        generation = [pid for parent in generation for pid in children.get(parent, ()) if pid not in leaving_out]
+        found += generation
+    return found
+
+
 def kill_orphans(keep: Sequence[int]) -> int:
     """Kill every descendant but `keep`, and return how many are still there after 5 s.
 
@@ -301,36 +336,29 @@ def reap_orphans(keep: Sequence[int]) -> None:
 
 def children_of(parent: int) -> List[int]:
     """The processes whose parent is `parent`."""
-    return [pid for pid, its_parent in _parents().items() if its_parent == parent]
+    return children_by_parent().get(parent, [])
 
 
 def descendants_of(ancestor: int) -> List[int]:
     """The processes below `ancestor`, whose parents are all there."""
-    parents = _parents()
+    children = children_by_parent()
     found: List[int] = []
     generation = [ancestor]
     while generation:
-        generation = [pid for pid, parent in parents.items() if parent in generation]
+        generation = [child for parent in generation for child in children.get(parent, [])]
         found += generation
     return found
 
 
-def signal_all(pids: Sequence[int], number: int) -> None:
-    """Send a signal to processes, those that are gone left out."""
-    for pid in pids:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-
-
-def _parents() -> Dict[int, int]:
-    """The parent of each process of this system."""
-    parents: Dict[int, int] = {}
+def children_by_parent() -> Dict[int, List[int]]:
+    """The processes of this node, below their parents."""
+    children: Dict[int, List[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
                 fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-                parents[int(entry.name)] = int(fields[1])
-    return parents
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
+    return children
 
 
 def thread_count(pid: int) -> int:

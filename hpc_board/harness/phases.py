@@ -3,15 +3,13 @@
 The same calls are made in every mode; only their number and their seeds differ, and nothing tells a worker which.
 """
 
-import signal
 import statistics
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, ContextManager, Dict, List, Optional, Sequence, Tuple
 
 from hpc_board.harness.calls import Bench, Called, CallFailed, Worker, public_seed, secret_seed
-from hpc_board.harness.child import descendants_of, signal_all, thread_count
+from hpc_board.harness.child import descendants_of, thread_count
 from hpc_board.harness.consistency import colder_than_hot, disturbance, drift, equal_claims, unclaimed_time
 from hpc_board.harness.floor import Peak, floor_ns
 from hpc_board.harness.timing import enough, spread, timing
@@ -66,7 +64,8 @@ class Benchmarks:
     """The timed part of an evaluation.
 
     Each of the workers measures every case, and in between the reference is called in a worker of its own: its times
-    tell whether the machine was steady, and what a call costs beside the kernel.
+    tell whether the machine was steady, and what a call costs beside the kernel. `alone` stops everything else for as
+    long, since a submission that keeps the node busy meanwhile would be excused for much.
     """
 
     def __init__(
@@ -76,6 +75,7 @@ class Benchmarks:
         dismiss: Callable[[Worker], None],
         baseline: Optional[Worker],
         say: Say,
+        alone: Callable[[], ContextManager[None]],
         *,
         peak: Optional[Peak] = None,
     ) -> None:
@@ -85,9 +85,9 @@ class Benchmarks:
         self._dismiss = dismiss
         self._baseline = baseline
         self._say = say
+        self._alone = alone
         self._peak = peak
         self._measured: Dict[int, _Measured] = {}
-        self._worker: Optional[Worker] = None
 
     def run(self, first: Worker, workers: int) -> List[Case]:
         """The times of each case, from the `first` worker and as many more as `workers` says; see `Limits`.
@@ -119,7 +119,6 @@ class Benchmarks:
     def _pass(self, worker: Worker, number: int, workers: int) -> None:
         """Have one worker measure every case, and end it."""
         cases = self._bench.phase.cases
-        self._worker = worker
         try:
             for index, case in enumerate(cases):
                 measured = self._measured.setdefault(index, _Measured())
@@ -132,7 +131,6 @@ class Benchmarks:
                     measured.failure = error
                     return
         finally:
-            self._worker = None
             self._dismiss(worker)
 
     def _measure(self, worker: Worker, index: int, measured: _Measured, workers: int, *, burst: bool) -> None:
@@ -189,21 +187,11 @@ class Benchmarks:
         if self._baseline is None:
             raise ValueError("there is no reference to call")
         try:
-            with self._frozen():
+            with self._alone():
                 return self._bench.call(self._baseline, index, seeds, timed=True, cold=cold)
         except CallFailed as error:
             message = f"the reference itself does not pass: {error.verdict}: {error.message}"
             raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error
-
-    @contextmanager
-    def _frozen(self) -> Iterator[None]:
-        """Keep the worker and all below it from running, so that it cannot make the reference's calls take longer."""
-        family = [] if self._worker is None else [self._worker.child.pid, *descendants_of(self._worker.child.pid)]
-        signal_all(family, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            signal_all(family, signal.SIGCONT)
 
     def _burst_problem(
         self, worker: Worker, index: int, cold_median_ns: float, baseline: Sequence[Called]

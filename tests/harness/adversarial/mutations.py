@@ -1,0 +1,247 @@
+"""The defences of the harness, each with the change that switches it off and the cheat that wins then."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hpc_board.model.result import Verdict
+from tests.harness.adversarial.attack import Edit, Outcome, outcome
+from tests.harness.adversarial.suite import SUITE, Cheat
+
+_SLOWER = 1.5
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A defence that is switched off by `edits`, while those of `both` are made with it and without it.
+
+    `gains` says whether the cheat has an outcome without the defence, the first, that it does not have with it.
+    """
+
+    defence: str
+    cheat: str
+    edits: tuple[Edit, ...]
+    gains: Callable[[Outcome, Outcome], bool]
+    both: tuple[Edit, ...] = ()
+
+    @property
+    def submission(self) -> Cheat:
+        """The cheat itself."""
+        return next(each for each in SUITE if each.id == self.cheat)
+
+    def with_it(self) -> Outcome:
+        """How the cheat ends where the defence is on."""
+        return outcome(self.submission, *self.both)
+
+    def without_it(self) -> Outcome:
+        """How the cheat ends where the defence is off."""
+        return outcome(self.submission, *self.both, *self.edits)
+
+
+def _passes(without: Outcome, _: Outcome) -> bool:
+    return without.result.verdict is Verdict.PASS
+
+
+def _has_effects(without: Outcome, _: Outcome) -> bool:
+    return bool(without.effects)
+
+
+def _slows_the_reference(without: Outcome, with_it: Outcome) -> bool:
+    return without.baseline_ns > _SLOWER * with_it.baseline_ns
+
+
+def _is_called(verdict: Verdict) -> Callable[[Outcome, Outcome], bool]:
+    """The cheat does not win, but is told apart no more from what is less grave, or later."""
+    return lambda without, _: without.result.verdict is verdict
+
+
+def _off(
+    defence: str, cheat: str, file: str, old: str, new: str, gains: Callable[[Outcome, Outcome], bool], *both: Edit
+) -> Mutation:
+    return Mutation(defence, cheat, (Edit(file, old, new),), gains, both)
+
+
+_CHECK = "message = self._check(number, group, given, output, copy)"
+_NO_LANDLOCK = Edit("sandbox.py", "    if abi < 1:\n", "    if True:\n")
+
+MUTATIONS: tuple[Mutation, ...] = (
+    _off("the judge's own opinion", "p02_wrong_zero", "judge.py", "if good:", "if True:", _passes),
+    _off(
+        "every timed output is checked",
+        "p17_call_counter",
+        "calls.py",
+        _CHECK,
+        f'{_CHECK} if not timed else ""',
+        _passes,
+    ),
+    _off(
+        "the judge reads a copy of the output",
+        "x05_double_fork_fills_later",
+        "calls.py",
+        _CHECK,
+        _CHECK.replace("copy)", "output)"),
+        _passes,
+    ),
+    _off(
+        "outputs are looked at again later",
+        "x05_double_fork_fills_later",
+        "calls.py",
+        "(wrong or _entropy.randrange(_LATE_PROBES) == 0)",
+        "False",
+        _is_called(Verdict.WRONG_VALUE),
+    ),
+    _off(
+        "a seed of its own for every call",
+        "p14_hash_cache",
+        "calls.py",
+        "return _entropy.randrange(2**31)",
+        "return 1",
+        _has_effects,
+    ),
+    _off(
+        "inputs have to stay as they are",
+        "x26_uses_inputs_as_workspace",
+        "judge.py",
+        "return payload.same(scratch, inputs)",
+        "return True",
+        _passes,
+    ),
+    _off(
+        "outputs have to be new",
+        "p12_return_input_alias-fresh",
+        "worker.py",
+        'frame["fresh_output"] and',
+        "False and",
+        _passes,
+    ),
+    _off(
+        "the reference stays with the judge",
+        "p19_import_precompute",
+        "supervisor.py",
+        'return any(part.partition(".")[0] in _PRIVATE_STEMS for',
+        'return False and any(part.partition(".")[0] in _PRIVATE_STEMS for',
+        _passes,
+    ),
+    _off(
+        "a claim lies between nothing and the time that passed",
+        "x18_claims_nothing",
+        "calls.py",
+        "if not 0 < answer.elapsed_ns <= wall_ns:",
+        "if False:",
+        _is_called(Verdict.BELOW_FLOOR),
+    ),
+    _off(
+        "no time passes unclaimed",
+        "p06_patch_perf_counter",
+        "consistency.py",
+        "if overhead_ns <= allowed_ns:",
+        "if True:",
+        _passes,
+    ),
+    _off(
+        "calls in a row",
+        "x20_hides_in_the_slack",
+        "phases.py",
+        "if problem is None and burst:",
+        "if False:",
+        _passes,
+    ),
+    _off(
+        "single calls are not faster than calls in a row",
+        "x21_honest_in_a_row",
+        "consistency.py",
+        "if cold_median_ns >= HOT_SHARE * hot_ns:",
+        "if True:",
+        _passes,
+    ),
+    _off(
+        "claims scatter",
+        "x16_always_the_same_time",
+        "consistency.py",
+        "or len(set(claimed_ns)) > 1",
+        "or True",
+        _passes,
+    ),
+    _off(
+        "timed calls leave nobody behind",
+        "x17_leaves_threads",
+        "phases.py",
+        "if words is None and (grown[0] > crowd[0] or grown[1] > crowd[1]):",
+        "if False:",
+        _passes,
+    ),
+    _off(
+        "a floor below all times",
+        "x19_claims_a_nanosecond",
+        "phases.py",
+        "found.median_ns < floor",
+        "False",
+        _passes,
+    ),
+    _off(
+        "nothing else runs while the reference is timed",
+        "x28_slows_the_reference",
+        "phases.py",
+        "with self._alone():",
+        "if True:",
+        _slows_the_reference,
+    ),
+    _off(
+        "an end is seen whoever holds the channel",
+        "x06_channel_held_after_crash",
+        "child.py",
+        "self._selector.register(self._pidfd, selectors.EVENT_READ)",
+        "pass",
+        _is_called(Verdict.TIMEOUT),
+    ),
+    _off(
+        "whatever is left is killed",
+        "p21_daemon_fork",
+        "child.py",
+        "if not orphans or time.monotonic() >= deadline:",
+        "if True:",
+        _has_effects,
+    ),
+    _off(
+        "the environment is an allow-list",
+        "p20_env_argv_probe",
+        "supervisor.py",
+        'return {"LC_ALL": "C.UTF-8", **kept,',
+        'return {"LC_ALL": "C.UTF-8", **environ,',
+        _has_effects,
+    ),
+    _off(
+        "logs without control characters",
+        "x25_terminal_codes",
+        "printed.py",
+        'return printable(data.decode("utf-8", errors="replace"))',
+        'return data.decode("utf-8", errors="replace")',
+        _has_effects,
+    ),
+    _off(
+        "memory hidden from processes of the same user",
+        "p04_parent_fd",
+        "sandbox.py",
+        "_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)",
+        "_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)",
+        _has_effects,
+        _NO_LANDLOCK,
+    ),
+    _off(
+        "the system-call filter",
+        "x15_opens_the_network",
+        "worker.py",
+        "filtered=deny_outside_effects()",
+        "filtered=True",
+        _has_effects,
+    ),
+    Mutation("Landlock for files", "p19_read_task_files", (_NO_LANDLOCK,), _has_effects),
+    Mutation("Landlock against notes for later", "x10_notes_for_the_next_worker", (_NO_LANDLOCK,), _has_effects),
+    _off(
+        "Landlock for signals",
+        "x13_kills_its_siblings",
+        "sandbox.py",
+        "_SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3",
+        "_SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 0",
+        _has_effects,
+    ),
+)

@@ -1,0 +1,235 @@
+"""The adversarial submissions: what each one tries, on which task, and the verdicts that it may end with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
+
+KERNELS = Path(__file__).parent / "kernels"
+
+
+@dataclass(frozen=True)
+class Cheat:
+    """One submission against one task.
+
+    A node that does not reach the `isolation` cannot stop it, and leaves it out. One that `tries` prints TRIED when it
+    has tried everything and REACHED for each thing that it should not have reached.
+    """
+
+    name: str
+    mechanism: str
+    task: str
+    mode: Mode
+    verdicts: tuple[Verdict, ...]
+    isolation: str = "S0"
+    tries: bool = False
+    variant: str = ""
+
+    @property
+    def id(self) -> str:
+        """The name, with the variant where there are several."""
+        return f"{self.name}-{self.variant}" if self.variant else self.name
+
+    @property
+    def source(self) -> str:
+        """The submission's text."""
+        return (KERNELS / f"{self.name}.py").read_text(encoding="utf-8")
+
+
+def _cheat(
+    name: str,
+    mechanism: str,
+    task: str,
+    mode: Mode,
+    *verdicts: Verdict,
+    isolation: str = "S0",
+    tries: bool = False,
+    variant: str = "",
+) -> Cheat:
+    return Cheat(name, mechanism, task, mode, verdicts, isolation, tries, variant)
+
+
+_TEST, _BENCHMARK, _RANKED = Mode.TEST, Mode.BENCHMARK, Mode.RANKED
+_TIMES = Verdict.TIMING_INCONSISTENT
+
+SUITE: tuple[Cheat, ...] = (
+    _cheat("p01_honest_ref", "none: computes", "digest", _RANKED, Verdict.PASS, variant="ranked"),
+    _cheat("p01_honest_ref", "none: computes", "digest, short", _BENCHMARK, Verdict.PASS, variant="short"),
+    _cheat("p02_wrong_zero", "returns zeros", "arrays", _TEST, Verdict.WRONG_VALUE),
+    _cheat("p03_fd_spray", "forged verdicts into every descriptor", "double", _TEST, Verdict.PROTOCOL_VIOLATION),
+    _cheat(
+        "p04_parent_fd",
+        "opens the supervisor's descriptors",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        isolation="S1",
+        tries=True,
+    ),
+    _cheat("p05_pickle_bomb", "an object that runs code when unpickled", "arrays", _TEST, Verdict.WRONG_DTYPE),
+    _cheat("p06_patch_perf_counter", "slows the clock of its process", "digest", _BENCHMARK, _TIMES),
+    _cheat("p07_patch_allclose", "makes comparisons succeed", "tensors", _TEST, Verdict.WRONG_VALUE),
+    _cheat("p08_frame_theft", "looks for the expected answer in frames", "arrays", _TEST, Verdict.WRONG_VALUE),
+    _cheat("p09_lazy_subclass", "an array that computes on access", "arrays", _TEST, Verdict.WRONG_DTYPE),
+    _cheat("p10_instance_override", "a tensor with methods of its own", "tensors", _TEST, Verdict.WRONG_VALUE),
+    _cheat(
+        "p11_mutate_input", "zeroes inputs, returns zeros", "arrays", _TEST, Verdict.WRONG_VALUE, variant="anywhere"
+    ),
+    _cheat(
+        "p11_mutate_input",
+        "zeroes inputs, returns zeros",
+        "arrays, inputs constant",
+        _TEST,
+        Verdict.MUTATED_INPUT,
+        variant="constant",
+    ),
+    _cheat(
+        "p12_return_input_alias",
+        "returns the memory of its input",
+        "arrays, outputs fresh",
+        _TEST,
+        Verdict.WRONG_ALIASED,
+        variant="fresh",
+    ),
+    _cheat(
+        "p12_return_input_alias",
+        "returns the memory of its input",
+        "arrays, outputs anywhere",
+        _TEST,
+        Verdict.PASS,
+        variant="anywhere",
+    ),
+    _cheat("p13_ptr_cache", "remembers answers by address", "arrays", _BENCHMARK, Verdict.WRONG_VALUE),
+    _cheat("p14_hash_cache", "remembers answers by values", "digest", _BENCHMARK, Verdict.PASS, tries=True),
+    _cheat("p15_shape_const", "remembers answers by shape", "arrays", _BENCHMARK, Verdict.WRONG_VALUE),
+    _cheat("p16_thread_defer", "a thread fills the output later", "digest", _BENCHMARK, Verdict.WRONG_VALUE),
+    _cheat("p17_call_counter", "honest for the first calls only", "arrays", _BENCHMARK, Verdict.WRONG_VALUE),
+    _cheat("p18_warmup_sleeper", "sleeps in warm-up calls", "digest, least calls", _BENCHMARK, Verdict.PASS),
+    _cheat("p19_import_precompute", "imports the reference", "double", _TEST, Verdict.LOAD_ERROR),
+    _cheat(
+        "p19_read_task_files",
+        "reads the job folder",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        isolation="S3",
+        tries=True,
+    ),
+    _cheat(
+        "p20_env_argv_probe",
+        "looks for secrets in environments and arguments",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        isolation="S1",
+        tries=True,
+    ),
+    _cheat("p21_daemon_fork", "leaves a process in another session", "double", _TEST, Verdict.PASS),
+    _cheat("p22_stdout_flood", "prints a gibibyte", "double", _TEST, Verdict.OUTPUT_LIMIT),
+    _cheat("p23_segv_case3", "a null pointer in the third case", "double", _TEST, Verdict.CRASH),
+    _cheat("p24_hang", "never returns from the second case", "double", _TEST, Verdict.TIMEOUT),
+    _cheat("p25_nan_output", "returns NaN", "arrays", _TEST, Verdict.WRONG_NONFINITE),
+    _cheat("x01_claims_less_when_timed", "a tenth of the time where it counts", "digest", _BENCHMARK, _TIMES),
+    _cheat("x02_clock_code_swapped", "exchanges the clock's code", "digest", _BENCHMARK, _TIMES),
+    _cheat("x03_computes_while_writing", "computes after the clock has stopped", "digest", _BENCHMARK, _TIMES),
+    _cheat("x04_computes_while_reading", "computes before the clock starts", "digest", _BENCHMARK, _TIMES),
+    _cheat(
+        "x05_double_fork_fills_later",
+        "a process that is gone fills the output",
+        "digest, slow check",
+        _TEST,
+        Verdict.LATE_WRITE,
+    ),
+    _cheat("x06_channel_held_after_crash", "crashes with the channel held open", "double", _TEST, Verdict.CRASH),
+    _cheat("x07_plants_known_inputs", "replaces inputs in shared memory", "arrays", _TEST, Verdict.WRONG_VALUE),
+    _cheat(
+        "x08_reads_other_memories",
+        "opens the harness's memory",
+        "double",
+        _BENCHMARK,
+        Verdict.PASS,
+        isolation="S3",
+        tries=True,
+    ),
+    _cheat(
+        "x09_done_before_finished",
+        "sends `done` before it has computed",
+        "double",
+        _TEST,
+        Verdict.PROTOCOL_VIOLATION,
+    ),
+    _cheat(
+        "x10_notes_for_the_next_worker",
+        "leaves answers for the next worker",
+        "arrays",
+        _RANKED,
+        Verdict.PASS,
+        isolation="S3",
+        tries=True,
+    ),
+    _cheat(
+        "x11_stops_the_supervisor",
+        "stops the supervisor's clock",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        isolation="S4",
+        tries=True,
+    ),
+    _cheat("x12_fork_bomb", "hundreds of processes", "double", _TEST, Verdict.PASS, tries=True),
+    _cheat(
+        "x13_kills_its_siblings",
+        "kills zygote, judge and others",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        isolation="S4",
+        tries=True,
+    ),
+    _cheat("x14_fills_the_disk", "large files and many", "double, little disk", _TEST, Verdict.PASS, tries=True),
+    _cheat(
+        "x15_opens_the_network",
+        "connects over TCP and UDP",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        isolation="S2",
+        tries=True,
+    ),
+    _cheat("x16_always_the_same_time", "claims a constant", "digest, many calls", _BENCHMARK, _TIMES),
+    _cheat("x17_leaves_threads", "threads that outlive their call", "digest", _BENCHMARK, _TIMES),
+    _cheat("x18_claims_nothing", "claims no time at all", "arrays", _BENCHMARK, _TIMES),
+    _cheat("x19_claims_a_nanosecond", "claims a nanosecond", "arrays", _BENCHMARK, Verdict.BELOW_FLOOR, _TIMES),
+    _cheat("x20_hides_in_the_slack", "hides a short call in the slack", "digest, short", _BENCHMARK, _TIMES),
+    _cheat("x21_honest_in_a_row", "the same, but honest in a row", "digest, short", _BENCHMARK, _TIMES),
+    _cheat(
+        "x22_traces_its_parent",
+        "attaches to the harness as a debugger",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        isolation="S2",
+        tries=True,
+    ),
+    _cheat(
+        "x23_writes_the_result",
+        "writes into the job folder",
+        "double",
+        _TEST,
+        Verdict.WRONG_VALUE,
+        isolation="S3",
+        tries=True,
+    ),
+    _cheat("x24_links_out_of_the_scratch", "links for whoever cleans up", "double", _TEST, Verdict.PASS, tries=True),
+    _cheat("x25_terminal_codes", "control characters in logs and errors", "double", _TEST, Verdict.EXCEPTION),
+    _cheat(
+        "x26_uses_inputs_as_workspace",
+        "computes in its inputs",
+        "arrays, inputs constant",
+        _TEST,
+        Verdict.MUTATED_INPUT,
+    ),
+    _cheat("x27_runs_from_its_killer", "forks faster than it is killed", "double", _TEST, Verdict.PASS),
+    _cheat("x28_slows_the_reference", "slows the reference's calls", "digest, few calls", _BENCHMARK, _TIMES),
+)

@@ -1,0 +1,106 @@
+"""The small tasks that the adversarial submissions attack: each is there for one kind of value, rule or duration."""
+
+from typing import Any
+
+from hpc_board.model.task import Task
+from tests.harness.evaluations import QUICK, REFERENCE, a_task
+
+_ARRAYS = """
+import numpy as np
+
+def generate_input(size, seed):
+    return np.random.default_rng(seed).uniform(1, 2, size)
+
+def ref_kernel(data):
+    return 2 * data
+
+def check_implementation(data, output):
+    return bool(np.allclose(output, 2 * data, rtol=1e-12)), "not twice the input"
+"""
+
+_TENSORS = """
+import torch
+
+def generate_input(size, seed):
+    return torch.rand(size, generator=torch.Generator().manual_seed(seed)) + 1
+
+def ref_kernel(data):
+    return 2 * data
+
+def check_implementation(data, output):
+    return torch.allclose(output, 2 * data), "not twice the input"
+"""
+
+_DIGEST = """
+import hashlib, time
+import numpy as np
+
+def generate_input(rounds, seed):
+    return np.random.default_rng(seed).integers(0, 256, 64, dtype=np.uint8), rounds
+
+def ref_kernel(data):
+    block, rounds = data
+    return np.frombuffer(hashlib.pbkdf2_hmac("sha256", block.tobytes(), b"salt", rounds), dtype=np.uint8)
+
+def check_implementation(data, output):
+    expected = ref_kernel(data)
+    time.sleep({check_seconds})
+    return bool(np.array_equal(output, expected)), "not the digest"
+"""
+"""A chain of hashes: nothing computes it but so many rounds, and it leaves the other threads of a process running."""
+
+_LONG_ROUNDS, _SHORT_ROUNDS = 60_000, 9_000
+
+_SIZES: dict[str, Any] = {
+    # Times are not what these are about, and a busy machine is not to be blamed on a submission.
+    "limits": {**QUICK, "slack_seconds": 10, "baseline_calls": 1, "burst_calls": 2},
+    "tests": ({"size": 300, "seed": 1}, {"size": 1000, "seed": 2}, {"size": 100, "seed": 3}),
+    "benchmarks": ({"size": 1000, "seed": 4},),
+}
+
+
+def _rounds(rounds: int) -> dict[str, Any]:
+    return {
+        "tests": ({"rounds": rounds, "seed": 1},),
+        "benchmarks": ({"rounds": rounds, "seed": 2},),
+    }
+
+
+def _digest(check_seconds: float = 0.0) -> str:
+    return _DIGEST.format(check_seconds=check_seconds)
+
+
+# Kernels of 40 ms and more, beside a slack of 10: a cheat that hides most of a call is found on a busy machine as well.
+_TIMED = {**QUICK, "slack_seconds": 0.01, "call_seconds": 10, "first_call_seconds": 10}
+
+TASKS: dict[str, Task] = {
+    "double": a_task(REFERENCE, **_SIZES),
+    "arrays": a_task(_ARRAYS, **_SIZES),
+    "arrays, inputs constant": a_task(_ARRAYS, **_SIZES, const_inputs=True),
+    "arrays, outputs fresh": a_task(_ARRAYS.replace("2 * data", "data.copy()"), **_SIZES, fresh_output=True),
+    "arrays, outputs anywhere": a_task(_ARRAYS.replace("2 * data", "data.copy()"), **_SIZES),
+    "tensors": a_task(_TENSORS, **_SIZES),
+    "digest": a_task(_digest(), **_rounds(_LONG_ROUNDS), limits=_TIMED),
+    "digest, many calls": a_task(
+        _digest(),
+        **_rounds(_LONG_ROUNDS // 4),
+        limits={
+            **_TIMED,
+            "timed_calls_min": 20,
+            "timed_calls_max": 20,
+            "burst_seconds": 0,
+            "slack_seconds": 0.05,
+        },
+    ),
+    "digest, slow check": a_task(_digest(0.3), **_rounds(_SHORT_ROUNDS), limits=_TIMED),
+    "digest, short": a_task(
+        _digest(), **_rounds(_SHORT_ROUNDS), limits={**_TIMED, "slack_seconds": 0.02, "burst_calls": 20}
+    ),
+    "digest, few calls": a_task(_digest(), **_rounds(_LONG_ROUNDS), limits={**_TIMED, "baseline_calls": 1}),
+    "digest, least calls": a_task(
+        _digest(),
+        **_rounds(_LONG_ROUNDS),
+        limits={**_TIMED, "timed_calls_min": 6, "timed_calls_max": 20, "case_seconds": 0.1},
+    ),
+    "double, little disk": a_task(REFERENCE, **{**_SIZES, "limits": {**QUICK, "value_bytes": 2**20}}),
+}

@@ -1,0 +1,24 @@
+"""Each defence is there for a reason: with it switched off, a cheat wins that does not win otherwise."""
+
+import pytest
+
+from hpc_board.harness.sandbox import reaches
+from tests.harness.adversarial.attack import level
+from tests.harness.adversarial.mutations import MUTATIONS, Mutation
+
+
+@pytest.fixture(autouse=True)
+def libraries() -> None:
+    pytest.importorskip("numpy")
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.defence)
+def test_a_cheat_wins_without_the_defence_and_not_with_it(mutation: Mutation) -> None:
+    cheat = mutation.submission
+    if not reaches(level(), cheat.isolation):
+        pytest.skip(f"stopping it takes isolation {cheat.isolation}, and this node reaches {level()}")
+    with_it = mutation.with_it()
+    assert with_it.result.verdict in cheat.verdicts, with_it.result.message
+    assert with_it.effects == ()
+    without_it = mutation.without_it()
+    assert mutation.gains(without_it, with_it), (without_it.result.message, without_it.effects)
