@@ -133,7 +133,7 @@ def draft(
     task = catalog.task(_task_name(task_name, asked, catalog))
     _check_deadline(task, now)
     mode = _mode(mode_name)
-    _check_support(task, mode)
+    _check_support(task)
     _check_language(source, task)
     chosen = _chosen_gpus(task, gpu_names, asked, gpus)
     _check_devices(chosen)
@@ -211,14 +211,14 @@ def _mode(name: str | None) -> Mode:
     known = {str(mode): mode for mode in Mode} | _MODE_ALIASES
     if name.casefold() not in known:
         raise InputError(
-            f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}', hint="Modes: test, benchmark, ranked."
+            f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}',
+            hint="Modes: test, benchmark, profile, ranked.",
         )
     return known[name.casefold()]
 
 
-def _check_support(task: Task, mode: Mode) -> None:
+def _check_support(task: Task) -> None:
     reasons = {
-        "mode profile": mode is Mode.PROFILE,
         f"tasks in the language {task.language}": task.language is not Language.PY,
         "tasks with an eval of their own (harness: task)": task.harness != "isolated",
         "tasks for several GPUs (multi_gpu)": task.multi_gpu,

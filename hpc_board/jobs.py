@@ -52,7 +52,7 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
     phases = {
         Mode.TEST: (timeouts.test_seconds,),
         Mode.BENCHMARK: (timeouts.benchmark_seconds,),
-        Mode.PROFILE: (timeouts.benchmark_seconds,),
+        Mode.PROFILE: (timeouts.benchmark_seconds, timeouts.benchmark_seconds),
         Mode.RANKED: (timeouts.test_seconds, timeouts.ranked_seconds),
     }[mode]
     seconds = sum(2 * phase + limits.judge_seconds for phase in phases)

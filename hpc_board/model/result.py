@@ -13,6 +13,9 @@ CASES_MAX = 10_000
 SAMPLES_MAX = 10_000
 TEXT_MAX = 256 * 1024
 
+INTERRUPTED = "interrupted"
+"""The fact in a result's provenance that names the signal by which its job was told to end."""
+
 
 class Verdict(str, Enum):
     """How a finished run ended: a closed set. A failed kernel is a result, not an error of ours."""
@@ -118,6 +121,7 @@ class Result:
     """What one run on one node came to.
 
     `provenance` holds flat facts (text, numbers, booleans) on the machine, the tools and the hashes of the inputs.
+    `profile` is what a run in mode `profile` found out, empty in any other.
     """
 
     run: int
@@ -134,6 +138,12 @@ class Result:
     stdout: Log = Log()
     stderr: Log = Log()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    profile: Log = Log()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the job was told to end before it was done, so that this is no more than it had found by then."""
+        return bool(self.provenance.get(INTERRUPTED))
 
     def to_json(self) -> str:
         """This result as the text of `result.json`."""
@@ -209,6 +219,9 @@ class _Fields:
     def inner(self, key: str) -> "_Fields":
         return _Fields(self._get(key), f"{self._place}.{key}")
 
+    def has(self, key: str) -> bool:
+        return key in self._value
+
     def absent(self, key: str) -> bool:
         return self._get(key) is None
 
@@ -254,6 +267,7 @@ def _result(fields: _Fields) -> Result:
         stdout=_log(fields.inner("stdout")),
         stderr=_log(fields.inner("stderr")),
         provenance=fields.inner("provenance").facts(),
+        profile=_log(fields.inner("profile")) if fields.has("profile") else Log(),
     )
 
 

@@ -77,10 +77,10 @@ def run_report(
     there is no result.
     """
     blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")]
-    if result is not None:
+    if result is not None and not result.interrupted:
         blocks += _result_blocks(run, result, rank, result.cases)
     elif run.state.ended:
-        blocks += _end_blocks(run, history, log)
+        blocks += _end_blocks(run, history, log, result)
     else:
         blocks += _waiting_blocks(run, progress)
     blocks += [Heading("Run"), Facts(tuple(_run_facts(run)))]
@@ -95,8 +95,8 @@ def run_summary(
 ) -> tuple[Block, ...]:
     """What a participant wants to know first about a run that has ended: the outcome, the times, and what failed."""
     blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")]
-    if result is None:
-        return (*blocks, *_end_blocks(run, history, log))
+    if result is None or result.interrupted:
+        return (*blocks, *_end_blocks(run, history, log, result))
     passed = result.verdict is Verdict.PASS
     shown = [case for case in result.cases if case.phase != "test" or not passed]
     blocks += _result_blocks(run, result, rank, shown)
@@ -118,6 +118,13 @@ def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[C
             f"Emulated: jobs for {run.gpu} run on a CPU on this cluster; the times say nothing about a {run.gpu}.",
             Tone.BAD,
         )
+    yield from _case_blocks(cases)
+    profile = _printed_text(result.profile)
+    if profile.strip():
+        yield Log("profile", profile)
+
+
+def _case_blocks(cases: Sequence[Case]) -> Iterator[Block]:
     tests = [case for case in cases if case.phase == "test"]
     others = [case for case in cases if case.phase != "test"]
     if tests:
@@ -125,7 +132,8 @@ def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[C
         yield _tests_table(tests)
     if others:
         yield Heading("Benchmarks")
-        yield _benchmarks_table(others)
+        timed = any(case.timing for case in others)
+        yield _benchmarks_table(others) if timed else _tests_table(others)
     for case in cases:
         if "\n" in case.message.strip():
             yield Log(f"{case.phase} {case.index + 1}", printable(case.message))
@@ -215,14 +223,19 @@ def _word(verdict: Verdict) -> str:
     return str(verdict).replace("_", " ")
 
 
-def _end_blocks(run: Run, history: Sequence[Status], log: str) -> Iterator[Block]:
+def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result | None) -> Iterator[Block]:
     if run.state is RunState.FINISHED:
         yield Paragraph(f"Finished: {outcome(run)}. {printable(run.message)}".rstrip(), run_tone(run))
         return
     meaning = state_meaning(run.state)
     reason = printable(run.status.reason).strip()
     yield Paragraph(f"Ended without a result: {outcome(run)}." + (f" {reason}" if reason else ""), Tone.BAD)
+    if partial is not None:
+        message = printable(partial.message).strip()
+        yield Paragraph(f"What it had come to: {message}" if message else "It had come to nothing.")
     yield Paragraph(f"{meaning.what}\n{meaning.next}")
+    if partial is not None:
+        yield from _case_blocks(partial.cases)
     yield Heading("Evidence")
     columns = (Column("AT"), Column("STATE"), Column("REASON", flexible=True), Column("EVIDENCE", flexible=True))
     rows = tuple(
