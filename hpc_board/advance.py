@@ -25,7 +25,7 @@ from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
 from hpc_board.model.run import NO_ANSWER, RESULT_GRACE, JobNews, JobState, Run, RunState, Status, next_status
 from hpc_board.model.standings import score_s
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Job, JobKey, Scheduler
 from hpc_board.store import Store
@@ -267,15 +267,14 @@ class Advance:
         self._take_result(run, data)
 
     def _take_result(self, run: Run, data: bytes) -> None:
-        task, gpu = self.store.task(run.task, run.task_version), self.gpus.get(run.gpu)
+        task = self.store.task(run.task, run.task_version)
         try:
-            result = Result.from_json(data)
+            result = self._accepted(run, task, data)
         except ResultError as error:
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
             return
-        faults = result_faults(result, run, task, gpu.device if gpu else None)
-        if faults:
-            self._record(run, RunState.ERROR, reason=f"the result is not accepted: {'; '.join(faults[:5])}")
+        if result.interrupted:
+            # Why the job was told to end is the scheduler's to say.
             return
         ranked = result.verdict is Verdict.PASS and run.mode is Mode.RANKED
         node = one_line(str(result.provenance.get("node") or result.provenance.get("host", "")), 120)
@@ -285,6 +284,27 @@ class Advance:
             self.store.finish(run.id, status, result, score)
         except ResultError as error:
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
+
+    def _accepted(self, run: Run, task: Task, data: bytes) -> Result:
+        """The result of `run` in `data`.
+
+        Raises:
+            ResultError: the data is no result, or not this run's.
+        """
+        result, gpu = Result.from_json(data), self.gpus.get(run.gpu)
+        faults = result_faults(result, run, task, gpu.device if gpu else None)
+        if faults:
+            raise ResultError("; ".join(faults[:5]))
+        return result
+
+    def _partial(self, run: Run) -> Result | None:
+        """What the run's job left when it was told to end, None where it left nothing of the kind."""
+        try:
+            data = regular_file(jobs.folder(self.folder, run.id) / jobs.RESULT, RESULT_BYTES_MAX)
+            result = self._accepted(run, self.store.task(run.task, run.task_version), data)
+        except (OSError, ResultError):
+            return None
+        return result if result.interrupted else None
 
     def _clusters_to_ask(self, runs: Sequence[Run], *, anyway: bool) -> list[str]:
         """The clusters of `runs` whose schedulers are asked in this turn, which all clients are told."""
@@ -322,7 +342,12 @@ class Advance:
             news = replace(news, state=JobState.CANCELLED)
         local = self.clusters[run.cluster].scheduler == "local"
         grace = LOCAL_RESULT_GRACE if local else RESULT_GRACE
-        self._store_status(run, next_status(run.status, news, _now(), result_grace=grace))
+        partial = self._partial(run)
+        status = next_status(run.status, news, _now(), result_grace=grace, interrupted=partial is not None)
+        if status.state.ended and partial is not None:
+            self.store.stop(run.id, status, partial)
+        else:
+            self._store_status(run, status)
 
     def _asked_file(self, cluster: str) -> Path:
         return self.folder / f"asked-{cluster}"

@@ -280,7 +280,7 @@ class Board:
         return self._store.in_flight()
 
     def result(self, run: int) -> Result | None:
-        """What the harness found out; None unless the run is finished."""
+        """What the harness found out, or had found when the run was stopped; None unless there is such a thing."""
         return self._store.result(run)
 
     def cases(self, run: int) -> tuple[Case, ...]:

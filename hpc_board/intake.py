@@ -23,8 +23,6 @@ from hpc_board.model.text import one_line
 NOTE_CHARACTERS_MAX = 500
 
 _FILE_NAME_BYTES_MAX = 200
-_MODES_RUN = (Mode.TEST, Mode.BENCHMARK, Mode.RANKED)
-_MODES_HINT = f"Modes: {', '.join(_MODES_RUN)}."
 _DEVICE_OF = {Language.CPP: Device.CPU, Language.CU: Device.CUDA, Language.HIP: Device.HIP}
 _FITTING = {
     Device.CPU: (Language.PY, Language.CPP),
@@ -140,7 +138,7 @@ def draft(
     task = catalog.task(_task_name(task_name, asked, catalog))
     _check_deadline(task, now)
     mode = _mode(mode_name)
-    check_support(task, mode)
+    check_support(task)
     language = _language(source, task)
     chosen = _chosen_gpus(task, gpu_names, asked, gpus)
     _check_devices(source, language, chosen)
@@ -217,18 +215,19 @@ def _mode(name: str | None) -> Mode:
         return Mode.TEST
     known = {str(mode): mode for mode in Mode} | _MODE_ALIASES
     if name.casefold() not in known:
-        raise InputError(f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}', hint=_MODES_HINT)
+        raise InputError(
+            f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}',
+            hint="Modes: test, benchmark, profile, ranked.",
+        )
     return known[name.casefold()]
 
 
-def check_support(task: Task, mode: Mode) -> None:
-    """Pass if this version can run submissions to `task` in `mode`.
+def check_support(task: Task) -> None:
+    """Pass if this version can run submissions to `task`.
 
     Raises:
         InputError: it cannot.
     """
-    if mode not in _MODES_RUN:
-        raise _not_run(task.name, f"mode {mode}", _MODES_HINT)
     reasons = {
         "tasks with an eval of their own (harness: task)": task.harness != "isolated",
         "tasks for several GPUs (multi_gpu)": task.multi_gpu,

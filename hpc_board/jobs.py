@@ -56,7 +56,13 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
     timed = {Mode.RANKED: timeouts.ranked_seconds}.get(mode, timeouts.benchmark_seconds)
     workers = limits.workers + MORE_WORKERS if mode is Mode.RANKED else 1
     benchmarks = (3 * timed + limits.judge_seconds, workers + 1)
-    phases = {Mode.TEST: (tests,), Mode.RANKED: (tests, benchmarks)}.get(mode, (benchmarks,))
+    profiles = (4 * timed + 2 * limits.judge_seconds, 2)
+    phases = {
+        Mode.TEST: (tests,),
+        Mode.BENCHMARK: (benchmarks,),
+        Mode.PROFILE: (profiles,),
+        Mode.RANKED: (tests, benchmarks),
+    }[mode]
     seconds = sum(phase for phase, _ in phases) + _MARGIN_SECONDS
     seconds += limits.load_seconds * (1 + sum(loads for _, loads in phases))
     if any(language.compiled for language in task.accepted):

@@ -112,7 +112,7 @@ def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Finding]:
     for warning in task.warnings:
         yield Finding(Severity.WARNING, "task_file", f"task.yml, {warning}", "Correct the key, or remove it.")
     try:
-        check_support(task, Mode.TEST)
+        check_support(task)
     except InputError as error:
         yield Finding(Severity.ERROR, "not_run", error.message, error.hint)
         return

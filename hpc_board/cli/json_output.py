@@ -64,12 +64,17 @@ def run_object(board: Board, run: Run) -> dict[str, Any]:
 
 
 def run_details(board: Board, run: Run, *, samples: bool = False) -> dict[str, Any]:
-    """One run with its cases, its history, where it ran and what it printed; `samples` adds every timed call."""
+    """One run with its cases, its history, where it ran and what it printed; `samples` adds every timed call.
+
+    `stopped` says what a run had come to that was told to end; its cases are those of until then.
+    """
     result = board.result(run.id)
     return {
         **run_object(board, run),
         "cases": [_case(case, samples=samples) for case in result.cases] if result else [],
         "ended_at": moment(ended_at(run, result)),
+        "stopped": printable(result.message, _MESSAGE_MAX) if result and result.interrupted else "",
+        "profile": _log(result.profile) if result else "",
         "history": [_status(status) for status in board.history(run.id)],
         "provenance": dict(result.provenance) if result else {},
         "build": _log(result.build) if result else "",

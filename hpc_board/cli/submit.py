@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     help="A GPU, several with commas between them, or `all`; may be repeated. Else from the file's header.",
     shell_complete=gpu_names,
 )
-@click.option("--mode", metavar="MODE", help="test (the default), benchmark or ranked.")
+@click.option("--mode", metavar="MODE", help="test (the default), benchmark, profile or ranked.")
 @click.option("--note", default="", help="A remark to keep with the submission.")
 @click.option(
     "--dry-run",

@@ -9,9 +9,9 @@ import os
 import random
 import secrets
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from hpc_board.harness.answers import Answer, Checked, Done, Failure, Generated, Prepared, answer_of
 from hpc_board.harness.channel import ProtocolViolation
@@ -95,7 +95,8 @@ class Bench:
     """The judge of a phase, its cases, and the calls of workers that it sees.
 
     Workers and judge have clocks of their own, so that a slow reference costs a kernel nothing: all workers together
-    have the seconds of the phase, the judge those and `judge_seconds`.
+    have the seconds of the phase, the judge those and `judge_seconds`. `steps_ns` is what each step of the last call
+    took.
     """
 
     def __init__(self, judge: Child, phase: Phase, limits: Limits, rules: Rules) -> None:
@@ -103,6 +104,7 @@ class Bench:
         self.limits = limits
         self.work: Dict[int, Optional[Work]] = {}
         self.input_bytes: Dict[int, int] = {}
+        self.steps_ns: Dict[str, float] = {}
         self._output_bytes: Dict[int, int] = {}
         self._judge = judge
         self._rules = rules
@@ -117,6 +119,7 @@ class Bench:
             CallFailed: an output was not right, or the call did not return.
         """
         worker.check_time(self.phase)
+        self.steps_ns.clear()
         if timed:
             worker.begin_prepare()
         numbers = [secrets.randbits(62) for _ in seeds]
@@ -124,22 +127,34 @@ class Bench:
         try:
             with ExitStack() as held:
                 inputs, outputs, form = [], [], None
-                for number, seed in zip(numbers, seeds, strict=True):
-                    given, output, form = self._made(index, group, number, seed)
-                    inputs.append(_closed_later(held, given))
-                    outputs.append(_closed_later(held, output))
+                with self._step("make the inputs"):
+                    for number, seed in zip(numbers, seeds, strict=True):
+                        given, output, form = self._made(index, group, number, seed)
+                        inputs.append(_closed_later(held, given))
+                        outputs.append(_closed_later(held, output))
                 if timed:
-                    worker.await_prepared(self.phase)
+                    with self._step("wait for empty caches"):
+                        worker.await_prepared(self.phase)
                 called = worker.run(self.phase, inputs, outputs, form, cold=timed and cold, rules=self._rules)
-                copies = [_closed_later(held, self._copy(output)) for output in outputs]
+                self.steps_ns["the call, as the worker times it"] = called.claimed_ns
+                self.steps_ns["hand over inputs and output"] = called.overhead_ns
+                with self._step("copy the output"):
+                    copies = [_closed_later(held, self._copy(output)) for output in outputs]
                 self._output_bytes[index] = os.fstat(copies[-1]).st_size
                 message = ""
-                for number, given, output, copy in zip(numbers, inputs, outputs, copies, strict=True):
-                    message = self._check(number, group, given, output, copy)
+                with self._step("check the output"):
+                    for number, given, output, copy in zip(numbers, inputs, outputs, copies, strict=True):
+                        message = self._check(number, group, given, output, copy)
         except CallFailed:
             self._judge.send({"type": "forget"})
             raise
         return Called(called.calls, called.claimed_ns, called.wall_ns, message)
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        start_ns = time.monotonic_ns()
+        yield
+        self.steps_ns[name] = float(time.monotonic_ns() - start_ns)
 
     def _made(self, index: int, group: str, number: int, seed: int) -> Tuple[int, int, Optional[Mapping[str, Any]]]:
         """The inputs of a call, room for its output, and the output's form where the kernel has to know it."""

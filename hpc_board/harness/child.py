@@ -3,6 +3,7 @@
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,13 +12,18 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from hpc_board.harness.channel import Channel, ChannelClosed, ChannelFull, Frame, ProtocolViolation, pair
+from hpc_board.harness.interruption import CHILD_GRACE_SECONDS, SIGNALS
 from hpc_board.harness.printed import Printed
 
 _READ_BYTES = 256 * 1024
+REAP_SECONDS = 5.0
+"""How long a process that was killed may take to go."""
+
 _EXIT_SECONDS = 2.0
-_REAP_SECONDS = 5.0
 _REAP_POLL_SECONDS = 0.002
 _STOP_SECONDS = 1.0
+_FINISH_POLL_SECONDS = 0.05
+_START_POLL_SECONDS = 0.05
 
 
 class ChildEnded(Exception):
@@ -134,6 +140,8 @@ class Child:
         if not self._wait(_EXIT_SECONDS):
             return ChildEnded("it closed its channel to the harness")
         code = os.waitstatus_to_exitcode(self._status or 0)
+        if -code in SIGNALS:
+            time.sleep(CHILD_GRACE_SECONDS)
         if code < 0:
             return ChildEnded(f"it was ended by signal {-code} ({_signal_name(-code)})", -code)
         return ChildEnded(f"it exited with status {code}")
@@ -155,16 +163,28 @@ class Child:
                 time.sleep(_REAP_POLL_SECONDS)
         return True
 
-    def end(self) -> None:
+    def finish(self, deadline: float) -> Optional[int]:
+        """Close the channel, upon which the process ends by itself, and return its exit status; None if it does not."""
+        self._selector.unregister(self._channel)
+        self._channel.close()
+        while time.monotonic() < deadline and sum(each.total_bytes for each in self._streams.values()) <= self._limit:
+            ready = {key.fd for key, _ in self._selector.select(_FINISH_POLL_SECONDS)}
+            for descriptor in ready & self._streams.keys():
+                self._drain(descriptor)
+            if self._wait(0):
+                return os.waitstatus_to_exitcode(self._status or 0)
+        return None
+
+    def end(self, patience_seconds: float = REAP_SECONDS) -> None:
         """Kill the process and its session, and take in what it had printed.
 
-        A process that the kernel does not let go within 5 s (one that waits for a device) is left behind.
+        A process that the kernel does not let go in that time (one that waits for a device) is left behind.
         """
         if self._status is None:
             for kill in (os.killpg, os.kill):
                 with suppress(ProcessLookupError, PermissionError):
                     kill(self.pid, signal.SIGKILL)
-            self._wait(_REAP_SECONDS)
+            self._wait(patience_seconds)
         else:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -249,10 +269,75 @@ class Zygote:
             raise NotForked(f"no process could be started: {frame['message']}")
         return int(frame["pid"])
 
-    def end(self) -> None:
+    def end(self, patience_seconds: float = REAP_SECONDS) -> None:
         """End the process; those that it forked live on."""
-        self._child.end()
+        self._child.end(patience_seconds)
         self._process.returncode = 0
+
+
+def started(
+    prefix: Sequence[str],
+    harness: Path,
+    *,
+    environment: Mapping[str, str],
+    cwd: Path,
+    printed: Printed,
+    printed_bytes_max: int,
+    deadline: float,
+) -> Child:
+    """A worker that the command `prefix` (a profiler) starts, instead of being forked.
+
+    That command is what is waited for and killed. The worker connects to a socket in `cwd`, since the command may close
+    what it inherits.
+
+    Raises:
+        NotForked: there is no worker by the `deadline`.
+    """
+    path = cwd / "channel"
+    reader, writer = os.pipe()
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(path))
+            listener.listen(1)
+            listener.settimeout(_START_POLL_SECONDS)
+            process = subprocess.Popen(
+                [*prefix, sys.executable, "-I", "-B", "-u", str(harness), "worker", str(path)],
+                stdin=subprocess.DEVNULL,
+                stdout=writer,
+                stderr=writer,
+                env=dict(environment),
+                cwd=cwd,
+                start_new_session=True,
+            )
+            connection = _connected(listener, process, deadline)
+    except OSError as error:
+        os.close(reader)
+        raise NotForked(f"{prefix[0]} cannot be started: {error}") from error
+    finally:
+        os.close(writer)
+    if connection is None:
+        os.set_blocking(reader, False)
+        with suppress(BlockingIOError):
+            printed.add(os.read(reader, _READ_BYTES))
+        os.close(reader)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        said = " ".join(printed.log().text.split())
+        raise NotForked(f"{prefix[0]} started no worker: {said[-500:] or 'it said nothing'}")
+    # From here on the child is waited for by its id alone.
+    process.returncode = 0
+    channel = Channel(connection, takes_fds=False)
+    return Child(process.pid, channel, [(reader, printed)], printed_bytes_max=printed_bytes_max)
+
+
+def _connected(listener: socket.socket, process: "subprocess.Popen[bytes]", deadline: float) -> Optional[socket.socket]:
+    while time.monotonic() < deadline and process.poll() is None:
+        with suppress(TimeoutError):
+            connection, _ = listener.accept()
+            connection.setblocking(True)
+            return connection
+    return None
 
 
 def _pidfd(pid: int) -> Optional[int]:
@@ -277,7 +362,7 @@ def stopped_but(keep: Sequence[int]) -> Iterator[None]:
     stopped: List[int] = []
     try:
         while time.monotonic() < deadline:
-            running = [pid for pid in _below(os.getpid(), keep) if pid not in stopped]
+            running = [pid for pid in descendants_of(os.getpid(), keep) if pid not in stopped]
             if not running:
                 break
             stopped += running
@@ -293,23 +378,12 @@ def _signal_all(pids: Sequence[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def _below(top: int, leaving_out: Sequence[int]) -> List[int]:
-    """The descendants of a process, without some and without those below them."""
-    children = children_by_parent()
-    found: List[int] = []
-    generation = [top]
-    while generation:
-        generation = [pid for parent in generation for pid in children.get(parent, ()) if pid not in leaving_out]
-        found += generation
-    return found
-
-
-def kill_orphans(keep: Sequence[int]) -> int:
-    """Kill every descendant but `keep`, and return how many are still there after 5 s.
+def kill_orphans(keep: Sequence[int], patience_seconds: float = REAP_SECONDS) -> int:
+    """Kill every descendant but `keep`, and return how many are still there after that time.
 
     Those of dead workers have become children of this subreaper.
     """
-    deadline = time.monotonic() + _REAP_SECONDS
+    deadline = time.monotonic() + patience_seconds
     while True:
         orphans = [pid for pid in children_of(os.getpid()) if pid not in keep]
         if not orphans or time.monotonic() >= deadline:
@@ -339,13 +413,13 @@ def children_of(parent: int) -> List[int]:
     return children_by_parent().get(parent, [])
 
 
-def descendants_of(ancestor: int) -> List[int]:
-    """The processes below `ancestor`, whose parents are all there."""
+def descendants_of(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
+    """The processes below `top`, without some and without those below them."""
     children = children_by_parent()
     found: List[int] = []
-    generation = [ancestor]
+    generation = [top]
     while generation:
-        generation = [child for parent in generation for child in children.get(parent, [])]
+        generation = [pid for parent in generation for pid in children.get(parent, ()) if pid not in leaving_out]
         found += generation
     return found
 

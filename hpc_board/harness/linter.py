@@ -7,7 +7,6 @@ prober makes answers to them, and the judge checks these. What comes of it is wr
 import json
 import math
 import os
-import signal
 import tempfile
 import time
 from contextlib import ExitStack
@@ -20,8 +19,9 @@ from hpc_board.harness.answers import Checked, Generated
 from hpc_board.harness.calls import CallFailed, judge_answer, public_seed
 from hpc_board.harness.channel import Frame, ProtocolViolation
 from hpc_board.harness.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch
+from hpc_board.harness.interruption import Interrupted, Interruption
 from hpc_board.harness.job import facts
-from hpc_board.harness.supervisor import SCRATCH, Interrupted, Supervisor, interrupt, remove
+from hpc_board.harness.supervisor import SCRATCH, Supervisor, remove
 from hpc_board.model.lint import PROBES, UNMADE, Behaviour, CheckedCase, LeftOut, Lint, Probed
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import CaseValue, case_text
@@ -40,17 +40,18 @@ _Planned = Tuple[str, int, Mapping[str, CaseValue]]
 def lint(path: Path, harness: Path, cases_max: int, seconds: float) -> int:
     """Examine the task of the job file at `path` and write `lint.json` beside it; return the exit status."""
     sandbox.guard_supervisor()
-    signal.signal(signal.SIGTERM, interrupt)
+    interruption = Interruption()
     os.umask(0o077)
     job = facts(path)
     folder = path.resolve().parent
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH))
     linter = Linter(job, folder, harness, scratch)
     try:
-        found = linter.lint(cases_max, time.monotonic() + seconds)
+        with interruption.heeded():
+            found = linter.lint(cases_max, time.monotonic() + seconds)
         (folder / LINT).write_text(json.dumps(asdict(found), allow_nan=False), encoding="utf-8")
     except Interrupted:
-        return 128 + signal.SIGTERM
+        return interruption.status
     finally:
         linter.close()
         remove(scratch)

@@ -33,9 +33,27 @@ def main(argv: Sequence[str]) -> int:
         from hpc_board.harness.builder import become_compiler
 
         become_compiler(int(argv[2]))
+    if role == "worker" and len(argv) == 3:
+        return _worker(argv[2])
     stream = sys.stdout if role in ("-h", "--help") else sys.stderr
     stream.write(_USAGE)
     return 0 if stream is sys.stdout else 2
+
+
+def _worker(path: str) -> int:
+    """The worker of a profiler, which has started this process."""
+    import os
+    import socket
+
+    from hpc_board.harness import worker
+    from hpc_board.harness.channel import Channel
+    from hpc_board.harness.sandbox import die_with_parent
+
+    die_with_parent(os.getppid())
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(path)
+    worker.serve(Channel(connection, takes_fds=True))
+    return 0
 
 
 def _zygote(descriptor: int, supervisor: int) -> int:

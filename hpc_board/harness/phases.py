@@ -6,12 +6,13 @@ The same calls are made in every mode; only their number and their seeds differ,
 import statistics
 import time
 from dataclasses import dataclass, field
-from typing import Callable, ContextManager, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from hpc_board.harness.calls import Bench, Called, CallFailed, Worker, public_seed, secret_seed
 from hpc_board.harness.child import descendants_of, thread_count
 from hpc_board.harness.consistency import colder_than_hot, disturbance, drift, equal_claims, unclaimed_time
 from hpc_board.harness.floor import Peak, floor_ns
+from hpc_board.harness.interruption import Interrupted
 from hpc_board.harness.timing import enough, spread, timing
 from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.result import Case, Timing, Verdict
@@ -24,13 +25,12 @@ Say = Callable[[str, Optional[int], Optional[int], str], None]
 """Takes a phase, the number of a case from 1, how many there are, and a message for whoever watches."""
 
 
-def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool) -> List[Case]:
-    """The verdict of each test case, with the task's own seed and, where `secret`, again with one nobody knows.
+def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool) -> Iterator[Case]:
+    """The verdict of each case, with the task's own seed and, where `secret`, again with one nobody knows.
 
     A case that costs the worker its life is the last one.
     """
     phase = bench.phase
-    cases: List[Case] = []
     for index, case in enumerate(phase.cases):
         say(phase.name, index + 1, len(phase.cases), case_text(case))
         message, verdict, lost = "", Verdict.PASS, False
@@ -40,10 +40,9 @@ def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool) -> List[Case
                 bench.call(worker, index, [secret_seed()])
         except CallFailed as error:
             verdict, message, lost = error.verdict, error.message, error.worker_lost
-        cases.append(Case(phase.name, index, case_text(case), verdict, message))
+        yield Case(phase.name, index, case_text(case), verdict, message)
         if lost or verdict is Verdict.TASK_ERROR:
             break
-    return cases
 
 
 @dataclass
@@ -98,16 +97,16 @@ class Benchmarks:
             worker = first if number == 1 else self._new_worker()
             self._pass(worker, number, workers)
             if self._failed():
-                return self._cases()
+                return self.cases()
         if workers > 1 and self._scattered():
             for number in range(workers + 1, workers + MORE_WORKERS + 1):
                 self._pass(self._new_worker(), number, workers + MORE_WORKERS)
                 if self._failed():
-                    return self._cases()
+                    return self.cases()
         for index in self._scattered() if workers > 1 else ():
             self._measured[index].noisy = True
         self._check_floors()
-        return self._cases()
+        return self.cases()
 
     def _failed(self) -> bool:
         return any(each.failure for each in self._measured.values())
@@ -130,6 +129,9 @@ class Benchmarks:
                 except CallFailed as error:
                     measured.failure = error
                     return
+                except Interrupted:
+                    del measured.passes[-1]
+                    raise
         finally:
             self._dismiss(worker)
 
@@ -233,11 +235,14 @@ class Benchmarks:
                 )
                 measured.failure = CallFailed(Verdict.BELOW_FLOOR, words)
 
-    def _cases(self) -> List[Case]:
+    def cases(self) -> List[Case]:
+        """What is known of each case that was measured by one worker at least, or failed."""
         phase = self._bench.phase
         cases: List[Case] = []
         for index, measured in sorted(self._measured.items()):
             failure = measured.failure
+            if not measured.passes:
+                continue
             verdict, message = (failure.verdict, failure.message) if failure else (Verdict.PASS, "")
             spec = case_text(phase.cases[index])
             cases.append(Case(phase.name, index, spec, verdict, message, measured.timing()))

@@ -109,12 +109,13 @@ def limit_resources(file_bytes: int) -> None:
         resource.setrlimit(kind, (bound, bound))
 
 
-def confine(readable: Iterable[str], writable: Sequence[str]) -> int:
+def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = True) -> int:
     """Confine this process for good and return the version of Landlock that confines it, 0 where none does.
 
-    `readable` are folders beside the system's own, `writable` the scratch folder.
+    `readable` are folders beside the system's own, `writable` the scratch folder. A process that is not `scoped` may
+    send signals and connect to abstract sockets outside, as one under a profiler has to.
     """
-    return _confined([*_SYSTEM, *readable], writable, _devices(_KERNEL_DEVICES))
+    return _confined([*_SYSTEM, *readable], writable, _devices(_KERNEL_DEVICES), scoped=scoped)
 
 
 def confine_compiler(readable: Iterable[str], folder: str) -> int:
@@ -123,17 +124,17 @@ def confine_compiler(readable: Iterable[str], folder: str) -> int:
     What it compiles may name any file to include, so it reads less than a worker: of `/etc` only what loading a program
     takes, nothing of `/proc` and `/sys`, no GPU. It writes `folder` alone.
     """
-    return _confined([*_TOOLS, *readable], [folder], _devices(_PLAIN_DEVICES))
+    return _confined([*_TOOLS, *readable], [folder], _devices(_PLAIN_DEVICES), scoped=True)
 
 
-def _confined(readable: Iterable[str], writable: Iterable[str], devices: Iterable[str]) -> int:
+def _confined(readable: Iterable[str], writable: Iterable[str], devices: Iterable[str], *, scoped: bool) -> int:
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     abi = landlock_abi()
     if abi < 1:
         return 0
     handled = _RIGHTS_OF_ABI.get(abi, (1 << 16) - 1)
-    scoped = _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if abi >= _SIGNAL_SCOPE_ABI else 0
-    attributes = struct.pack("=QQQ", handled, 0, scoped)[: 8 if abi < 4 else 16 if abi < 6 else 24]
+    scopes = _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if scoped and abi >= _SIGNAL_SCOPE_ABI else 0
+    attributes = struct.pack("=QQQ", handled, 0, scopes)[: 8 if abi < 4 else 16 if abi < 6 else 24]
     ruleset = _libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
     if ruleset < 0:
         return 0

@@ -20,14 +20,27 @@ from hpc_board.harness import sandbox
 from hpc_board.harness.answers import Loaded, Ready
 from hpc_board.harness.builder import BuildFailed, build
 from hpc_board.harness.calls import Allowance, Bench, CallFailed, Phase, Worker, judge_answer, worker_answer
-from hpc_board.harness.child import Child, NotForked, Zygote, kill_orphans, reap_orphans, stopped_but
+from hpc_board.harness.child import (
+    REAP_SECONDS,
+    Child,
+    NotForked,
+    Zygote,
+    kill_orphans,
+    reap_orphans,
+    started,
+    stopped_but,
+)
 from hpc_board.harness.floor import peak_of
+from hpc_board.harness.interruption import SIGNALS, Interrupted, Interruption
 from hpc_board.harness.job import Facts, facts
 from hpc_board.harness.node import gpu_facts, gpu_state_after, node_facts, oom_kills
 from hpc_board.harness.phases import Benchmarks, tested
 from hpc_board.harness.printed import Printed
+from hpc_board.harness.profile import FOLDER as PROFILE_FOLDER
+from hpc_board.harness.profile import Profile, Workers
+from hpc_board.harness.profilers import absent, available
 from hpc_board.harness.toolchain import LIBRARY
-from hpc_board.model.result import Case, Log, Result, Verdict
+from hpc_board.model.result import INTERRUPTED, Case, Log, Result, Verdict
 from hpc_board.model.standings import score_s
 from hpc_board.model.task import Language, Mode
 
@@ -36,6 +49,7 @@ PROGRESS = "progress.jsonl"
 
 SCRATCH = "hpc-board-"
 _CACHE = "cache"
+_INTERRUPTED_REAP_SECONDS = 0.3
 _PRIVATE_STEMS = ("reference", "eval")
 _PASSED_ON = (
     "PATH",
@@ -52,32 +66,39 @@ _PASSED_ON = (
 )
 
 
-class Interrupted(Exception):
-    """The job was told to end."""
-
-
 def supervise(path: Path, harness: Path) -> int:
     """Evaluate the submission that the job file at `path` describes, and write its result beside it.
 
-    Returns the exit status of the job: 0 if there is a result, whatever its verdict.
+    Returns the exit status of the job: 0 if there is a result, whatever its verdict; where the job was told to end
+    before, 128 more than the signal's number.
     """
     sandbox.guard_supervisor()
-    signal.signal(signal.SIGTERM, interrupt)
+    interruption = Interruption()
     os.umask(0o077)
     job = facts(path)
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH))
     supervisor = Supervisor(job, path.resolve().parent, harness, scratch)
     try:
-        result = supervisor.result()
-        # What the submission left may be all that fills the disk.
-        remove(scratch)
-        write_result(result, path.resolve().parent)
-    except Interrupted:
-        return 128 + signal.SIGTERM
+        result = supervisor.result(interruption)
+        _write_result_and_remove(result, path.resolve().parent, scratch)
     finally:
         supervisor.close()
         remove(scratch)
-    return 0
+    return interruption.status if result.interrupted else 0
+
+
+def _write_result_and_remove(result: Result, folder: Path, scratch: Path) -> None:
+    """Write the result, and remove what the submission left, which may be all that fills the disk.
+
+    An interrupted job has no time to remove anything first.
+    """
+    if not result.interrupted:
+        remove(scratch)
+    try:
+        write_result(result, folder)
+    except OSError:
+        remove(scratch)
+        write_result(result, folder)
 
 
 def remove(scratch: Path) -> None:
@@ -105,25 +126,29 @@ def account(path: Path, status: int) -> int:
     """Write the result of a job whose supervisor ended with `status` and left none; called by the batch script.
 
     A supervisor that was killed while cases ran was killed by the submission, or with it. One that was told to end
-    (SIGTERM, SIGINT) leaves no result: whoever told it knows why.
+    (SIGTERM, SIGINT) before it could heed that was interrupted.
     """
     folder = path.resolve().parent
     job = facts(path)
     ended_by = status - 128
-    if (folder / RESULT).exists() or ended_by in (signal.SIGTERM, signal.SIGINT):
+    if (folder / RESULT).exists():
         return status
     past = _past(folder / PROGRESS)
     if past.scratch is not None and past.scratch.name.startswith(SCRATCH):
         remove(past.scratch)
     last = past.last
     cases: Tuple[Case, ...] = ()
-    if ended_by > 0 and last:
+    provenance = {**node_facts(), **_hashes(job), "emulated": job.emulated}
+    if ended_by in SIGNALS:
+        verdict, name = Verdict.INFRA_ERROR, signal.Signals(ended_by).name
+        message = f"stopped by {name} {_while(last) if last else 'before the first case'}"
+        provenance[INTERRUPTED] = name
+    elif ended_by > 0 and last:
         verdict, message = _killed(ended_by, last, oom_kills() > past.oom_kills)
         cases = (Case(last["phase"], last["case"] - 1, last["message"], verdict, message),)
     else:
         verdict = Verdict.INFRA_ERROR
         message = f"the supervisor ended with status {status} and left no result; the job's output says why"
-    provenance = {**node_facts(), **_hashes(job), "emulated": job.emulated}
     now = _now()
     result = Result(
         run=job.run,
@@ -139,13 +164,16 @@ def account(path: Path, status: int) -> int:
         provenance=provenance,
     )
     write_result(result, folder)
-    return 0
+    return status if ended_by in SIGNALS else 0
+
+
+def _while(step: Mapping[str, Any]) -> str:
+    return f"while {step['phase']} case {step['case']} of {step['of']} ran ({step['message']})"
 
 
 def _killed(number: int, last: Mapping[str, Any], memory_ran_out: bool) -> Tuple[Verdict, str]:
     """What is known of a supervisor that was killed by a signal while a case ran."""
-    where = f"while {last['phase']} case {last['case']} of {last['of']} ran ({last['message']})"
-    message = f"the supervisor was killed by signal {number} {where}"
+    message = f"the supervisor was killed by signal {number} {_while(last)}"
     if number != signal.SIGKILL:
         return Verdict.CRASH, f"{message}; a kernel that kills its parent ends so"
     if memory_ran_out:
@@ -175,23 +203,34 @@ class Supervisor:
         self._oom_kills = oom_kills()
         self._provenance: Dict[str, Any] = {**_hashes(job), "emulated": job.emulated, "isolation": ""}
         self._started_at = _now()
+        self._began = self._step_began = time.monotonic()
+        self._step: Mapping[str, Any] = {}
+        self._benchmarks: Optional[Benchmarks] = None
+        self._modules: List[str] = []
+        self._profile_log = Log()
 
-    def result(self) -> Result:
-        """The evaluation from its first process to its verdict."""
-        self._say("start", None, None, f"{self._job.mode} on {self._job.gpu}")
+    def result(self, interruption: Interruption) -> Result:
+        """The evaluation from its first process to its verdict, or as far as it came when it was interrupted."""
         cases: List[Case] = []
         verdict, message = Verdict.PASS, ""
         try:
-            self._check_files()
-            self._check_cases()
-            self._start_zygote()
-            self._provenance.update(node_facts())
-            self._evaluate(cases)
-            verdict, message = _verdict(cases)
+            with interruption.heeded():
+                self._say("start", None, None, f"{self._job.mode} on {self._job.gpu}")
+                self._check_files()
+                self._check_cases()
+                self._start_zygote()
+                self._provenance.update(node_facts())
+                self._evaluate(cases)
+                verdict, message = _verdict(cases)
         except CallFailed as error:
             verdict, message = error.verdict, error.message
         except OSError as error:
             verdict, message = Verdict.INFRA_ERROR, f"the harness failed on this node: {error}"
+        except Interrupted as error:
+            cases += self._benchmarks.cases() if self._benchmarks else []
+            verdict, message = Verdict.INFRA_ERROR, self._stopped(error.name, cases)
+            self._provenance[INTERRUPTED] = error.name
+            self.close(_INTERRUPTED_REAP_SECONDS)
         self.close()
         if verdict is Verdict.TASK_ERROR and self._judge_said.total_bytes:
             message += f"\nThe judge printed:\n{self._judge_said.log().text[-4000:]}"
@@ -213,17 +252,32 @@ class Supervisor:
             stderr=self._stderr.log(),
             build=self._build_log,
             provenance=self._provenance,
+            profile=self._profile_log,
         )
 
-    def close(self) -> None:
+    def close(self, patience_seconds: float = REAP_SECONDS) -> None:
         """End every process that is left; the result says how many the system would not let go."""
         for child in self._children:
-            child.end()
+            child.end(patience_seconds)
         self._children.clear()
         if self._zygote is not None:
-            self._zygote.end()
+            self._zygote.end(patience_seconds)
             self._zygote = None
-        self._note_left(kill_orphans([]))
+        self._note_left(kill_orphans([], patience_seconds))
+
+    def _stopped(self, name: str, cases: Sequence[Case]) -> str:
+        """Where a signal has stopped the evaluation, how long that had taken, and what was done by then."""
+        now = time.monotonic()
+        parts = [f"stopped by {name} after {now - self._began:.1f} s"]
+        if self._step.get("case") is not None:
+            parts[0] += f", {_while(self._step)} for {now - self._step_began:.1f} s"
+        elif self._step:
+            parts[0] += f", at {self._step['phase']}: {self._step['message']}"
+        for phase, sent in (("test", self._job.tests), ("benchmark", self._job.benchmarks)):
+            passed = sum(case.phase == phase and case.verdict is Verdict.PASS for case in cases)
+            if any(case.phase == phase for case in cases) or self._step.get("phase") == phase:
+                parts.append(f"{phase}s passed: {passed} of {len(sent)}")
+        return "; ".join(parts)
 
     def _note_left(self, processes: int) -> None:
         if processes:
@@ -239,12 +293,16 @@ class Supervisor:
         self._await_judge(judge)
         self._await_worker(first)
         self._provenance.update(gpu_facts(self._gpu_uuid()))
+        if job.mode is Mode.PROFILE:
+            self._profile(judge, first, cases)
+            return
         if job.mode in (Mode.TEST, Mode.RANKED):
             phase = Phase("test", job.tests, job.phase_seconds["test"])
             worker = Worker(first, job.limits, Allowance(phase.seconds))
             bench = Bench(judge, phase, job.limits, job.rules)
-            cases += self._guarded(tested(bench, worker, self._say, secret=job.mode is Mode.RANKED))
-            self._dismiss(worker)
+            for case in tested(bench, worker, self._say, secret=job.mode is Mode.RANKED):
+                cases += self._guarded([case])
+            self._dismiss(worker.child)
             if job.mode is Mode.TEST or any(case.verdict is not Verdict.PASS for case in cases):
                 return
             first = self._loaded_worker()
@@ -253,18 +311,71 @@ class Supervisor:
         allowance = Allowance(seconds)
         baseline = self._baseline() if self._has_baseline else None
         trusted = [child.pid for child in (judge, baseline, self._zygote) if child is not None]
-        benchmarks = Benchmarks(
+        self._benchmarks = Benchmarks(
             Bench(judge, phase, job.limits, job.rules),
             lambda: Worker(self._loaded_worker(), job.limits, allowance),
-            self._dismiss,
+            lambda worker: self._dismiss(worker.child),
             None if baseline is None else Worker(baseline, job.limits, Allowance(seconds)),
             self._say,
             lambda: stopped_but(trusted),
             peak=peak_of(str(self._provenance.get("gpu_name", ""))),
         )
         workers = job.limits.workers if job.mode is Mode.RANKED else 1
-        cases += self._guarded(benchmarks.run(Worker(first, job.limits, allowance), workers))
+        cases += self._guarded(self._benchmarks.run(Worker(first, job.limits, allowance), workers))
+        self._benchmarks = None
         self._provenance.update(gpu_state_after(self._gpu_uuid()))
+
+    def _profile(self, judge: Child, first: Child, cases: List[Case]) -> None:
+        """Check every benchmark case without a profiler, then profile each."""
+        job, seconds = self._job, self._job.phase_seconds["benchmark"]
+        bench = Bench(judge, Phase("benchmark", job.benchmarks, seconds), job.limits, job.rules)
+        worker = Worker(first, job.limits, Allowance(seconds))
+        for case in tested(bench, worker, self._say, secret=True):
+            cases += self._guarded([case])
+        if any(case.verdict is not Verdict.PASS for case in cases):
+            return
+        deadline = time.monotonic() + 2 * seconds
+        # A profiler replays calls; only all of them together have a limit.
+        patient = replace(job.limits, first_call_seconds=seconds, call_seconds=seconds)
+        allowance = Allowance(seconds)
+
+        def folders() -> Tuple[Path, Path]:
+            return self._home("profile")[0], Path(tempfile.mkdtemp(prefix="profiler-", dir=self._scratch))
+
+        def forked(how: str, home: Path) -> Worker:
+            child = self._worker_child(home=home, profile=how)
+            self._await_loaded(child, "submission")
+            return Worker(child, patient, allowance)
+
+        def started_by(command: Sequence[str], home: Path) -> Tuple[Worker, Printed]:
+            printed = Printed()
+            child = self._worker_child(home=home, profile="nvtx", prefix=command, printed=printed)
+            self._provenance["profiler_isolation"] = self._await_loaded(child, "submission")
+            return Worker(child, patient, allowance), printed
+
+        def dismiss() -> None:
+            for child in [each for each in self._children if each not in (judge, first)]:
+                self._dismiss(child)
+
+        path = os.environ.get("PATH", "")
+        profile = Profile(
+            bench=Bench(judge, Phase("benchmark", job.benchmarks, seconds), patient, job.rules),
+            workers=Workers(folders, forked, started_by, dismiss),
+            profilers=available(job.device, path, torch="torch" in self._modules),
+            environment=_environment(os.environ, self._scratch, job.environment),
+            target=self._folder / PROFILE_FOLDER,
+            deadline=deadline,
+        )
+        profile.note("The steps of a call, by the harness's own clock (medians):")
+        for index in range(len(job.benchmarks)):
+            profile.steps(worker, index)
+        self._dismiss(first)
+        profile.note("\n" + absent(job.device, path))
+        for index, case in enumerate(cases):
+            self._say("profile", index + 1, len(cases), case.spec)
+            profile.case(index)
+            self._profile_log = profile.log()
+        self._provenance["profiler"] = ", ".join(each.name for each in profile.used) or "the harness's own clock"
 
     def _guarded(self, cases: List[Case]) -> List[Case]:
         """The cases, in which a worker that the system has killed for lack of memory is told from one that crashed."""
@@ -316,8 +427,8 @@ class Supervisor:
 
     def _start_zygote(self) -> None:
         environment = _environment(os.environ, self._scratch, self._job.environment)
-        modules = _modules_of([self._folder / "submission", self._folder / "task"], self._job.device)
-        self._zygote = Zygote(self._harness, env=environment, modules=modules, printed=self._judge_said)
+        self._modules = _modules_of([self._folder / "submission", self._folder / "task"], self._job.device)
+        self._zygote = Zygote(self._harness, env=environment, modules=self._modules, printed=self._judge_said)
 
     def _judge(self) -> Child:
         folder = self._folder / "task"
@@ -334,9 +445,21 @@ class Supervisor:
         )
         return child
 
-    def _worker_child(self) -> Child:
-        """A new process that imports the submission, or loads what has become of it."""
-        home, code = self._home("worker")
+    def _worker_child(
+        self,
+        *,
+        home: Optional[Path] = None,
+        profile: str = "",
+        prefix: Sequence[str] = (),
+        printed: Optional[Printed] = None,
+    ) -> Child:
+        """A new process that imports the submission, or loads what has become of it.
+
+        `prefix` is the profiler that starts it, if one does; `profile` is how its calls are profiled or marked, and
+        `printed` takes what it prints with that profiler.
+        """
+        home = home or self._home("worker")[0]
+        code = home / "code"
         file = self._job.submission
         if self._library is None:
             _copy(file, self._folder / "submission", code)
@@ -346,9 +469,22 @@ class Supervisor:
         for name in self._job.files:
             if not _private(name):
                 _copy(name, self._folder / "task", code)
-        prints = (self._stdout, self._stderr)
-        child = self._forked("worker", home, home, prints, self._job.limits.printed_bytes)
-        self._send_load(child, home, code, file, "custom_kernel", self._job.shown_as)
+        limit = self._job.limits.printed_bytes
+        if prefix:
+            child = started(
+                prefix,
+                self._harness,
+                environment=_environment(os.environ, home, self._job.environment),
+                cwd=home,
+                printed=printed or Printed(),
+                printed_bytes_max=limit,
+                deadline=time.monotonic() + self._job.limits.load_seconds,
+            )
+            self._children.append(child)
+        else:
+            child = self._forked("worker", home, home, (self._stdout, self._stderr), limit)
+        entry = (file, "custom_kernel", self._job.shown_as)
+        self._send_load(child, home, code, *entry, profile=profile, traced=bool(prefix))
         return child
 
     def _loaded_worker(self) -> Child:
@@ -389,7 +525,18 @@ class Supervisor:
             kept.rename(cache)
         return home, home / "code"
 
-    def _send_load(self, child: Child, home: Path, code: Path, file: str, entry: str, shown_as: str) -> None:
+    def _send_load(
+        self,
+        child: Child,
+        home: Path,
+        code: Path,
+        file: str,
+        entry: str,
+        shown_as: str,
+        *,
+        profile: str = "",
+        traced: bool = False,
+    ) -> None:
         child.send(
             {
                 "type": "load",
@@ -401,6 +548,8 @@ class Supervisor:
                 "entry": entry,
                 "shown_as": shown_as,
                 "compiled": file == LIBRARY,
+                "profile": profile,
+                "traced": traced,
                 "value_bytes": self._job.limits.value_bytes,
             }
         )
@@ -451,9 +600,9 @@ class Supervisor:
         answer = worker_answer(worker, ("loaded", "raised"), time.monotonic() + seconds, late)
         return answer.isolation if isinstance(answer, Loaded) else ""
 
-    def _dismiss(self, worker: Worker) -> None:
-        worker.child.end()
-        self._children.remove(worker.child)
+    def _dismiss(self, worker: Child) -> None:
+        worker.end()
+        self._children.remove(worker)
         keep = [child.pid for child in self._children]
         self._note_left(kill_orphans(keep if self._zygote is None else [*keep, self._zygote.pid]))
 
@@ -464,6 +613,7 @@ class Supervisor:
         line = {"at": _now(), "phase": phase, "case": case, "of": of, "message": message}
         if phase == "start":
             line.update(oom_kills=self._oom_kills, scratch=str(self._scratch))
+        self._step, self._step_began = line, time.monotonic()
         with (self._folder / PROGRESS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         reap_orphans([child.pid for child in self._children])
@@ -555,11 +705,6 @@ def _past(path: Path) -> _Past:
         if lines[-1]["phase"] in ("test", "benchmark") and isinstance(lines[-1]["case"], int):
             past = replace(past, last=lines[-1])
     return past
-
-
-def interrupt(_number: int, _frame: Any) -> None:
-    """What a signal does that tells the job to end."""
-    raise Interrupted
 
 
 def _now() -> str:

@@ -2,7 +2,8 @@
 
 It holds no secret: neither reference nor seeds nor tolerances nor the other cases. What it answers is a claim; its
 outputs are checked byte by byte elsewhere and its times are bounded by the supervisor's clock. The reference is timed
-by such a worker too, so that it is known what a call costs beside the call itself.
+by such a worker too, so that it is known what a call costs beside the call itself. Under a profiler that has to start
+it (`traced`) a worker gives up less, see profile.py.
 
 Frames: `load` -> `loaded` or `raised`; `prepare` -> `prepared`; `run` (with the inputs of one call or several, and as
 many rooms for outputs) -> `done` or `raised`.
@@ -20,6 +21,7 @@ from hpc_board.harness import compiled, payload, sandbox
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.device import Device, open_device
 from hpc_board.harness.faults import fault
+from hpc_board.harness.profiled import ProfiledDevice
 from hpc_board.harness.seccomp import deny_outside_effects
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
@@ -34,11 +36,14 @@ def serve(channel: Channel) -> None:
     frame, _ = channel.receive()
     sandbox.show_memory()
     sandbox.limit_resources(frame["value_bytes"])
-    landlock = sandbox.confine(frame["readable"], [frame["scratch"]])
-    level = sandbox.level_of(landlock, filtered=deny_outside_effects())
+    traced = frame["traced"]
+    landlock = sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)
+    level = sandbox.level_of(landlock, filtered=not traced and deny_outside_effects())
     naming = _Naming(frame["folder"], frame["file"], frame["shown_as"])
     try:
         device = open_device(frame["device"])
+        if frame["profile"]:
+            device = ProfiledDevice(device, frame["profile"], Path(frame["scratch"]))
         kernel: Any
         if frame["compiled"]:
             kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"])

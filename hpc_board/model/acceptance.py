@@ -17,7 +17,8 @@ def result_faults(result: Result, run: Run, task: Task, device: Optional[Device]
     """Why `result` is not the result of `run`, one sentence for each reason; empty where it is.
 
     `device` is what the board's GPU is, None where the settings no longer say. A verdict `pass` needs every case that
-    was sent, passed, and times that follow from their samples.
+    was sent, passed, and times that follow from their samples (a profile has no times); nothing that was interrupted
+    has passed.
     """
     faults = []
     if (result.run, result.nonce, result.mode) != (run.id, run.nonce, str(run.mode)):
@@ -32,9 +33,13 @@ def result_faults(result: Result, run: Run, task: Task, device: Optional[Device]
     if device is not Device.CPU and isinstance(found, str) and not is_model(run.gpu, found):
         faults.append(f"its GPU was {found}, and the board is for {run.gpu}")
     if result.verdict is Verdict.PASS:
+        if result.interrupted:
+            faults.append("it says that the run passed, and that it was interrupted")
         tests = task.tests if run.mode in (Mode.TEST, Mode.RANKED) else ()
-        benchmarks = task.benchmarks if run.mode in (Mode.BENCHMARK, Mode.RANKED) else ()
-        faults += _case_faults(result.cases, "test", tests) + _case_faults(result.cases, "benchmark", benchmarks)
+        benchmarks = () if run.mode is Mode.TEST else task.benchmarks
+        timed = run.mode is not Mode.PROFILE
+        faults += _case_faults(result.cases, "test", tests, timed=False)
+        faults += _case_faults(result.cases, "benchmark", benchmarks, timed=timed)
     return faults
 
 
@@ -51,12 +56,14 @@ def is_model(gpu: str, device_name: str) -> bool:
     return wanted[0] in found or (wanted[0].startswith("MI") and found[0].startswith(wanted[0]))
 
 
-def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, CaseValue]]) -> List[str]:
+def _case_faults(
+    cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, CaseValue]], *, timed: bool
+) -> List[str]:
     mine = [case for case in cases if case.phase == phase]
     if [(case.index, case.spec) for case in mine] != [(index, case_text(case)) for index, case in enumerate(sent)]:
         return [f"its {phase} cases are not those that were sent"]
     faults = [f"{phase} case {case.index + 1} did not pass" for case in mine if case.verdict is not Verdict.PASS]
-    if phase == "benchmark":
+    if timed:
         faults += [f"the times of benchmark case {case.index + 1} are no times" for case in mine if not _timed(case)]
     return faults
 

@@ -13,6 +13,9 @@ CASES_MAX = 10_000
 SAMPLES_MAX = 10_000
 TEXT_MAX = 256 * 1024
 
+INTERRUPTED = "interrupted"
+"""The fact in a result's provenance that names the signal by which its job was told to end."""
+
 
 class Verdict(str, Enum):
     """How a finished run ended: a closed set. A failed kernel is a result, not an error of ours."""
@@ -121,7 +124,8 @@ class Result:
     """What one run on one node came to.
 
     `build` is what a compiler printed, empty where none ran. `provenance` holds flat facts (text, numbers, booleans) on
-    the machine, the tools and the hashes of the inputs.
+    the machine, the tools and the hashes of the inputs. `profile` is what a run in mode `profile` found out, empty in
+    any other.
     """
 
     run: int
@@ -139,6 +143,12 @@ class Result:
     stderr: Log = Log()
     build: Log = Log()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    profile: Log = Log()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the job was told to end before it was done, so that this is no more than it had found by then."""
+        return bool(self.provenance.get(INTERRUPTED))
 
     def to_json(self) -> str:
         """This result as the text of `result.json`."""
@@ -263,6 +273,7 @@ def _result(fields: _Fields) -> Result:
         stderr=_log(fields.inner("stderr")),
         build=_log(fields.inner("build")) if fields.has("build") else Log(),
         provenance=fields.inner("provenance").facts(),
+        profile=_log(fields.inner("profile")) if fields.has("profile") else Log(),
     )
 
 

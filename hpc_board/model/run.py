@@ -186,11 +186,14 @@ _ENDED_AS = {
 }
 
 
-def next_status(status: Status, news: JobNews, now: datetime, *, result_grace: timedelta = RESULT_GRACE) -> Status:
+def next_status(
+    status: Status, news: JobNews, now: datetime, *, result_grace: timedelta = RESULT_GRACE, interrupted: bool = False
+) -> Status:
     """The status of a run without a result, after the scheduler said `news` of its job.
 
     A job that ended, or that the scheduler does not know, gets time for its result to become visible: `collecting`
-    until the grace is over, then the state that explains the missing result. Anything unknown changes nothing.
+    until the grace is over, then the state that explains the missing result. Anything unknown changes nothing. The job
+    of an `interrupted` run has left what it had, so that only the scheduler's word is missing.
     """
     known = replace(
         status,
@@ -209,6 +212,8 @@ def next_status(status: Status, news: JobNews, now: datetime, *, result_grace: t
         return known.moved(RunState.RUNNING, now)
     if news.state is JobState.COMPLETING:
         return known.moved(RunState.COLLECTING, now)
+    if interrupted and news.state is not JobState.MISSING:
+        return known.moved(_ENDED_AS[news.state], now)
     since = status.ended_in_queue_at or now
     grace = MISSING_GRACE if news.state is JobState.MISSING else result_grace
     if news.state is JobState.CANCELLED:

@@ -37,6 +37,13 @@ def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
             yield Log(title, _last_lines(text, run))
 
 
+def profile_log(result: Result) -> Iterator[Log]:
+    """All of a profile, which is what a run in that mode is for; nothing where there is none."""
+    text = _text(result.profile)
+    if text.strip():
+        yield Log("profile", text)
+
+
 def job_log(run: Run, log: str) -> Iterator[Log]:
     """The last lines of the job's own output, and where the rest is; nothing where it is empty."""
     if log.strip():

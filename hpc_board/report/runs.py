@@ -12,7 +12,7 @@ from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.meanings import state_meaning, verdict_meaning
-from hpc_board.report.printed import job_log, kernel_logs, message_log
+from hpc_board.report.printed import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.texts import count_text, moment_text, score_text, telling_line
 
 _TRUST = {
@@ -81,10 +81,10 @@ def run_report(
     there is no result; `note` is what the user remarked on the submission.
     """
     blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")]
-    if result is not None:
+    if result is not None and not result.interrupted:
         blocks += _result_blocks(run, result, rank, result.cases)
     elif run.state.ended:
-        blocks += _end_blocks(run, history, log)
+        blocks += _end_blocks(run, history, log, result)
     else:
         blocks += _waiting_blocks(run, progress)
     blocks += [Heading("Run"), Facts(tuple(_run_facts(run, result, note)))]
@@ -99,8 +99,8 @@ def run_summary(
 ) -> tuple[Block, ...]:
     """What a participant wants to know first about a run that has ended: the outcome, the times, and what failed."""
     blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")]
-    if result is None:
-        return (*blocks, *_end_blocks(run, history, log))
+    if result is None or result.interrupted:
+        return (*blocks, *_end_blocks(run, history, log, result))
     passed = result.verdict is Verdict.PASS
     shown = [case for case in result.cases if case.phase != "test" or not passed]
     blocks += _result_blocks(run, result, rank, shown)
@@ -158,6 +158,13 @@ def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[C
             f"Emulated: jobs for {run.gpu} run on a CPU on this cluster; the times say nothing about a {run.gpu}.",
             Tone.BAD,
         )
+    yield from _case_blocks(run, cases)
+    if "\n" in result.message.strip():
+        yield message_log(run, "message", result.message)
+    yield from profile_log(result)
+
+
+def _case_blocks(run: Run, cases: Sequence[Case]) -> Iterator[Block]:
     tests = [case for case in cases if case.phase == "test"]
     others = [case for case in cases if case.phase != "test"]
     if tests:
@@ -165,9 +172,8 @@ def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[C
         yield _tests_table(tests)
     if others:
         yield Heading("Benchmarks")
-        yield _benchmarks_table(others)
-    if "\n" in result.message.strip():
-        yield message_log(run, "message", result.message)
+        timed = any(case.timing for case in others)
+        yield _benchmarks_table(others) if timed else _tests_table(others)
     for case in cases:
         if "\n" in case.message.strip():
             yield message_log(run, f"{case.phase} {case.index + 1}", case.message)
@@ -262,14 +268,19 @@ def _word(verdict: Verdict) -> str:
     return str(verdict).replace("_", " ")
 
 
-def _end_blocks(run: Run, history: Sequence[Status], log: str) -> Iterator[Block]:
+def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result | None) -> Iterator[Block]:
     if run.state is RunState.FINISHED:
         yield Paragraph(f"Finished: {outcome(run)}. {printable(run.message)}".rstrip(), run_tone(run))
         return
     meaning = state_meaning(run.state)
     reason = printable(run.status.reason).strip()
     yield Paragraph(f"Ended without a result: {outcome(run)}." + (f" {reason}" if reason else ""), Tone.BAD)
+    if partial is not None:
+        message = printable(partial.message).strip()
+        yield Paragraph(f"What it had come to: {message}" if message else "It had come to nothing.")
     yield Paragraph(f"{meaning.what}\n{meaning.next}")
+    if partial is not None:
+        yield from _case_blocks(run, partial.cases)
     yield Heading("Evidence")
     columns = (Column("AT"), Column("STATE"), Column("REASON", flexible=True), Column("EVIDENCE", flexible=True))
     rows = tuple(

@@ -75,6 +75,17 @@ class Store:
         with self._file.writing() as db:
             return runs.finish(db, run, status, result, score_s)
 
+    def stop(self, run: int, status: Status, partial: Result) -> bool:
+        """Append the end of a run that was stopped, with what it had come to, and say whether they were stored.
+
+        Raises:
+            InputError: there is no such run.
+            ResultError: the partial result is too large to be stored.
+            ValueError: the status is no end or needs a whole result, or the partial one is another run's or whole.
+        """
+        with self._file.writing() as db:
+            return runs.stop(db, run, status, partial)
+
     def run(self, run: int) -> Run:
         """The run with this number, as it stands now.
 
@@ -104,7 +115,7 @@ class Store:
             return runs.in_flight(db)
 
     def result(self, run: int) -> Result | None:
-        """What the run came to, with all samples and logs; None unless it is finished.
+        """What the run came to, with all samples and logs, or had come to when it was stopped; else None.
 
         Raises:
             InputError: there is no such run.

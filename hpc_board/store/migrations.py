@@ -140,7 +140,16 @@ def m001_board(db: Database) -> None:
         db.execute(statement)
 
 
-_STEPS = (m001_board,)
+def m002_partials(db: Database) -> None:
+    """What runs had come to when their jobs were told to end. It is no result: such a run is not finished."""
+    db.execute("CREATE TABLE partials (run INTEGER PRIMARY KEY REFERENCES runs (id), document TEXT NOT NULL)")
+    db.execute(
+        "CREATE TRIGGER partials_stay BEFORE UPDATE ON partials "
+        "BEGIN SELECT RAISE(ABORT, 'rows of partials are never changed'); END"
+    )
+
+
+_STEPS = (m001_board, m002_partials)
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 MIGRATIONS = Migrations("hpc_board")
 for _step in _STEPS:

@@ -67,6 +67,26 @@ def finish(db: "Database", number: int, status: Status, result: Result, score_s:
     return True
 
 
+def stop(db: "Database", number: int, status: Status, partial: Result) -> bool:
+    """Append the last event of a run that was stopped, with what it had come to, and say whether they were stored.
+
+    Raises:
+        InputError: there is no such run.
+        ResultError: the partial result is too large to be stored.
+        ValueError: the status is no end or needs a whole result, or the partial one is another run's or a whole one.
+    """
+    if not status.state.ended or status.state is RunState.FINISHED:
+        raise ValueError(f"a run that was stopped is not {status.state}")
+    if partial.run != number or not partial.interrupted:
+        raise ValueError(f"this is not what run {number} had come to when it was stopped")
+    if not _is_in_flight(db, number):
+        return False
+    document = result_document(partial)
+    _append(db, number, status)
+    db.table("partials").insert({"run": number, "document": document})
+    return True
+
+
 def _is_in_flight(db: "Database", number: int) -> bool:
     if db.table("in_flight").count_where("run = ?", [row_id(number)]):
         return True
@@ -130,14 +150,15 @@ def in_flight(db: "Database") -> tuple[Run, ...]:
 
 
 def result(db: "Database", number: int) -> Result | None:
-    """What the run came to, with all samples and logs; None unless it is finished.
+    """What the run came to, with all samples and logs, or had come to when it was stopped; None if nothing is known.
 
     Raises:
         InputError: there is no such run.
         StorageError: what is stored is no result.
     """
     _require(db, number)
-    for row in db.table("documents").rows_where("run = ?", [number]):
+    rows = (row for table in ("documents", "partials") for row in db.table(table).rows_where("run = ?", [number]))
+    for row in rows:
         try:
             return Result.from_json(row["document"].encode())
         except ResultError as error:

@@ -242,21 +242,6 @@ def test_a_supervisor_that_is_killed_leaves_a_result_that_names_the_case(tmp_pat
     assert "killed by signal 9 while test case 1 of 3" in result.message
 
 
-def test_a_job_that_is_told_to_end_leaves_no_result_and_no_process(tmp_path: Path) -> None:
-    job, folder = _hanging_job(tmp_path)
-    try:
-        _await_case(folder, 1)
-        supervisor = _supervisor_of(job.pid)
-        workers = _children_of(supervisor)
-        assert len(workers) == 3
-        os.kill(supervisor, signal.SIGTERM)
-        assert job.wait(30) == 128 + signal.SIGTERM
-    finally:
-        job.kill()
-    assert not (folder / jobs.RESULT).exists()
-    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
-
-
 def test_the_harness_runs_under_the_oldest_python_that_sites_have(tmp_path: Path) -> None:
     candidates = ["python3.10", *map(str, Path.home().glob(".pyenv/versions/3.10.*/bin/python3.10"))]
     python = next((path for path in candidates if _version(path)), None)

@@ -155,7 +155,6 @@ def test_options_alone_say_everything() -> None:
         ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "a\x1b[m"}, "a control character", "on one line"),
         ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "a\nb"}, "a line break", "on one line"),
         ("pass", {"task": "add_py", "file_name": "a.cu"}, "add_py is a task in the language py", "ends in .py"),
-        ("pass", {"task": "add_py", "mode": "profile"}, "does not run mode profile", "Modes: test, benchmark, ranked."),
         ("pass", {"task": "add_py", "gpus": ["MI300"]}, "MI300: this version", "CUDA GPUs and on CPUs"),
         (
             "pass",

@@ -1,0 +1,59 @@
+"""Files that a profiler, or a submission in its place, has left: read and copied without trust."""
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO, Optional
+
+from hpc_board.model.text import printable
+
+FILE_BYTES_MAX = 64 * 2**20
+"""A larger file is not kept."""
+
+ALL_BYTES_MAX = 256 * 2**20
+"""What all files that are kept of a run may take."""
+
+_COPY_BYTES = 2**20
+
+
+def head_of(path: Path, limit: int) -> str:
+    """The first `limit` bytes of a regular file as text that is safe to show; "" where there is none."""
+    file = _opened(path)
+    if file is None:
+        return ""
+    with file:
+        return printable(file.read(limit).decode("utf-8", errors="replace"), limit)
+
+
+def keep(source: Path, target: Path, room_bytes: int) -> int:
+    """Copy a regular file to where nothing is yet, and return its size; 0 where there is none, or it is too large."""
+    file = _opened(source)
+    if file is None:
+        return 0
+    limit, done = min(room_bytes, FILE_BYTES_MAX), 0
+    if not 0 < os.fstat(file.fileno()).st_size <= limit:
+        file.close()
+        return 0
+    try:
+        with file, target.open("xb") as copy:
+            # A file may grow while it is copied.
+            while done < limit and (data := file.read(min(_COPY_BYTES, limit - done))):
+                done += copy.write(data)
+    except FileExistsError:
+        return 0
+    except OSError:
+        target.unlink(missing_ok=True)
+        return 0
+    return done
+
+
+def _opened(path: Path) -> Optional[BinaryIO]:
+    """The file, unless it is a link, a folder, a device or a pipe."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return None
+    return os.fdopen(descriptor, "rb")

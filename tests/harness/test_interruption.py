@@ -1,0 +1,151 @@
+"""Jobs that are told to end: by Ctrl-C, a scheduler or `kill`. They say how far they came, and leave no process."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hpc_board import jobs
+from hpc_board.model.result import Result, Verdict
+from hpc_board.model.task import Mode
+from tests.harness.evaluations import a_task, job_folder, progress
+
+HANGS_AT_10 = """
+import time
+def custom_kernel(data):
+    if len(data) == 10:
+        time.sleep(100)
+    return [2 * x for x in data]
+"""
+
+
+@contextmanager
+def job(
+    where: Path, source: str = HANGS_AT_10, mode: Mode = Mode.TEST
+) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
+    """A running job, as a terminal starts it: a process group of its own; and its folder."""
+    folder = job_folder(where, source, a_task(limits={"first_call_seconds": 120, "call_seconds": 120}), mode)
+    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(where)}
+    shell = subprocess.Popen(["bash", jobs.SCRIPT], cwd=folder, env=environ, start_new_session=True)
+    try:
+        yield shell, folder
+    finally:
+        if shell.poll() is None:
+            os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
+
+
+def await_step(folder: Path, phase: str, case: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        path = folder / jobs.PROGRESS
+        if path.exists() and any((line["phase"], line["case"]) == (phase, case) for line in progress(folder)):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{phase} {case} did not begin")
+
+
+def children_of(parent: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == parent:
+            found.append(int(path.parent.name))
+    return found
+
+
+def result_in(folder: Path) -> Result:
+    return Result.from_json((folder / jobs.RESULT).read_bytes())
+
+
+def test_a_job_that_is_told_to_end_says_where_it_stood_and_leaves_no_process(tmp_path: Path) -> None:
+    with job(tmp_path) as (shell, folder):
+        await_step(folder, "test", 2)
+        (supervisor,) = children_of(shell.pid)
+        workers = children_of(supervisor)
+        assert len(workers) >= 2
+        os.kill(supervisor, signal.SIGTERM)
+        assert shell.wait(30) == 128 + signal.SIGTERM
+    result = result_in(folder)
+    assert result.interrupted
+    assert result.provenance["interrupted"] == "SIGTERM"
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert result.score_s is None
+    assert "stopped by SIGTERM after " in result.message
+    assert "while test case 2 of 3 ran (size: 10; seed: 2) for " in result.message
+    assert "tests passed: 1 of 3" in result.message
+    assert [(case.phase, case.index, case.verdict) for case in result.cases] == [("test", 0, Verdict.PASS)]
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert not list(tmp_path.glob("hpc-board-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_the_batch_shell_alone_gets_is_passed_on(tmp_path: Path, number: signal.Signals) -> None:
+    with job(tmp_path) as (shell, folder):
+        await_step(folder, "test", 2)
+        os.kill(shell.pid, number)
+        assert shell.wait(30) == 128 + number
+    assert result_in(folder).provenance["interrupted"] == number.name
+
+
+def test_ctrl_c_reaches_shell_and_supervisor_and_is_heeded_once(tmp_path: Path) -> None:
+    with job(tmp_path) as (shell, folder):
+        await_step(folder, "test", 2)
+        os.killpg(shell.pid, signal.SIGINT)
+        assert shell.wait(30) == 128 + signal.SIGINT
+    result = result_in(folder)
+    assert result.provenance["interrupted"] == "SIGINT"
+    assert "stopped by SIGINT" in result.message
+
+
+def test_a_scheduler_that_signals_every_process_makes_no_kernel_a_crash(tmp_path: Path) -> None:
+    with job(tmp_path) as (shell, folder):
+        await_step(folder, "test", 2)
+        (supervisor,) = children_of(shell.pid)
+        for pid in children_of(supervisor):
+            os.kill(pid, signal.SIGTERM)
+        # Long enough for the supervisor to notice the deaths before it is told itself.
+        time.sleep(0.1)
+        os.kill(supervisor, signal.SIGTERM)
+        assert shell.wait(30) == 128 + signal.SIGTERM
+    result = result_in(folder)
+    assert result.interrupted
+    assert {case.verdict for case in result.cases} == {Verdict.PASS}
+
+
+def test_a_benchmark_that_is_stopped_keeps_the_tests_and_the_cases_that_were_timed(tmp_path: Path) -> None:
+    source = HANGS_AT_10.replace("== 10:", "== 1000:")
+    with job(tmp_path, source, Mode.RANKED) as (shell, folder):
+        await_step(folder, "benchmark", 2)
+        os.kill(shell.pid, signal.SIGTERM)
+        assert shell.wait(30) == 128 + signal.SIGTERM
+    result = result_in(folder)
+    assert "while benchmark case 2 of 2 ran (size: 1000; seed: 5 (process 1 of 3))" in result.message
+    assert "tests passed: 3 of 3; benchmarks passed: 1 of 2" in result.message
+    assert [(case.phase, case.index) for case in result.cases] == [
+        *(("test", index) for index in range(3)),
+        ("benchmark", 0),
+    ]
+    assert result.cases[-1].timing is not None
+    assert result.score_s is None
+
+
+def test_a_supervisor_that_ends_before_it_heeds_signals_is_accounted_for(tmp_path: Path) -> None:
+    folder = job_folder(tmp_path, HANGS_AT_10, a_task(), Mode.TEST)
+    script = (folder / jobs.SCRIPT).read_text()
+    stopped = script.replace("-I -B harness.pyz supervise", "-c 'import os; os.kill(os.getpid(), 15)'")
+    assert stopped != script
+    (folder / jobs.SCRIPT).write_text(stopped)
+    done = subprocess.run(["bash", jobs.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=False)
+    assert done.returncode == 128 + signal.SIGTERM
+    result = result_in(folder)
+    assert result.provenance["interrupted"] == "SIGTERM"
+    assert result.message == "stopped by SIGTERM before the first case"

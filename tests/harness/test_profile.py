@@ -1,0 +1,258 @@
+"""Mode `profile` by the real harness: torch.profiler and perf as they are here, and GPU profilers played by scripts.
+
+The scripts check their arguments and do what the real commands do with them; none of them ever saw a GPU.
+"""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from hpc_board import jobs
+from hpc_board.harness.bundle import harness_bytes
+from hpc_board.harness.child import NotForked, started
+from hpc_board.harness.printed import Printed
+from hpc_board.harness.profile_files import head_of, keep
+from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
+from tests.harness import evaluations
+from tests.harness.evaluations import Evaluation, a_task, evaluate
+
+RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
+BUSY = "def custom_kernel(data):\n    sum(i * i for i in range(200_000))\n    return [2 * x for x in data]\n"
+TORCH = "import torch\ndef custom_kernel(data):\n    return (2 * torch.tensor(data, dtype=torch.float64)).tolist()\n"
+
+
+def profiled(where: Path, source: str, **environ: str) -> Evaluation:
+    found = evaluate(where, source, mode=Mode.PROFILE, environ=environ)
+    assert found.result.verdict is Verdict.PASS, found.result.message
+    assert found.result.score_s is None
+    assert [(case.phase, case.index) for case in found.result.cases] == [("benchmark", 0), ("benchmark", 1)]
+    return found
+
+
+def test_without_a_profiler_the_harness_tells_its_own_times(tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("bash", "chmod", "rm"):
+        (folder / name).symlink_to(shutil.which(name) or "")
+    found = profiled(tmp_path / "job", RIGHT, PATH=str(folder))
+    text = found.result.profile.text
+    assert "case 1: size: 100; seed: 4" in text
+    assert "case 2: size: 1000; seed: 5" in text
+    for step in ("make the inputs", "the call, as the worker times it", "hand over inputs", "check the output"):
+        assert text.count(step) == 2
+    assert "not on this node's PATH: perf" in text
+    assert "there is no profiler that can be used" in text
+    assert found.result.provenance["profiler"] == "the harness's own clock"
+    assert "isolation" in found.result.provenance
+    assert not (found.folder / "profile").exists()
+
+
+def test_a_wrong_kernel_is_not_profiled(tmp_path: Path) -> None:
+    found = evaluate(tmp_path, RIGHT.replace("2 *", "3 *"), mode=Mode.PROFILE)
+    assert found.result.verdict is Verdict.WRONG_VALUE
+    assert found.result.profile.text == ""
+
+
+@pytest.mark.torch
+def test_torch_s_profiler_names_the_operators_and_leaves_a_trace(tmp_path: Path) -> None:
+    found = profiled(tmp_path, TORCH)
+    text = found.result.profile.text
+    assert "by torch.profiler" in text
+    assert "aten::mul" in text
+    assert found.result.provenance["profiler"] == "torch.profiler"
+    for number in (1, 2):
+        path = found.folder / "profile" / f"case-{number}.trace.json"
+        assert f"kept: {path} (" in text
+        assert json.loads(path.read_text())["traceEvents"]
+
+
+def perf_works() -> bool:
+    if shutil.which("perf") is None:
+        return False
+    command = ["perf", "stat", "-p", str(os.getpid()), "-e", "task-clock", "sleep", "0.01"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_perf_counts_a_worker_that_keeps_its_sandbox(tmp_path: Path) -> None:
+    if not perf_works():
+        pytest.skip("perf may not count here")
+    found = profiled(tmp_path, BUSY)
+    text = found.result.profile.text
+    assert "by perf" in text
+    assert "task-clock" in text
+    assert (found.folder / "profile" / "case-1.perf.data").stat().st_size > 0
+    assert "profiler_isolation" not in found.result.provenance
+
+
+def script(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!{sys.executable}\nimport os, sys, subprocess\nargs = sys.argv[1:]\n{text}")
+    path.chmod(0o755)
+
+
+def test_a_perf_that_is_forbidden_is_left_out_with_what_would_help(tmp_path: Path) -> None:
+    words = "Access to performance monitoring and observability operations is limited."
+    script(tmp_path / "bin", "perf", f"print('Error:', file=sys.stderr)\nsys.exit({words!r})\n")
+    found = profiled(tmp_path / "job", RIGHT, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    text = found.result.profile.text
+    assert text.count("perf was not used: perf may not count here (kernel.perf_event_paranoid is ") == 1
+    assert "there is no profiler that can be used" in text
+
+
+NCU = """
+if "--import" in args:
+    assert args[2:] == ["--page", "details"] and os.path.exists(args[1])
+    print("GPU Speed Of Light Throughput of the kernel")
+    sys.exit()
+report = args[args.index("--export") + 1]
+assert args[:7] == ["--set", "full", "--nvtx", "--nvtx-include", "custom_kernel/", "--launch-count", "10"], args
+status = subprocess.run(args[args.index(report) + 1 :], close_fds=True).returncode
+open(report, "w").write("a report")
+print("==PROF== Disconnected")
+sys.exit(status)
+"""
+NCU_FORBIDDEN = """
+at = next(index for index, word in enumerate(args) if word.endswith("python") or "python3" in word)
+print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on "
+      "the target device 0. For instructions ... see https://developer.nvidia.com/ERR_NVGPUCTRPERM")
+sys.exit(subprocess.run(args[at:]).returncode)
+"""
+NSYS = """
+if args[0] == "stats":
+    assert args[-1].endswith("nsys.nsys-rep") and os.path.exists(args[-1])
+    print("CUDA GPU Kernel Summary of the trace")
+    sys.exit()
+assert args[:2] == ["profile", "--trace=cuda,nvtx"], args
+(report,) = [word.partition("=")[2] for word in args if word.startswith("--output=")]
+status = subprocess.run(args[args.index(f"--output={report}") + 1 :]).returncode
+open(report, "w").write("a trace")
+sys.exit(status)
+"""
+ROCPROF = """
+folder = args[args.index("--output-directory") + 1]
+assert args[args.index("--output-format") + 1 :][:2] == ["csv", "pftrace"], args
+status = subprocess.run(args[args.index("--") + 1 :]).returncode
+open(f"{folder}/rocprof_kernel_stats.csv", "w").write('"Name","Calls"\\n"double_it",1\\n')
+open(f"{folder}/rocprof_results.pftrace", "w").write("a trace")
+sys.exit(status)
+"""
+
+
+def as_gpu(device: str, where: Path, source: str = RIGHT) -> Evaluation:
+    """A profile run on the CPU, in which the harness chooses the profilers of another kind of device."""
+    changed = _with_profilers_of(harness_bytes(), device)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluations, "harness_bytes", lambda: changed)
+        return profiled(where / "job", source, PATH=f"{where / 'bin'}:{os.environ['PATH']}")
+
+
+def _with_profilers_of(harness: bytes, device: str) -> bytes:
+    """The harness file, whose supervisor asks for the profilers of `device`."""
+    head = harness[: harness.index(b"PK\x03\x04")]
+    changed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(harness)) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name.endswith("harness/supervisor.py"):
+                assert b"available(job.device," in data
+                data = data.replace(b"available(job.device,", f"available({device!r},".encode())
+                data = data.replace(b"absent(job.device,", f"absent({device!r},".encode())
+            new.writestr(name, data)
+    return head + changed.getvalue()
+
+
+def test_ncu_starts_the_worker_and_its_report_is_shown_and_kept(tmp_path: Path) -> None:
+    script(tmp_path / "bin", "ncu", NCU)
+    found = as_gpu("cuda", tmp_path)
+    text = found.result.profile.text
+    assert text.count("GPU Speed Of Light Throughput of the kernel") == 2
+    assert "not on this node's PATH: nsys" in text
+    assert found.result.provenance["profiler"] == "ncu"
+    assert found.result.provenance["profiler_isolation"] == "S1"
+    assert found.result.provenance["isolation"] >= "S1"
+    for number in (1, 2):
+        assert (found.folder / "profile" / f"case-{number}.ncu-rep").read_text() == "a report"
+
+
+def test_where_counters_are_forbidden_a_trace_is_made_instead(tmp_path: Path) -> None:
+    script(tmp_path / "bin", "ncu", NCU_FORBIDDEN)
+    script(tmp_path / "bin", "nsys", NSYS)
+    found = as_gpu("cuda", tmp_path)
+    text = found.result.profile.text
+    assert text.count("ncu was not used: this site keeps the GPU's performance counters from users") == 1
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in text
+    assert text.count("CUDA GPU Kernel Summary of the trace") == 2
+    assert (found.folder / "profile" / "case-2.nsys-rep").read_text() == "a trace"
+    assert found.result.provenance["profiler"] == "nsys"
+
+
+def test_rocprofv3_writes_where_the_worker_may(tmp_path: Path) -> None:
+    script(tmp_path / "bin", "rocprofv3", ROCPROF)
+    found = as_gpu("hip", tmp_path)
+    assert '"double_it",1' in found.result.profile.text
+    assert (found.folder / "profile" / "case-1.pftrace").read_text() == "a trace"
+
+
+def test_a_profiler_that_starts_nothing_is_left_out_with_its_words(tmp_path: Path) -> None:
+    script(tmp_path / "bin", "ncu", "sys.exit('ncu: cannot open libcuda.so.1')\n")
+    found = as_gpu("cuda", tmp_path)
+    assert "ncu was not used: " in found.result.profile.text
+    assert "ncu started no worker: ncu: cannot open libcuda.so.1" in found.result.profile.text
+
+
+FORGER = """
+import os
+def custom_kernel(data):
+    for name, target in (("trace.json", "/etc/passwd"), ("rocprof_results.pftrace", "/etc/passwd")):
+        path = os.path.join(os.environ["HOME"], name)
+        if not os.path.lexists(path):
+            os.symlink(target, path)
+    return [2 * x for x in data]
+"""
+
+
+def test_a_link_in_the_place_of_a_trace_is_not_followed(tmp_path: Path) -> None:
+    quiet = ROCPROF.replace('open(f"{folder}/rocprof_results.pftrace"', '0 and open(f"{folder}/x"')
+    script(tmp_path / "bin", "rocprofv3", quiet)
+    found = as_gpu("hip", tmp_path, FORGER)
+    assert [path.name for path in sorted((found.folder / "profile").iterdir())] == [
+        "case-1.kernel-stats.csv",
+        "case-2.kernel-stats.csv",
+    ]
+
+
+def test_only_regular_files_of_a_bounded_size_are_kept(tmp_path: Path) -> None:
+    regular, link, pipe, target = (tmp_path / name for name in ("regular", "link", "pipe", "target"))
+    regular.write_text("text \x1b[31m")
+    link.symlink_to(regular)
+    os.mkfifo(pipe)
+    assert [keep(path, target, 100) for path in (link, pipe, tmp_path, tmp_path / "none")] == [0, 0, 0, 0]
+    assert keep(regular, target, 9) == 0
+    assert not target.exists()
+    assert keep(regular, target, 10) == 10
+    assert keep(regular, target, 10) == 0
+    assert target.read_bytes() == regular.read_bytes()
+    assert head_of(regular, 100) == "text "
+    assert head_of(link, 100) == head_of(pipe, 100) == ""
+
+
+def test_a_path_too_long_for_a_socket_is_said(tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    with pytest.raises(NotForked, match="AF_UNIX path too long"):
+        started(["ncu"], Path("h"), environment={}, cwd=long, printed=Printed(), printed_bytes_max=1, deadline=0)
+
+
+def test_a_profile_has_time_for_both_of_its_parts() -> None:
+    gpu, task = Gpu("CPU", Cluster("here"), Device.CPU), a_task()
+    assert jobs.time_limit_seconds(task, gpu, Mode.PROFILE) > jobs.time_limit_seconds(task, gpu, Mode.BENCHMARK)

@@ -1,0 +1,123 @@
+"""Runs whose jobs were told to end: the scheduler says how they ended, and what they had is kept but never ranked."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpc_board import jobs
+from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.model.run import JobNews, JobState, Run, RunState, Status
+from hpc_board.report import plain, run_report, run_summary
+from tests.harness.evaluations import a_task
+from tests.unit.test_advance import World, right_result, world_in
+
+MESSAGE = "stopped by SIGTERM after 12.0 s, while benchmark case 1 of 2 ran (size: 100) for 3.0 s; tests passed: 1 of 3"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return world_in(tmp_path)
+
+
+def partial(run: Run, **changes: Any) -> Result:
+    whole = right_result(run, a_task())
+    values: dict[str, Any] = {
+        "verdict": Verdict.INFRA_ERROR,
+        "message": MESSAGE,
+        "cases": (Case("test", 0, "size: 3; seed: 1", Verdict.PASS),),
+        "provenance": {**whole.provenance, "interrupted": "SIGTERM"},
+    }
+    return replace(whole, **{**values, **changes})
+
+
+def running(world: World) -> Run:
+    run = world.run()
+    world.advance.launch([run])
+    world.scheduler.news = JobNews(JobState.RUNNING, evidence="squeue: RUNNING")
+    world.advance(ask=True)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("news", "state"),
+    [
+        (JobState.CANCELLED, RunState.CANCELLED),
+        (JobState.TIMEOUT, RunState.TIMEOUT),
+        (JobState.PREEMPTED, RunState.PREEMPTED),
+        (JobState.ENDED, RunState.ERROR),
+    ],
+)
+def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept(
+    world: World, news: JobState, state: RunState
+) -> None:
+    run = running(world)
+    left = partial(run)
+    world.leave(run, jobs.RESULT, left.to_json().encode())
+    world.advance(ask=True)
+    assert world.state(run) is RunState.RUNNING
+
+    world.scheduler.news = JobNews(news, evidence=f"squeue: {news}")
+    world.advance(ask=True)
+
+    ended = world.store.run(run.id)
+    assert ended.state is state
+    assert (ended.verdict, ended.score_s, world.store.rank(ended)) == (None, None, None)
+    assert world.store.result(run.id) == left
+    assert "no result file" not in ended.status.evidence
+    assert world.store.standings(run.task, run.task_version, run.gpu) == ()
+    text = plain(run_report(ended, left, world.store.history(run.id)))
+    assert f"Ended without a result: {state}" in text
+    assert MESSAGE in " ".join(text.split())
+    assert "size: 3; seed: 1" in text
+    assert MESSAGE in " ".join(plain(run_summary(ended, left)).split())
+
+
+def test_a_job_that_is_still_listed_is_waited_for(world: World) -> None:
+    run = running(world)
+    world.leave(run, jobs.RESULT, partial(run).to_json().encode())
+    world.scheduler.news = JobNews(JobState.COMPLETING)
+    world.advance(ask=True)
+    assert world.state(run) is RunState.COLLECTING
+    world.scheduler.news = JobNews(JobState.MISSING)
+    world.advance(ask=True)
+    assert world.state(run) is RunState.COLLECTING
+
+
+def test_a_result_that_passed_and_was_interrupted_is_not_accepted(world: World) -> None:
+    run = running(world)
+    whole = right_result(run, a_task())
+    forged = replace(whole, provenance={**whole.provenance, "interrupted": "SIGTERM"})
+    world.leave(run, jobs.RESULT, forged.to_json().encode())
+    world.advance()
+    ended = world.store.run(run.id)
+    assert ended.state is RunState.ERROR
+    assert "it says that the run passed, and that it was interrupted" in ended.status.reason
+
+
+def test_a_partial_result_of_another_run_ends_it_as_any_other_would(world: World) -> None:
+    run = running(world)
+    world.leave(run, jobs.RESULT, replace(partial(run), nonce="another").to_json().encode())
+    world.advance()
+    assert world.state(run) is RunState.ERROR
+    assert world.store.result(run.id) is None
+
+
+def test_a_run_is_stopped_only_with_what_its_own_job_left(world: World) -> None:
+    run = running(world)
+    at = datetime.now(UTC)
+    left = partial(run)
+    with pytest.raises(ValueError, match="is not running"):
+        world.store.stop(run.id, Status(RunState.RUNNING, at), left)
+    with pytest.raises(ValueError, match="is not finished"):
+        world.store.stop(run.id, Status(RunState.FINISHED, at), left)
+    cancelled = Status(RunState.CANCELLED, at)
+    with pytest.raises(ValueError, match="had come to when"):
+        world.store.stop(run.id, cancelled, replace(left, run=run.id + 1))
+    with pytest.raises(ValueError, match="had come to when"):
+        world.store.stop(run.id, cancelled, right_result(run, a_task()))
+    assert world.store.stop(run.id, cancelled, left)
+    assert not world.store.stop(run.id, cancelled, left)
+    assert not world.store.finish(run.id, Status(RunState.FINISHED, at), right_result(run, a_task()), 1e-6)
