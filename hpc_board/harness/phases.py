@@ -50,13 +50,17 @@ class _Measured:
     """What is known of one benchmark case: the samples of each worker, and those of the reference."""
 
     passes: List[List[float]] = field(default_factory=list)
-    baseline_ns: List[float] = field(default_factory=list)
+    baseline: List[Called] = field(default_factory=list)
     noisy: bool = False
     failure: Optional[CallFailed] = None
 
     def timing(self) -> Optional[Timing]:
         passes = [each for each in self.passes if each]
         return timing(passes, self.baseline_ns, noisy=self.noisy) if passes else None
+
+    @property
+    def baseline_ns(self) -> List[float]:
+        return [each.claimed_ns for each in self.baseline]
 
 
 class Benchmarks:
@@ -150,21 +154,28 @@ class Benchmarks:
                 samples_ns.append(called[-1].claimed_ns)
             grown = _crowd(worker)
             after = self._baseline_calls(index, measured)
-            problem = self._problem(called, before + after, crowd, grown) or _unsteady(before, after, self._limits)
+            disturbed = disturbance(measured.baseline)
+            problem = self._problem(called, before + after, disturbed, crowd, grown)
+            problem = problem or _unsteady(before, after, self._limits)
             if problem is None and burst:
-                problem = self._burst_problem(worker, index, statistics.median(samples_ns), before + after)
+                problem = self._burst_problem(worker, index, statistics.median(samples_ns), disturbed)
             if problem is None:
                 return
             if attempt == _ATTEMPTS:
                 raise problem
 
     def _problem(
-        self, called: Sequence[Called], baseline: Sequence[Called], crowd: Tuple[int, int], grown: Tuple[int, int]
+        self,
+        called: Sequence[Called],
+        baseline: Sequence[Called],
+        disturbed: float,
+        crowd: Tuple[int, int],
+        grown: Tuple[int, int],
     ) -> Optional[CallFailed]:
         """What is inconsistent in the claims of one worker."""
         words = equal_claims([each.claimed_ns for each in called])
         if words is None and baseline:
-            words = unclaimed_time(called, baseline, self._limits, disturbance(baseline))
+            words = unclaimed_time(called, baseline, self._limits, disturbed)
         if words is None and (grown[0] > crowd[0] or grown[1] > crowd[1]):
             words = (
                 f"the timed calls left work to others: {crowd[0]} threads and {crowd[1]} processes before them, "
@@ -178,25 +189,25 @@ class Benchmarks:
         if self._baseline is None:
             return called
         start = time.monotonic()
-        while len(called) < self._limits.baseline_calls and (
-            not called or time.monotonic() - start < self._limits.baseline_seconds
-        ):
-            called.append(self._reference_call(index, [secret_seed()], cold=True))
-        measured.baseline_ns += [each.claimed_ns for each in called]
+        with self._alone():
+            while len(called) < self._limits.baseline_calls and (
+                not called or time.monotonic() - start < self._limits.baseline_seconds
+            ):
+                called.append(self._reference_call(index, [secret_seed()], cold=True))
+        measured.baseline += called
         return called
 
     def _reference_call(self, index: int, seeds: Sequence[int], *, cold: bool) -> Called:
         if self._baseline is None:
             raise ValueError("there is no reference to call")
         try:
-            with self._alone():
-                return self._bench.call(self._baseline, index, seeds, timed=True, cold=cold)
+            return self._bench.call(self._baseline, index, seeds, timed=True, cold=cold)
         except CallFailed as error:
             message = f"the reference itself does not pass: {error.verdict}: {error.message}"
             raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error
 
     def _burst_problem(
-        self, worker: Worker, index: int, cold_median_ns: float, baseline: Sequence[Called]
+        self, worker: Worker, index: int, cold_median_ns: float, disturbed: float
     ) -> Optional[CallFailed]:
         """What is inconsistent in calls in a row, where the overhead of one is spread over many."""
         count = self._burst_calls(index, cold_median_ns)
@@ -205,9 +216,10 @@ class Benchmarks:
         usual: List[Called] = []
         words = None
         for _ in range(_ATTEMPTS):
-            usual.append(self._reference_call(index, [secret_seed() for _ in range(count)], cold=False))
+            with self._alone():
+                usual.append(self._reference_call(index, [secret_seed() for _ in range(count)], cold=False))
             burst = self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
-            disturbed = max(disturbance(baseline), disturbance(usual))
+            disturbed = max(disturbed, disturbance(usual))
             words = unclaimed_time([burst], usual, self._limits, disturbed) or colder_than_hot(
                 cold_median_ns, burst, self._reference_ns(index), usual, self._limits, disturbed
             )
