@@ -9,9 +9,9 @@ from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.result import Case, Log
 from hpc_board.model.run import Run, Status
 from hpc_board.model.standings import Standing
+from hpc_board.model.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line, printable
-from hpc_board.report import ended_at
 
 _MESSAGE_MAX = 16_384
 
@@ -51,11 +51,12 @@ def run_object(board: Board, run: Run) -> dict[str, Any]:
         "file_name": one_line(run.file_name),
         "submitted_at": moment(run.created_at),
         "state_since": moment(run.status.at),
+        "ended_at": moment(run.ended_at),
         "reason": one_line(run.status.reason, 500),
         "expected_start": moment(run.status.expected_start),
         "trust": run.trust,
         "emulated": run.emulated,
-        "note": one_line(board.submission(run.submission).note, 500),
+        "note": one_line(run.note, NOTE_CHARACTERS_MAX),
     }
 
 
@@ -65,7 +66,6 @@ def run_details(board: Board, run: Run, *, samples: bool = False) -> dict[str, A
     return {
         **run_object(board, run),
         "cases": [_case(case, samples=samples) for case in result.cases] if result else [],
-        "ended_at": moment(ended_at(run, result)),
         "history": [_status(status) for status in board.history(run.id)],
         "provenance": dict(result.provenance) if result else {},
         "stdout": _log(result.stdout) if result else "",

@@ -8,6 +8,7 @@ from typing import Optional, Tuple
 from hpc_board.model.task import Mode
 
 SOURCE_BYTES_MAX = 1_000_000
+NOTE_CHARACTERS_MAX = 500
 EXTENSIONS = (".py", ".cu", ".cuh", ".cpp")
 MARKERS = ("!POPCORN", "!HPCBOARD")
 

@@ -327,7 +327,7 @@ def test_the_json_of_a_board_has_the_form_that_the_page_shows(ranked: tuple[Boar
 def test_the_list_of_runs_lacks_what_the_page_says(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
     files, _ = ranked
     (run,) = files.json("runs")
-    assert set(shown_json()[0]) - set(run) == {"ended_at", "history", "provenance", "stdout", "stderr"}
+    assert set(shown_json()[0]) - set(run) == {"history", "provenance", "stdout", "stderr"}
 
 
 def test_every_file_of_a_job_folder_is_explained(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
