@@ -8,7 +8,6 @@ sent again, and only after `SETTLE`, since a command that was under way may stil
 import errno
 import fcntl
 import hashlib
-import json
 import os
 import stat
 import time
@@ -20,10 +19,10 @@ from pathlib import Path
 
 from hpc_board import jobs
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
-from hpc_board.model.acceptance import result_faults
+from hpc_board.model.acceptance import ended_at, result_faults
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
-from hpc_board.model.run import NO_ANSWER, RESULT_GRACE, JobNews, JobState, Run, RunState, Status, next_status
+from hpc_board.model.run import RESULT_GRACE, JobNews, JobState, Run, RunState, Status, next_status
 from hpc_board.model.standings import score_s
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
@@ -43,9 +42,16 @@ LOCK_SECONDS = 10.0
 """How long to wait for another client that is carrying runs on."""
 
 _TRY = "try "
-_CANCEL_MARK = "cancel.json"
 _LOCK_LOOK_SECONDS = 0.05
 _UNCONFIRMED = "the scheduler has not confirmed the job"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of the state machine: the clusters whose schedulers were asked, and what hindered it where."""
+
+    asked: frozenset[str]
+    errors: tuple[BoardError, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,9 +80,21 @@ class Advance:
             StorageError: the board cannot be written.
             SchedulerError: a scheduler did not answer; its runs stay as they are, the others were carried on.
         """
+        turn = self.turn(ask=ask)
+        if turn is not None and turn.errors:
+            raise turn.errors[0]
+        return turn is not None
+
+    def turn(self, *, ask: bool = False) -> Turn | None:
+        """Do the same, and say what hindered it; None if another process is doing so at this moment.
+
+        Raises:
+            StorageError: the board's lock or its database cannot be used.
+        """
         with self._lock(wait_seconds=0) as mine:
             if not mine:
-                return False
+                return None
+            errors: list[BoardError] = []
             runs = self.store.in_flight()
             asked = self._clusters_to_ask(runs, anyway=ask)
             for run in runs:
@@ -85,9 +103,11 @@ class Advance:
                 elif not run.state.unsent:
                     self._look_into_folder(run)
                 elif run.state is RunState.CREATED or run.cluster in asked:
-                    self._launch(run)
-            self._ask_schedulers(asked, self.store.in_flight())
-        return True
+                    error = self._launch(run)
+                    if error is not None and _hinders(error):
+                        errors.append(error)
+            errors += self._ask_schedulers(asked, self.store.in_flight())
+        return Turn(frozenset(asked), tuple(errors))
 
     def launch(self, runs: Sequence[Run]) -> list[BoardError]:
         """Send these new runs to their schedulers and return what went wrong, at most one error for each.
@@ -127,12 +147,8 @@ class Advance:
                     f"run {run.id} is on cluster {run.cluster}, which the settings do not have any more",
                     hint=f"Put the cluster back, or end job {run.status.job_id} with the scheduler's own command.",
                 )
-            mark = self._mark(run)
-            with _writing(mark):
-                # Where somebody has removed the job's folder, the job can be ended nevertheless.
-                mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                mark.write_text(json.dumps({"by": user, "at": _now().isoformat()}), encoding="utf-8")
-            run = self._record(run, run.state, reason=f"cancel requested by {user}")
+            wish = replace(run.status, reason=f"cancel requested by {user}", cancel_requested=True)
+            run = self._store_status(run, wish)
             if not run.status.job_id:
                 self._look_up(run)
             else:
@@ -171,7 +187,7 @@ class Advance:
         try:
             if run.state is RunState.SUBMITTING and (self._look_up(run) or self._waits(run)):
                 return None
-            if _there(self._mark(run)):
+            if run.status.cancel_requested:
                 self._record(run, RunState.CANCELLED, reason="cancelled before it was sent")
                 return None
             self._send(run)
@@ -183,7 +199,8 @@ class Advance:
             return error
         except SchedulerError as error:
             run = self._again(run)
-            self._record(run, run.state, reason=_UNCONFIRMED, evidence=f"{NO_ANSWER}{error.message}")
+            reason = run.status.reason if run.status.cancel_requested else _UNCONFIRMED
+            self._record(run, run.state, reason=reason, evidence=error.message, unanswered=True)
             return error
         return None
 
@@ -198,7 +215,7 @@ class Advance:
         if job_id is None:
             return False
         run = self._record(run, RunState.QUEUED, job_id=job_id, evidence="found by its name")
-        if _there(self._mark(run)):
+        if run.status.cancel_requested:
             scheduler.cancel([_key(run)])
         return True
 
@@ -231,6 +248,7 @@ class Advance:
         job_id: str = "",
         reason: str = "",
         evidence: str = "",
+        unanswered: bool = False,
         at: datetime | None = None,
     ) -> Run:
         status = replace(
@@ -238,6 +256,7 @@ class Advance:
             job_id=job_id or run.status.job_id,
             reason=reason,
             evidence=evidence,
+            unanswered=unanswered,
         )
         return self._store_status(run, replace(status, at=at) if at else status)
 
@@ -281,7 +300,7 @@ class Advance:
         status = Status(RunState.FINISHED, _now(), run.status.job_id or one_line(result.job_id, 60), node)
         score = score_s(result.cases, task.ranking_by) if ranked else None
         try:
-            self.store.finish(run.id, status, result, score)
+            self.store.finish(run.id, status, result, score, ended_at(result, run, status.at))
         except ResultError as error:
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
 
@@ -315,7 +334,8 @@ class Advance:
                 self._asked_file(cluster).touch()
         return asked
 
-    def _ask_schedulers(self, clusters: Sequence[str], runs: Sequence[Run]) -> None:
+    def _ask_schedulers(self, clusters: Sequence[str], runs: Sequence[Run]) -> list[SchedulerError]:
+        """Carry `runs` on by what the schedulers of `clusters` say, and return the errors of those that say nothing."""
         errors = []
         for cluster in clusters:
             members = [run for run in runs if run.cluster == cluster and run.status.job_id]
@@ -329,8 +349,7 @@ class Advance:
             for run in members:
                 if run.token in news:
                     self._take(run, news[run.token])
-        if errors:
-            raise errors[0]
+        return errors
 
     def _due(self, cluster: str) -> bool:
         asked = self.asked_at(cluster)
@@ -338,7 +357,7 @@ class Advance:
         return asked is None or not timedelta(0) <= _now() - asked < pause
 
     def _take(self, run: Run, news: JobNews) -> None:
-        if news.state in (JobState.MISSING, JobState.ENDED) and _there(self._mark(run)):
+        if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
             news = replace(news, state=JobState.CANCELLED)
         local = self.clusters[run.cluster].scheduler == "local"
         grace = LOCAL_RESULT_GRACE if local else RESULT_GRACE
@@ -352,8 +371,10 @@ class Advance:
     def _asked_file(self, cluster: str) -> Path:
         return self.folder / f"asked-{cluster}"
 
-    def _mark(self, run: Run) -> Path:
-        return jobs.folder(self.folder, run.id) / _CANCEL_MARK
+
+def _hinders(error: BoardError) -> bool:
+    """Whether a run stays unsent because of `error`; a refusal ends the run, whose state tells it."""
+    return isinstance(error, StorageError) or not isinstance(error, InputError | SchedulerRefused)
 
 
 def _key(run: Run) -> JobKey:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from hpc_board import catalog, config, intake, jobs
-from hpc_board.advance import Advance, regular_file
+from hpc_board.advance import Advance, Turn, regular_file
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError, WaitExpired
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.result import Case, Result
 from hpc_board.model.run import Progress, Run, Status
 from hpc_board.model.standings import Standing
-from hpc_board.model.submission import Directives, Submission
+from hpc_board.model.submission import Directives
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.schedulers import Job, Scheduler
@@ -206,41 +206,35 @@ class Board:
     ) -> Iterator[list[Run]]:
         """The runs each time that something about them has changed, until all have ended.
 
-        A scheduler that does not answer ends nothing: `say` is told, and the waiting goes on.
+        A scheduler that does not answer ends nothing: `say` is told, unless it hinders one of these runs alone, which
+        then says so itself; and the waiting goes on.
 
         Raises:
             WaitExpired: `timeout_seconds` are over; the runs go on.
         """
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         seen: list[tuple[Run, int]] = []
-        told = ""
+        problem = _Problem(say)
         while True:
-            problem = self._problem_of_advancing()
-            if problem and problem != told:
-                say(problem)
-            told = problem or told
+            turn = self._turn()
             runs = [self.run(id_) for id_ in ids]
+            if turn is not None:
+                problem.after(turn, runs)
             now = [(run, len(self.progress(run.id))) for run in runs]
             if now != seen:
-                # Only news end a problem: a turn without one may just not have asked.
-                seen, told = now, problem
+                seen = now
                 yield runs
             if all(run.state.ended for run in runs):
                 return
             if deadline is not None and time.monotonic() >= deadline:
-                waiting = ", ".join(str(run.id) for run in runs if not run.state.ended)
-                raise WaitExpired(
-                    f"not finished after {timeout_seconds:g} s: run {waiting}",
-                    hint="The runs go on. `hpc-board runs` shows them, `hpc-board watch ID` follows one.",
-                )
+                raise _expired([run for run in runs if not run.state.ended], timeout_seconds)
             time.sleep(poll_seconds)
 
-    def _problem_of_advancing(self) -> str:
+    def _turn(self) -> Turn | None:
         try:
-            self.advance()
+            return self._advance.turn()
         except (SchedulerError, StorageError) as error:
-            return error.message
-        return ""
+            return Turn(frozenset(), (error,))
 
     def cancel(self, run: int) -> Run:
         """Ask for the end of a run of one's own; one that has ended is returned as it is.
@@ -269,11 +263,9 @@ class Board:
         """
         return self._store.run(run)
 
-    def runs(
-        self, *, everyone: bool = False, task: str | None = None, limit: int = 50, offset: int = 0
-    ) -> tuple[Run, ...]:
+    def runs(self, *, everyone: bool = False, task: str | None = None, limit: int = 50) -> tuple[Run, ...]:
         """The newest runs first, the user's own unless `everyone`."""
-        return self._store.runs(user=None if everyone else self.user, task=task, limit=limit, offset=offset)
+        return self._store.runs(user=None if everyone else self.user, task=task, limit=limit)
 
     def in_flight(self) -> tuple[Run, ...]:
         """Everybody's runs that have not ended, oldest first."""
@@ -302,14 +294,6 @@ class Board:
         data = self._job_file(run, f"slurm-{job_id}.out", end=True) if job_id else b""
         return printable(data.decode(errors="replace"), LOG_BYTES_MAX)
 
-    def submission(self, submission: int) -> Submission:
-        """What was sent under this number, with its user's note.
-
-        Raises:
-            InputError: there is no such submission.
-        """
-        return self._store.submission(submission)
-
     def code(self, submission: int) -> tuple[str, bytes]:
         """File name and contents of a submission of one's own.
 
@@ -317,9 +301,28 @@ class Board:
             InputError: there is no such submission.
             Refused: it belongs to somebody else.
         """
-        found = self._store.submission(submission)
+        try:
+            found = self._store.submission(submission)
+        except StorageError:
+            raise
+        except InputError as error:
+            raise InputError(error.message, hint=self._hint_for_run(submission) or error.hint) from error
         intake.check_owner(found, self.user)
         return found.file_name, self._store.code(found.code_sha256)
+
+    def _hint_for_run(self, number: int) -> str:
+        """What to ask for instead where `number` is that of a run of the user's own; empty where it is not."""
+        try:
+            run = self.run(number)
+        except StorageError:
+            raise
+        except InputError:
+            return ""
+        if run.user != self.user:
+            return ""
+        return (
+            f"Run {run.id} belongs to submission {run.submission}: `hpc-board code {run.submission}` prints its file."
+        )
 
     # Standings
 
@@ -368,6 +371,40 @@ class Board:
             return regular_file(jobs.folder(self.settings.board, run) / name, LOG_BYTES_MAX, end=end)
         except OSError:
             return b""
+
+
+class _Problem:
+    """What hinders the runs that somebody waits for, told once until it is known to be over."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say = say
+        self._told = ""
+        self._asked: frozenset[str] = frozenset()
+
+    def after(self, turn: Turn, runs: Sequence[Run]) -> None:
+        """Tell what hindered this turn, unless it was the last thing told or the status of one of the runs has it."""
+        if turn.errors:
+            message = turn.errors[0].message
+            shown = {run.status.evidence for run in runs if run.status.unanswered}
+            if message != self._told and message not in shown:
+                self._say(message)
+            self._told, self._asked = message, turn.asked
+        elif self._asked <= turn.asked:
+            # Only where the same schedulers were asked again, and answered, is it over.
+            self._told = ""
+
+
+def _expired(going: Sequence[Run], timeout_seconds: float | None) -> WaitExpired:
+    """The error that ends a wait for runs that have not ended; those that were not sent do not go on by themselves."""
+    sent = [str(run.id) for run in going if not run.state.unsent]
+    if len(sent) == len(going):
+        goes_on = "The runs go on. "
+    else:
+        goes_on = f"Of these, the cluster has {', '.join(sent)}. " if sent else ""
+    return WaitExpired(
+        f"not finished after {timeout_seconds:g} s: run {', '.join(str(run.id) for run in going)}",
+        hint=f"{goes_on}`hpc-board runs` shows them, `hpc-board watch ID` follows one.",
+    )
 
 
 def _user_name(uid: int) -> str:

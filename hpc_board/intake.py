@@ -12,6 +12,7 @@ from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import suggestion
 from hpc_board.model.submission import (
     EXTENSIONS,
+    NOTE_CHARACTERS_MAX,
     SOURCE_BYTES_MAX,
     DirectiveError,
     Directives,
@@ -19,8 +20,6 @@ from hpc_board.model.submission import (
 )
 from hpc_board.model.task import Language, Mode, Task, language_of
 from hpc_board.model.text import one_line
-
-NOTE_CHARACTERS_MAX = 500
 
 _FILE_NAME_BYTES_MAX = 200
 _DEVICE_OF = {Language.CPP: Device.CPU, Language.CU: Device.CUDA, Language.HIP: Device.HIP}

@@ -6,6 +6,7 @@ checkout=$PWD
 
 # A board of its own: what the demo sends must not appear among the user's own runs. The settings in the current
 # folder say so, hence the hints that hpc-board prints hold for whoever stands in it, without --config.
+elsewhere=${HPC_BOARD_CONFIG:-}
 unset HPC_BOARD_CONFIG
 mkdir -p demo
 cd demo
@@ -31,7 +32,8 @@ show show-personal vectoradd_py
 cat <<NEXT
 
 What to type next, in $checkout:
-  source .venv/bin/activate                    put hpc-board on your PATH
+${elsewhere:+  unset HPC_BOARD_CONFIG                       it names other settings, which would win
+}  source .venv/bin/activate                    put hpc-board on your PATH
 
 In the folder demo, and only there, every command is about the demo's board:
   cd demo

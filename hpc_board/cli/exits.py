@@ -1,13 +1,12 @@
 """How commands end: exit codes, and what stderr says when one fails."""
 
-import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from hpc_board.cli.streams import OutputError, drop_output
 from hpc_board.errors import BoardError
 
 if TYPE_CHECKING:
@@ -30,16 +29,14 @@ class Program(click.Group):
         return list(self.commands)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command line; output that cannot be written ends it with an error."""
+        """Run the command line; output that cannot be written ends it."""
         try:
             return super().main(*args, **kwargs)
-        except OSError as error:
-            # Of all that the system refuses, only a failed write neither names a file nor has a class of its own.
-            if error.filename is not None or type(error) is not OSError:
-                raise
-            with suppress(OSError):
-                print_error(_output_error(error))
-            _silence(sys.stdout, sys.stderr)
+        except OutputError as error:
+            drop_output()
+            if error.reader_has_gone:
+                sys.exit(BROKEN_PIPE)
+            print_error(BoardError(str(error), hint=error.hint))
             sys.exit(BoardError.exit_code)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -51,22 +48,6 @@ class Program(click.Group):
             raise click.exceptions.Exit(error.exit_code) from error
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            _silence(sys.stdout)
-            raise click.exceptions.Exit(BROKEN_PIPE) from None
-
-
-def _output_error(error: OSError) -> BoardError:
-    return BoardError(
-        f"the output cannot be written: {error.strerror or error}",
-        hint="Send it elsewhere, or make room where it goes. What was submitted is in `hpc-board runs`.",
-    )
-
-
-def _silence(*streams: TextIO) -> None:
-    """Drop what Python still holds for streams that failed: it would fail once more when the process ends."""
-    for stream in streams:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def print_error(error: BoardError) -> None:

@@ -22,7 +22,7 @@ def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) ->
     Raises:
         WaitExpired: `timeout_seconds` are over; the runs go on.
     """
-    runs: list[Run] = []
+    runs = [board.run(id_) for id_ in ids]
     try:
         with _display(board) as show:
             for runs in board.wait(ids, timeout_seconds=timeout_seconds, say=_remark_problem):
@@ -31,35 +31,60 @@ def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) ->
         tell_unsent(runs)
         raise
     except KeyboardInterrupt:
-        going = [str(run.id) for run in runs if not run.state.ended] or [str(id_) for id_ in ids]
-        remark(
-            f"Stopped waiting. The runs go on: {', '.join(going)}.\n"
-            f"`hpc-board watch {going[0]}` follows one again, `hpc-board cancel {' '.join(going)}` ends them."
-        )
+        remark("Stopped waiting.")
+        _tell_going([run for run in runs if not run.state.ended and not run.state.unsent])
         tell_unsent(runs)
         raise
     return runs
 
 
+def _tell_going(runs: "Sequence[Run]") -> None:
+    if runs:
+        ids = [str(run.id) for run in runs]
+        remark(
+            f"The runs go on: {', '.join(ids)}.\n"
+            f"`hpc-board watch {ids[0]}` follows one again, `hpc-board cancel {' '.join(ids)}` ends them."
+        )
+
+
 def tell_unsent(runs: "Sequence[Run]") -> None:
     """Say on stderr which of the runs are not in a queue yet, why, and what becomes of them."""
     unsent = [run for run in runs if run.state.unsent]
-    if not unsent:
-        return
     for run in unsent:
         remark(_unsent_line(run))
-    ids = [str(run.id) for run in unsent]
-    remark(
-        f"Stored, and sent as soon as the scheduler answers `hpc-board watch {ids[0]}`, `hpc-board poll` or the open "
-        f"app; don't submit again. `hpc-board cancel {' '.join(ids)}` calls it off."
-    )
+    _tell_wanted([run for run in unsent if not run.status.cancel_requested])
+    _tell_cancelled([run for run in unsent if run.status.cancel_requested])
 
 
 def _unsent_line(run: "Run") -> str:
     from hpc_board.model.text import one_line
 
-    because = f": {one_line(run.status.unanswered, 500)}" if run.status.unanswered else "."
+    because = f": {one_line(run.status.evidence, 500)}" if run.status.unanswered else "."
     return f"Run {run.id} on {run.gpu} is not in the queue yet{because}"
+
+
+def _tell_wanted(runs: "Sequence[Run]") -> None:
+    """Say of unsent runs who sends them."""
+    if not runs:
+        return
+    ids = [str(run.id) for run in runs]
+    if any(run.status.unanswered for run in runs):
+        when = (
+            f"Stored, and sent as soon as the scheduler answers `hpc-board watch {ids[0]}`, `hpc-board poll` or the app"
+        )
+    else:
+        when = f"Stored; the next `hpc-board watch {ids[0]}`, `hpc-board poll` or the app sends it"
+    remark(f"{when}: don't submit again. `hpc-board cancel {' '.join(ids)}` calls it off.")
+
+
+def _tell_cancelled(runs: "Sequence[Run]") -> None:
+    """Say of runs whose job nobody has found yet when it ends."""
+    if runs:
+        ids = ", ".join(str(run.id) for run in runs)
+        remark(
+            f"Cancelled as soon as the scheduler answers `hpc-board watch {runs[0].id}`, `hpc-board poll` or the app: "
+            f"run {ids}."
+        )
 
 
 class _Show(Protocol):
@@ -114,7 +139,7 @@ def _place(board: "Board", run: "Run") -> str:
     if run.state == "queued":
         return one_line(run.status.reason)
     if run.state.unsent:
-        return one_line(run.status.unanswered)
+        return one_line(run.status.evidence) if run.status.unanswered else ""
     progress = board.progress(run.id) if run.state == "running" else []
     return step_text(progress[-1]) if progress else ""
 
@@ -130,7 +155,7 @@ def _table(shown: "Sequence[tuple[Run, str]]", now: datetime) -> "Table":
         table.add_column(no_wrap=True)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     for run, place in shown:
-        end = run.status.at if run.state.ended else now
+        end = (run.ended_at or run.status.at) if run.state.ended else now
         seconds = max(0, int((end - run.created_at).total_seconds()))
         texts = (f"run {run.id} {run.gpu}", outcome(run), f"{seconds // 60}:{seconds % 60:02}", place)
         table.add_row(*(Text(text) for text in texts))

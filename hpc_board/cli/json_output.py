@@ -10,9 +10,9 @@ from hpc_board.model.lint import PROBES, Probe, accepted_formats
 from hpc_board.model.result import Case, Log
 from hpc_board.model.run import Run, Status
 from hpc_board.model.standings import Standing
+from hpc_board.model.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line, printable
-from hpc_board.report import ended_at
 
 if TYPE_CHECKING:
     from hpc_board.lint import Checked
@@ -55,11 +55,12 @@ def run_object(board: Board, run: Run) -> dict[str, Any]:
         "file_name": one_line(run.file_name),
         "submitted_at": moment(run.created_at),
         "state_since": moment(run.status.at),
+        "ended_at": moment(run.ended_at),
         "reason": one_line(run.status.reason, 500),
         "expected_start": moment(run.status.expected_start),
         "trust": run.trust,
         "emulated": run.emulated,
-        "note": one_line(board.submission(run.submission).note, 500),
+        "note": one_line(run.note, NOTE_CHARACTERS_MAX),
     }
 
 
@@ -72,7 +73,6 @@ def run_details(board: Board, run: Run, *, samples: bool = False) -> dict[str, A
     return {
         **run_object(board, run),
         "cases": [_case(case, samples=samples) for case in result.cases] if result else [],
-        "ended_at": moment(ended_at(run, result)),
         "stopped": printable(result.message, _MESSAGE_MAX) if result and result.interrupted else "",
         "profile": _log(result.profile) if result else "",
         "history": [_status(status) for status in board.history(run.id)],

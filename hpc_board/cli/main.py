@@ -3,7 +3,6 @@
 import os
 import sys
 from functools import partial
-from io import TextIOWrapper
 from pathlib import Path
 
 import click
@@ -14,6 +13,7 @@ from hpc_board.cli.exits import Program
 from hpc_board.cli.options import examples, open_board
 from hpc_board.cli.runs import cancel, code, poll, run, runs, watch
 from hpc_board.cli.standings import show, show_personal
+from hpc_board.cli.streams import open_streams
 from hpc_board.cli.submit import submit
 from hpc_board.cli.tasks import gpus, list_, task, template
 
@@ -68,9 +68,9 @@ def help_(ctx: click.Context, name: str | None) -> None:
     if name is None:
         click.echo(root.get_help())
         return
-    _, command, _ = cli.resolve_command(root, [name])
-    if command is not None:
-        click.echo(command.get_help(click.Context(command, info_name=name, parent=root)))
+    cli.resolve_command(root, [name])  # where there is no such command, it ends here with the nearest one
+    command = cli.commands[name]
+    click.echo(command.get_help(click.Context(command, info_name=name, parent=root)))
 
 
 for command in (
@@ -95,16 +95,5 @@ for command in (
 
 def main() -> None:
     """Run `hpc-board` with this process's arguments, and exit."""
-    _open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            # A locale without "µ" must not turn a report into a traceback.
-            stream.reconfigure(errors="replace")
+    open_streams()
     cli(prog_name="hpc-board")
-
-
-def _open_closed_streams() -> None:
-    """Put the null device where the caller closed a standard stream (`>&-`), for which Python has None."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpc_board.cli.exits import exit_code_of, print_error
+from hpc_board.cli.exits import NO_VERDICT, exit_code_of, print_error
 from hpc_board.cli.options import (
     NUMBER,
     SECONDS,
@@ -17,7 +17,7 @@ from hpc_board.cli.options import (
     json_option,
     task_names,
 )
-from hpc_board.errors import BoardError, InputError, StorageError, WaitExpired
+from hpc_board.errors import BoardError, WaitExpired
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -162,13 +162,7 @@ def code(open_: Open, submission: int, output: Path | None, force: bool) -> None
     from hpc_board.model.text import printable
 
     board = open_()
-    try:
-        file_name, data = board.code(submission)
-    except StorageError:
-        raise
-    except InputError as error:
-        error.hint = _hint_for_run(board, submission) or error.hint
-        raise
+    file_name, data = board.code(submission)
     if output is None:
         # A terminal obeys escape sequences, a pipe wants the very bytes.
         click.echo(printable(data.decode(), len(data)) if sys.stdout.isatty() else data, nl=False)
@@ -177,28 +171,27 @@ def code(open_: Open, submission: int, output: Path | None, force: bool) -> None
     remark(f"{file_name} of submission {submission} is in {output}.")
 
 
-def _hint_for_run(board: "Board", number: int) -> str:
-    """What to type instead where `number` is that of a run; empty where it is not."""
-    try:
-        submission = board.run(number).submission
-    except InputError:
-        return ""
-    return f"Run {number} belongs to submission {submission}: `hpc-board code {submission}` prints its file."
-
-
-@click.command(epilog=examples("hpc-board poll", "*/5 * * * * hpc-board poll   # in a crontab"))
+@click.command(
+    epilog=examples(
+        "hpc-board poll",
+        "*/5 * * * * ~/venvs/hpc-board/bin/hpc-board --config ~/hpc-board.yaml poll",
+    )
+)
 @json_option
 @click.pass_obj
 def poll(open_: Open, as_json: bool) -> None:
     """Carry all runs in flight on once and say what changed.
 
-    Nothing is printed where nothing has. Any open app or waiting `submit` does the same; this is for cron.
+    Nothing is printed where nothing has. Any open app or waiting `submit` does the same; this is for cron, which has
+    neither your PATH nor your folder: a line of a crontab, such as the second one below, gives full paths.
+
+    The exit code is 3 where a scheduler did not answer or a job could not be sent; the other runs were carried on.
     """
     from hpc_board.report import outcome
 
     board = open_()
     before = board.in_flight()
-    board.advance()
+    failure = _failure_to_advance(board)
     pairs = [(old, board.run(old.id)) for old in before]
     changed = [(old, new) for old, new in pairs if new.state is not old.state]
     if as_json:
@@ -206,9 +199,20 @@ def poll(open_: Open, as_json: bool) -> None:
         from hpc_board.cli.printing import print_json
 
         print_json([run_object(board, new) for _, new in changed])
-        return
-    for old, new in changed:
-        click.echo(f"run {new.id} on {new.gpu}: {outcome(old)} -> {outcome(new)}")
+    else:
+        for old, new in changed:
+            click.echo(f"run {new.id} on {new.gpu}: {outcome(old)} -> {outcome(new)}")
+    if failure is not None:
+        print_error(failure)
+        raise click.exceptions.Exit(NO_VERDICT)
+
+
+def _failure_to_advance(board: "Board") -> BoardError | None:
+    try:
+        board.advance()
+    except BoardError as error:
+        return error
+    return None
 
 
 def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
@@ -230,7 +234,6 @@ def report(board: "Board", run: "Run") -> "tuple[Block, ...]":
         board.progress(run.id),
         rank,
         log=board.log(run.id),
-        note=board.submission(run.submission).note,
     )
     # The outcome stands first, and has left a small screen by the time that the end is printed.
     return (*blocks, outcome_line(run, result, rank)) if run.state.ended else blocks

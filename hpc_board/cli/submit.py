@@ -8,6 +8,7 @@ import click
 
 from hpc_board.cli.exits import DONE, NO_VERDICT, exit_code_of
 from hpc_board.cli.options import SECONDS, Open, examples, gpu_names, json_option, task_names
+from hpc_board.cli.streams import unless_printed
 from hpc_board.errors import WaitExpired
 
 if TYPE_CHECKING:
@@ -70,8 +71,11 @@ def submit(
     Task and GPUs may stand in the header of FILE, as `#!POPCORN leaderboard TASK` and `#!POPCORN gpus A B`.
 
     With --wait the exit code tells how it went: 0 every run passed, 1 some kernel did not pass, 3 the scheduler or
-    a job failed, 4 the timeout is over and the runs go on. Without, it is 0 once the submission is stored, also
-    where the scheduler does not answer: it is sent later, so don't submit it again.
+    a job failed, 4 the timeout is over. Without, it is 0 once every run is stored and none refused, also where the
+    scheduler does not answer: they are sent later, so don't submit them again.
+
+    With and without, runs that the scheduler refuses are stored as `error`: the code is 2 where it refuses all of
+    them, and 3 where it refuses some. It is 2 as well where the board's folder cannot be written.
     """
     from hpc_board.cli.follow import tell_unsent
 
@@ -85,9 +89,10 @@ def submit(
         _print_previews(board.preview(draft), as_json=as_json)
         return
     runs = board.submit(draft)
-    if wait:
-        raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
-    _print_accepted(board, runs, as_json=as_json)
+    with unless_printed("What was submitted is in `hpc-board runs`."):
+        if wait:
+            raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
+        _print_accepted(board, runs, as_json=as_json)
     tell_unsent(runs)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 

@@ -1,7 +1,8 @@
-"""Whether a result is the answer to the run that was sent, and agrees with itself."""
+"""Whether a result is the answer to the run that was sent, agrees with itself, and may be believed."""
 
 import re
 import statistics
+from datetime import datetime
 from typing import List, Mapping, Optional, Sequence
 
 from hpc_board.model.gpu import Device
@@ -10,6 +11,7 @@ from hpc_board.model.run import Run
 from hpc_board.model.task import CaseValue, Mode, Task, case_text
 
 _MODEL = re.compile(r"(?:GH|GB|MI|[HABVPLT])\d{1,4}[A-Z]*")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _ROUNDING = 1e-6
 
 
@@ -41,6 +43,17 @@ def result_faults(result: Result, run: Run, task: Task, device: Optional[Device]
         faults += _case_faults(result.cases, "test", tests, timed=False)
         faults += _case_faults(result.cases, "benchmark", benchmarks, timed=timed)
     return faults
+
+
+def ended_at(result: Result, run: Run, collected_at: datetime) -> Optional[datetime]:
+    """When the job of `run` ended by its own clock; None where what it says is no moment of the run's life."""
+    if not _MOMENT.fullmatch(result.ended_at):
+        return None
+    try:
+        moment = datetime.fromisoformat(result.ended_at)
+    except ValueError:
+        return None
+    return moment if run.created_at <= moment <= collected_at else None
 
 
 def is_model(gpu: str, device_name: str) -> bool:

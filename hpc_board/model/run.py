@@ -86,13 +86,13 @@ class JobNews:
     expected_start: Optional[datetime] = None
 
 
-NO_ANSWER = "no clear answer: "
-"""How the evidence begins where nobody knows whether the scheduler has the job; its words or its failure follow."""
-
-
 @dataclass(frozen=True)
 class Status:
-    """The state of a run, since when, and why. Each change is stored as one more row, none is overwritten."""
+    """The state of a run, since when, and why. Each change is stored as one more row, none is overwritten.
+
+    `unanswered` says that nobody knows whether the scheduler has the job; `evidence` is then what came instead of its
+    answer. `cancel_requested` holds from the wish to cancel on, however long nobody can find the job.
+    """
 
     state: RunState
     at: datetime
@@ -102,15 +102,12 @@ class Status:
     evidence: str = ""
     expected_start: Optional[datetime] = None
     ended_in_queue_at: Optional[datetime] = None
+    unanswered: bool = False
+    cancel_requested: bool = False
 
     def moved(self, state: RunState, now: datetime) -> "Status":
         """This status in `state`: since `now`, or since it was there before."""
         return self if state is self.state else replace(self, state=state, at=now)
-
-    @property
-    def unanswered(self) -> str:
-        """What came instead of the scheduler's answer to the submission; empty where nothing is unclear."""
-        return self.evidence.removeprefix(NO_ANSWER) if self.evidence.startswith(NO_ANSWER) else ""
 
 
 @dataclass(frozen=True)
@@ -130,7 +127,8 @@ class Run:
 
     `token` is the job's unique name, stored before the scheduler hears of it. `nonce` comes back in the result.
     `trust` says under whose account the job runs: `self-run` (the participant's own) or `verified`.
-    `verdict`, `message` and `score_s` are set once the run is finished.
+    `note` is what the user remarked on the submission. `verdict`, `message` and `score_s` are set once the run is
+    finished; `ended_at` too, where its job's own clock can be believed.
     """
 
     id: int
@@ -151,9 +149,11 @@ class Run:
     status: Status
     code_sha256: str = ""
     harness_sha256: str = ""
+    note: str = ""
     verdict: Optional[Verdict] = None
     message: str = ""
     score_s: Optional[float] = None
+    ended_at: Optional[datetime] = None
 
     @property
     def state(self) -> RunState:
@@ -203,6 +203,7 @@ def next_status(
         evidence=news.evidence,
         expected_start=news.expected_start,
         ended_in_queue_at=None,
+        unanswered=False,
     )
     if news.state is JobState.UNKNOWN:
         return status

@@ -8,6 +8,7 @@ from typing import Optional, Tuple
 from hpc_board.model.task import Language, Mode
 
 SOURCE_BYTES_MAX = 1_000_000
+NOTE_CHARACTERS_MAX = 500
 EXTENSIONS = tuple(ending for language in Language for ending in language.extensions)
 MARKERS = ("!POPCORN", "!HPCBOARD")
 

@@ -9,7 +9,6 @@ from hpc_board.report.meanings import Meaning, state_meaning, verdict_meaning
 from hpc_board.report.plain import plain
 from hpc_board.report.printed import nothing_printed, run_logs
 from hpc_board.report.runs import (
-    ended_at,
     outcome,
     outcome_line,
     run_report,
@@ -32,7 +31,6 @@ __all__ = [
     "Table",
     "Tone",
     "check_report",
-    "ended_at",
     "gpus_table",
     "nothing_printed",
     "outcome",

@@ -86,13 +86,11 @@ def _last_lines(text: str, run: Run) -> str:
 
 
 def _shortened(text: str, rest: str, *, tail: int, head: int = 0) -> str:
-    """The first `head` and the last `tail` lines, and between them what is missing and where the `rest` is."""
+    """The first `head` and the last `tail` lines, between them how many are missing, and where the `rest` is."""
     lines = text.rstrip("\n").splitlines()
     left_out = len(lines) - head - tail
     kept = [*lines[:head], *lines[-tail:]] if left_out > 0 else lines
-    shown = [line if len(line) <= _LINE_CHARACTERS_MAX else f"{line[:_LINE_CHARACTERS_MAX]}…" for line in kept]
-    if left_out > 0:
-        shown.insert(head, f"[... {count_text(left_out, 'line')} left out; {rest} ...]")
-    elif shown != kept:
-        shown.insert(head, f"[... the ends of long lines left out; {rest} ...]")
-    return "\n".join(shown)
+    cut = [line if len(line) <= _LINE_CHARACTERS_MAX else f"{line[:_LINE_CHARACTERS_MAX]}…" for line in kept]
+    above = [f"[... the ends of long lines left out; {rest} ...]"] if cut != kept else []
+    between = [f"[... {count_text(left_out, 'line')} left out; {rest} ...]"] if left_out > 0 else []
+    return "\n".join([*above, *cut[:head], *between, *cut[head:]])

@@ -1,13 +1,12 @@
 """Runs as blocks: the list of them, and everything about one."""
 
-import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import Any
 
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.standings import duration_text
+from hpc_board.model.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
@@ -20,7 +19,6 @@ _TRUST = {
     "verified": "verified: the job ran under the board's account",
 }
 _SHORT_HASH = 12
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def outcome(run: Run) -> str:
@@ -73,12 +71,11 @@ def run_report(
     rank: int | None = None,
     *,
     log: str = "",
-    note: str = "",
 ) -> tuple[Block, ...]:
     """Everything about one run: its outcome and what it means, its cases, the evidence, the machine and the logs.
 
     `rank` is the run's place on its board where it holds one; `log` is the job's own output, which is shown where
-    there is no result; `note` is what the user remarked on the submission.
+    there is no result.
     """
     blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")]
     if result is not None and not result.interrupted:
@@ -87,7 +84,7 @@ def run_report(
         blocks += _end_blocks(run, history, log, result)
     else:
         blocks += _waiting_blocks(run, progress)
-    blocks += [Heading("Run"), Facts(tuple(_run_facts(run, result, note)))]
+    blocks += [Heading("Run"), Facts(tuple(_run_facts(run)))]
     if result is not None:
         blocks += _provenance_blocks(result)
         blocks += kernel_logs(run, result)
@@ -133,18 +130,6 @@ def _failed_place(result: Result | None) -> str:
     failed = (case for case in result.cases if case.verdict is not Verdict.PASS) if result else iter(())
     case = next(failed, None)
     return f" in {case.phase} case {case.index + 1}" if case else ""
-
-
-def ended_at(run: Run, result: Result | None) -> datetime | None:
-    """When the job of a finished run ended by its own clock; None where what it says is no moment of the run's life."""
-    said = result.ended_at if result else ""
-    if not _MOMENT.fullmatch(said):
-        return None
-    try:
-        moment = datetime.fromisoformat(said)
-    except ValueError:
-        return None
-    return moment if run.created_at <= moment <= run.status.at else None
 
 
 def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[Case]) -> Iterator[Block]:
@@ -306,10 +291,8 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
             yield Paragraph(f"The scheduler expects it to start at {start}; that changes as other jobs end.")
     elif state is RunState.RUNNING and progress:
         yield Paragraph(f"Running: {step_text(progress[-1])}")
-    elif state is RunState.SUBMITTING and run.status.unanswered:
-        problem = one_line(run.status.unanswered, 500)
-        yield Paragraph(f"Being handed to the scheduler; the last try got no clear answer: {problem}")
-        yield Paragraph("The job is looked up, and sent again where the scheduler does not have it.")
+    elif state is RunState.SUBMITTING and (run.status.unanswered or run.status.cancel_requested):
+        yield from _unconfirmed_blocks(run)
     else:
         sentences = {
             RunState.CREATED: "Stored; its job has not been sent yet.",
@@ -320,19 +303,28 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
         yield Paragraph(sentences[state])
 
 
+def _unconfirmed_blocks(run: Run) -> Iterator[Block]:
+    because = f"; the last try got no clear answer: {one_line(run.status.evidence, 500)}"
+    yield Paragraph(f"Being handed to the scheduler{because if run.status.unanswered else '.'}")
+    if run.status.cancel_requested:
+        reason = one_line(run.status.reason, 500)
+        yield Paragraph(f"It is cancelled as soon as the scheduler answers: {reason}.")
+    else:
+        yield Paragraph("The job is looked up, and sent again where the scheduler does not have it.")
+
+
 def step_text(step: Progress) -> str:
     """Where a running harness is, on one line: "benchmark 2 of 5: size: 1024"."""
     place = step.phase if step.case is None else f"{step.phase} {step.case} of {step.of}"
     return one_line(f"{place}: {step.message}" if step.message else place)
 
 
-def _run_facts(run: Run, result: Result | None, note: str) -> Iterator[tuple[str, str]]:
-    ended = ended_at(run, result)
-    when = f"at {moment_text(ended)}" if ended else f"since {moment_text(run.status.at)}"
+def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
+    when = f"at {moment_text(run.ended_at)}" if run.ended_at else f"since {moment_text(run.status.at)}"
     yield "state", f"{str(run.state).replace('_', ' ')} {when}"
     yield "file", f"{one_line(run.file_name)} (submission {run.submission})"
-    if note:
-        yield "note", one_line(note, 500)
+    if run.note:
+        yield "note", one_line(run.note, NOTE_CHARACTERS_MAX)
     yield "user", one_line(run.user)
     yield "submitted", moment_text(run.created_at)
     job = run.status.job_id

@@ -22,9 +22,13 @@ def count_text(count: int, noun: str) -> str:
 
 
 def telling_line(message: str, limit: int = 500) -> str:
-    """The line of a message that says most: the last one of a traceback, else the first."""
+    """The line of a message that says most: in a traceback that of the exception, else the first."""
     lines = [line for line in printable(message, len(message)).splitlines() if line.strip()]
     if not lines:
         return ""
-    is_traceback = lines[0].lstrip().startswith("Traceback (most recent call last)")
-    return one_line(lines[-1] if is_traceback else lines[0], limit)
+    if not lines[0].lstrip().startswith("Traceback (most recent call last)"):
+        return one_line(lines[0], limit)
+    last_frame = max((number for number, line in enumerate(lines) if line.startswith('  File "')), default=0)
+    # What the exception says may go on over more lines.
+    unindented = (line for line in lines[last_frame + 1 :] if not line[0].isspace())
+    return one_line(next(unindented, lines[-1]), limit)

@@ -64,8 +64,17 @@ class Store:
         with self._file.writing() as db:
             return runs.record(db, run, status)
 
-    def finish(self, run: int, status: Status, result: Result, score_s: float | None) -> bool:
+    def finish(
+        self,
+        run: int,
+        status: Status,
+        result: Result,
+        score_s: float | None,
+        ended_at: datetime | None = None,
+    ) -> bool:
         """Append the status `finished` with its result, and say whether they were stored: a run ends once.
+
+        `ended_at` is when its job ended, where that is known.
 
         Raises:
             InputError: there is no such run.
@@ -73,7 +82,7 @@ class Store:
             ValueError: the status is not `finished`, the result is another run's, or the score is no positive number.
         """
         with self._file.writing() as db:
-            return runs.finish(db, run, status, result, score_s)
+            return runs.finish(db, run, status, result, score_s, ended_at)
 
     def stop(self, run: int, status: Status, partial: Result) -> bool:
         """Append the end of a run that was stopped, with what it had come to, and say whether they were stored.
@@ -95,19 +104,10 @@ class Store:
         with self._file.reading() as db:
             return runs.run(db, run)
 
-    def runs(
-        self,
-        *,
-        user: str | None = None,
-        submission: int | None = None,
-        task: str | None = None,
-        gpu: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> tuple[Run, ...]:
+    def runs(self, *, user: str | None = None, task: str | None = None, limit: int | None = None) -> tuple[Run, ...]:
         """The runs that fit every filter that is given, newest first."""
         with self._file.reading() as db:
-            return runs.runs(db, user=user, submission=submission, task=task, gpu=gpu, limit=limit, offset=offset)
+            return runs.runs(db, user=user, task=task, limit=limit)
 
     def in_flight(self) -> tuple[Run, ...]:
         """The runs that have not ended, oldest first."""
@@ -168,12 +168,10 @@ class Store:
         with self._file.reading() as db:
             return submissions.code(db, sha256)
 
-    def standings(
-        self, task: str, task_version: str, gpu: str, *, limit: int | None = None, offset: int = 0
-    ) -> tuple[Standing, ...]:
+    def standings(self, task: str, task_version: str, gpu: str) -> tuple[Standing, ...]:
         """The best passing ranked run of each user on one board, best first."""
         with self._file.reading() as db:
-            return ranking.standings(db, task, task_version, gpu, limit=limit, offset=offset)
+            return ranking.standings(db, task, task_version, gpu)
 
     def personal(self, task: str, task_version: str, gpu: str, user: str) -> tuple[Standing, ...]:
         """All passing ranked runs of one user on one board, ranked among themselves, best first."""

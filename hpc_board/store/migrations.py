@@ -55,13 +55,16 @@ _FACTS = {
         reason TEXT NOT NULL,
         evidence TEXT NOT NULL,
         expected_start TEXT,
-        ended_in_queue_at TEXT
+        ended_in_queue_at TEXT,
+        unanswered INTEGER NOT NULL,
+        cancel_requested INTEGER NOT NULL
     """,
     "results": """
         run INTEGER PRIMARY KEY REFERENCES runs (id),
         verdict TEXT NOT NULL,
         message TEXT NOT NULL,
-        score_s REAL
+        score_s REAL,
+        ended_at TEXT
     """,
     # Apart from `results`, whose rows stay small this way: standings read one of them for each ranked run.
     "documents": """
@@ -95,7 +98,6 @@ _INDEXES = (
     "CREATE INDEX submissions_by_task ON submissions (task)",
     "CREATE INDEX ranked_submissions ON submissions (task, task_version, user) WHERE mode = 'ranked'",
     "CREATE INDEX runs_by_submission ON runs (submission, gpu)",
-    "CREATE INDEX runs_by_gpu ON runs (gpu)",
     "CREATE INDEX events_by_run ON events (run)",
 )
 
@@ -103,10 +105,10 @@ _RUN_DETAILS = """
 CREATE VIEW run_details AS
 SELECT runs.id, runs.submission, submissions.task, submissions.task_version, submissions.user, submissions.file_name,
        runs.gpu, runs.cluster, runs.partition, submissions.mode, runs.token, runs.nonce, runs.trust, runs.emulated,
-       runs.harness_sha256, submissions.code_sha256, submissions.submitted_at AS created_at,
+       runs.harness_sha256, submissions.code_sha256, submissions.note, submissions.submitted_at AS created_at,
        events.state, events.at, events.job_id, events.node, events.reason, events.evidence,
-       events.expected_start, events.ended_in_queue_at,
-       results.verdict, results.message, results.score_s
+       events.expected_start, events.ended_in_queue_at, events.unanswered, events.cancel_requested,
+       results.verdict, results.message, results.score_s, results.ended_at
   FROM runs
   JOIN submissions ON submissions.id = runs.submission
   JOIN events ON events.id = (SELECT MAX(newest.id) FROM events AS newest WHERE newest.run = runs.id)

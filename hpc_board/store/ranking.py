@@ -19,7 +19,6 @@ SELECT RANK() OVER (ORDER BY score_s) AS rank, *
          WHERE task = :task AND task_version = :task_version AND gpu = :gpu)
  WHERE place = 1
  ORDER BY rank, submitted_at, run
- LIMIT :limit OFFSET :offset
 """
 
 _PERSONAL = """
@@ -36,13 +35,10 @@ SELECT COUNT(DISTINCT user) AS users
 """
 
 
-def standings(
-    db: "Database", task: str, task_version: str, gpu: str, *, limit: int | None, offset: int
-) -> tuple[Standing, ...]:
+def standings(db: "Database", task: str, task_version: str, gpu: str) -> tuple[Standing, ...]:
     """The best run of each user on the board, best first."""
     board = {"task": task, "task_version": task_version, "gpu": gpu}
-    page = {"limit": -1 if limit is None else limit, "offset": offset}
-    return tuple(standing_value(row) for row in db.query(_STANDINGS, {**board, **page}))
+    return tuple(standing_value(row) for row in db.query(_STANDINGS, board))
 
 
 def personal(db: "Database", task: str, task_version: str, gpu: str, user: str) -> tuple[Standing, ...]:

@@ -26,6 +26,11 @@ def time_text(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
+def optional_time_text(at: datetime | None) -> str | None:
+    """A moment as `time_text` writes it; None where there is none."""
+    return None if at is None else time_text(at)
+
+
 def plain_text(text: str) -> str:
     """The text without lone surrogates, which file names and JSON can hold and a database cannot."""
     return text.encode("utf-8", "replace").decode("utf-8")
@@ -92,8 +97,10 @@ def event_row(run: int, status: Status) -> dict[str, Any]:
         "node": plain_text(status.node),
         "reason": plain_text(status.reason),
         "evidence": plain_text(status.evidence),
-        "expected_start": _optional_time_text(status.expected_start),
-        "ended_in_queue_at": _optional_time_text(status.ended_in_queue_at),
+        "expected_start": optional_time_text(status.expected_start),
+        "ended_in_queue_at": optional_time_text(status.ended_in_queue_at),
+        "unanswered": status.unanswered,
+        "cancel_requested": status.cancel_requested,
     }
 
 
@@ -143,6 +150,8 @@ def status_value(row: Row) -> Status:
         evidence=row["evidence"],
         expected_start=_optional_time(row["expected_start"]),
         ended_in_queue_at=_optional_time(row["ended_in_queue_at"]),
+        unanswered=bool(row["unanswered"]),
+        cancel_requested=bool(row["cancel_requested"]),
     )
 
 
@@ -151,20 +160,27 @@ def run_value(row: Row) -> Run:
     return Run(
         id=row["id"],
         submission=row["submission"],
+        task=row["task"],
+        task_version=row["task_version"],
+        user=row["user"],
+        file_name=row["file_name"],
         gpu=row["gpu"],
         cluster=row["cluster"],
         partition=row["partition"],
+        mode=Mode(row["mode"]),
         token=row["token"],
         nonce=row["nonce"],
         trust=row["trust"],
         emulated=bool(row["emulated"]),
-        harness_sha256=row["harness_sha256"],
         created_at=datetime.fromisoformat(row["created_at"]),
         status=status_value(row),
+        code_sha256=row["code_sha256"],
+        harness_sha256=row["harness_sha256"],
+        note=row["note"],
         verdict=None if row["verdict"] is None else Verdict(row["verdict"]),
         message=row["message"] or "",
         score_s=row["score_s"],
-        **_submitted(row),
+        ended_at=_optional_time(row["ended_at"]),
     )
 
 
@@ -199,22 +215,15 @@ def submission_value(row: Row) -> Submission:
     """The submission in a row of `submissions`."""
     return Submission(
         id=row["id"],
-        submitted_at=datetime.fromisoformat(row["submitted_at"]),
+        task=row["task"],
+        task_version=row["task_version"],
+        user=row["user"],
+        file_name=row["file_name"],
+        code_sha256=row["code_sha256"],
+        mode=Mode(row["mode"]),
         note=row["note"],
-        **_submitted(row),
+        submitted_at=datetime.fromisoformat(row["submitted_at"]),
     )
-
-
-def _submitted(row: Row) -> dict[str, Any]:
-    """What a submission says and each of its runs repeats."""
-    return {
-        "task": row["task"],
-        "task_version": row["task_version"],
-        "user": row["user"],
-        "file_name": row["file_name"],
-        "code_sha256": row["code_sha256"],
-        "mode": Mode(row["mode"]),
-    }
 
 
 def standing_value(row: Row) -> Standing:
@@ -230,10 +239,6 @@ def standing_value(row: Row) -> Standing:
         trust=row["trust"],
         emulated=bool(row["emulated"]),
     )
-
-
-def _optional_time_text(at: datetime | None) -> str | None:
-    return None if at is None else time_text(at)
 
 
 def _optional_time(text: str | None) -> datetime | None:

@@ -1,6 +1,7 @@
 """Runs: the events that they went through, what they came to, and where they stand now."""
 
 import math
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hpc_board.errors import InputError, StorageError
@@ -10,6 +11,7 @@ from hpc_board.store.rows import (
     case_row,
     case_value,
     event_row,
+    optional_time_text,
     plain_text,
     result_document,
     row_id,
@@ -36,7 +38,14 @@ def record(db: "Database", number: int, status: Status) -> bool:
     return True
 
 
-def finish(db: "Database", number: int, status: Status, result: Result, score_s: float | None) -> bool:
+def finish(
+    db: "Database",
+    number: int,
+    status: Status,
+    result: Result,
+    score_s: float | None,
+    ended_at: datetime | None,
+) -> bool:
     """Append the last event with the result, and say whether they were stored: a run ends once.
 
     Raises:
@@ -60,6 +69,7 @@ def finish(db: "Database", number: int, status: Status, result: Result, score_s:
             "verdict": result.verdict.value,
             "message": plain_text(result.message),
             "score_s": score_s,
+            "ended_at": optional_time_text(ended_at),
         }
     )
     db.table("documents").insert({"run": number, "document": document})
@@ -120,25 +130,14 @@ def run(db: "Database", number: int) -> Run:
     raise _missing(number)
 
 
-def runs(
-    db: "Database",
-    *,
-    user: str | None,
-    submission: int | None,
-    task: str | None,
-    gpu: str | None,
-    limit: int | None,
-    offset: int,
-) -> tuple[Run, ...]:
+def runs(db: "Database", *, user: str | None, task: str | None, limit: int | None) -> tuple[Run, ...]:
     """The runs that fit every filter that is not None, newest first."""
-    asked = {"user": user, "submission": None if submission is None else row_id(submission), "task": task, "gpu": gpu}
-    filters = {column: value for column, value in asked.items() if value is not None}
+    filters = {column: value for column, value in (("user", user), ("task", task)) if value is not None}
     rows = db.view("run_details").rows_where(
         " and ".join(f"{column} = :{column}" for column in filters) or None,
         filters,
         order_by="id desc",
         limit=limit,
-        offset=offset,
     )
     return tuple(run_value(row) for row in rows)
 

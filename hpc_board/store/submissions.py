@@ -16,8 +16,6 @@ from hpc_board.store.runs import run as stored_run
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
-_HINT = "`hpc-board runs` lists your runs, `hpc-board run ID` shows the submission of one."
-
 
 @dataclass(frozen=True)
 class NewRun:
@@ -108,7 +106,10 @@ def submission(db: "Database", number: int) -> Submission:
     """
     for row in db.table("submissions").rows_where("id = ?", [row_id(number)]):
         return submission_value(row)
-    raise InputError(f"there is no submission {number}", hint=_HINT)
+    raise InputError(
+        f"there is no submission {number}",
+        hint="`hpc-board runs` lists your runs, `hpc-board run ID` shows the submission of one.",
+    )
 
 
 def task(db: "Database", name: str, version: str) -> Task:
@@ -130,4 +131,7 @@ def code(db: "Database", sha256: str) -> bytes:
     """
     for row in db.table("codes").rows_where("sha256 = ?", [sha256]):
         return bytes(row["code"])
-    raise InputError(f"there is no submitted file with the sha256 {sha256}", hint=_HINT)
+    raise InputError(
+        f"there is no submitted file with the sha256 {sha256}",
+        hint="The database was changed by another program; restore it from a backup.",
+    )

@@ -97,14 +97,6 @@ class RunsArrived(Answer):
 
 
 @dataclass
-class NoteRead(Answer):
-    """What its user remarked on a submission."""
-
-    submission: int
-    note: str
-
-
-@dataclass
 class CancelRequested(Answer):
     """A run after its end was asked for."""
 
@@ -121,7 +113,6 @@ class RunRead(Answer):
     progress: tuple[Progress, ...]
     rank: int | None
     log: str
-    note: str
 
 
 @dataclass

@@ -42,7 +42,6 @@ THEME = Theme(
         "block-cursor-background": "#2f4a66",
         "block-cursor-foreground": "#ffffff",
         "block-cursor-blurred-background": "#2a3038",
-        "footer-key-foreground": _ACCENT,
         "footer-background": "#272c34",
         "input-selection-background": "#2f4a66",
         "scrollbar": "#3a414b",

@@ -68,6 +68,16 @@ def span(length: timedelta) -> str:
     return f"{seconds // 86400} d"
 
 
+def age(run: Run, now: datetime) -> str:
+    """How long a run has been where it stands; one that has ended, since its job's end."""
+    return span(now - (run.ended_at or run.status.at))
+
+
+def since(run: Run, now: datetime) -> str:
+    """The age of a run in a sentence: "for 3 min", "3 min ago"."""
+    return f"{age(run, now)} ago" if run.state.ended else f"for {age(run, now)}"
+
+
 def time_left(deadline: datetime | None, now: datetime) -> tuple[str, Tone]:
     """How long a task stays open, and the tone of it: the last day is worth a warning."""
     if deadline is None:

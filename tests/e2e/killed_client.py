@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,17 @@ class DeadlyStore(Store):
             die()
         return super().record(run, status)
 
-    def finish(self, run: int, status: Status, result: Result, score_s: float | None) -> bool:
+    def finish(
+        self,
+        run: int,
+        status: Status,
+        result: Result,
+        score_s: float | None,
+        ended_at: datetime | None = None,
+    ) -> bool:
         if self.point == "at the job's end":
             die()
-        return super().finish(run, status, result, score_s)
+        return super().finish(run, status, result, score_s, ended_at)
 
 
 class DeadlyScheduler:

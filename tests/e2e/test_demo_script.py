@@ -62,19 +62,17 @@ def test_the_demo_leaves_the_users_own_board_alone_and_its_next_commands_work(tm
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("HPC_BOARD_", "XDG_"))}
     environ |= {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(REPOSITORY)}
     own_board = tmp_path / "home/.local/share/hpc-board"
-    printed = bash(
-        f"PATH={folder}/.venv/bin:$PATH bash scripts/demo.sh",
-        folder,
-        environ | {"HPC_BOARD_CONFIG": str(tmp_path / "the-users-own.yaml")},
-    )
+    with_settings = environ | {"HPC_BOARD_CONFIG": str(tmp_path / "the-users-own.yaml")}
+    printed = bash(f"PATH={folder}/.venv/bin:$PATH bash scripts/demo.sh", folder, with_settings)
     assert f"{own_board}." in printed
     assert not own_board.exists()
 
     commands = typed_next(printed)
+    assert commands.splitlines()[0] == "unset HPC_BOARD_CONFIG"
     assert {"cd demo", "hpc-board run 1", "cd ..", "hpc-board submit mine.py --gpu CPU --wait"} <= {
         *commands.splitlines()
     }
-    bash(commands, folder, environ)
+    bash(commands, folder, with_settings)
     ranked = [(1, "plain.py", "pass"), (2, "faster.py", "pass"), (3, "faster.py", "pass")]
     assert runs(folder / "demo", environ) == ranked
     assert runs(folder, environ) == [(1, "mine.py", "pass")]

@@ -14,7 +14,6 @@ from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.standings import Standing
-from hpc_board.model.submission import Submission
 from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, TaskFile
 
 NOW = datetime(2030, 5, 17, 12, 0, tzinfo=UTC)
@@ -80,6 +79,7 @@ def run(
     reason: str = "",
     evidence: str = "",
     node: str = "",
+    note: str = "",
 ) -> Run:
     started = NOW - timedelta(minutes=ago_minutes)
     return Run(
@@ -99,16 +99,41 @@ def run(
         emulated=gpu == "L4",
         created_at=started,
         status=Status(state, started + timedelta(seconds=20), f"{8000 + id_}", node, reason, evidence),
+        note=note,
         verdict=verdict,
         message=message,
         score_s=score_s,
+        ended_at=started + timedelta(seconds=18) if verdict else None,
     )
 
 
 RUNS = (
-    run(41, RunState.QUEUED, ago_minutes=1, gpu="A100", reason="Priority", evidence="squeue: PENDING (Priority)"),
-    run(40, RunState.RUNNING, ago_minutes=1, node="node07", evidence="squeue: RUNNING"),
-    run(39, RunState.FINISHED, ago_minutes=12, verdict=Verdict.PASS, score_s=12.34e-6, node="node07"),
+    run(
+        41,
+        RunState.QUEUED,
+        ago_minutes=1,
+        gpu="A100",
+        reason="Priority",
+        evidence="squeue: PENDING (Priority)",
+        note="256 threads a block, no shared memory",
+    ),
+    run(
+        40,
+        RunState.RUNNING,
+        ago_minutes=1,
+        node="node07",
+        evidence="squeue: RUNNING",
+        note="256 threads a block, no shared memory",
+    ),
+    run(
+        39,
+        RunState.FINISHED,
+        ago_minutes=12,
+        verdict=Verdict.PASS,
+        score_s=12.34e-6,
+        node="node07",
+        note="float4 loads",
+    ),
     run(
         38,
         RunState.FINISHED,
@@ -116,6 +141,7 @@ RUNS = (
         mode=Mode.TEST,
         verdict=Verdict.WRONG_VALUE,
         message="test 3: 17 of 16129 values differ, the first at [0, 126]",
+        note="float4 loads",
     ),
     run(37, RunState.FINISHED, ago_minutes=95, gpu="L4", mode=Mode.BENCHMARK, verdict=Verdict.PASS, score_s=3.1e-3),
     run(36, RunState.CANCELLED, ago_minutes=200, reason="cancelled by ada before it was sent"),
@@ -173,7 +199,7 @@ def result(run_: Run) -> Result:
         message=run_.message,
         cases=tuple(cases),
         score_s=run_.score_s,
-        ended_at=(run_.created_at + timedelta(seconds=18)).isoformat(),
+        ended_at=run_.ended_at.isoformat() if run_.ended_at else "",
         stdout=Log("hello from the kernel\n[bold]not markup[/bold] \x1b[31mred\x1b[0m\n"),
         provenance={"host": "node07", "gpu": "NVIDIA H100", "driver": "580.95", "exclusive": True},
     )
@@ -208,7 +234,6 @@ class FakeBoard(Board):
         self.known_runs = list(runs)
         self.boards = dict(STANDINGS)
         self.logs = {40: "loading modules\nhello from the job\n"}
-        self.notes = {19: "float4 loads", 20: "256 threads a block, no shared memory"}
         self.failures = failures or {}
         self.held = {name: threading.Event() for name in held}
         self.calls: list[str] = []
@@ -326,14 +351,6 @@ class FakeBoard(Board):
         self._enter("runs")
         own = [run_ for run_ in self.known_runs if everyone or run_.user == self.user]
         return tuple(run_ for run_ in own if task in (None, run_.task))[offset : offset + limit]
-
-    def submission(self, submission: int) -> Submission:
-        self._enter("submission")
-        found = next(known for known in self.known_runs if known.submission == submission)
-        note = self.notes.get(submission, "")
-        return Submission(
-            submission, found.task, "v1", found.user, found.file_name, "", found.mode, found.created_at, note
-        )
 
     def result(self, run: int) -> Result | None:
         found = self.run(run)

@@ -92,7 +92,41 @@ async def test_a_whole_path_takes_the_place_of_the_folder_in_the_field(
         else:
             pilot.app.post_message(events.Paste(file))
         await settled(pilot)
-        assert field.value == (begun + file if begun.endswith("old") else file)
+        kept = begun.endswith("old") or (way == "typed" and begun.endswith("old/"))
+        assert field.value == (begun + file if kept else file)
+
+
+async def test_a_path_that_is_gone_on_from_is_kept(kernel: Path) -> None:
+    file = str(kernel.absolute())
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", *"sub//x")
+        field = pilot.app.screen.query_one(PathInput)
+        assert field.value == "sub//x"
+        field.offer(file)
+        await press(pilot, *["left"] * 3, "/")
+        assert field.value == f"{file[:-3]}/{file[-3:]}"
+        field.offer(file)
+        await press(pilot, "shift+left")
+        pilot.app.post_message(events.Paste("/y"))
+        await settled(pilot)
+        assert field.value == f"{file[:-1]}/y"
+
+
+async def test_a_path_that_was_only_offered_makes_way_for_another(kernel: Path) -> None:
+    file = str(kernel.absolute())
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s")
+        field = pilot.app.screen.query_one(PathInput)
+        field.offer(file)
+        await press(pilot, "/")
+        assert field.value == "/"
+        field.offer(file)
+        await press(pilot, *["left"] * 3)
+        pilot.app.post_message(events.Paste("~/other.py"))
+        await settled(pilot)
+        assert field.value == "~/other.py"
 
 
 async def test_the_home_folder_takes_the_place_of_a_folder_and_of_nothing_else() -> None:
@@ -167,6 +201,15 @@ async def test_the_keys_come_back_with_the_room_for_them() -> None:
         assert "^q Quit" not in text_of(pilot.app)
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "^q Quit" in text_of(pilot.app))
+
+
+async def test_a_key_is_pressed_with_the_mouse() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        await pilot.click(KeyLine, offset=(text_of(pilot.app).splitlines()[-1].index("Submit"), 0))
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, SubmitScreen)
 
 
 async def test_a_letter_jumps_to_the_next_entry_that_begins_with_it(kernel: Path) -> None:
@@ -404,11 +447,15 @@ async def test_a_note_is_shown_with_its_run() -> None:
         assert "float4 loads" in text_of(pilot.app)
 
 
-async def test_the_age_of_a_report_counts_from_the_end_of_the_job() -> None:
+async def test_list_and_report_count_the_age_of_a_run_from_the_end_of_its_job() -> None:
     ended = dataclasses.replace(RUNS[2], status=dataclasses.replace(RUNS[2].status, at=NOW))
     async with app_on(FakeBoard(runs=[ended])).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "enter")
+        await press(pilot, "r")
+        row = next(line for line in text_of(pilot.app).splitlines() if line.split()[:1] == ["39"])
+        assert row.endswith("11 min")
+        assert "passed 11 min ago" in text_of(pilot.app)
+        await press(pilot, "enter")
         assert "passed 11 min ago" in text_of(pilot.app)
 
 

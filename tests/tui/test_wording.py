@@ -27,7 +27,7 @@ def test_a_verdict_other_than_pass_is_a_failure_with_its_reason(verdict: Verdict
 
 
 def test_a_run_on_its_way_to_the_scheduler_says_what_is_known_of_that() -> None:
-    assert why(run(1, RunState.SUBMITTING, evidence="no clear answer: sbatch hung")) == "no clear answer: sbatch hung"
+    assert why(run(1, RunState.SUBMITTING, evidence="sbatch hung")) == "sbatch hung"
     assert why(run(1, RunState.SUBMITTING, reason="not confirmed", evidence="sbatch hung")) == "not confirmed"
     assert why(run(1, RunState.QUEUED, evidence="squeue: PENDING")) == ""
 

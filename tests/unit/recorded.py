@@ -94,7 +94,8 @@ class Recorded:
         for status in statuses:
             store.record(run.id, status)
         if result is not None:
-            store.finish(run.id, status_of(RunState.FINISHED), replace(result, run=run.id), score_s)
+            end = datetime.fromisoformat(result.ended_at)
+            store.finish(run.id, status_of(RunState.FINISHED), replace(result, run=run.id), score_s, end)
         return store.run(run.id)
 
     def hpc_board(self, *argv: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:

@@ -21,7 +21,7 @@ from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, Stora
 from hpc_board.model.acceptance import is_model
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
-from hpc_board.model.run import JobNews, JobState, Run, RunState
+from hpc_board.model.run import JobNews, JobState, Run, RunState, Status
 from hpc_board.model.task import Mode, Task
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.store import NewRun, Store
@@ -138,23 +138,24 @@ def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
     world.scheduler.find_error = SchedulerError("connection refused")
     world.advance.launch([run])
     for _ in range(2 * TRIES_MAX):
-        world.advance()
+        world.advance.turn()
     assert world.scheduler.sent == [run.token]
     assert world.state(run) is RunState.SUBMITTING
     unclear = world.store.run(run.id).status
-    assert (unclear.reason, unclear.unanswered) == ("the scheduler has not confirmed the job", "connection refused")
+    assert (unclear.reason, unclear.evidence) == ("the scheduler has not confirmed the job", "connection refused")
+    assert unclear.unanswered
     world.scheduler.find_error = None
     world.advance()
     assert world.scheduler.sent == [run.token]
     found = world.store.run(run.id).status
-    assert (found.job_id, found.reason, found.unanswered) == (world.scheduler.jobs[run.token], "", "")
+    assert (found.job_id, found.reason, found.unanswered) == (world.scheduler.jobs[run.token], "", False)
 
 
 def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -> None:
     run = world.run()
     world.scheduler.submit_error = SchedulerError("Socket timed out")
     for _ in range(2 * TRIES_MAX):
-        world.advance()
+        world.advance.turn()
     assert world.scheduler.sent == [run.token] * TRIES_MAX
     assert world.state(run) is RunState.ERROR
 
@@ -164,7 +165,7 @@ def test_a_submission_under_way_is_left_alone_until_it_has_settled(world: World)
     world.scheduler.submit_error = SchedulerError("Socket timed out")
     patient = replace(world.advance, settle=timedelta(hours=1))
     for _ in range(3):
-        patient()
+        patient.turn()
     assert world.scheduler.sent == [run.token]
 
 
@@ -192,6 +193,42 @@ def test_a_refusal_ends_the_run_and_is_told(world: World) -> None:
     assert world.state(run) is RunState.ERROR
 
 
+def test_a_turn_tells_why_a_run_is_not_sent_after_it_has_carried_on_the_others(world: World) -> None:
+    queued = world.run()
+    world.advance.launch([queued])
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
+    unsent = world.run()
+    world.scheduler.news = JobNews(JobState.RUNNING)
+    with pytest.raises(SchedulerError, match="Socket timed out"):
+        world.advance()
+    assert world.state(unsent) is RunState.SUBMITTING
+    assert world.state(queued) is RunState.RUNNING
+
+
+def test_a_turn_tells_that_the_folder_of_a_job_cannot_be_written(world: World) -> None:
+    run = world.run()
+    (world.folder / "runs").write_text("in the way")
+    with pytest.raises(StorageError, match="the job folder cannot be written"):
+        world.advance()
+    assert world.state(run) is RunState.CREATED
+
+
+def test_a_refusal_hinders_no_turn_since_the_run_itself_tells_it(world: World) -> None:
+    run = world.run()
+    world.scheduler.submit_error = SchedulerRefused("invalid partition")
+    assert world.advance()
+    assert world.state(run) is RunState.ERROR
+    assert world.store.run(run.id).status.reason == "invalid partition"
+
+
+def test_a_turn_says_which_schedulers_it_asked(world: World) -> None:
+    run = world.run()
+    seldom = replace(world.advance, clusters={"main": replace(CLUSTER, poll_seconds=3600)})
+    seldom.launch([run])
+    asked = [turn.asked for turn in (seldom.turn(), seldom.turn()) if turn]
+    assert asked == [{"main"}, set()]
+
+
 def test_a_run_of_a_cluster_that_left_the_settings_hinders_no_other(world: World) -> None:
     queued, created = world.run(), world.run()
     world.advance.launch([queued])
@@ -215,6 +252,37 @@ def test_a_wish_to_cancel_outlives_a_submission_without_an_answer(world: World) 
     world.advance()
     assert world.scheduler.sent == [run.token]
     assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
+
+
+def test_a_cancelled_run_that_nobody_can_find_stays_a_cancelled_one(world: World) -> None:
+    run = world.run()
+    world.scheduler.loses_answer = True
+    world.scheduler.find_error = SchedulerError("connection refused")
+    world.advance.launch([run])
+    with pytest.raises(SchedulerError):
+        world.advance.cancel(run, "ada")
+    for hindered in (world.store.run(run.id).status, _status_after_a_turn(world, run)):
+        assert (hindered.state, hindered.reason) == (RunState.SUBMITTING, "cancel requested by ada")
+        assert hindered.unanswered
+        assert hindered.cancel_requested
+
+
+def _status_after_a_turn(world: World, run: Run) -> Status:
+    world.advance.turn()
+    return world.store.run(run.id).status
+
+
+def test_a_job_cannot_call_off_its_cancellation(world: World) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    world.advance.cancel(run, "ada")
+    shutil.rmtree(jobs.folder(world.folder, run.id))
+    world.scheduler.news = JobNews(JobState.MISSING)
+    world.advance(ask=True)
+    since = datetime.now(UTC) - timedelta(minutes=1)
+    world.store.record(run.id, replace(world.store.run(run.id).status, ended_in_queue_at=since))
+    world.advance(ask=True)
+    assert world.state(run) is RunState.CANCELLED
 
 
 def test_a_cancelled_submission_that_never_arrived_is_not_sent_again(world: World) -> None:
@@ -324,6 +392,18 @@ def test_a_right_result_is_taken_scored_and_ranked(world: World) -> None:
 
 def first_case(result: Result, **changes: Any) -> Result:
     return replace(result, cases=(replace(result.cases[0], **changes), *result.cases[1:]))
+
+
+@pytest.mark.parametrize("said", ["now", "2020-01-01T00:00:00Z"])
+def test_the_end_of_the_job_is_settled_when_its_result_is_collected(world: World, said: str) -> None:
+    run, task = world.run(), a_task()
+    world.advance.launch([run])
+    end = datetime.now(UTC).isoformat() if said == "now" else said
+    world.leave(run, jobs.RESULT, replace(right_result(run, task), ended_at=end).to_json().encode())
+    world.advance()
+    (listed,) = world.store.runs()
+    assert listed.state is RunState.FINISHED
+    assert listed.ended_at == (datetime.fromisoformat(end) if said == "now" else None)
 
 
 def last_case(result: Result, **changes: Any) -> Result:

@@ -1,5 +1,7 @@
 """The command line: what it prints, where it prints it, and how it exits. Nothing is evaluated here."""
 
+import errno
+import fcntl
 import json
 import os
 import pty
@@ -8,10 +10,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner, Result
@@ -539,6 +543,110 @@ def test_a_queue_that_cannot_be_asked_is_told_once(board: Recorded) -> None:
     assert done.stderr.count("Still waiting: squeue failed") == 1
 
 
+def count_still_waiting(board: Recorded, seconds: int, environ: dict[str, str]) -> int:
+    """How often `watch 1` says within this time that the queue cannot be asked."""
+    done = board.hpc_board("watch", "1", "--timeout", str(seconds), **environ)
+    assert done.returncode == 4, done.stderr
+    return done.stderr.count("Still waiting: squeue failed")
+
+
+def test_a_queue_that_cannot_be_asked_is_told_once_while_a_run_makes_progress(board: Recorded) -> None:
+    asked = board.folder / "asked"
+    environ = slurm_programs(board, sbatch="echo 104", squeue=f"echo x >> {asked}; echo '{UNREACHABLE}' >&2; exit 1")
+    board.hpc_board("submit", "kernel.py", **environ)
+    over = threading.Event()
+    writer = threading.Thread(target=write_progress, args=(board.folder / "board/runs/1/progress.jsonl", over))
+    writer.start()
+    try:
+        assert count_still_waiting(board, 4, environ) == 1
+    finally:
+        over.set()
+        writer.join()
+    assert len(asked.read_text().split()) > 1
+
+
+def write_progress(path: Path, over: threading.Event) -> None:
+    """Report one more case every moment, as a job would, until `over`."""
+    while not over.wait(0.05):
+        with path.open("a") as file:
+            file.write('{"at": "t", "phase": "test", "case": 1, "of": 9, "message": ""}\n')
+
+
+def test_a_queue_that_fails_again_after_it_has_answered_is_told_again(board: Recorded) -> None:
+    asked = board.folder / "asked"
+    squeue = f"echo x >> {asked}; [ $(wc -l < {asked}) = 2 ] && exit; echo '{UNREACHABLE}' >&2; exit 1"
+    environ = slurm_programs(board, sbatch="echo 104", squeue=squeue, sacct="exit")
+    board.hpc_board("submit", "kernel.py", **environ)
+    assert count_still_waiting(board, 6, environ) == 2
+    assert len(asked.read_text().split()) > 2
+
+
+def hindered(board: Recorded) -> Recorded:
+    """The board with a run that cannot be sent, since its job folder cannot be made."""
+    (board.folder / "board").mkdir(exist_ok=True)
+    (board.folder / "board" / "runs").write_text("in the way")
+    done = board.hpc_board("submit", "kernel.py")
+    assert done.returncode == 2
+    assert "The submission is stored (run " in done.stderr
+    return board
+
+
+def test_a_run_that_cannot_be_sent_says_why_wherever_it_is_followed(board: Recorded) -> None:
+    hindered(board)
+    why = "the job folder cannot be written"
+    watched = board.hpc_board("watch", "1", "--timeout", "1")
+    assert watched.returncode == 4
+    assert watched.stderr.count("Still waiting: ") == watched.stderr.count(why) == 1
+    assert "Stored; the next `hpc-board watch 1`, `hpc-board poll` or the app sends it" in watched.stderr
+    assert "scheduler" not in watched.stderr
+    assert "go on" not in watched.stderr
+    polled = board.hpc_board("poll")
+    assert polled.returncode == 3
+    assert why in polled.stderr
+    assert f"Not up to date: The board cannot be written: {board.folder}" in board.hpc_board("runs").stderr
+
+
+def test_an_interrupt_before_a_run_was_sent_promises_nothing(board: Recorded) -> None:
+    hindered(board)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpc_board", "watch", "1"],
+        cwd=board.folder,
+        env=board.environ(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        assert process.stderr.readline().startswith("Still waiting: ")
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "Stopped waiting." in errors
+    assert "Stored; the next `hpc-board watch 1`" in errors
+    assert "go on" not in errors
+
+
+def test_poll_says_what_changed_though_something_could_not_be_carried_on(board: Recorded) -> None:
+    board.add(status_of(RunState.QUEUED))
+    hindered(board)
+    done = board.hpc_board("poll")
+    assert done.stdout == "run 1 on CPU: queued -> collecting\n"
+    assert done.returncode == 3
+
+
+def test_a_submission_beside_a_client_that_is_busy_is_said_to_be_sent_by_the_next_one(board: Recorded) -> None:
+    (board.folder / "board").mkdir()
+    with (board.folder / "board" / "advance.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = board.hpc_board("submit", "kernel.py")
+    assert done.returncode == 0
+    assert "Stored; the next `hpc-board watch 1`, `hpc-board poll` or the app sends it" in done.stderr
+    assert "scheduler" not in done.stderr
+
+
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 def test_a_board_that_may_not_be_written_is_an_input_error(board: Recorded) -> None:
@@ -874,14 +982,16 @@ def test_a_reader_that_leaves_early_gets_no_traceback(board: Recorded) -> None:
     assert (process.returncode, errors) == (141, b"")
 
 
-def into_full_disk(board: Recorded, *argv: str, stderr: str = "") -> subprocess.CompletedProcess[str]:
-    """The command with a stdout on which every write fails; with `stderr` too where it names the same."""
+def into_full_disk(
+    board: Recorded, *argv: str, stdout: bool = True, stderr: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """The command with an `stdout`, an `stderr` or both on which every write fails."""
     with Path("/dev/full").open("w") as full:
         return subprocess.run(
             [sys.executable, "-m", "hpc_board", *argv],
             cwd=board.folder,
             env=board.environ(),
-            stdout=full,
+            stdout=full if stdout else subprocess.PIPE,
             stderr=full if stderr else subprocess.PIPE,
             text=True,
             timeout=120,
@@ -922,7 +1032,44 @@ def test_output_that_cannot_be_written_is_an_error_and_no_traceback(board: Recor
 
 
 def test_where_not_even_the_error_can_be_written_the_exit_code_tells(board: Recorded) -> None:
-    assert into_full_disk(board, "list", stderr="too").returncode == 3
+    assert into_full_disk(board, "list", stderr=True).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("argv", "exit_code"),
+    [
+        (("template", "vectoradd_py", "-o", "mine.py"), 0),
+        (("submit", "kernel.py", "--dry-run"), 0),
+        (("list",), 0),
+        (("run", "99"), 2),
+        (("no-such-command",), 2),
+        (("watch", "1", "--timeout", "0"), 4),
+    ],
+)
+def test_a_remark_that_cannot_be_written_changes_no_exit_code(
+    board: Recorded, argv: tuple[str, ...], exit_code: int
+) -> None:
+    (board.folder / "tasks" / "broken").mkdir()
+    (board.folder / "tasks" / "broken" / "task.yml").write_text("lang: py\n")
+    board.add(status_of(RunState.QUEUED))
+    assert into_full_disk(board, *argv, stdout=False, stderr=True).returncode == exit_code
+
+
+def test_where_the_submission_is_stays_unsaid_where_there_is_none(board: Recorded) -> None:
+    stored = "What was submitted is in `hpc-board runs`."
+    assert stored in into_full_disk(board, "submit", "kernel.py").stderr
+    for argv in (("submit", "kernel.py", "--dry-run"), ("submit", "--help"), ("runs",)):
+        assert stored not in into_full_disk(board, *argv).stderr
+
+
+def test_what_the_system_refuses_inside_is_a_bug_and_not_hidden() -> None:
+    failure = OSError(errno.EIO, "Input/output error")
+
+    def broken() -> NoReturn:
+        raise failure
+
+    done = CliRunner().invoke(cli, ["list"], obj=broken)
+    assert done.exception is failure
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])

@@ -22,7 +22,6 @@ from hpc_board.report import (
     Paragraph,
     Table,
     Tone,
-    ended_at,
     gpus_table,
     nothing_printed,
     outcome_line,
@@ -37,6 +36,8 @@ from hpc_board.report import (
     tasks_table,
     verdict_meaning,
 )
+from hpc_board.report.printed import message_log
+from hpc_board.report.texts import telling_line
 from tests.unit.recorded import AT, result_of, status_of, timed_case
 from tests.unit.test_advance import world_in
 
@@ -156,6 +157,40 @@ def test_a_line_without_an_end_does_not_flood_the_terminal() -> None:
     assert len(text) < 3000
 
 
+def test_cut_lines_are_told_above_what_is_shown_and_missing_lines_where_they_were() -> None:
+    long = "x" * 600
+    short = message_log(run_of(RunState.FINISHED), "message", f"first\n{long}\nlast")
+    notice, *shown = short.text.splitlines()
+    assert notice.startswith("[... the ends of long lines left out; ")
+    assert shown == ["first", "x" * 500 + "…", "last"]
+    many = message_log(
+        run_of(RunState.FINISHED), "message", "\n".join([long, *map(str, range(1, 40))])
+    ).text.splitlines()
+    assert [index for index, line in enumerate(many) if line.startswith("[... ")] == [0, 6]
+    assert many[6].startswith("[... 15 lines left out; ")
+
+
+HEADER = "Traceback (most recent call last):"
+FRAME = '  File "k.py", line 3, in f'
+
+
+@pytest.mark.parametrize(
+    ("lines", "telling"),
+    [
+        ([], ""),
+        (["shape (3,)", HEADER], "shape (3,)"),
+        ([HEADER, FRAME, "    g()", "ValueError: bad"], "ValueError: bad"),
+        ([HEADER, FRAME, "    g()", "ValueError: bad", "see line 7", "  of it"], "ValueError: bad"),
+        ([HEADER, FRAME, "KeyError: 1", "", "During handling ...", "", HEADER, FRAME, "Bad: 2", "more"], "Bad: 2"),
+        ([HEADER, FRAME, "    x = =", "        ^", "SyntaxError: invalid syntax"], "SyntaxError: invalid syntax"),
+        ([HEADER, FRAME], FRAME.strip()),
+        ([HEADER], HEADER),
+    ],
+)
+def test_the_telling_line_of_a_message_is_its_first_or_that_of_the_exception(lines: list[str], telling: str) -> None:
+    assert telling_line("\n".join(lines)) == telling
+
+
 def test_of_a_jobs_long_output_the_end_is_shown() -> None:
     log = "".join(f"{number} {'x' * 80}\n" for number in range(3000)) + "bash: python: not found\n"
     text = text_of(run_report(run_of(RunState.ERROR), None, log=log))
@@ -187,55 +222,21 @@ def test_a_run_that_was_never_sent_has_no_job_that_could_print() -> None:
 
 
 def test_a_note_is_shown_where_there_is_one() -> None:
-    run = run_of(RunState.QUEUED)
-    assert "note       with tiles\n" in text_of(run_report(run, None, note="with \x1b[31mtiles\n"))
-    assert "\nnote" not in text_of(run_report(run, None))
+    noted = run_of(RunState.QUEUED, note="with \x1b[31mtiles\n")
+    assert "note       with tiles\n" in text_of(run_report(noted, None))
+    assert "\nnote" not in text_of(run_report(run_of(RunState.QUEUED), None))
 
 
 LATER = Status(RunState.FINISHED, AT + timedelta(minutes=30), job_id="104", node="n1")
 
 
-@pytest.mark.parametrize(
-    "said",
-    ["2026-05-01T12:10:00+00:00", "2026-05-01T12:10:00.250Z", "2026-05-01T14:10:00+02:00"],
-)
-def test_a_finished_run_ended_when_its_job_says_so(said: str) -> None:
-    result = replace(result_of(Verdict.PASS), ended_at=said)
-    run = finished(result, status=LATER)
-    moment = ended_at(run, result)
-    assert moment is not None
-    assert moment.replace(microsecond=0) == AT + timedelta(minutes=10)
-    shown = (AT + timedelta(minutes=10)).astimezone().strftime("%Y-%m-%d %H:%M")
-    assert f"finished at {shown}\n" in text_of(run_report(run, result))
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "",
-        "soon",
-        "2026-05-01T11:59:59Z",  # before it was submitted
-        "2026-05-01T12:30:01Z",  # after its result was there
-        "2026-05-01T12:10:00",  # in no zone
-        "2026-05-01 12:10:00Z",
-        "20260501T121000Z",
-        "2026-13-01T12:10:00Z",
-        "2026-05-01T12:10:00+99:00",
-        "0001-01-01T00:00:00+23:59",
-        "9999-12-31T23:59:59-23:59",
-        "2026-05-01T12:10:00Z\n",
-        "\u0662026-05-01T12:10:00Z",
-    ],
-)
-def test_an_end_that_cannot_be_the_jobs_is_not_believed(said: str) -> None:
-    result = replace(result_of(Verdict.PASS), ended_at=said)
-    run = finished(result, status=LATER)
-    assert ended_at(run, result) is None
-    assert f"finished since {LATER.at.astimezone():%Y-%m-%d %H:%M}\n" in text_of(run_report(run, result))
-
-
-def test_a_run_without_a_result_has_no_end_of_its_jobs_own() -> None:
-    assert ended_at(run_of(RunState.LOST), None) is None
+def test_a_finished_run_ended_when_its_job_did_or_since_it_was_noticed() -> None:
+    result = result_of(Verdict.PASS)
+    at = AT + timedelta(minutes=10)
+    known = text_of(run_report(finished(result, status=LATER, ended_at=at), result))
+    assert f"finished at {at.astimezone():%Y-%m-%d %H:%M}\n" in known
+    unknown = text_of(run_report(finished(result, status=LATER), result))
+    assert f"finished since {LATER.at.astimezone():%Y-%m-%d %H:%M}\n" in unknown
 
 
 FAILED_CASE = Case("test", 1, "size: 2", Verdict.WRONG_VALUE, "differs")
@@ -276,6 +277,19 @@ def test_a_run_that_the_scheduler_did_not_take_shows_its_last_answer(tmp_path: P
     world.advance.launch([run])
     text = text_of(run_report(world.store.run(run.id), None))
     assert "Being handed to the scheduler; the last try got no clear answer: sbatch: Socket timed out\n" in text
+
+
+def test_a_cancelled_run_that_nobody_can_find_says_what_becomes_of_it() -> None:
+    status = replace(
+        status_of(RunState.SUBMITTING, reason="cancel requested by ada", evidence="Socket timed out", job_id=""),
+        cancel_requested=True,
+    )
+    for unanswered in (True, False):
+        run = run_of(RunState.SUBMITTING, status=replace(status, unanswered=unanswered))
+        text = text_of(run_report(run, None))
+        assert "It is cancelled as soon as the scheduler answers: cancel requested by ada.\n" in text
+        assert ("no clear answer: Socket timed out" in text) is unanswered
+        assert "sent again" not in text
 
 
 def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:

@@ -1,10 +1,8 @@
 """What `run`, `runs` and `code` tell of runs: the note, the outcome, and what was printed."""
 
 import json
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -152,11 +150,12 @@ def test_a_run_that_has_not_ended_has_no_outcome(board: Recorded) -> None:
     assert "Run 1 " not in call(board, "run", "1").stdout
 
 
-def test_an_end_that_a_job_cannot_have_had_is_not_known(board: Recorded) -> None:
-    board.add(result=replace(result_of(Verdict.PASS), ended_at="2030-01-01T00:00:00Z"))
-    board.add(result=replace(result_of(Verdict.PASS), ended_at=AT.isoformat()))
-    ends: list[Any] = [json.loads(call(board, "run", number, "--json").stdout)["ended_at"] for number in "12"]
-    assert ends == [None, "2026-05-01T12:00:00Z"]
+def test_a_list_says_when_a_job_ended_as_its_report_does(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS))
+    board.add(status_of(RunState.LOST))
+    reports = [json.loads(call(board, "run", number, "--json").stdout)["ended_at"] for number in "21"]
+    listed = [run["ended_at"] for run in json.loads(call(board, "runs", "--json").stdout)]
+    assert listed == reports == [None, "2026-05-01T12:00:09Z"]
 
 
 def test_a_cell_of_a_piped_table_holds_one_line_of_a_traceback(board: Recorded) -> None:
@@ -165,12 +164,13 @@ def test_a_cell_of_a_piped_table_holds_one_line_of_a_traceback(board: Recorded) 
     assert "1  exception  size: 3  ValueError: bad\n" in call(board, "run", "1").stdout
 
 
-def test_the_number_of_a_run_that_is_no_submissions_leads_to_its_submission(board: Recorded) -> None:
+def add_on_two_gpus(board: Recorded, user: str) -> None:
+    """Store one submission with two runs."""
     opened = board.board
     opened.settings.board.mkdir()
     Store(opened.settings.board / "board.db").add_submission(
         task=opened.task("vectoradd_py"),
-        user=opened.user,
+        user=user,
         file_name="kernel.py",
         code=KERNEL.encode(),
         mode=Mode.TEST,
@@ -178,8 +178,20 @@ def test_the_number_of_a_run_that_is_no_submissions_leads_to_its_submission(boar
         at=AT,
         runs=[NewRun(gpu, "here", "", f"hb-{gpu}", "nonce", "self-run", False, "") for gpu in ("CPU", "H100")],
     )
+
+
+def test_the_number_of_a_run_that_is_no_submissions_leads_to_its_submission(board: Recorded) -> None:
+    add_on_two_gpus(board, board.board.user)
     done = call(board, "code", "2")
     assert done.exit_code == 2
     assert "there is no submission 2" in done.stderr
     assert "Run 2 belongs to submission 1: `hpc-board code 1` prints its file." in done.stderr
     assert "belongs to" not in call(board, "code", "3").stderr
+
+
+def test_the_number_of_somebody_elses_run_promises_no_file(board: Recorded) -> None:
+    add_on_two_gpus(board, "somebody")
+    done = call(board, "code", "2")
+    assert done.exit_code == 2
+    assert "there is no submission 2" in done.stderr
+    assert "belongs to" not in done.stderr

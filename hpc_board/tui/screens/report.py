@@ -10,12 +10,12 @@ from textual.containers import Container
 from textual.widgets import Log, Static
 
 from hpc_board.board import Board
-from hpc_board.report import Paragraph, ended_at, nothing_printed, plain, run_logs, run_report
+from hpc_board.report import Paragraph, nothing_printed, plain, run_logs, run_report
 from hpc_board.tui.messages import OpenStandings, OpenSubmit, RunRead
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
-from hpc_board.tui.wording import span, state
+from hpc_board.tui.wording import since, state
 
 _SENTENCE_CELLS = 32
 """Where a sentence is wrapped in the narrowest log; lines that were printed never are."""
@@ -100,16 +100,13 @@ class ReportScreen(BoardScreen):
             tuple(self.board.progress(run.id)),
             self.board.rank(run),
             self.board.log(run.id),
-            self.board.submission(run.submission).note,
         )
 
     @on(RunRead)
     def _show_run(self, event: RunRead) -> None:
         self._read = event
         self._show_headline(event)
-        blocks = run_report(
-            event.run, event.result, event.history, event.progress, event.rank, log=event.log, note=event.note
-        )
+        blocks = run_report(event.run, event.result, event.history, event.progress, event.rank, log=event.log)
         self.blocks.show(blocks[1:])
         logs = run_logs(event.result, event.log)
         text = "\n".join(f"── {log.title}\n{log.text.rstrip()}\n" for log in logs)
@@ -119,10 +116,9 @@ class ReportScreen(BoardScreen):
     def _show_headline(self, event: RunRead) -> None:
         run = event.run
         word, tone = state(run)
-        age = span(self.now() - (ended_at(run, event.result) or run.status.at))
-        when = f" {age} ago" if run.state.ended else f" for {age}"
         what = toned(f"{run.task} on {run.gpu}, {run.mode}: ")
-        self.headline.update(Text.assemble(what, " ", (word, f"bold {tone.value}"), (when, Tone.MUTED.value)))
+        age = toned(since(run, self.now()), Tone.MUTED)
+        self.headline.update(Text.assemble(what, " ", (word, f"bold {tone.value}"), " ", age))
 
     def _show_log(self, text: str, *, from_top: bool) -> None:
         """Show this text and follow it while its end is in sight; one that is complete at first is read `from_top`."""

@@ -13,12 +13,12 @@ from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.model.run import Run
-from hpc_board.tui.messages import NoteRead, OpenReport, OpenStandings, OpenSubmit, RunsArrived
+from hpc_board.tui.messages import OpenReport, OpenStandings, OpenSubmit, RunsArrived
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import MODE_WORDS, moment, score, span, state, why
+from hpc_board.tui.wording import MODE_WORDS, age, moment, score, since, state, why
 
 _RUNS_MAX = 200
 
@@ -47,7 +47,8 @@ class RunsScreen(BoardScreen):
     ]
     HELP: ClassVar[str] = (
         "queued and running are the scheduler's words, passed and failed are the judge's. lost, error, node fail and "
-        "preempted are not the kernel's fault. The runs go on when you leave."
+        "preempted are not the kernel's fault. Age counts from the last change of state, or from the job's end. "
+        "The runs go on when you leave."
     )
 
     grid = getters.query_one("#runs", Grid)
@@ -58,7 +59,6 @@ class RunsScreen(BoardScreen):
         self._wanted = selected
         self._everyone = False
         self._runs: dict[str, Run] | None = None
-        self._notes: dict[int, str] = {}
 
     def compose_body(self) -> ComposeResult:
         """The table, and beside or below it the selected run."""
@@ -112,10 +112,6 @@ class RunsScreen(BoardScreen):
 
         self.ask("runs", question, patient=patient)
 
-    def _ask_note(self, submission: int) -> None:
-        if submission not in self._notes:
-            self.ask("note", lambda: NoteRead(submission, self.board.submission(submission).note))
-
     def _columns(self) -> list[Column]:
         if not self._everyone:
             return [column for column in _COLUMNS if column.key != "user"]
@@ -137,16 +133,10 @@ class RunsScreen(BoardScreen):
     def _show_details(self) -> None:
         run = self._selected
         if run is not None:
-            self._ask_note(run.submission)
             self.details.update(self._details(run))
         elif self._runs is not None:
             whose = "Nobody has" if self._everyone else "You have"
             self.details.update(toned(f"{whose} no runs yet. Press s to submit a file.", Tone.MUTED))
-
-    @on(NoteRead)
-    def _take_note(self, event: NoteRead) -> None:
-        self._notes[event.submission] = event.note
-        self._show_details()
 
     @on(Grid.Chosen)
     def _open(self, event: Grid.Chosen) -> None:
@@ -164,20 +154,16 @@ class RunsScreen(BoardScreen):
             "state": toned(word, tone),
             "why": toned(why(run), Tone.MUTED),
             "score": toned(score(run.score_s)),
-            "age": toned(span(self.now() - run.created_at), Tone.MUTED),
+            "age": toned(age(run, self.now()), Tone.MUTED),
         }
         return Row(str(run.id), cells)
 
     def _details(self, run: Run) -> Group:
         word, tone = state(run)
-        since = span(self.now() - run.status.at)
-        head = Text.assemble(
-            (word, f"bold {tone.value}"),
-            (f" for {since}" if not run.state.ended else f" {since} ago", Tone.MUTED.value),
-        )
+        head = Text.assemble((word, f"bold {tone.value}"), " ", toned(since(run, self.now()), Tone.MUTED))
         lines = [
             ("Why", why(run)),
-            ("Note", self._notes.get(run.submission, "")),
+            ("Note", run.note),
             ("File", f"{run.file_name} · {run.mode} · {run.task} on {run.gpu}"),
             (
                 "Job",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -26,6 +27,9 @@ _TONES = {
 _GAP = 2
 _FLEXIBLE_MIN = 12
 """How narrow a flexible column may become before another one has to go."""
+
+_NUMBERS_MIN = 2
+"""How many columns of numbers stay at any width."""
 
 
 class Blocks(VerticalScroll):
@@ -72,23 +76,32 @@ def facts(rows: Sequence[tuple[str, str]]) -> Drawn:
 
 @dataclass(frozen=True)
 class _FittingTable:
-    """A table that leaves out its last columns of numbers, whole, where they do not fit: half a number is a wrong one.
+    """A table that leaves out whole columns of numbers where not all fit, and says so: half a number is a wrong one.
 
-    What a flexible column holds is wrapped instead, and stays.
+    It leaves out as few as will do, late ones rather than early ones, and keeps the first two, which say what the row
+    is about. What a flexible column holds is wrapped instead, and stays.
     """
 
     table: report.Table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        kept = list(range(len(self.table.columns)))
-        for index in reversed(kept[1:]):
-            if sum(self._width(each) + _GAP for each in kept) <= options.max_width:
-                break
-            if self.table.columns[index].right:
-                kept.remove(index)
+        kept = self._kept(options.max_width)
         columns = tuple(self.table.columns[index] for index in kept)
         rows = tuple(tuple(row[index] for index in kept) for row in self.table.rows)
         yield _drawn_table(report.Table(columns, rows))
+        if more := len(self.table.columns) - len(kept):
+            words = "1 column" if more == 1 else f"{more} columns"
+            yield Text(f"{words} more in a wider terminal", Tone.MUTED.value)
+
+    def _kept(self, width: int) -> list[int]:
+        kept = list(range(len(self.table.columns)))
+        numbers = [index for index in kept if self.table.columns[index].right][_NUMBERS_MIN:]
+        for count in range(len(numbers) + 1):
+            for gone in combinations(reversed(numbers), count):
+                kept = [index for index in range(len(self.table.columns)) if index not in gone]
+                if sum(map(self._width, kept)) + _GAP * (len(kept) - 1) <= width:
+                    return kept
+        return kept
 
     def _width(self, index: int) -> int:
         column = self.table.columns[index]

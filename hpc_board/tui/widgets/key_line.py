@@ -1,39 +1,70 @@
 """The last line: what the keys do here, as far as there is room for it."""
 
+from collections.abc import Iterable
+
 from rich.cells import cell_len
+from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.widgets import Footer
-from textual.widgets._footer import FooterKey
+from textual.binding import ActiveBinding
+from textual.containers import Horizontal
+from textual.screen import Screen
+from textual.widgets import Static
 
-_PADDING = 3
+from hpc_board.tui.palette import Tone
+
+_HELP = "help"
+"""The action that is always named: it names the others."""
 
 
-class KeyLine(Footer):
-    """The keys in the order of their bindings; one that does not fit is left out, but never `help`, which names it."""
-
-    def __init__(self) -> None:
-        super().__init__(show_command_palette=False)
+class KeyLine(Horizontal, can_focus=False):
+    """The keys in the order of their bindings, to press or to click; those that do not fit are left out whole."""
 
     def compose(self) -> ComposeResult:
         """The keys for which there is room."""
-        keys = [key for key in super().compose() if isinstance(key, FooterKey)]
-        room = self.size.width - sum(_width(key) for key in keys if _stays(key))
+        keys = [_Key(binding, self.app.get_key_display(binding.binding)) for binding in self._shown_bindings()]
+        room = self.size.width - sum(key.cells for key in keys if key.stays)
         for key in keys:
-            if _stays(key):
+            if key.stays:
                 yield key
-            elif _width(key) <= room:
-                room -= _width(key)
+            elif key.cells <= room:
+                room -= key.cells
                 yield key
 
-    def on_resize(self, _event: events.Resize) -> None:
+    def on_mount(self) -> None:
+        """Choose again whenever other keys do something here."""
+        self.screen.bindings_updated_signal.subscribe(self, self._choose_again)
+
+    def on_resize(self) -> None:
         """Choose again."""
         self.call_after_refresh(self.recompose)
 
+    def _choose_again(self, screen: Screen[object]) -> None:
+        # Keys that are named only while the terminal is elsewhere would flicker.
+        if screen.app.app_focus:
+            self.call_after_refresh(self.recompose)
 
-def _stays(key: FooterKey) -> bool:
-    return key.action == "help"
+    def _shown_bindings(self) -> Iterable[ActiveBinding]:
+        """One binding for each action."""
+        first: dict[str, ActiveBinding] = {}
+        for active in self.screen.active_bindings.values():
+            if active.binding.show:
+                first.setdefault(active.binding.action, active)
+        return first.values()
 
 
-def _width(key: FooterKey) -> int:
-    return cell_len(key.key_display) + cell_len(key.description) + _PADDING
+class _Key(Static):
+    """A key and what it does; a click presses it."""
+
+    def __init__(self, active: ActiveBinding, name: str) -> None:
+        label = Text.assemble((f" {name} ", f"bold {Tone.ACCENT.value}"), f"{active.binding.description} ")
+        super().__init__(label, markup=False, disabled=not active.enabled)
+        self.tooltip = active.tooltip or None
+        self.stays = active.binding.action == _HELP
+        self.cells = cell_len(label.plain)
+        self._key = active.binding.key
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the key."""
+        event.stop()
+        self.app.simulate_key(self._key)

@@ -32,10 +32,18 @@ class PathInput(Input):
 
     def replace(self, text: str, start: int, end: int) -> None:
         """Put `text` in the place of what lies between; a whole path takes the place of what was offered or begun."""
-        at_end_of_folder = start == end == len(self.value) and self.value.endswith("/")
-        if text.startswith(("/", "~")) and (self.value == self._offered or at_end_of_folder):
+        if start == end and text.startswith(("/", "~")) and self._begins_anew(text, start):
             start, end = 0, len(self.value)
         super().replace(text, start, end)
+
+    def _begins_anew(self, text: str, cursor: int) -> bool:
+        """Whether the path that begins with `text` is to stand alone, rather than to go into what is here."""
+        pasted = len(text) > 1
+        at_end = cursor == len(self.value)
+        if self.value == self._offered:
+            return pasted or at_end or cursor == 0
+        # A second "/" typed after a folder is a slip, not a path from the root.
+        return at_end and self.value.endswith("/") and (pasted or text == "~")
 
     @property
     def path(self) -> Path | None:

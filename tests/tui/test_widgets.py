@@ -1,0 +1,90 @@
+"""What single widgets show, each in an app of its own."""
+
+from typing import ClassVar
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+
+from hpc_board.report import Column, Table
+from hpc_board.tui.palette import THEME
+from hpc_board.tui.widgets.blocks import Blocks
+from hpc_board.tui.widgets.key_line import KeyLine
+from tests.tui.driving import text_of, until
+
+_BENCHMARKS = Table(
+    (
+        Column("#", right=True),
+        Column("OUTCOME"),
+        *(Column(title, right=True) for title in ("MEDIAN", "MEAN", "FASTEST", "SLOWEST", "REFERENCE", "CALLS")),
+        Column("CASE", flexible=True),
+        Column("MESSAGE", flexible=True),
+    ),
+    (
+        (
+            *("1", "pass, noisy", "12.0 µs", "12.1 ± 0.02 µs", "11.8 µs", "15.6 µs", "17.3 µs", "100"),
+            *("size: 1024; seed: 1", "the times vary by 21 %"),
+        ),
+        ("2", "wrong value", *("",) * 6, "size: 2048; seed: 1", ""),
+    ),
+)
+
+
+class _Plain(App[None]):
+    """An app in the product's colours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_theme(THEME)
+        self.theme = THEME.name
+
+
+class _TableApp(_Plain):
+    def compose(self) -> ComposeResult:
+        yield Blocks()
+
+    def on_mount(self) -> None:
+        self.query_one(Blocks).show([_BENCHMARKS])
+
+
+class _KeysApp(_Plain):
+    TURN: ClassVar = Binding.Group("Turn")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "left", "Left", group=TURN),
+        Binding("b", "right", "Right", group=TURN),
+        Binding("c", "bell", "Never"),
+        Binding("d", "app.bell", show=False),
+    ]
+    CSS = "KeyLine { height: 1; } _Key { width: auto; &:disabled { text-style: dim; } }"
+
+    def compose(self) -> ComposeResult:
+        yield KeyLine()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return None if action == "bell" else super().check_action(action, parameters)
+
+
+@pytest.mark.parametrize("width", range(40, 131, 5))
+async def test_a_table_leaves_out_few_numbers_and_says_how_many(width: int) -> None:
+    async with _TableApp().run_test(size=(width, 40)) as pilot:
+        await until(pilot, lambda: "MEDIAN" in text_of(pilot.app))
+        text = text_of(pilot.app)
+        cells = dict(zip((column.title for column in _BENCHMARKS.columns), _BENCHMARKS.rows[0], strict=True))
+        shown = [column.title for column in _BENCHMARKS.columns if column.title in text]
+        numbers = [column.title for column in _BENCHMARKS.columns if column.right]
+        assert all(cells[title] in text for title in shown if title in numbers)
+        missing = len(_BENCHMARKS.columns) - len(shown)
+        words = f"{missing} column{'s' * (missing > 1)} more in a wider terminal"
+        assert (words in text) if missing else ("more in a wider terminal" not in text)
+
+
+async def test_a_table_of_80_cells_keeps_the_time_of_the_reference() -> None:
+    async with _TableApp().run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "MEDIAN" in text_of(pilot.app))
+        assert "17.3 µs" in text_of(pilot.app)
+
+
+async def test_the_keys_of_a_group_are_named_one_by_one() -> None:
+    async with _KeysApp().run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "a Left  b Right  c Never" in text_of(pilot.app))
+        assert [key.disabled for key in pilot.app.query_one(KeyLine).children[:3]] == [False, False, True]
