@@ -424,13 +424,16 @@ def regular_file(path: Path, limit: int, *, end: bool = False) -> bytes:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise IsNoFileError(f"{path.name} is no regular file") from error
         raise
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise IsNoFileError(f"{path.name} is no regular file")
-        if end:
-            file.seek(max(0, facts.st_size - limit))
-        return file.read(limit + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            if end:
+                file.seek(max(0, facts.st_size - limit))
+            return file.read(limit + 1)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -100,9 +100,19 @@ def script(task: Task, gpu: Gpu, mode: Mode) -> Script:
         )
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: the batch script template cannot be read: {error}") from error
-    except (jinja2.TemplateError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+    except (
+        jinja2.TemplateError,
+        SyntaxError,
+        TypeError,
+        ValueError,
+        LookupError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+        MemoryError,
+    ) as error:
         raise InputError(
-            f"{path}: the batch script template cannot be rendered: {error}",
+            f"{path}: the batch script template cannot be rendered: {str(error) or type(error).__name__}",
             hint=f"Correct gpus.{gpu.name}.template in the settings, or remove it to use the one that ships.",
         ) from error
     return Script(text, options, seconds)

@@ -1,38 +1,75 @@
 """Files that a command writes for its user."""
 
 import os
+import stat
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from hpc_board.errors import InputError
 
+_STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
+"""Names of what the caller has open already; to replace it would cut the caller off."""
+
 
 def write_file(path: Path, data: bytes, *, force: bool) -> None:
     """Write a file whole or not at all; one that is there is replaced only by `force`.
+
+    A device of characters, a pipe and an open stream get the bytes as from a shell's redirection, and a link leads to
+    the file that is written. Nothing but a regular file is ever replaced.
 
     Raises:
         InputError: the file is there, or cannot be written.
     """
     try:
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            draft = Path(file.name)
-            try:
-                file.write(data)
-                file.flush()
-                # A temporary file is its owner's alone; this one becomes an ordinary file.
-                draft.chmod(0o666 & ~_umask())
-                if force:
-                    draft.replace(path)
-                else:
-                    path.hardlink_to(draft)
-            finally:
-                draft.unlink(missing_ok=True)
+        mode = _mode(path)
+        if mode is not None and (stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or str(path).startswith(_STREAMS)):
+            _write_through(path, data)
+        elif mode is not None and not stat.S_ISREG(mode):
+            raise InputError(
+                f"{path} is there already and is no regular file",
+                hint="Give the name of a file with -o; what is there stays as it is.",
+            )
+        else:
+            # Without force, the link itself is what is there already.
+            _write_whole(Path(os.path.realpath(path)) if force else path, data, replace=force)
     except FileExistsError as error:
         raise InputError(f"{path} is there already", hint="Give another name, or --force to overwrite it.") from error
     except OSError as error:
         raise InputError(
             f"{path} cannot be written: {error.strerror}", hint="Give another file or folder with -o."
         ) from error
+
+
+def _mode(path: Path) -> int | None:
+    """What kind of file `path` leads to; None where there is none yet."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    # Without O_NONBLOCK, a pipe that nobody reads would hold the command for ever.
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "wb") as file:
+        os.set_blocking(descriptor, True)
+        file.write(data)
+
+
+def _write_whole(path: Path, data: bytes, *, replace: bool) -> None:
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        draft = Path(file.name)
+        try:
+            file.write(data)
+            file.flush()
+            # A temporary file is its owner's alone; this one becomes an ordinary file.
+            draft.chmod(0o666 & ~_umask())
+            if replace:
+                draft.replace(path)
+            else:
+                path.hardlink_to(draft)
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 def _umask() -> int:

@@ -1,28 +1,55 @@
 """Text from outside, made safe to show: no control characters, no escape sequences, a bounded size."""
 
 import re
+import unicodedata
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
-    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # OSC, DCS, SOS, PM, APC: titles, clipboard
-    r"|\x1b[ -/]*[0-~]",
-    re.DOTALL,
+    r"|\x1b[\]PX^_][^\x1b\x07\r\n]{0,4096}(?:\x07|\x1b\\)"  # OSC, DCS, SOS, PM, APC: titles, clipboard
+    r"|\x1b(?![\]PX^_])[ -/]*[0-~]"
 )
 _CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+    "\x1b[\\]PX^_]"  # the introducer alone: what never ends must not hide what follows
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+    # format characters
+    "\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e007f"
+    # letters and marks without a shape
+    "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]"
 )
+_MARKS_MAX = 4
+"""How many combining marks a character may bear: more are found in no language, and paint over their neighbours."""
 
 
 def printable(text: str, limit: int = 64 * 1024) -> str:
-    """`text` with escape sequences removed, other control characters shown as "·", at most `limit` characters.
+    """`text` with escape sequences removed, other control and invisible characters shown as "·", at most `limit` long.
 
     Newlines and tabs stay; a carriage return starts a new line. The end of a text that is too long is cut.
     """
     clean = _ESCAPES.sub("", text[: 4 * limit]).replace("\r\n", "\n").replace("\r", "\n")
-    return _CONTROLS.sub("·", clean)[:limit]
+    return _few_marks(_CONTROLS.sub("·", clean))[:limit]
 
 
 def one_line(text: str, limit: int = 200) -> str:
     """`text` made printable on one line of at most `limit` characters."""
     flat = " ".join(printable(text, 4 * limit).split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def _few_marks(text: str) -> str:
+    """`text` without the combining marks that are too many on their character."""
+    if text.isascii():
+        return text
+    kept, marks = [], 0
+    for character in text:
+        marks = marks + 1 if _has_no_width(character) else 0
+        if marks <= _MARKS_MAX:
+            kept.append(character)
+    return "".join(kept)
+
+
+def _has_no_width(character: str) -> bool:
+    """Whether a terminal puts the character into the cell of the one before it."""
+    hangul = "\u1161" <= character <= "\u11ff" or "\ud7b0" <= character <= "\ud7ff"
+    return hangul or unicodedata.category(character) in ("Mn", "Me")

@@ -7,11 +7,15 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that ended: its exit status and what it printed, both bounded and decoded with replacement."""
+    """A command that ended: its exit status and what it printed, both bounded and decoded with replacement.
+
+    `truncated` says that it printed more than was kept.
+    """
 
     returncode: int
     stdout: str
     stderr: str
+    truncated: bool = False
 
 
 class CommandTimeout(Exception):

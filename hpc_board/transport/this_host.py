@@ -4,9 +4,9 @@ import os
 import selectors
 import signal
 import subprocess
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import IO, cast
 
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
@@ -80,9 +80,7 @@ class ThisHost:
             CommandMissing: the program is not there, or cannot be started.
         """
         deadline = time.monotonic() + timeout_seconds
-        with tempfile.TemporaryFile() as source:
-            source.write(stdin.encode())
-            source.seek(0)
+        with _source(stdin) as source:
             try:
                 process = subprocess.Popen(
                     list(argv),
@@ -105,7 +103,19 @@ class ThisHost:
                 outputs.close()
         if not ended:
             raise CommandTimeout(f"{argv[0]} did not end within {timeout_seconds:g} s")
-        return Completed(process.returncode, outputs.stdout, outputs.stderr)
+        return Completed(process.returncode, outputs.stdout, outputs.stderr, outputs.truncated)
+
+
+@contextmanager
+def _source(text: str) -> Iterator[int]:
+    """A descriptor to read `text` from; it needs no disk, which may be full or read-only."""
+    if not text:
+        yield subprocess.DEVNULL
+        return
+    with os.fdopen(os.memfd_create("stdin"), "wb") as file:
+        file.write(text.encode())
+        file.seek(0)
+        yield file.fileno()
 
 
 class _Outputs:
@@ -115,6 +125,7 @@ class _Outputs:
         self._pid = process.pid
         self._selector = selectors.DefaultSelector()
         self._stdout, self._stderr = bytearray(), bytearray()
+        self.truncated = False
         self._selector.register(cast("IO[bytes]", process.stdout), selectors.EVENT_READ, self._stdout)
         self._selector.register(cast("IO[bytes]", process.stderr), selectors.EVENT_READ, self._stderr)
 
@@ -160,4 +171,6 @@ class _Outputs:
             data = os.read(key.fd, _CHUNK_BYTES)
             if not data:
                 self._selector.unregister(key.fileobj)
-            key.data.extend(data[: OUTPUT_BYTES_MAX - len(key.data)])
+            kept = data[: OUTPUT_BYTES_MAX - len(key.data)]
+            key.data.extend(kept)
+            self.truncated |= len(kept) < len(data)

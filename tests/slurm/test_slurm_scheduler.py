@@ -1,6 +1,7 @@
 """SlurmScheduler on a real Slurm."""
 
 import os
+import shutil
 import signal
 import time
 import uuid
@@ -239,6 +240,57 @@ def test_a_refusal_has_slurms_words_and_names_the_setting(
     with pytest.raises(SchedulerRefused, match=words) as refusal:
         scheduler.submit(job(tmp_path / "job", gpu=gpu))
     assert setting in refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    ("script", "option", "words"),
+    [
+        ("#!/bin/bash\n", {"bogus": ""}, "unrecognized option '--bogus'"),
+        ("#!/bin/bash\n", {"hold": "3"}, "option '--hold' doesn't allow an argument"),
+        ("#!/bin/bash\n", {"time": "abc"}, "Invalid --time specification"),
+        ("#!/bin/bash\n", {"gres": "gpu:h100:x"}, "Invalid generic resource"),
+        ("#!/bin/bash\n", {"ntasks": "abc"}, "Invalid numeric value"),
+        ("#!/bin/bash\n", {"nodes": "abc"}, "is not a valid node count"),
+        ('#!/bin/bash\n#SBATCH --comment="x\n', {}, "line 2: Unmatched"),
+        ("echo\n", {}, "does not look like a batch script"),
+        ("", {}, "Batch script is empty"),
+        (None, {}, "Unable to open file"),
+    ],
+)
+def test_what_sbatch_refuses_before_it_asks_is_a_refusal(
+    scheduler: SlurmScheduler, tmp_path: Path, script: str | None, option: dict[str, str], words: str
+) -> None:
+    mine = job(tmp_path / "job")
+    mine = replace(mine, options={**mine.options, **option})
+    path = mine.folder / "job.sh"
+    if script is None:
+        path.unlink()
+    else:
+        path.write_text(script)
+    with pytest.raises(SchedulerRefused, match=words):
+        scheduler.submit(mine)
+
+
+@pytest.mark.parametrize("last_words", ["", "echo Traceback: lustre quota plugin failed >&2; "])
+def test_a_job_that_a_failing_wrapper_handed_over_is_found_by_its_name(
+    slurm_lab: SlurmLab, tmp_path: Path, last_words: str
+) -> None:
+    environment = slurm_lab.environment
+    sbatch = shutil.which("sbatch", path=environment["PATH"])
+    wrapper = tmp_path / "bin" / "sbatch"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\n{sbatch} "$@" >/dev/null\n{last_words}exit 1\n')
+    wrapper.chmod(0o755)
+    with emptied_afterwards(slurm_lab):
+        wrapped = ThisHost(environment | {"PATH": f"{wrapper.parent}:{environment['PATH']}"})
+        scheduler = SlurmScheduler(CLUSTER, wrapped)
+        before = datetime.now(UTC)
+        mine = job(tmp_path / "job")
+        with pytest.raises(SchedulerError, match="no clear answer") as unclear:
+            scheduler.submit(mine)
+        assert not isinstance(unclear.value, SchedulerRefused)
+        job_id = awaited(lambda: scheduler.find(mine.name, before))
+        news_once(scheduler, key(mine, job_id), JobState.RUNNING)
 
 
 @pytest.mark.parametrize(

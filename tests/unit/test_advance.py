@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hpc_board import jobs
-from hpc_board.advance import TRIES_MAX, Advance
+from hpc_board.advance import TRIES_MAX, Advance, IsNoFileError, regular_file
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.acceptance import is_model
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
@@ -536,3 +536,22 @@ def _carries_on_beside_a_closed_folder(folder: Path) -> bool:
     path.chmod(0o700)
     told = " ".join(status.evidence for status in world.store.history(closed.id))
     return carried and "cannot be read now" in told and world.state(other) is RunState.COLLECTING
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe", "device"])
+def test_what_is_no_regular_file_is_told_and_leaves_nothing_open(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "result.json"
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "link":
+        (tmp_path / "other").write_text("{}")
+        place.symlink_to("other")
+    else:
+        place = Path("/dev/null")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        with pytest.raises(IsNoFileError, match="is no regular file"):
+            regular_file(place, 100)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -1,6 +1,6 @@
 """The pure parts of the Slurm client, on what Slurm 22.05 printed and on what other sites print."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -110,14 +110,47 @@ def test_a_separator_in_the_last_column_stays_in_it() -> None:
     assert row.reason == "a|b"
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "slurm_load_jobs error: Invalid job id\n", "1|2|3\n", "\x00\x1b[31m\n"])
-def test_lines_that_are_no_rows_are_left_out(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "\n\n", " \n"])
+def test_no_output_has_no_rows(text: str) -> None:
     assert (queue_rows(text), account_rows(text), node_rows(text)) == ([], [], [])
 
 
-@pytest.mark.parametrize("text", ["", "N/A", "Unknown", "None", "0", "-5", "12.5", "9" * 30, "2026-11-21T00:00:00"])
+def test_lines_that_are_no_rows_are_left_out_among_rows() -> None:
+    text = f"Welcome to Stampede3!\n1|2|3\n{recorded('squeue.txt')}\x00\x1b[31m\n"
+    assert queue_rows(text) == queue_rows(recorded("squeue.txt"))
+
+
+@pytest.mark.parametrize("text", ["slurm_load_jobs error: Invalid job id\n", "1|2|3\n", "\x00\x1b[31m\n"])
+@pytest.mark.parametrize("rows", [queue_rows, account_rows, node_rows])
+def test_output_without_a_row_is_no_answer(rows: Callable[[str], Sequence[object]], text: str) -> None:
+    with pytest.raises(SchedulerError, match="printed something else than its table") as error:
+        rows(text)
+    assert "\x1b" not in error.value.message
+
+
+@pytest.mark.parametrize("job_id", ["123+0", "109_1", "109_[1-3]", "٤٢", "-1", "", "1" * 11, "9" * 5000, "--all"])
+def test_a_row_whose_id_is_none_of_a_job_of_ours_is_left_out(job_id: str) -> None:
+    assert queue_rows(f"{job_id}|hb|PENDING|1|N/A||None\n") == []
+    assert account_rows(f"{job_id}|hb|COMPLETED|0:0|1|cpu-1\n") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "N/A", "Unknown", "None", "0", "-5", "12.5", "9" * 30, "9" * 5000, "٤٢", "2026-11-21T00:00:00"]
+)
 def test_a_time_that_is_none_is_none(text: str) -> None:
     assert epoch(text) is None
+
+
+@pytest.mark.parametrize("text", ["8589934592", "253402300799", "300000000000"])
+def test_a_time_that_no_clock_shows_is_none(text: str) -> None:
+    assert epoch(text) is None
+    assert epoch("8589934591") == datetime(2242, 3, 16, 12, 56, 31, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("cpus", ["0/{}/0/{}", "{}/1/0/4", "0/٣/0/٤"])
+def test_a_count_of_cpus_that_is_none_is_zero(cpus: str) -> None:
+    (row,) = node_rows(f"n1|cpu*|up|idle|{cpus.format('9' * 5000, '9' * 5000)}|(null)|gpu:0|\n")
+    assert (row.cpus_idle, row.cpus) == (0, 0)
 
 
 # sbatch
@@ -138,7 +171,9 @@ def test_the_job_id_is_the_last_line_that_is_one(stdout: str, job_id: str) -> No
     assert submitted_job_id(stdout) == job_id
 
 
-@pytest.mark.parametrize("stdout", ["", "Submitted batch job 4711\n", "47 11\n", "-1\n", "job;4711\n", "4711 ;c\n"])
+@pytest.mark.parametrize(
+    "stdout", ["", "Submitted batch job 4711\n", "47 11\n", "-1\n", "job;4711\n", "4711 ;c\n", "٤٢\n", "9" * 11]
+)
 def test_output_without_a_job_id_has_none(stdout: str) -> None:
     assert submitted_job_id(stdout) is None
 
@@ -193,6 +228,54 @@ def test_other_refusals_say_what_to_do(words: str, setting: str) -> None:
 @pytest.mark.parametrize(
     "stderr",
     [
+        "sbatch: invalid option -- 'Y'",
+        "sbatch: option '--hold' doesn't allow an argument",
+        "sbatch: option '--e' is ambiguous; possibilities: '--error' '--exclude'",
+        "/usr/bin/sbatch: unrecognized option '--bogus'",
+        "sbatch: error: Invalid --time specification",
+        'sbatch: error: "abc" is not a valid node count',
+        'sbatch: error: Invalid numeric value "abc" for --ntasks.',
+        "sbatch: error: Invalid generic resource (gres) specification",
+        'sbatch: error: unrecognized --hint argument "foo", see --hint=help',
+        "sbatch: error: invalid --profile=foo option",
+        "Invalid time specification (pos=0): foo\nsbatch: error: Invalid --begin specification",
+        "sbatch: error: Bad rlimit name: FOO\nsbatch: error: --propagate=FOO is not valid.",
+        "sbatch: error: Could not open user environment file /nope",
+        "sbatch: error: Unable to open file /no/such/job.sh",
+        "sbatch: error: Batch script is empty!",
+        "sbatch: error: This does not look like a batch script.  The first",
+        "sbatch: error: Batch script contains DOS line breaks (\\r\\n)",
+        "sbatch: error: The Slurm controller does not allow scripts that",
+        'sbatch: fatal: job.sh: line 2: Unmatched `"` in [--comment="x]',
+        "sbatch: error: cli_filter plugin terminated with error",
+        "lua: a plugin speaks\nsbatch.real: error: Batch job submission failed: Invalid license specification",
+    ],
+)
+def test_what_sbatch_refuses_by_itself_is_a_refusal(stderr: str) -> None:
+    assert isinstance(not_accepted(f"{stderr}\n", "H100"), SchedulerRefused)
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "",
+        "\n",
+        "Traceback: lustre quota plugin failed\n",
+        "wrapper: PermissionError: memory policy plugin: permission denied, invalid --account in the cache\n",
+        "sbatch: error: Ignoring unrecognized power option (foo)\n",
+        "sbatch: lua: no memory was asked for, the partition's default is used\n",
+        "sbatch: fatal: Unable to process configuration file\n",
+    ],
+)
+def test_words_that_prove_no_refusal_leave_open_whether_there_is_a_job(stderr: str) -> None:
+    error = not_accepted(stderr, "H100")
+    assert not isinstance(error, SchedulerRefused)
+    assert "looked up by its name" in error.hint
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
         recorded("sbatch_unreachable.txt"),
         "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n",
         "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received\n",
@@ -211,6 +294,9 @@ def test_trouble_on_the_way_to_the_controller_is_no_refusal(stderr: str) -> None
         Completed(0, "", ""),
         Completed(0, "Submitted batch job 7\n", ""),
         Completed(1, "7\n", "wrapper: failed after the submission"),
+        Completed(1, "", ""),
+        Completed(1, "", "Traceback: lustre quota plugin failed"),
+        Completed(0, "7\n", "", truncated=True),
         Completed(-9, "", ""),
         Completed(-15, "7\n", ""),
         CommandTimeout("sbatch did not end"),
@@ -241,6 +327,28 @@ def test_a_cluster_without_sacct_makes_unlisted_jobs_missing(tmp_path: Path) -> 
     news = scheduler.poll([JobKey("hb-1", "1", NOW)])["hb-1"]
     assert (news.state, news.evidence) == (JobState.MISSING, "squeue: not listed; sacct: not installed here")
     assert scheduler.find("hb-1", NOW) is None
+
+
+def test_an_answer_that_was_cut_changes_nothing() -> None:
+    scheduler = SlurmScheduler(CLUSTER, Answers(Completed(0, recorded("squeue.txt"), "", truncated=True)))
+    key = JobKey("hb-gone", "4711", NOW)
+    for ask in (lambda: scheduler.poll([key]), lambda: scheduler.find("hb-gone", NOW), lambda: scheduler.cancel([key])):
+        with pytest.raises(SchedulerError, match="squeue printed more than can be read"):
+            ask()
+
+
+def test_accounts_that_print_nonsense_leave_the_state_unknown(tmp_path: Path) -> None:
+    (tmp_path / "squeue").symlink_to("/bin/true")
+    (tmp_path / "sacct").write_text("#!/bin/sh\necho Have a nice day\n")
+    (tmp_path / "sacct").chmod(0o755)
+    scheduler = SlurmScheduler(CLUSTER, ThisHost({"PATH": str(tmp_path)}))
+    news = scheduler.poll([JobKey("hb-1", "1", NOW)])["hb-1"]
+    assert (news.state, "Have a nice day" in news.evidence) == (JobState.UNKNOWN, True)
+
+
+def test_a_job_that_cannot_be_ours_is_not_found() -> None:
+    rows = "".join(f"{job_id}|hb-1|RUNNING|1795230906|N/A|n1|None\n" for job_id in ("109_1", "7", "123+0", "9" * 5000))
+    assert SlurmScheduler(CLUSTER, Answers(Completed(0, rows, ""))).find("hb-1", NOW) == "7"
 
 
 def test_no_jobs_and_no_gpus_need_no_question() -> None:
@@ -362,6 +470,8 @@ def test_every_recorded_reason_has_words() -> None:
         ("gpu:nvidia_h100_80gb_hbm3:8", [Gres("gpu", "nvidia_h100_80gb_hbm3", 8)]),
         ("gpu:h100-96:4", [Gres("gpu", "h100-96", 4)]),
         ("shard:h100:16,tmp:2K", [Gres("shard", "h100", 16), Gres("tmp", "", 2048)]),
+        ("gpu:2\N{KELVIN SIGN}", [Gres("gpu", "2\N{KELVIN SIGN}", 1)]),
+        ("gpu:h100:" + "9" * 5000, [Gres("gpu", "9" * 5000, 1)]),
         ("lustre:no_consume:1", [Gres("lustre", "", 1)]),
         ("gres/gpu:h100=2", [Gres("gpu", "h100", 2)]),
         ("gpu:(null):0(IDX:N/A)", [Gres("gpu", "", 0)]),

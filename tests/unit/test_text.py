@@ -1,5 +1,8 @@
 """Text from outside is shown without anything that a terminal would obey."""
 
+import sys
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +17,15 @@ from hpc_board.model.text import one_line, printable
         ("\x1b[31mred\x1b[0m", "red"),
         ("\x1b]0;title\x07after", "after"),
         ("\x1b]52;c;aGk=\x1b\\after", "after"),
-        ("\x1bP never ends", ""),
+        ("\x1bP never ends", "· never ends"),
+        ("\x1b]0;title\nerror: misaligned\x07", "·0;title\nerror: misaligned·"),
+        ("\x1b_a\x1b[31mb\x1b\\", "·ab"),
+        ("\x1b]" + "x" * 4096 + "\x07after", "after"),
+        ("\x1b]" + "x" * 4097 + "\x07after", "·" + "x" * 4097 + "·after"),
+        ("a\u115fb\u1160c\u3164d\uffa0e\u034ff\u17b4g", "a·b·c·d·e·f·g"),
+        ("e\u0301le\u0300ve", "e\u0301le\u0300ve"),
+        ("a" + "\u0336" * 50 + "b", "a" + "\u0336" * 4 + "b"),
+        ("\u1100" + "\u1161" * 50 + "b", "\u1100" + "\u1161" * 4 + "b"),
         ("\x1b(Bset", "set"),
         ("10%\r20%\r\n", "10%\n20%\n"),
         ("\x9b31m", "·31m"),
@@ -34,6 +45,12 @@ def test_nothing_but_newlines_and_tabs_controls_and_no_text_is_longer_than_asked
     assert len(shown) <= limit
     assert all(character.isprintable() or character in "\n\t" or ord(character) > 0x9F for character in shown)
     assert "\x1b" not in shown
+
+
+def test_no_format_character_is_shown() -> None:
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+    shown = printable(every, len(every))
+    assert {character for character in shown if unicodedata.category(character) in ("Cf", "Zl", "Zp", "Cs")} == set()
 
 
 def test_one_line_says_that_it_was_cut() -> None:

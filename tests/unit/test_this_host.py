@@ -1,6 +1,7 @@
 import os
 import shutil
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -96,6 +97,19 @@ def test_output_is_bounded_and_never_blocks_the_command() -> None:
     size = OUTPUT_BYTES_MAX + 3_000_000
     done = run("sh", "-c", f"head -c {size} /dev/zero; head -c {size} /dev/zero >&2; echo done >&2; exit 4")
     assert (done.returncode, len(done.stdout), len(done.stderr)) == (4, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX)
+    assert done.truncated
+
+
+@pytest.mark.parametrize(("more_bytes", "truncated"), [(0, False), (1, True)])
+def test_an_output_that_was_cut_says_so(more_bytes: int, truncated: bool) -> None:
+    done = run("head", "-c", str(OUTPUT_BYTES_MAX + more_bytes), "/dev/zero")
+    assert (len(done.stdout), done.truncated) == (OUTPUT_BYTES_MAX, truncated)
+
+
+@pytest.mark.parametrize("stdin", ["", "words\n", "x" * 300_000])
+def test_no_temporary_folder_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stdin: str) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    assert run("cat", stdin=stdin).stdout == stdin
 
 
 def test_a_program_that_is_not_there_is_missing() -> None:
@@ -164,6 +178,7 @@ def test_no_descriptor_is_left_open() -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
         host.run(["true"], timeout_seconds=60)
+        host.run(["cat"], timeout_seconds=60, stdin="words")
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 

@@ -98,7 +98,7 @@ class SlurmScheduler:
             ) from error
         except CommandMissing as error:
             raise self._missing("sbatch", error) from error
-        job_id = submitted_job_id(done.stdout)
+        job_id = None if done.truncated else submitted_job_id(done.stdout)
         if done.returncode > 0 and job_id is None:
             raise not_accepted(done.stderr, job.gpu.name)
         if done.returncode != 0 or job_id is None:
@@ -235,6 +235,11 @@ class SlurmScheduler:
             raise SchedulerError(
                 f"{argv[0]} failed: {one_line(done.stderr, 300) or f'status {done.returncode}'}",
                 hint=f"Slurm on cluster {self._cluster.name} may be busy or down; nothing has changed, try later.",
+            )
+        if done.truncated:
+            raise SchedulerError(
+                f"{argv[0]} printed more than can be read",
+                hint=f"An answer that was cut changes nothing; run `{argv[0]}` yourself to see what it prints.",
             )
         return done.stdout
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hpc_board.model.gpu import Request, RequestStyle
 
 _ENTRY = re.compile(r"(?:[^,()]|\([^()]*\))+")
-_COUNT = re.compile(r"(\d+)([KMGTP]?)", re.IGNORECASE)
+_COUNT = re.compile(r"([0-9]{1,9})([KMGTP]?)", re.IGNORECASE | re.ASCII)
 _FACTORS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 
 

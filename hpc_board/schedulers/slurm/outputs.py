@@ -1,17 +1,22 @@
 """What Slurm's commands print, parsed: the formats that they are asked for stand beside what reads them."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
+
+from hpc_board.errors import SchedulerError
+from hpc_board.model.text import one_line
 
 SQUEUE_FORMAT: Final = "%i|%j|%T|%V|%S|%N|%r"
 SACCT_FORMAT: Final = "JobIDRaw,JobName,State,ExitCode,Submit,NodeList"
 SINFO_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUsState:|,Gres:|,GresUsed:|"
 
-_JOB_ID = re.compile(r"^(\d+)(?:;\S+)?$", re.MULTILINE)
-_EPOCH_MAX = 2**40
+_SUBMITTED = re.compile(r"^([0-9]{1,10})(?:;\S+)?$", re.MULTILINE)
+_JOB_ID = re.compile(r"[0-9]{1,10}")
+_EPOCH_SECONDS = re.compile(r"[0-9]{1,10}")
+_EPOCH_SECONDS_MAX = 2**33
+_CPU_COUNTS = re.compile("[0-9]{1,9}/([0-9]{1,9})/[0-9]{1,9}/([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
@@ -56,30 +61,44 @@ class NodeRow:
 
 def submitted_job_id(stdout: str) -> str | None:
     """The job's id in the output of `sbatch --parsable`: the last line that is an id; banners of wrappers are not."""
-    ids = _JOB_ID.findall(stdout)
+    ids = _SUBMITTED.findall(stdout)
     return ids[-1] if ids else None
 
 
 def queue_rows(stdout: str) -> list[QueueRow]:
-    """The jobs that `squeue --format=SQUEUE_FORMAT` printed."""
+    """The jobs that `squeue --format=SQUEUE_FORMAT` printed; ids of array tasks and the like are never ours.
+
+    Raises:
+        SchedulerError: it printed something else.
+    """
     return [
         QueueRow(job_id, name, state, epoch(submit), epoch(start), node, reason)
-        for job_id, name, state, submit, start, node, reason in _table(stdout, 7)
+        for job_id, name, state, submit, start, node, reason in _table("squeue", stdout, 7)
+        if _JOB_ID.fullmatch(job_id)
     ]
 
 
 def account_rows(stdout: str) -> list[AccountRow]:
-    """The jobs that `sacct --parsable2 --format=SACCT_FORMAT` printed."""
+    """The jobs that `sacct --parsable2 --format=SACCT_FORMAT` printed.
+
+    Raises:
+        SchedulerError: it printed something else.
+    """
     return [
         AccountRow(job_id, name, state, exit_code, epoch(submit), "" if node == "None assigned" else node)
-        for job_id, name, state, exit_code, submit, node in _table(stdout, 6)
+        for job_id, name, state, exit_code, submit, node in _table("sacct", stdout, 6)
+        if _JOB_ID.fullmatch(job_id)
     ]
 
 
 def node_rows(stdout: str) -> list[NodeRow]:
-    """The nodes that `sinfo --Node --Format=SINFO_FORMAT` printed."""
+    """The nodes that `sinfo --Node --Format=SINFO_FORMAT` printed.
+
+    Raises:
+        SchedulerError: it printed something else.
+    """
     rows = []
-    for node, partition, available, state, cpus, gres, gres_used, _ in _table(stdout, 8):
+    for node, partition, available, state, cpus, gres, gres_used, _ in _table("sinfo", stdout, 8):
         idle, total = _cpu_counts(cpus)
         rows.append(
             NodeRow(
@@ -99,22 +118,27 @@ def node_rows(stdout: str) -> list[NodeRow]:
 
 def epoch(text: str) -> datetime | None:
     """The time that Slurm prints under SLURM_TIME_FORMAT=%s; None for "N/A", "Unknown" and the like."""
-    if not text.strip().isdecimal() or not 0 < int(text) < _EPOCH_MAX:
+    if not _EPOCH_SECONDS.fullmatch(text.strip()) or not 0 < int(text) < _EPOCH_SECONDS_MAX:
         return None
     return datetime.fromtimestamp(int(text), UTC)
 
 
-def _table(stdout: str, columns: int) -> Iterator[list[str]]:
-    """The lines that have all columns; what follows the last separator is kept whole, other lines are no rows."""
-    for line in stdout.splitlines():
-        fields = [field.strip() for field in line.split("|", columns - 1)]
-        if len(fields) == columns:
-            yield fields
+def _table(program: str, stdout: str, columns: int) -> list[list[str]]:
+    """The lines that have all columns; what follows the last separator is kept whole, other lines are no rows.
+
+    Output without a single row is no answer: taken for "nothing is listed", it would end runs that go on.
+    """
+    lines = [[field.strip() for field in line.split("|", columns - 1)] for line in stdout.splitlines()]
+    rows = [fields for fields in lines if len(fields) == columns]
+    if stdout.strip() and not rows:
+        raise SchedulerError(
+            f"{program} printed something else than its table: {one_line(stdout, 100)!r}",
+            hint=f"Run `{program}` yourself: a wrapper around it, or a message of the site, may be in the way.",
+        )
+    return rows
 
 
 def _cpu_counts(text: str) -> tuple[int, int]:
     """The idle CPUs and all CPUs in "allocated/idle/other/total"."""
-    counts = text.split("/")
-    if len(counts) != 4 or not all(count.isdecimal() for count in counts):
-        return 0, 0
-    return int(counts[1]), int(counts[3])
+    counts = _CPU_COUNTS.fullmatch(text)
+    return (int(counts[1]), int(counts[2])) if counts else (0, 0)

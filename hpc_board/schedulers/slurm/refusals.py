@@ -1,5 +1,6 @@
 """What sbatch says when it does not accept a job, and what to do about it."""
 
+import re
 from typing import Final
 
 from hpc_board.errors import SchedulerError, SchedulerRefused
@@ -28,6 +29,23 @@ _COMMUNICATION: Final = (
     "configuration source",
 )
 """Words of failures on the way to the controller: its answer is unknown, and so is whether there is a job."""
+
+_REFUSALS: Final = re.compile(
+    # the controller's own answer
+    r"batch job submission failed:"
+    # what sbatch says of its options and of the script, before it asks the controller
+    r"|^\S{0,200}sbatch\S{0,40}: (?:error: |fatal: )?(?:"
+    r"unrecognized option|invalid option --|option '.*' (?:is ambiguous|doesn't allow an argument|requires an argument)"
+    r"|(?:invalid|unrecognized) (?:.* )?--[a-z]|--\S+ is not valid"
+    r"|\".*\" is not a valid node count|invalid number of (?:tasks|cpus|nodes)"
+    r"|invalid generic resource|invalid argument: |invalid directive found in batch script"
+    r"|\S.*: line [0-9]+: (?:unmatched|unexpected) "
+    r"|unable to open file|could not open user environment file"
+    r"|batch script is empty|batch script contains dos line breaks|this does not look like a batch script"
+    r"|the slurm controller does not allow scripts|cli_filter plugin terminated with error)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The words that prove a refusal. Sites wrap sbatch, and a wrapper that fails may do so after the job was accepted."""
 
 _HINTS: Final = (
     ("invalid partition", "Correct gpus.{gpu}.partition in the settings; `sinfo -s` lists the partitions."),
@@ -62,12 +80,12 @@ def not_accepted(stderr: str, gpu: str) -> SchedulerError:
     """What to raise after an sbatch for the board `gpu` that failed saying `stderr`.
 
     SchedulerRefused if the controller or sbatch itself understood and refused; a plain SchedulerError, so that the
-    job is looked up, if the words are about the way to the controller.
+    job is looked up, if the words are about the way to the controller, about anything else, or absent.
     """
     words = "; ".join(line.removeprefix("sbatch: ").removeprefix("error: ") for line in stderr.splitlines() if line)
     shown = one_line(words, 300) or "no reason given"
     folded = words.lower()
-    if any(phrase in folded for phrase in _COMMUNICATION):
+    if not _REFUSALS.search(stderr) or any(phrase in folded for phrase in _COMMUNICATION):
         return SchedulerError(
             f"sbatch got no clear answer: {shown}",
             hint="The job is looked up by its name before it is sent again.",

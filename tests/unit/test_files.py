@@ -1,0 +1,122 @@
+"""Files that a command writes: whole, in the place that was named, and never in the place of something else."""
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpc_board.cli.files import write_file
+from hpc_board.errors import InputError
+
+_WRITE = (
+    "import sys; from pathlib import Path; from hpc_board.cli.files import write_file;"
+    "write_file(Path(sys.argv[1]), b'kernel', force=sys.argv[2] == 'force')"
+)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_device_of_characters_is_written_to_and_stays(tmp_path: Path, force: bool) -> None:
+    # A terminal's folder takes no other files, so that code which is wrong damages nothing of this machine.
+    reader, terminal = os.openpty()
+    os.set_blocking(reader, False)
+    link = tmp_path / "terminal"
+    link.symlink_to(os.ttyname(terminal))
+    try:
+        write_file(link, b"kernel", force=force)
+        assert os.read(reader, 100) == b"kernel"
+        assert stat.S_ISCHR(link.stat().st_mode)
+    finally:
+        os.close(reader)
+        os.close(terminal)
+    assert link.is_symlink()
+
+
+def test_a_device_that_is_full_is_told_and_force_is_no_remedy() -> None:
+    with pytest.raises(InputError, match="No space left on device") as refusal:
+        write_file(Path("/dev/full"), b"kernel", force=False)
+    assert "--force" not in refusal.value.hint
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "socket"])
+def test_what_is_no_file_is_never_replaced(tmp_path: Path, kind: str, force: bool) -> None:
+    target = tmp_path / "target"
+    if kind == "folder":
+        target.mkdir()
+    else:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(target))
+    with pytest.raises(InputError, match="is no regular file") as refusal:
+        write_file(target, b"kernel", force=force)
+    assert "--force" not in refusal.value.hint
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+    assert not target.is_file()
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_file(pipe, b"kernel", force=True)
+        assert os.read(reader, 100) == b"kernel"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_pipe_that_nobody_reads_does_not_hold_the_command(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="cannot be written"):
+        write_file(pipe, b"kernel", force=False)
+
+
+@pytest.mark.parametrize(("name", "force"), [("/dev/stdout", "no"), ("/proc/self/fd/1", "force")])
+def test_the_standard_output_gets_the_bytes(tmp_path: Path, name: str, force: str) -> None:
+    command = [sys.executable, "-c", _WRITE, name, force]
+    assert subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout == b"kernel"
+    log = tmp_path / "log"
+    log.write_bytes(b"earlier ")
+    with log.open("ab") as file:
+        subprocess.run(command, check=True, stdout=file)
+        file.write(b" later")
+    assert log.read_bytes() == b"earlier kernel later"
+
+
+def test_force_follows_a_link_to_the_file_that_is_meant(tmp_path: Path) -> None:
+    target, link = tmp_path / "folder" / "kernel.py", tmp_path / "link.py"
+    target.parent.mkdir()
+    target.write_bytes(b"old")
+    link.symlink_to("folder/kernel.py")
+    with pytest.raises(InputError, match="is there already") as refusal:
+        write_file(link, b"new", force=False)
+    assert "--force" in refusal.value.hint
+    assert target.read_bytes() == b"old"
+    write_file(link, b"new", force=True)
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert [path.name for path in target.parent.iterdir()] == ["kernel.py"]
+
+
+def test_a_link_that_leads_nowhere_is_filled_by_force_alone(tmp_path: Path) -> None:
+    link = tmp_path / "link.py"
+    link.symlink_to("kernel.py")
+    with pytest.raises(InputError, match="is there already"):
+        write_file(link, b"new", force=False)
+    write_file(link, b"new", force=True)
+    assert link.is_symlink()
+    assert (tmp_path / "kernel.py").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_link_to_itself_cannot_be_written(tmp_path: Path, force: bool) -> None:
+    link = tmp_path / "link.py"
+    link.symlink_to("link.py")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_file(link, b"new", force=force)
+    assert link.is_symlink()
