@@ -44,28 +44,28 @@ def main() -> int:
 
 
 def kernels() -> Iterator[Entry]:
-    """The fast example of each bundled task in each language; what there is none of says so."""
-    tasks = {path.parent.name: read_task(path.parent) for path in sorted(TASKS.glob("*/task.yml"))}
-    stems = sorted({name.rpartition("_")[0] for name in tasks})
-    for stem in stems:
+    """A submission to each bundled task in each language; what there is none of says so."""
+    for path in sorted(TASKS.glob("*/task.yml")):
+        task = read_task(path.parent)
         for language, words in LANGUAGES.items():
-            task = tasks.get(f"{stem}_{'py' if language == 'triton' else language}")
-            found = None if task is None else submission_for(task, stem, language)
-            entry = {"kind": "kernel", "name": stem, "language": language, "expected": ["pass"]}
-            if task is None:
-                yield {**entry, "left_out": f"there is no task {stem}_{language}"}
-            elif found is None:
+            found = submission_for(task, language)
+            entry = {"kind": "kernel", "name": task.name, "language": language, "expected": ["pass"]}
+            if found is None:
                 yield {**entry, "left_out": f"there is no {words} submission for {task.name}"}
             else:
                 yield {**entry, "files": parts(task, GPU, Mode.RANKED, code=found.read_text(), file_name=found.name)}
 
 
-def submission_for(task: Task, stem: str, language: str) -> Path | None:
-    """The file to submit."""
-    suffix = "py" if task.language is Language.PY else str(task.language)
-    name = f"{stem}_triton.py" if language == "triton" else f"{task.name}/faster.{suffix}"
-    path = (GPU_TESTS / "submissions" if language == "triton" else EXAMPLES) / name
-    return path if path.exists() else None
+def submission_for(task: Task, language: str) -> Path | None:
+    """The file to submit: an example, else a template of the task."""
+    stem, folder = task.name.removesuffix("_py"), TASKS / task.name
+    candidates = {
+        "py": [EXAMPLES / task.name / "faster.py", folder / "template.py"],
+        "triton": [GPU_TESTS / "submissions" / f"{stem}_triton.py", folder / "template_triton.py"],
+        "cu": [EXAMPLES / task.name / "plain.cu", folder / "template.cu"],
+    }[language]
+    accepted = Language.CU if language == "cu" else Language.PY
+    return next((path for path in candidates if path.exists()), None) if accepted in task.accepted else None
 
 
 def cheats() -> Iterator[Entry]:

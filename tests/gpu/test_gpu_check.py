@@ -50,9 +50,9 @@ def test_without_a_gpu_it_says_so_and_writes_nothing(bundle: Path, tmp_path: Pat
 
 def test_it_lists_each_task_in_each_language_and_each_cheat(bundle: Path, tmp_path: Path) -> None:
     lines = run(bundle, tmp_path, "--list").stdout.splitlines()
-    assert {"kernel vectoradd py: pass", "kernel softmax triton: pass", "kernel matmul cu: pass"} <= set(lines)
+    assert {"kernel vectoradd_py py: pass", "kernel softmax_py triton: pass", "kernel matmul cu: pass"} <= set(lines)
     assert [line.split()[1] for line in lines if line.startswith("cheat ")] == [path.stem for path in CHEATS]
-    assert len(run(bundle, tmp_path, "--list", "--only", "triton").stdout.splitlines()) == 4
+    assert len(run(bundle, tmp_path, "--list", "--only", "triton").stdout.splitlines()) == 7
 
 
 def test_a_name_that_could_leave_the_folder_is_refused(bundle: Path, tmp_path: Path) -> None:

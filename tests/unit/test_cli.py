@@ -393,7 +393,7 @@ def test_a_file_with_another_extension_is_refused(board: Recorded) -> None:
         (("--gpu", "H10"), 'Did you mean "H100"?'),
         (("--gpu", "H100"), "the submission script header only CPU"),
         (("--mode", "rankd"), 'Did you mean "ranked"?'),
-        (("--mode", "profile"), "does not run mode profile.\nHint: Modes: test, benchmark, ranked."),
+        (("--mode", "fastest"), 'Did you mean "test"?\nHint: Modes: test, benchmark, profile, ranked.'),
         (("--note", "two\nlines"), "line break"),
     ],
 )
