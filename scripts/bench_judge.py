@@ -25,7 +25,7 @@ from process_trace import CannotTrace, Trace, counted_opens, traced
 
 from hpc_board import bundled, jobs
 from hpc_board.catalog import read_task
-from hpc_board.harness.supervisor import PROGRESS
+from hpc_board.harness.progress import PROGRESS
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Result
 from hpc_board.model.task import Mode, Task

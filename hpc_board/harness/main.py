@@ -20,7 +20,7 @@ def main(argv: Sequence[str]) -> int:
 
         return supervise(Path(argv[2]), harness)
     if role == "account" and len(argv) == 4 and argv[3].isdigit():
-        from hpc_board.harness.supervisor import account
+        from hpc_board.harness.account import account
 
         return account(Path(argv[2]), int(argv[3]))
     if role == "lint" and len(argv) == 5 and argv[3].isdigit() and argv[4].isdigit():

@@ -16,6 +16,9 @@ _GPU_STATE_FIELDS = ("clocks.sm", "clocks.mem", "temperature.gpu")
 _SLOWDOWN_FIELDS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 """What a driver calls the reasons for lower clocks: the newer name, then the older one."""
 
+MEMORY_RAN_OUT = "the node's system has killed in this job for lack of memory"
+"""What a verdict says when `oom_kills` has grown."""
+
 
 def node_facts() -> Dict[str, Any]:
     """Host, processor, kernel, and the job as Slurm names it."""

@@ -5,16 +5,20 @@ shared files, so that its worker goes without the system-call filter and without
 limits and the scrubbed environment stay. perf and torch.profiler lift nothing.
 """
 
+import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
-from hpc_board.harness.calls import Bench, CallFailed, Worker, secret_seed
-from hpc_board.harness.child import NotForked
+from hpc_board.harness.calls import Allowance, Bench, CallFailed, Worker, secret_seed
+from hpc_board.harness.child import Child, NotForked
 from hpc_board.harness.printed import Printed
+from hpc_board.harness.processes import Processes
 from hpc_board.harness.profile_files import ALL_BYTES_MAX, keep
 from hpc_board.harness.profilers import Profiler, Session, Unusable
+from hpc_board.harness.scratch import worker_home
+from hpc_board.model.limits import Limits
 from hpc_board.model.result import Log
 from hpc_board.model.standings import duration_text
 from hpc_board.model.task import case_text
@@ -28,14 +32,45 @@ _CASE_TEXT_MIN = 4000
 _STEP_CALLS = 3
 
 
-@dataclass(frozen=True)
 class Workers:
-    """How a profiler gets its workers: `folders` makes one for the worker and one for itself; the rest is Session's."""
+    """The workers of the profilers. A profiler replays calls, so that only all of them together have a limit.
 
-    folders: Callable[[], Tuple[Path, Path]]
-    forked: Callable[[str, Path], Worker]
-    started: Callable[[Sequence[str], Path], Tuple[Worker, Printed]]
-    dismiss: Callable[[], None]
+    The isolation of a worker that a profiler has started is noted in `facts`.
+    """
+
+    def __init__(self, processes: Processes, limits: Limits, seconds: float, facts: Dict[str, Any]) -> None:
+        self.limits = replace(limits, first_call_seconds=seconds, call_seconds=seconds)
+        self._processes = processes
+        self._allowance = Allowance(seconds)
+        self._facts = facts
+        self._children: List[Child] = []
+
+    def folders(self) -> Tuple[Path, Path]:
+        """A folder for the next worker, and one for its profiler."""
+        scratch = self._processes.scratch
+        return worker_home(scratch, "profile"), Path(tempfile.mkdtemp(prefix="profiler-", dir=scratch))
+
+    def forked(self, how: str, home: Path) -> Worker:
+        """A worker whose calls are profiled within it; see Session."""
+        worker, _ = self._loaded(self._processes.worker(home=home, profile=how))
+        return worker
+
+    def started(self, command: Sequence[str], home: Path) -> Tuple[Worker, Printed]:
+        """A worker that a profiler's command starts, and what that prints."""
+        printed = Printed()
+        child = self._processes.worker(home=home, profile="nvtx", prefix=command, printed=printed)
+        worker, self._facts["profiler_isolation"] = self._loaded(child)
+        return worker, printed
+
+    def dismiss(self) -> None:
+        """End those that there are."""
+        while self._children:
+            self._processes.dismiss(self._children.pop())
+
+    def _loaded(self, child: Child) -> Tuple[Worker, str]:
+        self._children.append(child)
+        isolation = self._processes.await_loaded(child, "submission")
+        return Worker(child, self.limits, self._allowance), isolation
 
 
 class Profile:

@@ -9,19 +9,31 @@ forks the new one and ends. Frames: `preload`, then `fork` (with the new process
 import gc
 import importlib
 import os
+import re
 import sys
 import tempfile
 import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Callable, List, Mapping, NoReturn
+from typing import Callable, List, Mapping, NoReturn, Sequence
 
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame, inherited
 from hpc_board.harness.sandbox import die_with_parent
 
 _ADOPTION_SECONDS = 10.0
 _ADOPTION_POLL_SECONDS = 0.0005
+
+
+def modules_of(folders: Sequence[Path], device: str) -> List[str]:
+    """Which of the modules that take long to import the Python files in `folders` seem to want."""
+    paths = [path for each in folders for path in each.rglob("*.py")]
+    text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths)
+    wanted = [] if device == "cpu" else ["torch"]
+    for name in ("numpy", "torch"):
+        if name not in wanted and re.search(rf"^\s*(?:import|from)\s+{name}\b", text, re.MULTILINE):
+            wanted.append(name)
+    return wanted
 
 
 def serve(channel: Channel, supervisor: int, roles: Mapping[str, Callable[[Channel], None]]) -> None:

@@ -116,7 +116,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "the reference stays with the judge",
         "p19_import_precompute",
-        "supervisor.py",
+        "scratch.py",
         'return any(part.partition(".")[0] in _PRIVATE_STEMS for',
         'return False and any(part.partition(".")[0] in _PRIVATE_STEMS for',
         _passes,
@@ -204,7 +204,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "the environment is an allow-list",
         "p20_env_argv_probe",
-        "supervisor.py",
+        "scratch.py",
         'return {"LC_ALL": "C.UTF-8", **kept,',
         'return {"LC_ALL": "C.UTF-8", **environ,',
         _has_effects,

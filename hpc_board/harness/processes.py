@@ -1,0 +1,266 @@
+"""The processes of one evaluation: a zygote, and what it forks: the judge, workers, the baseline, the prober."""
+
+import os
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from hpc_board.harness import sandbox
+from hpc_board.harness.answers import Loaded, Ready
+from hpc_board.harness.calls import CallFailed, judge_answer, worker_answer
+from hpc_board.harness.child import (
+    REAP_SECONDS,
+    Child,
+    NotForked,
+    Zygote,
+    kill_orphans,
+    reap_orphans,
+    started,
+    stopped_but,
+)
+from hpc_board.harness.job import Facts
+from hpc_board.harness.printed import Printed
+from hpc_board.harness.scratch import CODE, SCRATCH, copy, private, private_folders, remove, scrubbed, worker_home
+from hpc_board.harness.toolchain import LIBRARY
+from hpc_board.harness.zygote import modules_of
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
+
+_TRUSTED_PRINTED_BYTES = 2**30
+
+
+@contextmanager
+def processes_for(job: Facts, folder: Path, harness: Path) -> Iterator["Processes"]:
+    """Those of a job, in a scratch folder of their own; neither is left afterwards."""
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH))
+    processes = Processes(job, folder, harness, scratch)
+    try:
+        yield processes
+    finally:
+        processes.close()
+        remove(scratch)
+
+
+class Processes:
+    """The processes that judge and run one submission, and what they have printed.
+
+    A compiled submission runs from `library` as soon as there is one. `isolation` is the level that the last worker has
+    reached, `left_processes` how many the system would not let go.
+    """
+
+    def __init__(self, job: Facts, folder: Path, harness: Path, scratch: Path) -> None:
+        self.scratch = scratch
+        self.harness = harness.resolve()
+        self.environment = scrubbed(os.environ, scratch, job.environment)
+        self.modules: Sequence[str] = ()
+        self.stdout = Printed()
+        self.stderr = Printed()
+        self.judge_said = Printed()
+        self.library: Optional[Path] = None
+        self.has_baseline = False
+        self.isolation = ""
+        self.left_processes = 0
+        self._job = job
+        self._task = folder / "task"
+        self._submission = folder / "submission"
+        self._readable = sandbox.readable_folders(os.environ, job.readable, (str(folder), str(Path.home())))
+        self._zygote: Optional[Zygote] = None
+        self._children: List[Child] = []
+
+    def start(self) -> None:
+        """Start the process that all others are forked from."""
+        self.modules = modules_of([self._submission, self._task], self._job.device)
+        self._zygote = Zygote(self.harness, env=self.environment, modules=self.modules, printed=self.judge_said)
+
+    def judge(self) -> Child:
+        """A new process that imports the task, to make inputs and to check outputs."""
+        return self._of_task("judge", compiled=self._job.language.compiled)
+
+    def prober(self) -> Child:
+        """A new process that imports the task, to answer in the place of a submission."""
+        return self._of_task("prober")
+
+    def worker(
+        self,
+        *,
+        home: Optional[Path] = None,
+        profile: str = "",
+        prefix: Sequence[str] = (),
+        printed: Optional[Printed] = None,
+    ) -> Child:
+        """A new process that imports the submission, or loads what has become of it.
+
+        `prefix` is the profiler that starts it, if one does; `profile` is how its calls are profiled or marked, and
+        `printed` takes what it prints with that profiler.
+        """
+        home = home or worker_home(self.scratch, "worker")
+        if self.library is None:
+            file, source = self._job.submission, self._submission
+        else:
+            file, source = LIBRARY, self.library.parent
+        copy([file], source, home / CODE)
+        copy([name for name in self._job.files if not private(name)], self._task, home / CODE)
+        limit = self._job.limits.printed_bytes
+        if prefix:
+            child = started(
+                prefix,
+                self.harness,
+                environment=scrubbed(os.environ, home, self._job.environment),
+                cwd=home,
+                printed=printed or Printed(),
+                printed_bytes_max=limit,
+                deadline=self._load_deadline(),
+            )
+            self._children.append(child)
+        else:
+            child = self._forked("worker", home, home, (self.stdout, self.stderr), limit)
+        entry = (file, "custom_kernel", self._job.shown_as)
+        self._send_load(child, home, *entry, profile=profile, traced=bool(prefix))
+        return child
+
+    def loaded_worker(self) -> Child:
+        """A new process that has imported the submission."""
+        child = self.worker()
+        self.await_worker(child)
+        return child
+
+    def baseline(self) -> Child:
+        """A new process that has imported the reference, and calls it as others do the submission."""
+        home = worker_home(self.scratch, "baseline")
+        copy(self._job.files, self._task, home / CODE)
+        child = self._forked("worker", home, home, (self.judge_said, self.judge_said), _TRUSTED_PRINTED_BYTES)
+        self._send_load(child, home, "reference.py", "ref_kernel", "reference.py")
+        try:
+            self.await_loaded(child, "reference")
+        except CallFailed as error:
+            message = f"the reference cannot be imported as a submission is: {error.message}"
+            raise CallFailed(Verdict.TASK_ERROR, message) from None
+        return child
+
+    def await_ready(self, child: Child) -> Dict[str, Any]:
+        """Wait until judge or prober has imported the task, and return what it says of the device.
+
+        Raises:
+            CallFailed: it could not.
+        """
+        late = f"importing the reference did not return within {self._job.limits.load_seconds:g} s"
+        answer, _ = judge_answer(child, ("ready", "failed"), self._load_deadline(), late)
+        return dict(answer.facts) if isinstance(answer, Ready) else {}
+
+    def await_judge(self, judge: Child) -> Dict[str, Any]:
+        """Wait until the judge has imported the task, and return what it says of the device.
+
+        Raises:
+            CallFailed: it could not.
+        """
+        try:
+            found = self.await_ready(judge)
+        except CallFailed as error:
+            raise CallFailed(error.verdict, f"the judge could not start: {error.message}") from None
+        self.has_baseline = bool(found.pop("baseline", False))
+        return found
+
+    def await_worker(self, worker: Child) -> None:
+        """Wait until a worker has imported the submission.
+
+        Raises:
+            CallFailed: it could not, or it is less isolated than the board's ranked runs have to be.
+        """
+        self.isolation = level = self.await_loaded(worker, "submission")
+        wanted = self._job.minimum_isolation
+        if self._job.mode is Mode.RANKED and not sandbox.reaches(level, wanted):
+            message = f"the board ranks at isolation {wanted} and above, and this node reaches {level}: "
+            raise CallFailed(Verdict.INFRA_ERROR, message + sandbox.lacking(level, wanted))
+
+    def await_loaded(self, worker: Child, what: str) -> str:
+        """Wait until a worker has imported `what`, and return the level of isolation that it has reached.
+
+        Raises:
+            CallFailed: it could not.
+        """
+        late = f"importing the {what} did not return within {self._job.limits.load_seconds:g} s"
+        answer = worker_answer(worker, ("loaded", "raised"), self._load_deadline(), late)
+        return answer.isolation if isinstance(answer, Loaded) else ""
+
+    def alone(self, *trusted: Optional[Child]) -> ContextManager[None]:
+        """A time in which all is stopped but the zygote, those `trusted`, and what they have started."""
+        return stopped_but([each.pid for each in (*trusted, self._zygote) if each is not None])
+
+    def dismiss(self, child: Child) -> None:
+        """End a process, and whatever processes it has left."""
+        child.end()
+        self._children.remove(child)
+        self._note_left(kill_orphans(self.pids()))
+
+    def reap(self) -> None:
+        """Take the status of every process that others have left, and that has ended."""
+        reap_orphans([child.pid for child in self._children])
+
+    def pids(self) -> List[int]:
+        """Their ids, the zygote's among them."""
+        return [each.pid for each in (*self._children, self._zygote) if each is not None]
+
+    def close(self, patience_seconds: float = REAP_SECONDS) -> None:
+        """End every process that is left."""
+        for child in self._children:
+            child.end(patience_seconds)
+        self._children.clear()
+        if self._zygote is not None:
+            self._zygote.end(patience_seconds)
+            self._zygote = None
+        self._note_left(kill_orphans([], patience_seconds))
+
+    def _note_left(self, processes: int) -> None:
+        self.left_processes = processes or self.left_processes
+
+    def _load_deadline(self) -> float:
+        return time.monotonic() + self._job.limits.load_seconds
+
+    def _of_task(self, role: str, **more: bool) -> Child:
+        prints = (self.judge_said, self.judge_said)
+        child = self._forked(role, self.scratch, self._task, prints, _TRUSTED_PRINTED_BYTES)
+        self._load(child, self._task, **more)
+        return child
+
+    def _send_load(
+        self, child: Child, home: Path, file: str, entry: str, shown_as: str, *, profile: str = "", traced: bool = False
+    ) -> None:
+        self._load(
+            child,
+            home / CODE,
+            scratch=str(home),
+            readable=self._readable,
+            file=file,
+            entry=entry,
+            shown_as=shown_as,
+            compiled=file == LIBRARY,
+            profile=profile,
+            traced=traced,
+        )
+
+    def _load(self, child: Child, folder: Path, **more: object) -> None:
+        """Tell a process where it finds what it is to import."""
+        common = {"device": self._job.device, "value_bytes": self._job.limits.value_bytes}
+        child.send({"type": "load", "folder": str(folder), **common, **more})
+
+    def _forked(
+        self, role: str, home: Path, cwd: Path, prints: Tuple[Printed, Printed], printed_bytes_max: int
+    ) -> Child:
+        if self._zygote is None:
+            raise ValueError("there is nothing to fork")
+        try:
+            child = self._zygote.fork(
+                role,
+                environment=private_folders(home),
+                cwd=cwd,
+                stdout=prints[0],
+                stderr=prints[1],
+                printed_bytes_max=printed_bytes_max,
+                deadline=self._load_deadline(),
+            )
+        except NotForked as error:
+            raise CallFailed(Verdict.INFRA_ERROR, str(error)) from None
+        self._children.append(child)
+        return child

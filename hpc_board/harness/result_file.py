@@ -1,0 +1,56 @@
+"""The result file: what every result says of its job, and how it is written."""
+
+import os
+from pathlib import Path
+from typing import Any, Dict, Mapping, Sequence
+
+from hpc_board.harness.job import Facts
+from hpc_board.harness.progress import now_text
+from hpc_board.model.result import Case, Result, Verdict
+
+RESULT = "result.json"
+
+
+def provenance_of(job: Facts) -> Dict[str, Any]:
+    """The facts about a job's inputs that each of its results carries."""
+    hashes = {f"{name}_sha256": job.sha256[name] for name in ("harness", "task", "submission")}
+    return {**hashes, "emulated": job.emulated}
+
+
+def result_of(
+    job: Facts,
+    verdict: Verdict,
+    message: str,
+    cases: Sequence[Case],
+    provenance: Mapping[str, Any],
+    *,
+    started_at: str,
+) -> Result:
+    """The result of a job that ends now."""
+    return Result(
+        run=job.run,
+        nonce=job.nonce,
+        mode=str(job.mode),
+        verdict=verdict,
+        message=message,
+        cases=tuple(cases),
+        job_id=os.environ.get("SLURM_JOB_ID", ""),
+        restart_count=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+        started_at=started_at,
+        ended_at=now_text(),
+        provenance=provenance,
+    )
+
+
+def write_result(result: Result, folder: Path) -> None:
+    """Write `result.json` whole or not at all."""
+    draft = folder / f".{RESULT}.{os.getpid()}"
+    try:
+        with draft.open("x", encoding="utf-8") as file:
+            file.write(result.to_json())
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(folder / RESULT)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise

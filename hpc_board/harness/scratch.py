@@ -1,0 +1,100 @@
+"""The scratch folder of an evaluation, and the environments that keep processes to their own folders in it."""
+
+import os
+import shutil
+import stat
+import subprocess
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Dict, Iterable, Mapping, Sequence
+
+SCRATCH = "hpc-board-"
+"""How the name of a scratch folder begins."""
+
+CODE = "code"
+"""The folder in a worker's home that holds what it imports."""
+
+_CACHE = "cache"
+_CACHES = (
+    "XDG_CACHE_HOME",
+    "TRITON_CACHE_DIR",
+    "TORCH_EXTENSIONS_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "CUDA_CACHE_PATH",
+)
+_PRIVATE_STEMS = ("reference", "eval")
+_PASSED_ON = (
+    "PATH",
+    "LANG",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_HOME",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ROCM_PATH",
+    "OMP_NUM_THREADS",
+    "SLURM_CPUS_ON_NODE",
+    "SLURM_JOB_NAME",
+)
+
+
+def scrubbed(environ: Mapping[str, str], home: Path, extra: Sequence[str]) -> Dict[str, str]:
+    """What the children are given of the job's environment: an allow-list, and folders that are not the user's."""
+    kept = {name: environ[name] for name in (*_PASSED_ON, *extra) if name in environ}
+    passive = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
+    return {"LC_ALL": "C.UTF-8", **kept, **private_folders(home), **passive}
+
+
+def private_folders(home: Path) -> Dict[str, str]:
+    """The environment that keeps the files and caches of a process in a folder of its own."""
+    return {"HOME": str(home), "TMPDIR": str(home)} | {name: str(home / _CACHE / name.lower()) for name in _CACHES}
+
+
+def worker_home(scratch: Path, name: str) -> Path:
+    """A worker's folder with an empty one in it for its code, the same path for every worker of a kind.
+
+    What an earlier one compiled stays in `cache`, so that it is compiled once: compilers note absolute paths.
+    Nothing else is left of it. Whatever it may have put there, it has seen nothing that a later one is asked.
+    """
+    home = scratch / name
+    cache = home / _CACHE
+    kept = scratch / f"{name}-{_CACHE}"
+    if cache.is_dir() and not cache.is_symlink():
+        _keep_plain_files(cache)
+        cache.rename(kept)
+    remove(home)
+    (home / CODE).mkdir(parents=True)
+    if kept.exists():
+        kept.rename(cache)
+    return home
+
+
+def _keep_plain_files(folder: Path) -> None:
+    """Remove whatever in a worker's folder is neither a file with one name nor a folder."""
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            with suppress(OSError):
+                found = path.lstat()
+                plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+                if not plain and not stat.S_ISDIR(found.st_mode):
+                    path.unlink()
+
+
+def copy(names: Iterable[str], source: Path, target: Path) -> None:
+    """Copy some of a folder's files into another one, with the folders that they are in."""
+    for name in names:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, target / name)
+
+
+def private(name: str) -> bool:
+    """Whether a task's file is for the judge alone: the reference or the checks, in whatever language."""
+    return any(part.partition(".")[0] in _PRIVATE_STEMS for part in PurePosixPath(name).parts)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder whatever a submission made of it: closed folders, and nests too deep for recursion."""
+    if folder.is_dir() and not folder.is_symlink():
+        for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(folder)], stderr=subprocess.DEVNULL, check=False)
