@@ -26,8 +26,8 @@ def prepare(self):
     honest_prepare(self)
 
 
-def timed(self, call, *, cold):
-    value, elapsed_ns = honest_timed(self, call, cold=cold)
+def timed(self, call, shown, *, cold):
+    value, elapsed_ns = honest_timed(self, call, shown, cold=cold)
     return value, elapsed_ns / 2
 
 
