@@ -33,6 +33,9 @@ from hpc_board.model.task import Mode, Task
 ROUNDS = 3
 TASK = "identity_py"
 EXAMPLE = Path(__file__).parents[1] / "examples" / TASK / "plain.py"
+COMPILED = Path(__file__).parents[1] / "examples" / "vectoradd" / "faster.cpp"
+COMPILER_PROPER = "cc1plus"
+"""What g++ starts for each file that it compiles, and for nothing else."""
 COMPILERS = ("nvcc", "hipcc", "g++", "c++", "clang++")
 SEGFAULT = """\
 import ctypes
@@ -100,7 +103,14 @@ def tables(task: Task, scratch: Path, rounds: int) -> tuple[str, bool]:
         return "", False
     counts = {mode: counted(scratch, task, mode, kernel) for mode in found}
     sections = [table(f"`{TASK}`, {mode}", mode_rows(mode, *counts[mode], runs)) for mode, runs in found.items()]
-    sections.append(table("Beside it", other_rows(found[Mode.RANKED], bare, crashes)))
+    compiled = traced_job(
+        scratch,
+        read_task(bundled.folder("tasks") / "vectoradd"),
+        Mode.RANKED,
+        COMPILED.read_text(encoding="utf-8"),
+        COMPILED.name,
+    )
+    sections.append(table("Beside it", other_rows(found[Mode.RANKED], bare, crashes, compiled)))
     good = all(run.result.verdict == "pass" for runs in (*tried.values(), bare) for run in runs)
     return "\n".join(sections), good and all(run.result.verdict == "crash" for run in crashes)
 
@@ -128,7 +138,7 @@ def mode_rows(mode: Mode, trace: Trace, imports: int, runs: Sequence[Timed]) -> 
     ]
 
 
-def other_rows(ranked: Sequence[Timed], bare: Sequence[Timed], crashes: Sequence[Timed]) -> list[Row]:
+def other_rows(ranked: Sequence[Timed], bare: Sequence[Timed], crashes: Sequence[Timed], compiled: Trace) -> list[Row]:
     """What a run takes before it measures, and how soon a crash is known."""
     least, most = KERNELBOT_SEGFAULT_S
     crash = min(reported_after_s(run) for run in crashes)
@@ -138,7 +148,7 @@ def other_rows(ranked: Sequence[Timed], bare: Sequence[Timed], crashes: Sequence
         ("start to the first test without PyTorch, s", first(bare, "test"), "", ""),
         ("start to the first timed call without PyTorch, s", first(bare, "benchmark"), "", ""),
         ("a segmentation fault to its report, s", f"{crash:.3f}", f"{least:g} to {most:g}", f"{crash / least:.5f}"),
-        ("compilations of one compiled submission", "not measured here", str(KERNELBOT_COMPILATIONS), ""),
+        compared("compilations of a ranked C++ submission", compiled.started(COMPILER_PROPER), KERNELBOT_COMPILATIONS),
     ]
 
 
@@ -233,6 +243,16 @@ def counted(scratch: Path, task: Task, mode: Mode, code: str) -> tuple[Trace, in
         return trace, imports[0]
 
 
+def traced_job(scratch: Path, task: Task, mode: Mode, code: str, file_name: str) -> Trace:
+    """What a job starts."""
+    job = new_job(scratch, task, mode, code, sys.executable, file_name)
+    trace = traced(["bash", jobs.SCRIPT], cwd=job, env=environment(), output=job / "job.log")
+    result = Result.from_json((job / jobs.RESULT).read_bytes())
+    if result.verdict != "pass":
+        print(f"the counted run of {file_name} ended as {result.verdict}: {result.message}", file=sys.stderr)
+    return trace
+
+
 def own_view_of_torch(folder: Path) -> tuple[Path, Path]:
     """A Python environment like this one, whose PyTorch has a file that nobody else opens; the paths of both.
 
@@ -255,10 +275,10 @@ def own_view_of_torch(folder: Path) -> tuple[Path, Path]:
     return folder / "bin" / "python", view / "version.py"
 
 
-def new_job(scratch: Path, task: Task, mode: Mode, code: str, python: str) -> Path:
+def new_job(scratch: Path, task: Task, mode: Mode, code: str, python: str, file_name: str = "submission.py") -> Path:
     """A job folder of its own."""
     gpu = Gpu("CPU", Cluster("here"), Device.CPU, python=python)
-    return written(Path(tempfile.mkdtemp(dir=scratch)), task, gpu, mode, code=code)
+    return written(Path(tempfile.mkdtemp(dir=scratch)), task, gpu, mode, code=code, file_name=file_name)
 
 
 def environment() -> dict[str, str]:

@@ -196,7 +196,7 @@ class Processes:
 
     def reap(self) -> None:
         """Take the status of every process that others have left, and that has ended."""
-        reap_orphans([child.pid for child in self._children])
+        reap_orphans(self.pids())
 
     def pids(self) -> List[int]:
         """Their ids, the zygote's among them."""
