@@ -12,6 +12,9 @@ CASES_MAX = 10_000
 SAMPLES_MAX = 10_000
 TEXT_MAX = 256 * 1024
 
+_BRACKETS_MAX = 4 * TEXT_MAX + 4 * CASES_MAX
+"""More opening brackets than in any honest result: three for each case, and some in what was printed."""
+
 
 class Verdict(str, Enum):
     """How a finished run ended: a closed set. A failed kernel is a result, not an error of ours."""
@@ -132,6 +135,9 @@ class Result:
         """
         if len(data) > RESULT_BYTES_MAX:
             raise ResultError(f"result.json has {len(data)} bytes, more than {RESULT_BYTES_MAX}")
+        # Empty lists take thirty times as much memory as their text, so what is made of little else is not parsed.
+        if data.count(b"[") + data.count(b"{") > _BRACKETS_MAX:
+            raise ResultError(f"result.json has more than {_BRACKETS_MAX} opening brackets")
         try:
             value = json.loads(data, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
