@@ -179,8 +179,8 @@ class Advance:
         if run.state.unsent:
             self._record(run, RunState.ERROR, reason=f"the settings no longer have cluster {run.cluster}; submit again")
         else:
-            self._record(run, run.state, reason=f"the settings no longer have cluster {run.cluster}: nobody is asked")
-            self._look_into_folder(run)
+            reason = f"the settings no longer have cluster {run.cluster}: nobody is asked"
+            self._look_into_folder(self._record(run, run.state, reason=reason, evidence=self._hindrance(run)))
 
     def _launch(self, run: Run) -> BoardError | None:
         """Send a run that is not sent yet, and return what is wrong where that cannot be done."""
@@ -275,15 +275,29 @@ class Advance:
         except IsNoFileError as error:
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
             return
-        except OSError as error:
-            self._record(run, run.state, evidence=f"{jobs.RESULT} cannot be read now: {error.strerror}")
+        except OSError:
+            # Whatever else is recorded of the run says so: two sources that take turns would add a row in each turn.
             return
         if not data:
             # A name without its contents is a network file system that lags behind.
-            if run.state is RunState.QUEUED and _there(path / jobs.PROGRESS):
+            if run.state is RunState.QUEUED and _is_file(path / jobs.PROGRESS) and not self._ran_before(run):
                 self._record(run, RunState.RUNNING, evidence="its progress file is there")
             return
         self._take_result(run, data)
+
+    def _ran_before(self, run: Run) -> bool:
+        """Whether a queued run has been running: its scheduler put it back, and the files of its job prove nothing."""
+        return any(status.state is RunState.RUNNING for status in self.store.history(run.id))
+
+    def _hindrance(self, run: Run) -> str:
+        """Why the run's result cannot be read although something is there; empty where nothing hinders it."""
+        try:
+            regular_file(jobs.folder(self.folder, run.id) / jobs.RESULT, 0)
+        except (FileNotFoundError, IsNoFileError):
+            return ""
+        except OSError as error:
+            return f"{jobs.RESULT} cannot be read now: {error.strerror}"
+        return ""
 
     def _take_result(self, run: Run, data: bytes) -> None:
         task = self.store.task(run.task, run.task_version)
@@ -359,6 +373,7 @@ class Advance:
     def _take(self, run: Run, news: JobNews) -> None:
         if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
             news = replace(news, state=JobState.CANCELLED)
+        news = replace(news, evidence="; ".join(filter(None, (news.evidence, self._hindrance(run)))))
         local = self.clusters[run.cluster].scheduler == "local"
         grace = LOCAL_RESULT_GRACE if local else RESULT_GRACE
         partial = self._partial(run)
@@ -399,10 +414,10 @@ def _locked(descriptor: int, path: Path, wait_seconds: float) -> bool:
             return True
 
 
-def _there(path: Path) -> bool:
-    """Whether a file of a job folder is there and can be seen: a job may have closed its folder."""
+def _is_file(path: Path) -> bool:
+    """Whether a regular file of a job folder is there and can be seen: a job may have closed its folder."""
     try:
-        return path.exists()
+        return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
         return False
 

@@ -213,12 +213,13 @@ def _mode(name: str | None) -> Mode:
     if name is None:
         return Mode.TEST
     known = {str(mode): mode for mode in Mode} | _MODE_ALIASES
-    if name.casefold() not in known:
+    key = name.strip().casefold()
+    if key not in known:
         raise InputError(
             f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}',
             hint="Modes: test, benchmark, profile, ranked.",
         )
-    return known[name.casefold()]
+    return known[key]
 
 
 def check_support(task: Task) -> None:
@@ -288,7 +289,7 @@ def _chosen_gpus(task: Task, options: Sequence[str], header: Directives, gpus: S
             f"No available GPUs for {task.name}: it may run on {', '.join(task.gpus) or 'every GPU'}.",
             hint=f"This board has: {', '.join(candidate.name for candidate in gpus) or 'none'}.",
         )
-    from_header = _resolved(header.gpus, task, allowed, gpus)
+    from_header = _resolved_from_header(header, task, allowed, gpus)
     from_options = _resolved(options, task, allowed, gpus)
     strangers = [chosen.name for chosen in from_options if chosen not in from_header]
     if header.gpus and strangers:
@@ -306,6 +307,18 @@ def _chosen_gpus(task: Task, options: Sequence[str], header: Directives, gpus: S
             hint="Choose with --gpu NAME or --gpu all, or begin the file with a line `#!POPCORN gpu NAME`.",
         )
     return allowed
+
+
+def _resolved_from_header(
+    header: Directives, task: Task, allowed: Sequence[Gpu], gpus: Sequence[Gpu]
+) -> tuple[Gpu, ...]:
+    try:
+        return _resolved(header.gpus, task, allowed, gpus)
+    except InputError as error:
+        raise InputError(
+            f"In the submission script header: {error.message}",
+            hint=f"Correct the GPUs in the file's header, or take them out. {error.hint}",
+        ) from error
 
 
 def _resolved(words: Sequence[str], task: Task, allowed: Sequence[Gpu], gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:

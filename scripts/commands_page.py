@@ -15,11 +15,12 @@ terminal, or where `NO_COLOR` is set.
 |---|---|
 | 0 | done; with `--wait` and for `watch`: every run passed |
 | 1 | evaluated, and some run did not pass; `task check`: errors were found |
-| 2 | usage, a bad file, bad settings |
+| 2 | usage, a bad file, bad settings; also `submit` where the scheduler refused every job |
 | 3 | the scheduler or a job failed, which is not the kernel's fault |
 | 4 | gave up waiting; the runs go on |
 | 5 | refused: deadline, or not allowed |
 | 130 | interrupted; runs that were sent go on |
+| 141 | whoever read the output has gone |
 
 This page is made from the commands' own `--help` by `make docs`.
 """

@@ -1,19 +1,27 @@
 #!/usr/bin/env bash
 # Three ranked submissions of two tasks through the embedded scheduler, then both boards.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+# With a CDPATH, `cd` may end in another folder of the same name.
+unset CDPATH
+cd -- "$(dirname -- "$0")/.."
 checkout=$PWD
+data_home=${XDG_DATA_HOME:-${HOME:-~}/.local/share}
 
 # A board of its own: what the demo sends must not appear among the user's own runs. The settings in the current
 # folder say so, hence the hints that hpc-board prints hold for whoever stands in it, without --config.
 elsewhere=${HPC_BOARD_CONFIG:-}
 unset HPC_BOARD_CONFIG
 mkdir -p demo
-cd demo
-cat >hpc-board.yaml <<'SETTINGS'
-# The settings of `make demo`: this machine, the tasks that ship, and a board beside this file.
-board: board
-SETTINGS
+cd ./demo
+settings='# The settings of `make demo`: this machine, the tasks that ship, and a board beside this file.
+board: board'
+if [[ ! -e hpc-board.yaml && ! -L hpc-board.yaml ]]; then
+    printf '%s\n' "$settings" >hpc-board.yaml
+elif [[ ! -f hpc-board.yaml || $(<hpc-board.yaml) != "$settings" ]]; then
+    echo "$PWD/hpc-board.yaml is not what this demo writes, and stays as it is." >&2
+    echo "Move the folder $PWD away, then start the demo again." >&2
+    exit 2
+fi
 
 show() {
     printf '\n$ hpc-board %s\n' "$*"
@@ -49,5 +57,5 @@ Everywhere else you have a board of your own, whose runs have numbers of their o
   hpc-board runs                               your runs
 
 The demo's board is demo/board; remove the folder demo to start it over. Without settings, your own board is
-${XDG_DATA_HOME:-$HOME/.local/share}/hpc-board. docs/tutorial.md leads from an empty file to a rank.
+$data_home/hpc-board. docs/tutorial.md leads from an empty file to a rank.
 NEXT

@@ -1,9 +1,10 @@
 """Waiting for runs, with a live display where stderr is a terminal."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from hpc_board.cli.printing import remark
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from hpc_board.model.run import Run
 
 
+_PLACE_CELLS_MIN = 8
+
+
 def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) -> "list[Run]":
     """The runs once all have ended. An interrupt ends the waiting alone: the runs go on.
 
@@ -23,17 +27,18 @@ def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) ->
         WaitExpired: `timeout_seconds` are over; the runs go on.
     """
     runs = [board.run(id_) for id_ in ids]
+    told: dict[int, str] = {}
     try:
-        with _display(board) as show:
+        with _display(board, told) as show:
             for runs in board.wait(ids, timeout_seconds=timeout_seconds, say=_remark_problem):
                 show(runs)
     except WaitExpired:
-        tell_unsent(runs)
+        tell_unsent(runs, told)
         raise
     except KeyboardInterrupt:
         remark("Stopped waiting.")
         _tell_going([run for run in runs if not run.state.ended and not run.state.unsent])
-        tell_unsent(runs)
+        tell_unsent(runs, told)
         raise
     return runs
 
@@ -47,20 +52,23 @@ def _tell_going(runs: "Sequence[Run]") -> None:
         )
 
 
-def tell_unsent(runs: "Sequence[Run]") -> None:
-    """Say on stderr which of the runs are not in a queue yet, why, and what becomes of them."""
+def tell_unsent(runs: "Sequence[Run]", told: Mapping[int, str] = MappingProxyType({})) -> None:
+    """Say on stderr which of the runs are not in a queue yet, why, and what becomes of them.
+
+    `told` has by number the runs of which somebody has read already why, and the reason.
+    """
     unsent = [run for run in runs if run.state.unsent]
     for run in unsent:
-        remark(_unsent_line(run))
+        remark(_unsent_line(run, because=told.get(run.id) != run.status.evidence))
     _tell_wanted([run for run in unsent if not run.status.cancel_requested])
     _tell_cancelled([run for run in unsent if run.status.cancel_requested])
 
 
-def _unsent_line(run: "Run") -> str:
+def _unsent_line(run: "Run", *, because: bool = True) -> str:
     from hpc_board.model.text import one_line
 
-    because = f": {one_line(run.status.evidence, 500)}" if run.status.unanswered else "."
-    return f"Run {run.id} on {run.gpu} is not in the queue yet{because}"
+    reason = f": {one_line(run.status.evidence, 500)}" if because and run.status.unanswered else "."
+    return f"Run {run.id} on {run.gpu} is not in the queue yet{reason}"
 
 
 def _tell_wanted(runs: "Sequence[Run]") -> None:
@@ -92,10 +100,13 @@ class _Show(Protocol):
 
 
 @contextmanager
-def _display(board: "Board") -> Iterator[_Show]:
-    """A way to show runs until the block ends; where stderr is no terminal, it only says what hinders them."""
+def _display(board: "Board", told: dict[int, str]) -> Iterator[_Show]:
+    """A way to show runs until the block ends; where stderr is no terminal, it only says what hinders them.
+
+    What it says there is added to `told`, by the run's number.
+    """
     if not sys.stderr.isatty():
-        yield _Hindrances()
+        yield _Hindrances(told)
         return
     from rich.console import Console
     from rich.live import Live
@@ -105,9 +116,10 @@ def _display(board: "Board") -> Iterator[_Show]:
     def show(runs: "Sequence[Run]") -> None:
         shown[:] = [(run, _place(board, run)) for run in runs]
 
+    console = Console(stderr=True)
     with Live(
-        get_renderable=lambda: _table(shown, datetime.now(UTC)),
-        console=Console(stderr=True),
+        get_renderable=lambda: _table(shown, datetime.now(UTC), console.width),
+        console=console,
         refresh_per_second=4,
         transient=True,
     ):
@@ -121,13 +133,13 @@ def _remark_problem(problem: str) -> None:
 class _Hindrances:
     """Says of each run once why it cannot be sent."""
 
-    def __init__(self) -> None:
-        self._told: set[int] = set()
+    def __init__(self, told: dict[int, str]) -> None:
+        self._told = told
 
     def __call__(self, runs: "Sequence[Run]") -> None:
         for run in runs:
             if run.status.unanswered and run.id not in self._told:
-                self._told.add(run.id)
+                self._told[run.id] = run.status.evidence
                 remark(f"Still waiting: {_unsent_line(run)}")
 
 
@@ -144,19 +156,29 @@ def _place(board: "Board", run: "Run") -> str:
     return step_text(progress[-1]) if progress else ""
 
 
-def _table(shown: "Sequence[tuple[Run, str]]", now: datetime) -> "Table":
+def _table(shown: "Sequence[tuple[Run, str]]", now: datetime, width: int) -> "Table":
+    """One row for each run; a narrow terminal has its number, state and time before its place and its GPU."""
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
+    rows = [_row(run, place, now) for run, place in shown]
+    kept = [max((cell_len(row[index]) for row in rows), default=0) + 1 for index in range(4)]
+    columns = [0, 1, 2, 3, 4]
+    for dispensable, needed in ((4, sum(kept) + _PLACE_CELLS_MIN), (1, sum(kept) - 1)):
+        if needed > width:
+            columns.remove(dispensable)
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1 if column == 4 else None)
+    for row in rows:
+        table.add_row(*(Text(row[column]) for column in columns))
+    return table
+
+
+def _row(run: "Run", place: str, now: datetime) -> tuple[str, str, str, str, str]:
     from hpc_board.report import outcome
 
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for _ in range(3):
-        table.add_column(no_wrap=True)
-    table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-    for run, place in shown:
-        end = (run.ended_at or run.status.at) if run.state.ended else now
-        seconds = max(0, int((end - run.created_at).total_seconds()))
-        texts = (f"run {run.id} {run.gpu}", outcome(run), f"{seconds // 60}:{seconds % 60:02}", place)
-        table.add_row(*(Text(text) for text in texts))
-    return table
+    end = (run.ended_at or run.status.at) if run.state.ended else now
+    seconds = max(0, int((end - run.created_at).total_seconds()))
+    return f"run {run.id}", run.gpu, outcome(run), f"{seconds // 60}:{seconds % 60:02}", place

@@ -39,6 +39,8 @@ def runs(open_: Open, everyone: bool, task: str | None, limit: int, as_json: boo
     board = open_()
     refresh(board)
     found = board.runs(everyone=everyone, task=task, limit=limit)
+    if task is not None and not found:
+        board.task(task)  # a task that has left the settings may still have runs; a mistyped name has none
     if as_json:
         from hpc_board.cli.json_output import run_object
 
@@ -75,7 +77,7 @@ def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> 
 
 
 def _print_logs(board: "Board", run: "Run") -> None:
-    """Print what the job and the kernel printed, under titles where there is more than one stream to tell apart."""
+    """Print what the job and the kernel printed under titles; a stream that is alone has its title on stderr."""
     from hpc_board.cli.printing import print_blocks, remark
     from hpc_board.report import nothing_printed, run_logs
 
@@ -83,6 +85,7 @@ def _print_logs(board: "Board", run: "Run") -> None:
     if len(logs) > 1:
         print_blocks(*logs)
     elif logs:
+        remark(f"--- {logs[0].title} ---")
         click.echo(logs[0].text, nl=False)
     else:
         remark(nothing_printed(run))

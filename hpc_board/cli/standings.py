@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hpc_board.report import Block
 
 _name = click.argument("name", shell_complete=task_names)
+_NONE_OF_YOURS = "You have no passing ranked run on it."
 _gpus = click.option(
     "--gpu",
     "gpus",
@@ -44,7 +45,7 @@ def show(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> None:
 @click.pass_obj
 def show_personal(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> None:
     """Show all your passing ranked runs of a task on each GPU."""
-    _print_boards(open_(), name, gpus, lambda board: board.personal, as_json=as_json)
+    _print_boards(open_(), name, gpus, lambda board: board.personal, as_json=as_json, empty=_NONE_OF_YOURS)
 
 
 def _print_boards(
@@ -54,6 +55,7 @@ def _print_boards(
     rows: "Callable[[Board], Callable[[str, str], Sequence[Standing]]]",
     *,
     as_json: bool,
+    empty: str = "Nobody is on this board yet.",
 ) -> None:
     from hpc_board.cli.printing import print_blocks, print_json, refresh
     from hpc_board.report import Heading, standings_table
@@ -69,7 +71,7 @@ def _print_boards(
         return
     blocks: list[Block] = []
     for gpu, found in boards:
-        blocks += [Heading(f"{task.name} on {gpu.name}"), standings_table(found, board.user)]
+        blocks += [Heading(f"{task.name} on {gpu.name}"), standings_table(found, board.user, empty)]
     print_blocks(*blocks)
 
 

@@ -15,6 +15,8 @@ TEXT_MAX = 256 * 1024
 
 INTERRUPTED = "interrupted"
 """The fact in a result's provenance that names the signal by which its job was told to end."""
+_BRACKETS_MAX = 4 * TEXT_MAX + 4 * CASES_MAX
+"""More opening brackets than in any honest result: three for each case, and some in what was printed."""
 
 
 class Verdict(str, Enum):
@@ -163,6 +165,9 @@ class Result:
         """
         if len(data) > RESULT_BYTES_MAX:
             raise ResultError(f"result.json has {len(data)} bytes, more than {RESULT_BYTES_MAX}")
+        # Empty lists take thirty times as much memory as their text, so what is made of little else is not parsed.
+        if data.count(b"[") + data.count(b"{") > _BRACKETS_MAX:
+            raise ResultError(f"result.json has more than {_BRACKETS_MAX} opening brackets")
         try:
             value = json.loads(data, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:

@@ -14,8 +14,10 @@ class Meaning:
     next: str
 
 
-def verdict_meaning(verdict: Verdict) -> Meaning:
-    """What this verdict says of a run."""
+def verdict_meaning(verdict: Verdict, message: str = "") -> Meaning:
+    """What this verdict says of a run whose result has this message."""
+    if verdict is Verdict.CRASH and message.startswith(_SUPERVISOR_DIED):
+        return _SUPERVISOR_KILLED
     return _VERDICTS[verdict]
 
 
@@ -27,6 +29,13 @@ def state_meaning(state: RunState) -> Meaning:
     """
     return _ENDS[state]
 
+
+_SUPERVISOR_DIED = "the supervisor was killed by signal"
+
+_SUPERVISOR_KILLED = Meaning(
+    "The process that supervises the kernel was killed while a case ran.",
+    "Submit again; if it repeats, the kernel kills its parent or the node runs out of memory: ask the admin.",
+)
 
 _VERDICTS = {
     Verdict.PASS: Meaning(
@@ -86,8 +95,8 @@ _VERDICTS = {
         "Free or reuse buffers between calls, and don't keep tensors in global variables.",
     ),
     Verdict.TIMEOUT: Meaning(
-        "A phase took longer than the task allows, and was stopped.",
-        "Look for a loop that never ends or a missing barrier; `hpc-board task TASK` states the limits.",
+        "Importing the submission, a call or a whole phase took longer than the task allows, and was stopped.",
+        "Look for a loop that never ends or a missing barrier; `hpc-board task TASK` lists the limits of all three.",
     ),
     Verdict.OUTPUT_LIMIT: Meaning(
         "The submission printed or wrote more than allowed.",

@@ -15,6 +15,7 @@ _BUILD_HEAD_LINES = 30
 _MESSAGE_HEAD_LINES = 5
 _LINE_CHARACTERS_MAX = 500
 
+_LEFT_NONE = "its job left none, and what a kernel prints is kept with a result only"
 _NOTHING_BECAUSE = {
     RunState.CREATED: "its job has not been sent yet",
     RunState.SUBMITTING: "its job is on its way to the scheduler",
@@ -73,7 +74,7 @@ def nothing_printed(run: Run) -> str:
     """Why nothing is there that this run printed, in one sentence."""
     reason = _NOTHING_BECAUSE.get(run.state)
     if reason is None:
-        reason = "its job left none" if run.status.job_id else "it ended before it had a job"
+        reason = _LEFT_NONE if run.status.job_id else "it ended before it had a job"
     return f"Run {run.id} has no output: {reason}."
 
 

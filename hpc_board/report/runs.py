@@ -1,6 +1,7 @@
 """Runs as blocks: the list of them, and everything about one."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from hpc_board.model.result import Case, Result, Verdict
@@ -19,6 +20,8 @@ _TRUST = {
     "verified": "verified: the job ran under the board's account",
 }
 _SHORT_HASH = 12
+_ERROR_MAX = 0.1
+_NOISY_CASES_MAX = 3
 
 
 def outcome(run: Run) -> str:
@@ -136,7 +139,7 @@ def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[C
     passed = result.verdict is Verdict.PASS
     yield Paragraph(_passed_text(run, result, rank) if passed else _failed_text(result), run_tone(run))
     if not passed:
-        meaning = verdict_meaning(result.verdict)
+        meaning = verdict_meaning(result.verdict, result.message)
         yield Paragraph(f"{meaning.what}\n{meaning.next}")
     if run.emulated:
         yield Paragraph(
@@ -159,6 +162,8 @@ def _case_blocks(run: Run, cases: Sequence[Case]) -> Iterator[Block]:
         yield Heading("Benchmarks")
         timed = any(case.timing for case in others)
         yield _benchmarks_table(others) if timed else _tests_table(others)
+        if timed and all(case.verdict is Verdict.PASS for case in cases):
+            yield from _noise_blocks(others)
     for case in cases:
         if "\n" in case.message.strip():
             yield message_log(run, f"{case.phase} {case.index + 1}", case.message)
@@ -240,6 +245,22 @@ def _benchmarks_table(cases: Sequence[Case]) -> Table:
         word = _word(case.verdict) + (", noisy" if timing and timing.noisy else "")
         rows.append((str(case.index + 1), word, *times, one_line(case.spec), telling_line(case.message)))
     return _without_empty(Table(columns, tuple(rows)))
+
+
+def _noise_blocks(cases: Sequence[Case]) -> Iterator[Paragraph]:
+    """A line on the cases whose mean time is uncertain; nothing where there is none."""
+    errors = [
+        (case.timing.err_ns / case.timing.mean_ns, case.index + 1)
+        for case in cases
+        if case.timing and case.timing.err_ns > _ERROR_MAX * case.timing.mean_ns > 0
+    ]
+    if not errors:
+        return
+    if len(errors) <= _NOISY_CASES_MAX:
+        where = ", ".join(f"±{100 * error:.0f} % for benchmark {number}" for error, number in errors)
+    else:
+        where = f"up to ±{100 * max(errors)[0]:.0f} % in {len(errors)} benchmarks"
+    yield Paragraph(f"The times vary: {where}; the machine was busy, or the kernel is not steady.")
 
 
 def _without_empty(table: Table) -> Table:
@@ -340,15 +361,23 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
 def _provenance_blocks(result: Result) -> Iterator[Block]:
     rows = [(one_line(name).replace("_", " "), _fact_text(name, fact)) for name, fact in result.provenance.items()]
     if result.started_at:
-        rows.append(("started", one_line(result.started_at)))
+        rows.append(("started", _told_moment_text(result.started_at)))
     if result.ended_at:
-        rows.append(("ended", one_line(result.ended_at)))
+        rows.append(("ended", _told_moment_text(result.ended_at)))
     if result.restart_count:
         rows.append(("restarts", f"{result.restart_count}: the scheduler began this job more than once"))
     shown = tuple((name, value) for name, value in rows if value)
     if shown:
         yield Heading("Machine")
         yield Facts(shown)
+
+
+def _told_moment_text(told: str) -> str:
+    """A moment that a job told, as all others are written where it is one."""
+    try:
+        return moment_text(datetime.fromisoformat(told))
+    except (ValueError, OverflowError):
+        return one_line(told)
 
 
 def _fact_text(name: str, fact: Any) -> str:

@@ -55,6 +55,7 @@ def gpus_table(statuses: Sequence[GpuStatus]) -> Table:
         Column("QUEUED", right=True),
         Column("REMARK", flexible=True),
     )
+    told: dict[tuple[str, str], str] = {}
     rows = tuple(
         (
             one_line(status.gpu.name),
@@ -64,20 +65,25 @@ def gpus_table(statuses: Sequence[GpuStatus]) -> Table:
                 "?" if number is None else str(number)
                 for number in (status.availability.free, status.availability.total, status.availability.queued)
             ),
-            _remark(status),
+            _remark(status, told.setdefault((status.gpu.cluster.name, status.problem), status.gpu.name)),
         )
         for status in statuses
     )
     return Table(columns, rows, "There are no GPUs. The settings' `gpus` names them.")
 
 
-def _remark(status: GpuStatus) -> str:
+def _remark(status: GpuStatus, told_at: str) -> str:
+    """What is said of a GPU; the problem of a cluster stands in full at the GPU `told_at` alone."""
     emulated = "emulated on the CPU" if status.gpu.emulated else ""
-    return "; ".join(part for part in (one_line(status.problem or status.availability.state), emulated) if part)
+    repeated = status.problem and told_at != status.gpu.name
+    state = f"as for {told_at}" if repeated else status.problem or status.availability.state
+    return "; ".join(part for part in (one_line(state), emulated) if part)
 
 
-def standings_table(standings: Sequence[Standing], user: str = "") -> Table:
-    """The rows of a board, best first; `user` is the reader, whose rows are marked."""
+def standings_table(
+    standings: Sequence[Standing], user: str = "", empty: str = "Nobody is on this board yet."
+) -> Table:
+    """The rows of a board, best first; `user` is the reader, whose rows are marked, `empty` what to say without any."""
     columns = (
         Column("RANK", right=True),
         Column("USER", flexible=True),
@@ -99,4 +105,4 @@ def standings_table(standings: Sequence[Standing], user: str = "") -> Table:
         )
         for row in standings
     )
-    return Table(columns, rows, "Nobody is on this board yet.")
+    return Table(columns, rows, empty)

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from hpc_board.model.gpu import Gpu
+from hpc_board.model.limits import Limits
 from hpc_board.model.task import CaseValue, Ranking, Task, case_text
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
 from hpc_board.report.texts import moment_text
 
+_TIME_LIMITS = {"load_seconds": "load", "first_call_seconds": "first call", "call_seconds": "call"}
 _RANKED_BY = {
     Ranking.LAST: "the median time of the last benchmark case",
     Ranking.MEAN: "the arithmetic mean of the benchmark cases' median times",
@@ -45,8 +47,12 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
     yield "test time limit", f"{timeouts.test_seconds} s"
     yield "benchmark time limit", f"{timeouts.benchmark_seconds} s"
     yield "ranked time limit", f"{timeouts.test_seconds} s for the tests and {timeouts.ranked_seconds} s for the times"
+    limits = Limits.of_task(task.limits)
+    for name, what in _TIME_LIMITS.items():
+        yield f"{what} time limit", f"{getattr(limits, name):g} s"
     for name, value in sorted(task.limits.items()):
-        yield one_line(name).replace("_", " "), f"{value:g}"
+        if name not in _TIME_LIMITS:
+            yield one_line(name).replace("_", " "), f"{value:g}"
     if task.libraries:
         yield "libraries", one_line(", ".join(task.libraries))
     if task.templates:

@@ -55,6 +55,56 @@ def typed_next(printed: str) -> str:
     return "\n".join(re.findall(r"^  (\S+(?: \S+)*)", closing, re.MULTILINE))
 
 
+def without_programs(folder: Path) -> Path:
+    """The checkout with an `hpc-board` that does nothing."""
+    checkout(folder)
+    (folder / ".venv" / "bin" / "hpc-board").write_text("#!/bin/sh\n")
+    return folder
+
+
+def demo(folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The script with these variables and no others, called from the folder's root."""
+    return subprocess.run(
+        ["bash", "scripts/demo.sh"],
+        cwd=folder,
+        env={"PATH": f"{folder}/.venv/bin:{os.environ['PATH']}", **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_demo_stays_in_its_checkout_whatever_cdpath_and_home_say(tmp_path: Path) -> None:
+    folder = without_programs(tmp_path / "checkout")
+    stranger = tmp_path / "stranger" / "demo" / "hpc-board.yaml"
+    stranger.parent.mkdir(parents=True)
+    (tmp_path / "stranger" / "scripts").mkdir()
+    stranger.write_text("board: theirs\n")
+    done = demo(folder, CDPATH=str(tmp_path / "stranger"))
+    assert done.returncode == 0, done.stderr
+    assert (done.stderr, stranger.read_text()) == ("", "board: theirs\n")
+    assert (folder / "demo" / "hpc-board.yaml").read_text().endswith("\nboard: board\n")
+    assert demo(folder, HOME=str(tmp_path)).returncode == 0  # again, on the settings that it wrote itself
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_the_demo_leaves_settings_alone_that_it_did_not_write(tmp_path: Path, kind: str) -> None:
+    folder = without_programs(tmp_path / "checkout")
+    settings = folder / "demo" / "hpc-board.yaml"
+    settings.parent.mkdir()
+    if kind == "file":
+        settings.write_text("board: mine\n")
+    else:
+        settings.symlink_to(tmp_path / "nowhere.yaml")
+    done = demo(folder, HOME=str(tmp_path))
+    assert done.returncode == 2
+    assert "is not what this demo writes, and stays as it is." in done.stderr
+    assert settings.is_symlink() or settings.read_text() == "board: mine\n"
+    assert not (tmp_path / "nowhere.yaml").exists()
+
+
 @pytest.mark.timeout(600)
 def test_the_demo_leaves_the_users_own_board_alone_and_its_next_commands_work(tmp_path: Path) -> None:
     pytest.importorskip("torch")

@@ -2,12 +2,15 @@
 
 import getpass
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+import pytest
 
 from hpc_board.board import Board
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
@@ -46,6 +49,14 @@ gpus: [H100]
 """
 
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+
+
+def full_device() -> Path:
+    """The device on which every write fails for want of space; the test is skipped where it is something else."""
+    device = Path("/dev/full")
+    if not (device.exists() and stat.S_ISCHR(device.stat().st_mode)):
+        pytest.skip("/dev/full is no device here")
+    return device
 
 
 @dataclass(frozen=True)

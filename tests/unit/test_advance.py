@@ -476,6 +476,38 @@ def test_an_empty_result_is_one_that_is_not_visible_yet(world: World) -> None:
     assert world.state(run) is RunState.QUEUED
 
 
+@pytest.mark.parametrize("in_settings", [True, False])
+def test_a_result_that_cannot_be_read_adds_one_row_and_not_one_in_every_turn(world: World, in_settings: bool) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    folder = jobs.folder(world.folder, run.id)
+    shutil.rmtree(folder)
+    folder.write_text("a file in the place of the job's folder")
+    world.scheduler.news = JobNews(JobState.PENDING, evidence="squeue: PENDING")
+    advance = world.advance if in_settings else replace(world.advance, schedulers={})
+    advance(ask=True)
+    before = world.store.history(run.id)
+    assert before[-1].evidence.endswith("result.json cannot be read now: Not a directory")
+    for _ in range(3):
+        advance(ask=True)
+    assert world.store.history(run.id) == before
+
+
+def test_a_folder_is_no_progress_and_progress_puts_a_run_forward_once(world: World) -> None:
+    folder_, file_ = world.run(), world.run()
+    world.advance.launch([folder_, file_])
+    (jobs.folder(world.folder, folder_.id) / jobs.PROGRESS).mkdir()
+    world.leave(file_, jobs.PROGRESS, b"{}\n")
+    world.advance()
+    assert [world.state(run) for run in (folder_, file_)] == [RunState.QUEUED, RunState.RUNNING]
+    world.scheduler.news = JobNews(JobState.PENDING, evidence="squeue: PENDING")
+    world.advance(ask=True)
+    before = [world.store.history(run.id) for run in (folder_, file_)]
+    for _ in range(3):
+        world.advance(ask=True)
+    assert [world.store.history(run.id) for run in (folder_, file_)] == before
+
+
 def test_files_that_are_none_and_a_changed_job_file_neither_block_nor_crash(world: World) -> None:
     runs = [world.run() for _ in range(3)]
     world.advance.launch(runs)

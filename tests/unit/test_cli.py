@@ -26,7 +26,7 @@ from hpc_board.harness.toolchain import header_text
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.run import RunState
 from hpc_board.model.task import Mode
-from tests.unit.recorded import KERNEL, REPOSITORY, Recorded, recorded, result_of, status_of, timed_case
+from tests.unit.recorded import KERNEL, REPOSITORY, Recorded, full_device, recorded, result_of, status_of, timed_case
 
 RUN_KEYS = ["id", "gpu", "state", "verdict", "score_s", "rank", "job", "cases", "message"]
 EVIL = "\x1b]0;owned\x07\x1b[31mred"
@@ -50,6 +50,20 @@ def read(board: Recorded, *argv: str | Path) -> object:
 
 
 # Usage
+
+
+@pytest.mark.parametrize("module", ["click", "hpc_board.cli.runs"])
+def test_an_interrupt_while_the_program_is_loaded_is_silent(board: Recorded, module: str) -> None:
+    # Python imports `sitecustomize` first: here it interrupts the process at the moment when `module` is looked for.
+    (board.folder / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt)\n"
+    )
+    done = board.hpc_board("runs", PYTHONPATH=f"{board.folder}:{REPOSITORY}")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_every_command_has_help_with_examples_that_fits_80_columns() -> None:
@@ -251,6 +265,7 @@ def test_a_task_shows_its_cases_and_prints_its_files(board: Recorded) -> None:
         (("template", "narrow"), "has no template"),
         (("template", "vectoradd_py", "--language", "Pyton"), 'Did you mean "Python"?'),
         (("show", "vectoradd_py", "--gpu", "H10"), 'Did you mean "H100"?'),
+        (("runs", "--task", "vectoraddpy"), 'Did you mean "vectoradd_py"?'),
         (("run", "99"), "no run 99"),
         (("watch", "99"), "no run 99"),
         (("cancel", "99"), "no run 99"),
@@ -511,6 +526,14 @@ def test_waiting_for_a_run_that_slurm_does_not_answer_says_so_once_and_again_at_
     assert "`hpc-board poll`" in done.stderr
 
 
+def test_a_reason_that_was_told_and_has_not_changed_is_not_told_again_at_the_end(board: Recorded) -> None:
+    environ = slurm_programs(board, sbatch="exit 1", squeue=f"echo '{UNREACHABLE}' >&2; exit 1")
+    done = board.hpc_board("submit", "kernel.py", "--wait", "--timeout", "3", **environ)
+    assert done.returncode == 4
+    assert done.stderr.count(UNREACHABLE) == 1
+    assert "\nRun 1 on CPU is not in the queue yet.\n" in done.stderr
+
+
 def test_the_live_line_of_a_run_that_slurm_does_not_answer_has_the_reason(board: Recorded) -> None:
     environ = unreachable_slurm(board)
     board.hpc_board("submit", "kernel.py", **environ)
@@ -755,6 +778,8 @@ def test_standings_have_one_row_for_each_user_and_personal_ones_every_run(board:
     text = call(board, "show", "vectoradd_py").stdout
     assert "(you)" in text
     assert "vectoradd_py on H100\nNobody is on this board yet." in text
+    mine = call(board, "show-personal", "vectoradd_py", "--gpu", "H100").stdout
+    assert mine == "vectoradd_py on H100\nYou have no passing ranked run on it.\n"
 
 
 def test_the_code_of_a_submission_comes_back_byte_for_byte(board: Recorded) -> None:
@@ -986,7 +1011,7 @@ def into_full_disk(
     board: Recorded, *argv: str, stdout: bool = True, stderr: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """The command with an `stdout`, an `stderr` or both on which every write fails."""
-    with Path("/dev/full").open("w") as full:
+    with full_device().open("w") as full:
         return subprocess.run(
             [sys.executable, "-m", "hpc_board", *argv],
             cwd=board.folder,

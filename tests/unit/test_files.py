@@ -11,6 +11,7 @@ import pytest
 
 from hpc_board.cli.files import write_file
 from hpc_board.errors import InputError
+from tests.unit.recorded import full_device
 
 _WRITE = (
     "import sys; from pathlib import Path; from hpc_board.cli.files import write_file;"
@@ -37,7 +38,7 @@ def test_a_device_of_characters_is_written_to_and_stays(tmp_path: Path, force: b
 
 def test_a_device_that_is_full_is_told_and_force_is_no_remedy() -> None:
     with pytest.raises(InputError, match="No space left on device") as refusal:
-        write_file(Path("/dev/full"), b"kernel", force=False)
+        write_file(full_device(), b"kernel", force=False)
     assert "--force" not in refusal.value.hint
 
 

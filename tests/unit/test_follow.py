@@ -1,10 +1,13 @@
 """What is said of runs that somebody stops waiting for."""
 
 from dataclasses import replace
+from datetime import timedelta
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
-from hpc_board.cli.follow import tell_unsent
+from hpc_board.cli.follow import _table, tell_unsent
 from hpc_board.model.run import RunState, Status
 from tests.unit.recorded import AT
 from tests.unit.test_report import run_of
@@ -40,3 +43,19 @@ def test_a_cancelled_run_that_nobody_can_find_is_not_announced_as_sent_later(
     assert next_ == (
         "Cancelled as soon as the scheduler answers `hpc-board watch 12`, `hpc-board poll` or the app: run 12."
     )
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (60, "run 12 H100 running 1:07 test 3 of 9"),
+        (24, "run 12 H100 running 1:07"),
+        (20, "run 12 running 1:07"),
+    ],
+)
+def test_a_narrow_terminal_keeps_number_state_and_time_of_a_run(width: int, line: str) -> None:
+    console = Console(file=StringIO(), width=width)
+    with console.capture() as capture:
+        now = AT + timedelta(seconds=67)
+        console.print(_table([(run_of(RunState.RUNNING), "test 3 of 9")], now, width))
+    assert capture.get().rstrip() == line

@@ -135,6 +135,12 @@ def test_options_alone_say_everything() -> None:
         ("#!POPCORN leaderboard a\x1b]0;x\x07b", {}, 'unknown task "ab".', "Tasks"),
         ("#!POPCORN \x1b[31mred", {}, "kernel.py: invalid !POPCORN directive: red", "#!POPCORN"),
         ("pass", {"task": "add_py", "gpus": ["H10"]}, 'unknown GPU "H10". Did you mean "H100"?', "H100, A100"),
+        (
+            "#!POPCORN gpus H10",
+            {"task": "add_py", "gpus": ["CPU"]},
+            'In the submission script header: unknown GPU "H10". Did you mean "H100"?',
+            "Correct the GPUs in the file's header, or take them out.",
+        ),
         ("pass", {"task": "add_py", "gpus": ["A100,"]}, "A GPU's name is empty.", "--gpu A,B"),
         ("pass", {"task": "sort_py", "gpus": ["CPU"]}, "GPU CPU not available for sort_py.", "one of: H100, A100."),
         ("pass", {"task": "sort_py"}, "sort_py has 2 GPUs: H100, A100.", "--gpu NAME or --gpu all"),
@@ -222,7 +228,13 @@ def test_the_command_may_choose_from_the_gpus_of_the_header() -> None:
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    [(None, Mode.TEST), ("Benchmark", Mode.BENCHMARK), ("ranked", Mode.RANKED), ("leaderboard", Mode.RANKED)],
+    [
+        (None, Mode.TEST),
+        ("Benchmark", Mode.BENCHMARK),
+        ("ranked", Mode.RANKED),
+        ("leaderboard", Mode.RANKED),
+        ("ranked ", Mode.RANKED),
+    ],
 )
 def test_a_mode_has_its_names(name: str | None, mode: Mode) -> None:
     assert drafted(task="add_py", gpus=["CPU"], mode=name).mode is mode

@@ -1,5 +1,7 @@
 """Reports: what a run's reader is told, and how blocks become plain text."""
 
+import re
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.errors import SchedulerError
+from hpc_board.harness import supervisor
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.run import Progress, Run, RunState, Status
@@ -332,6 +335,60 @@ def test_every_verdict_has_a_meaning_and_a_next_step(verdict: Verdict) -> None:
     assert meaning.next.endswith(".")
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_killed_supervisor_is_no_reason_to_look_for_calls_of_exit(number: int) -> None:
+    last = {"phase": "test", "case": 1, "of": 2, "message": "size: 1"}
+    verdict, message = supervisor._killed(number, last, memory_ran_out=False)
+    result = result_of(verdict, message=message)
+    text = text_of(run_report(finished(result), result))
+    assert "Failed: crash." in text
+    assert "Submit again; if it repeats, the kernel kills its parent or the node runs out of memory" in text
+    assert "exit()" not in text
+
+
+def uncertain(index: int, relative_error: float) -> Case:
+    case = timed_case(index)
+    assert case.timing is not None
+    return replace(case, timing=replace(case.timing, err_ns=relative_error * case.timing.mean_ns))
+
+
+@pytest.mark.parametrize(
+    ("errors", "words"),
+    [
+        (
+            (0.01, 0.02, 0.334),
+            "The times vary: ±33 % for benchmark 3; the machine was busy, or the kernel is not steady.",
+        ),
+        ((0.5, 0.02, 0.11), "The times vary: ±50 % for benchmark 1, ±11 % for benchmark 3; "),
+        ((0.5, 0.2, 0.11, 0.4), "The times vary: up to ±50 % in 4 benchmarks; "),
+        ((0.01, 0.09), None),
+    ],
+)
+@pytest.mark.parametrize("show", [run_report, run_summary])
+def test_uncertain_times_of_a_passed_run_are_told_on_one_line(
+    errors: tuple[float, ...], words: str | None, show: Callable[[Run, Result], tuple[Block, ...]]
+) -> None:
+    result = result_of(Verdict.PASS, *(uncertain(index, error) for index, error in enumerate(errors)))
+    text = text_of(show(finished(result), result))
+    assert (words or "\n") in text
+    assert text.count("The times vary") == (words is not None)
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [("2026-05-01T12:00:09.714+00:00", "2026-05-01 12:00\n"), ("yester\x1b[31mday", "yesterday\n"), ("9999-12-31", "")],
+)
+def test_moments_that_a_job_tells_are_written_as_all_others(
+    monkeypatch: pytest.MonkeyPatch, told: str, shown: str
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    result = replace(result_of(Verdict.PASS), started_at=told, ended_at=told)
+    text = text_of(run_report(finished(result), result))
+    for name in ("started", "ended"):
+        assert re.search(rf"^{name} +{shown}", text, re.MULTILINE)
+
+
 @pytest.mark.parametrize("state", [state for state in RunState if state.ended and state is not RunState.FINISHED])
 def test_a_run_that_ended_without_a_result_shows_meaning_reason_evidence_and_output(state: RunState) -> None:
     status = status_of(state, reason="gone", evidence="squeue: missing; no result file after 300 s")
@@ -443,6 +500,14 @@ def test_gpus_show_what_is_not_known_as_a_question_mark_and_why() -> None:
     assert "squeue did not answer" in text
 
 
+def test_what_a_cluster_does_not_tell_stands_once_in_the_list_of_its_gpus() -> None:
+    elsewhere = replace(H100, name="V100", cluster=Cluster("there"))
+    gpus = [H100, replace(H100, name="A100"), elsewhere]
+    text = plain([gpus_table([GpuStatus(gpu, Availability(gpu.name), "sinfo did not answer") for gpu in gpus])])
+    remarks = [line.split("?")[-1].strip() for line in text.splitlines()[1:]]
+    assert remarks == ["sinfo did not answer", "as for H100", "sinfo did not answer"]
+
+
 def task_of(deadline: datetime | None = None) -> Task:
     files = (TaskFile("submission.py", None), TaskFile("reference.py", "a\nb\n"))
     return Task("add", Language.PY, "Add.\n\nMore.", files, tests=({"size": 1},), deadline=deadline)
@@ -463,6 +528,15 @@ def test_a_task_shows_its_cases_files_and_rules() -> None:
     assert "yours to write" in text
     assert "2 lines" in text
     assert "180 s" in text
+
+
+def test_a_task_shows_the_time_limits_of_loading_and_of_calls_that_it_sets_or_leaves() -> None:
+    task = replace(task_of(), limits={"call_seconds": 7.5, "printed_bytes": 2048})
+    text = plain(task_report(task, [H100], AT))
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert {"load time limit 60 s", "first call time limit 60 s", "call time limit 7.5 s"} < {*rows}
+    assert "printed bytes 2048" in rows
+    assert "call seconds" not in text
 
 
 def test_empty_tables_say_what_to_do() -> None:

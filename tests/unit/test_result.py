@@ -1,13 +1,15 @@
 """Results as they travel: whatever a node writes is either a well-formed result or refused."""
 
 import json
+import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc_board.model.result import Case, Log, Result, ResultError, Timing, Verdict
+from hpc_board.model.result import TEXT_MAX, Case, Log, Result, ResultError, Timing, Verdict
 
 RESULT = Result(
     run=3,
@@ -81,6 +83,22 @@ def test_each_wrong_field_is_refused_and_named(path: str, value: Any, words: str
 def test_what_is_no_result_is_refused(data: bytes) -> None:
     with pytest.raises(ResultError):
         Result.from_json(data)
+
+
+def test_what_is_made_of_brackets_is_refused_before_it_takes_their_memory() -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ResultError, match="opening brackets"):
+            Result.from_json(b"[" + b"[]," * 2_000_000 + b"[]]")
+        assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_kernel_that_prints_brackets_alone_has_a_result() -> None:
+    printed = Log("[" * TEXT_MAX, "{" * TEXT_MAX)
+    loud = replace(RESULT, stdout=printed, stderr=printed)
+    assert Result.from_json(loud.to_json().encode()) == loud
 
 
 def test_a_number_that_is_none_is_refused() -> None:

@@ -77,7 +77,7 @@ def test_the_log_has_all_that_the_kernel_printed(loud: tuple[BoardFiles, str]) -
     printed = files.run("run", "1", "--log")
     one_call = "".join(f"line {number}\n" for number in range(300))
     assert printed.stdout.startswith(one_call)
-    assert printed.stderr == ""
+    assert printed.stderr == "--- what the kernel printed to stdout ---\n"
 
 
 def test_a_log_with_nothing_in_it_says_so_on_stderr_alone(loud: tuple[BoardFiles, str]) -> None:
@@ -120,17 +120,17 @@ def test_the_streams_of_a_run_are_told_apart_where_there_are_several(board: Reco
     )
 
 
-def test_a_stream_that_is_alone_has_no_title(board: Recorded) -> None:
+def test_a_stream_that_is_alone_has_its_title_on_stderr(board: Recorded) -> None:
     board.add(result=result_of(Verdict.PASS, stdout="from the kernel\n"))
     done = call(board, "run", "1", "--log")
-    assert (done.stdout, done.stderr) == ("from the kernel\n", "")
+    assert (done.stdout, done.stderr) == ("from the kernel\n", "--- what the kernel printed to stdout ---\n")
 
 
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
         (RunState.COLLECTING, "its job has printed nothing, and what the kernel printed comes with the result"),
-        (RunState.CANCELLED, "its job left none"),
+        (RunState.CANCELLED, "its job left none, and what a kernel prints is kept with a result only"),
     ],
 )
 def test_a_run_without_output_says_why(board: Recorded, state: RunState, reason: str) -> None:
