@@ -35,7 +35,7 @@ def account(path: Path, status: int) -> int:
         message = f"stopped by {name} {last.words() if last else 'before the first case'}"
         provenance[INTERRUPTED] = name
     elif ended_by > 0 and last:
-        verdict, message = _killed(ended_by, last, oom_kills() > known.oom_kills)
+        verdict, message = killed(ended_by, last, oom_kills() > known.oom_kills)
         cases = [Case(last.phase, (last.case or 1) - 1, last.message, verdict, message)]
     else:
         verdict = Verdict.INFRA_ERROR
@@ -44,7 +44,7 @@ def account(path: Path, status: int) -> int:
     return status if ended_by in SIGNALS else 0
 
 
-def _killed(number: int, last: Step, memory_ran_out: bool) -> Tuple[Verdict, str]:
+def killed(number: int, last: Step, memory_ran_out: bool) -> Tuple[Verdict, str]:
     """What is known of a supervisor that was killed by a signal while a case ran."""
     message = f"the supervisor was killed by signal {number} {last.words()}"
     if number != signal.SIGKILL:

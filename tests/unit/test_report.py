@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hpc_board.errors import SchedulerError
-from hpc_board.harness import supervisor
+from hpc_board.harness.account import killed
+from hpc_board.harness.progress import Step
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.run import Progress, Run, RunState, Status
@@ -337,8 +338,8 @@ def test_every_verdict_has_a_meaning_and_a_next_step(verdict: Verdict) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_killed_supervisor_is_no_reason_to_look_for_calls_of_exit(number: int) -> None:
-    last = {"phase": "test", "case": 1, "of": 2, "message": "size: 1"}
-    verdict, message = supervisor._killed(number, last, memory_ran_out=False)
+    last = Step("test", 1, 2, "size: 1")
+    verdict, message = killed(number, last, memory_ran_out=False)
     result = result_of(verdict, message=message)
     text = text_of(run_report(finished(result), result))
     assert "Failed: crash." in text
