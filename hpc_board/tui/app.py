@@ -12,6 +12,7 @@ from textual.screen import Screen
 
 from hpc_board.board import Board
 from hpc_board.errors import BoardError
+from hpc_board.model.result import Verdict
 from hpc_board.model.run import Run
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.messages import (
@@ -33,6 +34,7 @@ from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.terminal import TerminalDriver
 from hpc_board.tui.wording import score, state
 
 BEAT_SECONDS = 1.0
@@ -43,8 +45,15 @@ FOLLOW_SECONDS = 2.0
 
 
 def run(board: Board, file: Path | None = None) -> None:
-    """Open the app on `board`, with the form for `file` if one is given, until the user leaves."""
-    BoardApp(board, file).run()
+    """Open the app on `board`, with the form for `file` if one is given, until the user leaves.
+
+    Raises:
+        SystemExit: the app ended by a fault of its own.
+    """
+    app = BoardApp(board, file)
+    app.run()
+    if app.return_code:
+        raise SystemExit(app.return_code)
 
 
 class BoardApp(App[None]):
@@ -69,7 +78,7 @@ class BoardApp(App[None]):
         beat_seconds: float = BEAT_SECONDS,
         follow_seconds: float = FOLLOW_SECONDS,
     ) -> None:
-        super().__init__()
+        super().__init__(driver_class=TerminalDriver)
         self._board = board
         self._now = now
         self._beat_seconds = beat_seconds
@@ -169,7 +178,7 @@ class BoardApp(App[None]):
         self.notify(
             ", ".join(filter(None, parts)),
             title=f"Run {run.id}",
-            severity="information" if word == "passed" else "warning",
+            severity="information" if run.verdict is Verdict.PASS else "warning",
             markup=False,
         )
 

@@ -6,7 +6,8 @@ from hpc_board.model.gpu import Availability
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import Run, RunState
 from hpc_board.model.standings import Standing, duration_text
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Mode, Ranking
+from hpc_board.report import outcome
 from hpc_board.tui.palette import Tone
 
 MODE_WORDS = {Mode.TEST: "test", Mode.BENCHMARK: "bench", Mode.PROFILE: "prof", Mode.RANKED: "ranked"}
@@ -14,39 +15,34 @@ MODE_WORDS = {Mode.TEST: "test", Mode.BENCHMARK: "bench", Mode.PROFILE: "prof", 
 MODE_HELP = {
     Mode.TEST: "is it correct? Runs the test cases",
     Mode.BENCHMARK: "how fast is it? Does not count on the board",
+    Mode.PROFILE: "where does the time go? Does not count on the board",
     Mode.RANKED: "tests, then benchmarks; a pass counts on the board",
 }
 
-_STATES = {
-    RunState.CREATED: ("created", Tone.WAITING),
-    RunState.SUBMITTING: ("sending", Tone.WAITING),
-    RunState.QUEUED: ("queued", Tone.WAITING),
-    RunState.RUNNING: ("running", Tone.ACCENT),
-    RunState.COLLECTING: ("collecting", Tone.ACCENT),
-    RunState.CANCELLED: ("cancelled", Tone.MUTED),
-    RunState.TIMEOUT: ("timed out", Tone.BAD),
-    RunState.OUT_OF_MEMORY: ("no memory", Tone.BAD),
-    RunState.NODE_FAIL: ("node fail", Tone.BAD),
-    RunState.PREEMPTED: ("preempted", Tone.BAD),
-    RunState.LOST: ("lost", Tone.BAD),
-    RunState.ERROR: ("error", Tone.BAD),
+RANKED_BY = {
+    Ranking.LAST: "the last benchmark",
+    Ranking.MEAN: "the arithmetic mean",
+    Ranking.GEOM: "the geometric mean",
+}
+
+_TONES = {
+    RunState.CREATED: Tone.WAITING,
+    RunState.SUBMITTING: Tone.WAITING,
+    RunState.QUEUED: Tone.WAITING,
+    RunState.RUNNING: Tone.ACCENT,
+    RunState.COLLECTING: Tone.ACCENT,
+    RunState.CANCELLED: Tone.MUTED,
 }
 
 
 def state(run: Run) -> tuple[str, Tone]:
-    """Where a run stands, in one word, and the tone of that word."""
-    if run.state is not RunState.FINISHED:
-        return _STATES[run.state]
-    if run.verdict is Verdict.PASS:
-        return "passed", Tone.GOOD
-    return "failed", Tone.BAD
+    """The verdict of a finished run or else its state, as reports have it, and the tone of that word."""
+    passed = run.verdict is Verdict.PASS
+    return outcome(run), Tone.GOOD if passed else _TONES.get(run.state, Tone.BAD)
 
 
 def why(run: Run) -> str:
-    """Why a run stands where it does: the verdict and its message, or what the scheduler says."""
-    if run.state is RunState.FINISHED and run.verdict is not Verdict.PASS:
-        verdict = str(run.verdict).replace("_", " ")
-        return f"{verdict}: {run.message}" if run.message else verdict
+    """Why a run stands where it does: the judge's message, or what the scheduler says."""
     if run.message or run.status.reason:
         return run.message or run.status.reason
     if run.state.ended or run.state is RunState.SUBMITTING:
@@ -100,9 +96,9 @@ def capacity(available: Availability) -> tuple[str, str]:
     return f"{free}/{total} free", f"{queued} queued"
 
 
-def marks(standing: Standing) -> str:
-    """What a reader has to know about how a time was made: "self-run", "emulated"."""
-    return " ".join([standing.trust, *(["emulated"] if standing.emulated else [])])
+def trust(made: Run | Standing) -> str:
+    """What a reader has to know about how a time was made: "self-run", "verified, emulated"."""
+    return f"{made.trust}, emulated" if made.emulated else made.trust
 
 
 def listing(words: tuple[str, ...]) -> str:

@@ -1,6 +1,7 @@
 """What the app does when it is used: every test drives it through its keys and reads its screen."""
 
 import dataclasses
+import pwd
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from textual import events
 from textual.pilot import Pilot
-from textual.widgets import Button, Log
+from textual.widgets import Button, Input, Log
 
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.model.result import Verdict
@@ -154,6 +155,158 @@ async def test_a_file_that_cannot_be_read_is_all_that_the_form_says() -> None:
         assert "Choose a file." in text_of(pilot.app)
 
 
+@pytest.mark.parametrize("key", ["tab", "ctrl+s"])
+@pytest.mark.parametrize("path", ["qy", "../mk/pri", "../mk/pri/", "~/no-such-folder/x.txt"])
+async def test_any_wrong_path_is_told_once_it_is_typed(path: str, key: str) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", *path)
+        assert "Choose a file." in text_of(pilot.app)
+        await press(pilot, key)
+        assert f"{Path(path).expanduser()}: there is no such file." in text_of(pilot.app)
+        assert "Choose a file." not in text_of(pilot.app)
+        await press(pilot, "ctrl+s")
+        assert "there is no such file." in text_of(pilot.app)
+        pilot.app.screen.query_one(PathInput).focus()
+        await press(pilot, "x")
+        assert "Choose a file." in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("key", ["tab", "ctrl+s"])
+async def test_a_path_that_was_just_typed_is_the_one_that_counts(kernel: Path, key: str) -> None:
+    board = FakeBoard()
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press(*["backspace"] * 9, *"qy", key)
+        await settled(pilot)
+        assert "qy: there is no such file." in text_of(pilot.app)
+        assert not board.sent
+
+
+async def test_the_folder_that_is_offered_is_no_wrong_path(kernel: Path) -> None:
+    async with app_on(FakeBoard(), kernel.absolute()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "s", "tab", "ctrl+s")
+        assert "Choose a file." in text_of(pilot.app)
+        assert not pilot.app.screen.query_one(ErrorBox).display
+
+
+async def test_ticks_are_kept_when_the_field_of_the_file_is_left(kernel: Path) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, *["tab"] * 5, "space", *["shift+tab"] * 5, "tab")
+        assert "Ready: vectoradd on A100, mode test: one job." in text_of(pilot.app)
+
+
+async def test_tab_takes_a_completion_and_then_moves_on(kernel: Path) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", *"ker")
+        field = pilot.app.screen.query_one(PathInput)
+        assert "kernel.py" in text_of(pilot.app)
+        await press(pilot, "tab")
+        assert (field.value, field.has_focus) == (str(kernel), True)
+        await press(pilot, "left", "tab")
+        assert (field.value, field.has_focus) == (str(kernel), False)
+        assert "Ready: vectoradd on H100 and A100" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("names", ["B200", "b200,GB300"])
+async def test_a_header_that_names_gpus_which_are_not_there_says_so(kernel: Path, names: str) -> None:
+    kernel.write_text(f"#!POPCORN leaderboard vectoradd\n#!POPCORN gpus {names}\n")
+    (kernel.parent / "plain.py").write_text("import torch\n")
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s", *"plain.py", *["tab"] * 5, "down", "space", *["shift+tab"] * 5)
+        assert "Ready: vectoradd on A100" in text_of(pilot.app)
+        await press(pilot, "end", *["backspace"] * 8, *str(kernel))
+        assert "[x]" not in text_of(pilot.app)
+        assert f"The header names {names}, which this board does not offer for vectoradd." in text_of(pilot.app)
+        await press(pilot, *["backspace"] * 9, *"plain.py")
+        assert "Ready: vectoradd on A100" in text_of(pilot.app)
+        await press(pilot, *["tab"] * 5, "space")
+        assert "Choose at least one GPU." in text_of(pilot.app)
+
+
+async def test_the_only_gpu_is_ticked_again_after_a_header_that_names_another(kernel: Path) -> None:
+    kernel.write_text("#!POPCORN leaderboard identity\n#!POPCORN gpus H100\n")
+    (kernel.parent / "plain.py").write_text("import torch\n")
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert "The header names H100, which this board does not offer for identity." in text_of(pilot.app)
+        await press(pilot, *["backspace"] * 9, *"plain.py")
+        assert "Ready: identity on L4" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize(("words", "names"), [("l4,h100", ["H100", "L4"]), ("all", ["H100", "A100", "L4"])])
+async def test_a_header_names_gpus_as_on_the_command_line(kernel: Path, words: str, names: list[str]) -> None:
+    kernel.write_text(f"#!POPCORN leaderboard vectoradd\n#!POPCORN gpus {words}\n")
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        ticked = [line.split("[x] ")[1].split()[0] for line in text_of(pilot.app).splitlines() if "[x]" in line]
+        assert ticked == names
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("back", ["escape", "ctrl+g"])
+async def test_the_cursor_returns_from_the_script_to_its_field(kernel: Path, size: tuple[int, int], back: str) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, *["tab"] * 4, "ctrl+g")
+        screen = pilot.app.screen
+        assert screen.focused is screen.query_one("#script")
+        if size[0] > 80 and back == "escape":
+            return
+        await press(pilot, back, *"note")
+        assert screen.query_one("#note", Input).value == "note"
+
+
+async def test_a_script_is_not_shown_beside_a_form_that_it_does_not_belong_to(kernel: Path) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "#SBATCH --partition=gpu-h100" in text_of(pilot.app)
+        await press(pilot, *["tab"] * 5, "a", "a")
+        assert "Choose at least one GPU." in text_of(pilot.app)
+        assert "#SBATCH" not in text_of(pilot.app)
+        await press(pilot, "space")
+        assert "#SBATCH --partition=gpu-h100" in text_of(pilot.app)
+        await press(pilot, *["shift+tab"] * 5, "backspace")
+        assert "#SBATCH" not in text_of(pilot.app)
+        await press(pilot, *"y")
+        assert "#SBATCH" in text_of(pilot.app)
+        await press(pilot, *["left"] * 3, "x")
+        assert "there is no such file" in text_of(pilot.app)
+        assert "#SBATCH" not in text_of(pilot.app)
+
+
+async def test_a_file_is_picked_although_the_present_folder_is_gone(tmp_path: Path, kernel: Path) -> None:
+    home = kernel.absolute().parent
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        patch.chdir(gone)
+        gone.rmdir()
+        async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            await press(pilot, "s", "ctrl+o")
+            await until(pilot, lambda: "kernel.py" in text_of(pilot.app))
+
+
+async def test_the_tree_says_that_there_is_no_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", "ctrl+o", "tilde")
+        assert any("You have no home folder" in toast for toast in toasts(pilot))
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+
+
 async def test_a_changed_form_takes_the_error_of_the_last_try_away(kernel: Path) -> None:
     board = FakeBoard(failures={"submit": SchedulerError("sbatch: invalid partition")})
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
@@ -194,6 +347,15 @@ async def test_the_keys_that_do_not_fit_are_left_out_whole_and_help_stays(width:
         assert "?/F1 Help" in text_of(pilot.app).splitlines()[-1]
 
 
+@pytest.mark.parametrize("keys", [("r",), ("b",)], ids=str)
+async def test_a_key_that_an_empty_screen_names_is_in_the_last_line(keys: tuple[str, ...]) -> None:
+    async with app_on(FakeBoard(runs=[])).run_test(size=(60, 16)) as pilot:
+        await settled(pilot)
+        await press(pilot, *keys)
+        assert "Press s to submit" in " ".join(text_of(pilot.app).split())
+        assert " s Submit " in text_of(pilot.app).splitlines()[-1]
+
+
 async def test_the_keys_come_back_with_the_room_for_them() -> None:
     async with app_on(FakeBoard()).run_test(size=(40, 16)) as pilot:
         await settled(pilot)
@@ -212,10 +374,14 @@ async def test_a_key_is_pressed_with_the_mouse() -> None:
         assert isinstance(pilot.app.screen, SubmitScreen)
 
 
-async def test_a_letter_jumps_to_the_next_entry_that_begins_with_it(kernel: Path) -> None:
-    for name in ("alpha.cu", "beta.py", "Bravo.py"):
-        (kernel.parent / name).touch()
-    (kernel.parent / "builds").mkdir()
+async def test_a_letter_jumps_to_the_next_entry_that_begins_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "kernels"
+    (folder / "builds").mkdir(parents=True)
+    for name in ("alpha.cu", "beta.py", "Bravo.py", "kernel.py"):
+        (folder / name).touch()
+    monkeypatch.chdir(folder)
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "s", "ctrl+o")
@@ -232,7 +398,7 @@ async def test_a_letter_jumps_to_the_next_entry_that_begins_with_it(kernel: Path
             names.append(current())
         assert names == ["beta.py", "Bravo.py", "builds", "beta.py", "kernel.py", "kernel.py", "kernel.py"]
         await press(pilot, "up", "a", "backspace")
-        await until(pilot, lambda: kernel.absolute().parent.name in text_of(pilot.app))
+        await until(pilot, lambda: "▸ kernels" in text_of(pilot.app))
         await press(pilot, *"k", "escape")
         assert isinstance(pilot.app.screen, SubmitScreen)
 
@@ -301,9 +467,7 @@ async def test_the_table_updates_itself_and_tells_the_end_of_a_run() -> None:
         ended = dataclasses.replace(running.status, state=RunState.FINISHED)
         board.boards["H100"] = (dataclasses.replace(board.boards["H100"][0], run=40, user="ada"),)
         board.replace_run(dataclasses.replace(running, status=ended, verdict=Verdict.PASS, score_s=9.5e-6))
-        await until(
-            pilot, lambda: any("Run 40: vectoradd on H100: passed, 9.50 µs, rank 1" in t for t in toasts(pilot))
-        )
+        await until(pilot, lambda: any("Run 40: vectoradd on H100: pass, 9.50 µs, rank 1" in t for t in toasts(pilot)))
         await until(pilot, lambda: "running" not in text_of(pilot.app) and "9.50 µs" in text_of(pilot.app))
 
 
@@ -324,9 +488,32 @@ async def test_a_run_is_cancelled_only_after_a_yes() -> None:
 async def test_a_run_that_has_ended_cannot_be_cancelled() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "end", "c")
+        await press(pilot, "r")
+
+        def can_cancel() -> bool:
+            keys = pilot.app.screen.active_bindings
+            return "c" in keys and keys["c"].enabled and not pilot.app.screen.query("KeyLine > *:disabled")
+
+        assert can_cancel()
+        await press(pilot, "end", "c")
         assert not isinstance(pilot.app.screen, Confirm)
-        assert any("already ended" in toast for toast in toasts(pilot))
+        assert not can_cancel()
+        await press(pilot, "home")
+        assert can_cancel()
+        await press(pilot, "end", "enter", "c")
+        assert isinstance(pilot.app.screen, ReportScreen)
+        assert "c Cancel" not in text_of(pilot.app)
+
+
+async def test_a_report_stops_offering_to_cancel_when_its_run_ends() -> None:
+    board = FakeBoard()
+    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "running" in text_of(pilot.app))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "benchmark 2 of 3" in text_of(pilot.app) and "c Cancel" in text_of(pilot.app))
+        board.replace_run(dataclasses.replace(RUNS[2], id=40))
+        await until(pilot, lambda: "Passed: 3 tests" in text_of(pilot.app) and "c Cancel" not in text_of(pilot.app))
 
 
 async def test_a_late_answer_to_an_earlier_question_is_not_shown() -> None:
@@ -390,6 +577,29 @@ async def test_a_log_without_anything_says_why(state: RunState, sentence: str) -
         await settled(pilot)
         await press(pilot, "r", "enter", "l")
         assert sentence in " ".join(text_of(pilot.app).split())
+        first = next(line for line in text_of(pilot.app).splitlines() if "Run 50 has no output" in line)
+        assert len(first) > 40
+
+
+async def test_output_takes_the_place_of_the_words_that_there_is_none() -> None:
+    board = FakeBoard(runs=[run(50, RunState.RUNNING)])
+    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "running" in text_of(pilot.app))
+        await pilot.press("enter", "l")
+        await until(pilot, lambda: "Run 50 has no output" in text_of(pilot.app))
+        board.logs[50] = "loading modules\n"
+        await until(pilot, lambda: "loading modules" in text_of(pilot.app))
+        assert "no output" not in text_of(pilot.app)
+
+
+async def test_the_log_is_left_for_the_report_and_the_report_for_the_list() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter", "l", "escape")
+        assert "Passed: 3 tests" in text_of(pilot.app)
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen, RunsScreen)
 
 
 @pytest.mark.parametrize(("size", "keys"), [((80, 24), ("l",)), ((120, 40), ())])
@@ -454,9 +664,9 @@ async def test_list_and_report_count_the_age_of_a_run_from_the_end_of_its_job() 
         await press(pilot, "r")
         row = next(line for line in text_of(pilot.app).splitlines() if line.split()[:1] == ["39"])
         assert row.endswith("11 min")
-        assert "passed 11 min ago" in text_of(pilot.app)
+        assert "pass 11 min ago" in text_of(pilot.app)
         await press(pilot, "enter")
-        assert "passed 11 min ago" in text_of(pilot.app)
+        assert "pass 11 min ago" in text_of(pilot.app)
 
 
 async def test_a_run_that_the_scheduler_has_not_confirmed_says_so() -> None:
@@ -508,7 +718,7 @@ async def test_the_standings_turn_from_gpu_to_gpu_and_mark_what_is_emulated() ->
         assert "carol" in text_of(pilot.app)
         assert "ada (you)" not in text_of(pilot.app)
         await press(pilot, "right")
-        assert "self-run emulated" in text_of(pilot.app)
+        assert "self-run, emulated" in text_of(pilot.app)
         await press(pilot, "left", "o")
         assert "You have no passing ranked run on A100 yet." in text_of(pilot.app)
 

@@ -1,5 +1,6 @@
 """How values are put into few words, and how paths are completed."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,23 +8,42 @@ import pytest
 
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import RunState
+from hpc_board.model.task import Mode, Ranking
+from hpc_board.report import outcome, plain, standings_table, task_report
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.widgets.path_input import completion
-from hpc_board.tui.wording import listing, span, state, time_left, why
-from tests.tui.fake_board import NOW, run
+from hpc_board.tui.wording import MODE_HELP, RANKED_BY, listing, span, state, time_left, trust, why
+from tests.tui.fake_board import NOW, STANDINGS, TASKS, run
 
 
 @pytest.mark.parametrize("run_state", RunState)
 def test_every_state_has_a_word_that_fits_its_column(run_state: RunState) -> None:
     word, _ = state(run(1, run_state, verdict=Verdict.PASS))
-    assert 0 < len(word) <= 10
+    assert 0 < len(word) <= 13
 
 
-@pytest.mark.parametrize("verdict", set(Verdict) - {Verdict.PASS})
-def test_a_verdict_other_than_pass_is_a_failure_with_its_reason(verdict: Verdict) -> None:
-    failed = run(1, RunState.FINISHED, verdict=verdict, message="see the log")
-    assert state(failed) == ("failed", Tone.BAD)
-    assert why(failed) == f"{str(verdict).replace('_', ' ')}: see the log"
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_verdict_is_called_what_reports_call_it(verdict: Verdict) -> None:
+    finished = run(1, RunState.FINISHED, verdict=verdict, message="see the log")
+    assert state(finished) == (outcome(finished), Tone.GOOD if verdict is Verdict.PASS else Tone.BAD)
+    assert why(finished) == "see the log"
+
+
+@pytest.mark.parametrize("gpu", STANDINGS)
+def test_the_trust_in_a_time_is_named_as_in_the_table_of_standings(gpu: str) -> None:
+    rows = STANDINGS[gpu]
+    assert [trust(row) for row in rows] == [cells[-1] for cells in standings_table(rows).rows]
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_every_mode_is_explained_in_the_form(mode: Mode) -> None:
+    assert MODE_HELP[mode]
+
+
+@pytest.mark.parametrize("ranking", Ranking)
+def test_the_score_of_a_task_is_named_in_words(ranking: Ranking) -> None:
+    report = task_report(replace(TASKS[0], ranking_by=ranking), (), NOW)
+    assert RANKED_BY[ranking].removesuffix(" benchmark") in plain(report, 100)
 
 
 def test_a_run_on_its_way_to_the_scheduler_says_what_is_known_of_that() -> None:

@@ -111,9 +111,6 @@ class BoardScreen(Screen[None]):
 
     def offer_cancel(self, run: Run) -> None:
         """Cancel a run, after a question."""
-        if run.state.ended:
-            self.notify(f"Run {run.id} has already ended.", markup=False)
-            return
 
         def act(yes: bool | None) -> None:
             if yes:

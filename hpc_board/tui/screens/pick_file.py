@@ -62,7 +62,7 @@ class PickFile(ModalScreen[Path | None]):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self._folder = folder.absolute()
+        self._folder = _absolute(folder)
 
     def compose(self) -> ComposeResult:
         """The folder's name, its tree and the keys."""
@@ -82,7 +82,11 @@ class PickFile(ModalScreen[Path | None]):
 
     def action_home(self) -> None:
         """Go to the user's home folder."""
-        self._show(Path.home())
+        home = _home()
+        if home is None:
+            self.notify("You have no home folder on this machine.", severity="warning", markup=False)
+        else:
+            self._show(home)
 
     def _show(self, folder: Path) -> None:
         self._folder = folder
@@ -95,3 +99,18 @@ class PickFile(ModalScreen[Path | None]):
     def _pick(self, event: DirectoryTree.FileSelected) -> None:
         event.stop()
         self.dismiss(event.path)
+
+
+def _absolute(folder: Path) -> Path:
+    """The absolute path of `folder`; that of another one where the present folder has been removed."""
+    try:
+        return folder.absolute()
+    except FileNotFoundError:
+        return _home() or Path("/")
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None

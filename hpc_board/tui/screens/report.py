@@ -6,19 +6,16 @@ from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container
+from textual.containers import Container, Vertical
 from textual.widgets import Log, Static
 
 from hpc_board.board import Board
-from hpc_board.report import Paragraph, nothing_printed, plain, run_logs, run_report
+from hpc_board.report import nothing_printed, run_logs, run_report
 from hpc_board.tui.messages import OpenStandings, OpenSubmit, RunRead
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.wording import since, state
-
-_SENTENCE_CELLS = 32
-"""Where a sentence is wrapped in the narrowest log; lines that were printed never are."""
 
 
 class ReportScreen(BoardScreen):
@@ -51,7 +48,9 @@ class ReportScreen(BoardScreen):
         yield Static(toned("Reading the run …", Tone.MUTED), id="headline", markup=False)
         with Container(id="panes"):
             yield Blocks(id="report")
-            yield Log(id="log")
+            with Vertical(id="printed"):
+                yield Static(id="nothing", markup=False)
+                yield Log(id="log")
 
     def on_mount(self) -> None:
         """Read the run."""
@@ -66,6 +65,19 @@ class ReportScreen(BoardScreen):
             self.ask("run", self._everything, patient=True)
         if self._read is not None:
             self._show_headline(self._read)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to cancel only what has not ended."""
+        if action == "cancel" and (self._read is None or self._read.run.state.ended):
+            return False
+        return super().check_action(action, parameters)
+
+    def action_back(self) -> None:
+        """Leave the log where it hides the report, or the report."""
+        if self.has_class("-log", "-narrow"):
+            self.action_log()
+        else:
+            super().action_back()
 
     def action_log(self) -> None:
         """Switch between the report and the log; one that still grows opens at its end."""
@@ -105,13 +117,16 @@ class ReportScreen(BoardScreen):
     @on(RunRead)
     def _show_run(self, event: RunRead) -> None:
         self._read = event
+        self.refresh_bindings()
         self._show_headline(event)
         blocks = run_report(event.run, event.result, event.history, event.progress, event.rank, log=event.log)
         self.blocks.show(blocks[1:])
         logs = run_logs(event.result, event.log)
         text = "\n".join(f"── {log.title}\n{log.text.rstrip()}\n" for log in logs)
-        nothing = plain([Paragraph(nothing_printed(event.run))], _SENTENCE_CELLS)
-        self._show_log(text or nothing, from_top=event.run.state.ended)
+        nothing = self.query_one("#nothing", Static)
+        nothing.display = not text
+        nothing.update(nothing_printed(event.run))
+        self._show_log(text, from_top=event.run.state.ended)
 
     def _show_headline(self, event: RunRead) -> None:
         run = event.run

@@ -18,7 +18,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import MODE_WORDS, age, moment, score, since, state, why
+from hpc_board.tui.wording import MODE_WORDS, age, moment, score, since, state, trust, why
 
 _RUNS_MAX = 200
 
@@ -28,7 +28,7 @@ _COLUMNS = (
     Column("task", "Task", 12),
     Column("gpu", "GPU", 7),
     Column("mode", "Mode", 6, from_width=70),
-    Column("state", "State", 10),
+    Column("state", "State", 13),
     Column("why", "Why", 10, grows=True),
     Column("score", "Score", 8, right=True),
     Column("age", "Age", 6, right=True, from_width=78),
@@ -46,8 +46,8 @@ class RunsScreen(BoardScreen):
         Binding("a", "everyone", "Own/all", tooltip="Switch between your own runs and everyone's"),
     ]
     HELP: ClassVar[str] = (
-        "queued and running are the scheduler's words, passed and failed are the judge's. lost, error, node fail and "
-        "preempted are not the kernel's fault. Age counts from the last change of state, or from the job's end. "
+        "queued and running are the scheduler's words, pass and wrong value are the judge's. lost, error, node fail "
+        "and preempted are not the kernel's fault. Age counts from the last change of state, or from the job's end. "
         "The runs go on when you leave."
     )
 
@@ -77,6 +77,12 @@ class RunsScreen(BoardScreen):
     def look_again(self) -> None:
         """Read the runs again."""
         self._ask(patient=True)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to cancel only what has not ended; the key keeps its place while the selection moves."""
+        if action == "cancel" and (self._selected is None or self._selected.state.ended):
+            return None
+        return super().check_action(action, parameters)
 
     def action_everyone(self) -> None:
         """Switch between one's own runs and everyone's."""
@@ -132,6 +138,7 @@ class RunsScreen(BoardScreen):
     @on(Grid.Highlighted)
     def _show_details(self) -> None:
         run = self._selected
+        self.refresh_bindings()
         if run is not None:
             self.details.update(self._details(run))
         elif self._runs is not None:
@@ -173,6 +180,6 @@ class RunsScreen(BoardScreen):
             ),
             ("Starts", moment(run.status.expected_start)),
             ("Evidence", run.status.evidence if run.status.evidence != why(run) else ""),
-            ("Trust", " · ".join([run.trust, *(["emulated"] if run.emulated else [])])),
+            ("Trust", trust(run)),
         ]
         return Group(head, facts(lines))

@@ -14,7 +14,7 @@ from hpc_board.tui.messages import AllowedGpusArrived, OpenReport, OpenSubmit, S
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import marks, moment, score, span
+from hpc_board.tui.wording import moment, score, span, trust
 
 _COLUMNS = (
     Column("rank", "Rank", 4, right=True),
@@ -24,7 +24,7 @@ _COLUMNS = (
     Column("age", "Age", 6, right=True),
     Column("date", "Submitted", 16, from_width=100),
     Column("run", "Run", 5, right=True, from_width=70),
-    Column("marks", "Made", 17),
+    Column("trust", "Trust", 18),
 )
 
 
@@ -33,10 +33,10 @@ class StandingsScreen(BoardScreen):
 
     CSS_PATH = "standings.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "submit", "Submit", tooltip="Submit a file for this task"),
         Binding("left,h", "turn(-1)", "Previous GPU", show=False, tooltip="Show the previous GPU's board"),
         Binding("right,l", "turn(1)", "Next GPU", key_display="←→", tooltip="Show the next GPU's board"),
         Binding("o", "own", "Own/all", tooltip="Switch between everyone's best and all your own ranked runs"),
-        Binding("s", "submit", "Submit", tooltip="Submit a file for this task"),
     ]
     HELP: ClassVar[str] = (
         "self-run: the job ran under the participant's own account. verified: it ran under the board's account. "
@@ -149,6 +149,6 @@ class StandingsScreen(BoardScreen):
             "age": toned(span(self.now() - row.submitted_at), Tone.MUTED),
             "date": toned(moment(row.submitted_at), Tone.MUTED),
             "run": toned(row.run, Tone.MUTED),
-            "marks": toned(marks(row), Tone.WAITING if row.emulated else Tone.MUTED),
+            "trust": toned(trust(row), Tone.WAITING if row.emulated else Tone.MUTED),
         }
         return Row(str(row.run), cells)

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, VerticalScroll
 from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
 
 from hpc_board import intake
@@ -53,7 +54,7 @@ class SubmitScreen(BoardScreen):
         Binding("f5", "ask_gpus", "Ask again", show=False, tooltip="Ask again what is free"),
     ]
     HELP: ClassVar[str] = (
-        "Tab moves between the fields; Space ticks a GPU, a ticks all. The right arrow takes a grey completion. "
+        "Tab takes a grey completion, and else moves between the fields; Space ticks a GPU, a ticks all. "
         "A header in the file (#!POPCORN leaderboard NAME, #!POPCORN gpus A B) chooses task and GPUs."
     )
 
@@ -71,6 +72,12 @@ class SubmitScreen(BoardScreen):
         self._statuses: dict[str, GpuStatus] | None = None
         self._typing: Timer | None = None
         self._ready = ""
+        self._asked: tuple[str, ...] = ()
+        """The GPUs that the file's header names."""
+        self._set_aside: tuple[str, ...] = ()
+        """What was ticked before a header asked for other GPUs."""
+        self._left: Widget | None = None
+        """Where the cursor was in the form before it went to the script."""
 
     def compose_body(self) -> ComposeResult:
         """The form, and the preview."""
@@ -110,7 +117,7 @@ class SubmitScreen(BoardScreen):
         self.ask("tasks", lambda: TasksArrived(self.board.tasks()))
         self.action_ask_gpus()
         self._ask_allowed()
-        self._read_header()
+        self._read_header(self.path_input.path)
 
     @property
     def busy(self) -> bool:
@@ -134,12 +141,18 @@ class SubmitScreen(BoardScreen):
 
     def action_preview(self) -> None:
         """Switch between the form and the script where there is no room for both."""
-        self.set_class(not self.has_class("-preview"), "-preview")
+        if self.has_class("-preview", "-narrow") or self.preview.has_focus_within:
+            self._show_form()
+        else:
+            self._left = self.focused
+            self.add_class("-preview")
+            self.query_one("#script").focus()
 
     def action_send(self) -> None:
         """Send the submission as the form has it."""
+        self._finish_file()
         choice = self._choice
-        if choice.missing or self.is_open("send"):
+        if choice.missing or self.is_open("send") or self.is_open("header"):
             self._show_status()
             return
 
@@ -151,8 +164,8 @@ class SubmitScreen(BoardScreen):
 
     def action_back(self) -> None:
         """Leave the script, or the form."""
-        if self.has_class("-preview") and self.has_class("-narrow"):
-            self.remove_class("-preview")
+        if self.has_class("-preview", "-narrow"):
+            self._show_form()
         else:
             super().action_back()
 
@@ -160,6 +173,8 @@ class SubmitScreen(BoardScreen):
         """Show what the form lacks, or what is wrong with it."""
         if subject in _FORM_SUBJECTS:
             self._show_status()
+        if subject in ("header", "draft") and self.has_failed(subject):
+            self._clear_preview()
 
     def look_again(self) -> None:
         """Show how sending goes on."""
@@ -170,7 +185,14 @@ class SubmitScreen(BoardScreen):
 
     @on(Input.Changed, "#file")
     def _name_file(self) -> None:
-        self._rest_then(self._read_header)
+        self._rest_then(lambda: self._read_header(self.path_input.path))
+
+    @on(Input.Blurred, "#file")
+    def _finish_file(self) -> None:
+        """Take the file's name as it stands, whatever it ends in."""
+        if self.path_input.named != self._choice.file:
+            self._stop_resting()
+            self._read_header(self.path_input.named)
 
     @on(Input.Changed, "#note")
     def _note(self, event: Input.Changed) -> None:
@@ -191,6 +213,7 @@ class SubmitScreen(BoardScreen):
     @on(GpuList.Ticked)
     def _tick(self, event: GpuList.Ticked) -> None:
         self._choice = replace(self._choice, gpus=event.names)
+        self._set_aside = ()
         self._show_gpus()
         self._check()
 
@@ -214,10 +237,7 @@ class SubmitScreen(BoardScreen):
         if event.task != self._choice.task:
             return
         self._gpus = event.gpus
-        only = [gpu.name for gpu in event.gpus] if len(event.gpus) == 1 else []
-        self._choice = replace(self._choice, gpus=_resolved(self._choice.gpus or only, event.gpus))
-        self._show_gpus()
-        self._check()
+        self._settle_gpus()
 
     @on(GpusArrived)
     def _show_availability(self, event: GpusArrived) -> None:
@@ -230,17 +250,22 @@ class SubmitScreen(BoardScreen):
             return
         task = event.directives.leaderboard or self._choice.task
         changed = task != self._choice.task
-        self._choice = replace(self._choice, task=task, gpus=event.directives.gpus or self._choice.gpus)
+        before = self._choice.gpus or self._set_aside
+        self._asked = event.directives.gpus
+        self._set_aside = before if self._asked else ()
+        self._choice = replace(self._choice, task=task, gpus=self._asked or before)
         self._show_task()
         if changed:
             self._ask_allowed()
+        elif self._gpus:
+            self._settle_gpus()
         else:
-            self._choice = replace(self._choice, gpus=_resolved(self._choice.gpus, self._gpus) or self._choice.gpus)
-            self._show_gpus()
             self._check()
 
     @on(DraftChecked)
     async def _show_draft(self, event: DraftChecked) -> None:
+        if self._choice.missing:
+            return
         await self.preview.show(event.previews)
         names = listing(tuple(gpu.name for gpu in event.draft.gpus))
         count = len(event.draft.gpus)
@@ -264,12 +289,16 @@ class SubmitScreen(BoardScreen):
             self._typing = None
             act()
 
-        if self._typing is not None:
-            self._typing.stop()
+        self._stop_resting()
         self._typing = self.set_timer(_TYPING_SECONDS, rested)
 
-    def _read_header(self) -> None:
-        file = self.path_input.path
+    def _stop_resting(self) -> None:
+        if self._typing is not None:
+            self._typing.stop()
+            self._typing = None
+
+    def _read_header(self, file: Path | None) -> None:
+        self._asked = ()
         self._choice = replace(self._choice, file=file, folder=file.parent if file else self._choice.folder)
         if file is None:
             self.forget_failure("header")
@@ -289,6 +318,7 @@ class SubmitScreen(BoardScreen):
         self.forget_failure("send")
         if choice.missing:
             self.forget_failure("draft")
+            self._clear_preview()
         else:
             self.ask("draft", lambda: self._checked(choice))
         self._show_status()
@@ -309,6 +339,28 @@ class SubmitScreen(BoardScreen):
             else:
                 self.task_select.clear()
 
+    def _settle_gpus(self) -> None:
+        """Tick those wanted GPUs that there are; the only one where none is wanted."""
+        only = [gpu.name for gpu in self._gpus] if len(self._gpus) == 1 else []
+        self._choice = replace(self._choice, gpus=_resolved(self._choice.gpus or only, self._gpus))
+        self._show_gpus()
+        self._check()
+
+    def _show_form(self) -> None:
+        self.remove_class("-preview")
+        (self._left or self.path_input).focus()
+
+    def _clear_preview(self) -> None:
+        self.call_later(self.preview.show, ())
+
+    @property
+    def _missing(self) -> str:
+        """What has to be chosen next, and why it is missing if the header is the cause."""
+        choice = self._choice
+        if choice.file and choice.task and not choice.gpus and self._asked and not _resolved(self._asked, self._gpus):
+            return f"The header names {listing(self._asked)}, which this board does not offer for {choice.task}."
+        return choice.missing
+
     def _show_gpus(self) -> None:
         self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus)
 
@@ -319,8 +371,8 @@ class SubmitScreen(BoardScreen):
             text = toned(f"Sending {count} {'job' if count == 1 else 'jobs'} …", Tone.ACCENT)
         elif self.has_failed(*_FORM_SUBJECTS):
             text = Text("")
-        elif self._choice.missing:
-            text = toned(self._choice.missing, Tone.WAITING)
+        elif missing := self._missing:
+            text = toned(missing, Tone.WAITING)
         else:
             text = toned(self._ready, Tone.GOOD)
         self.status.update(text)
@@ -328,6 +380,9 @@ class SubmitScreen(BoardScreen):
 
 
 def _resolved(wanted: Sequence[str], gpus: Sequence[Gpu]) -> tuple[str, ...]:
-    """Those of the wanted names that are allowed, as the settings spell them."""
+    """Those of the wanted names that are allowed, as the settings spell them; as in a header, `all` is all."""
     spelled = {gpu.name.casefold(): gpu.name for gpu in gpus}
-    return tuple(dict.fromkeys(spelled[name.casefold()] for name in wanted if name.casefold() in spelled))
+    names = [name.strip().casefold() for words in wanted for name in words.split(",")]
+    if "all" in names:
+        return tuple(spelled.values())
+    return tuple(dict.fromkeys(spelled[name] for name in names if name in spelled))

@@ -19,7 +19,7 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import moment, score, time_left
+from hpc_board.tui.wording import RANKED_BY, moment, score, time_left
 
 _COLUMNS = (
     Column("task", "Task", 20, grows=True),
@@ -142,10 +142,11 @@ class TasksScreen(BoardScreen):
 
     def _facts(self, task: Task) -> Table:
         left, _ = time_left(task.deadline, self.now())
+        ranked_by = RANKED_BY[task.ranking_by]
         return facts(
             [
                 ("Closes", f"{moment(task.deadline)} ({left})" if task.deadline else "never"),
-                ("Cases", f"{len(task.tests)} tests, {len(task.benchmarks)} benchmarks, ranked by {task.ranking_by}"),
+                ("Cases", f"{len(task.tests)} tests, {len(task.benchmarks)} benchmarks, ranked by {ranked_by}"),
             ]
         )
 

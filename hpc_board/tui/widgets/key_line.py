@@ -20,8 +20,11 @@ _HELP = "help"
 class KeyLine(Horizontal, can_focus=False):
     """The keys in the order of their bindings, to press or to click; those that do not fit are left out whole."""
 
+    _named: tuple[tuple[str, bool], ...] = ()
+
     def compose(self) -> ComposeResult:
         """The keys for which there is room."""
+        self._named = self._names()
         keys = [_Key(binding, self.app.get_key_display(binding.binding)) for binding in self._shown_bindings()]
         room = self.size.width - sum(key.cells for key in keys if key.stays)
         for key in keys:
@@ -41,8 +44,11 @@ class KeyLine(Horizontal, can_focus=False):
 
     def _choose_again(self, screen: Screen[object]) -> None:
         # Keys that are named only while the terminal is elsewhere would flicker.
-        if screen.app.app_focus:
+        if screen.app.app_focus and self._names() != self._named:
             self.call_after_refresh(self.recompose)
+
+    def _names(self) -> tuple[tuple[str, bool], ...]:
+        return tuple((active.binding.action, active.enabled) for active in self._shown_bindings())
 
     def _shown_bindings(self) -> Iterable[ActiveBinding]:
         """One binding for each action."""

@@ -2,7 +2,9 @@
 
 import asyncio
 from pathlib import Path
+from typing import ClassVar
 
+from textual.binding import Binding, BindingType
 from textual.suggester import Suggester
 from textual.widgets import Input
 
@@ -12,7 +14,9 @@ _ENTRIES_MAX = 5000
 
 
 class PathInput(Input):
-    """A path of a submission's file; the grey completion is taken by the right arrow."""
+    """A path of a submission's file; Tab or the right arrow takes the grey completion."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", show=False)]
 
     def __init__(self, *, value: str, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(
@@ -45,11 +49,25 @@ class PathInput(Input):
         # A second "/" typed after a folder is a slip, not a path from the root.
         return at_end and self.value.endswith("/") and (pasted or text == "~")
 
+    def action_complete(self) -> None:
+        """Take the completion that is shown; where there is none, go to the next field."""
+        before = self.value
+        if self.cursor_at_end:
+            self.action_cursor_right()
+        if self.value == before:
+            self.screen.focus_next()
+
+    @property
+    def named(self) -> Path | None:
+        """Where the line points to, whatever is there, "~" expanded; None while it says no more than was offered."""
+        begun = self.value == self._offered and self.value.endswith("/")
+        return expanded(self.value) if self.value.strip() and not begun else None
+
     @property
     def path(self) -> Path | None:
-        """The file that the line names, "~" expanded; None while it names none."""
-        path = expanded(self.value)
-        return path if self.value.strip() and path.suffix in EXTENSIONS else None
+        """The file that the line names, "~" expanded; None while it names none that can be submitted."""
+        path = self.named
+        return path if path is not None and path.suffix in EXTENSIONS else None
 
 
 class _PathSuggester(Suggester):

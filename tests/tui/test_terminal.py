@@ -1,0 +1,115 @@
+"""The app as a process of its own on a terminal of its own: what it makes of the terminal's bytes, and how it ends."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
+_DEADLINE_SECONDS = 60.0
+
+_APP = "from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import run; run(FakeBoard())"
+_FAULTY = """
+from tests.tui.fake_board import FakeBoard
+from hpc_board.tui.app import run
+
+class Faulty(FakeBoard):
+    def tasks(self):
+        raise ZeroDivisionError
+
+run(Faulty())
+"""
+
+
+class _Terminal:
+    """A process and the terminal that it has; `shown` is all that it wrote there."""
+
+    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+        self.process = process
+        self.shown = b""
+        self._master = master
+
+    def type(self, data: bytes) -> None:
+        """Send these bytes as if they were typed."""
+        os.write(self._master, data)
+
+    def until(self, shown: bytes) -> None:
+        """Come back when the process has written these bytes."""
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while shown not in self.shown:
+            assert time.monotonic() < deadline, self.shown
+            assert self._read(), self.shown
+
+    def end(self) -> int:
+        """The exit status of the process, once it has written all."""
+        while self._read():
+            pass
+        return self.process.wait(_DEADLINE_SECONDS)
+
+    def _read(self) -> bool:
+        if not select.select([self._master], [], [], _DEADLINE_SECONDS)[0]:
+            return False
+        data = b""
+        # On Linux, reading from a terminal that nobody has any more is an error.
+        with suppress(OSError):
+            data = os.read(self._master, 65536)
+        self.shown += data
+        return bool(data)
+
+
+@contextmanager
+def _on_a_terminal(program: str) -> Iterator[_Terminal]:
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=_ROOT,
+        env=os.environ | {"TERM": "xterm-256color", "PYTHONPATH": str(_ROOT)},
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    ) as process:
+        os.close(slave)
+        try:
+            yield _Terminal(process, master)
+        finally:
+            process.kill()
+            os.close(master)
+
+
+def test_bytes_that_are_not_utf8_do_not_end_the_app() -> None:
+    with _on_a_terminal(_APP) as terminal:
+        terminal.until(b"vectoradd")
+        terminal.type(b"\xff\xfe\x80")
+        terminal.type(b"s")
+        terminal.until(b"Choose a file.")
+        terminal.type("käse".encode("latin-1") + "ï".encode() + b"\xe2\x82")
+        terminal.type(b"\xac")
+        terminal.until("k\N{REPLACEMENT CHARACTER}seï\N{EURO SIGN}".encode())
+        terminal.type(b"\x11")
+        assert terminal.end() == 0
+
+
+def test_a_paste_with_bytes_that_are_not_utf8_presses_no_keys() -> None:
+    with _on_a_terminal(_APP) as terminal:
+        terminal.until(b"vectoradd")
+        terminal.type(b"\x1b[200~\xff" + b"q" * 6000 + b"\x1b[201~")
+        terminal.type(b"s")
+        terminal.until(b"Choose a file.")
+        terminal.type(b"\x11")
+        assert terminal.end() == 0
+
+
+def test_an_app_that_ends_by_a_fault_does_not_end_well() -> None:
+    with _on_a_terminal(_FAULTY) as terminal:
+        assert terminal.end() == 1
+        assert b"ZeroDivisionError" in terminal.shown
