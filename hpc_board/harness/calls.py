@@ -105,7 +105,6 @@ class Bench:
         self.work: Dict[int, Optional[Work]] = {}
         self.input_bytes: Dict[int, int] = {}
         self.steps_ns: Dict[str, float] = {}
-        self._output_bytes: Dict[int, int] = {}
         self._judge = judge
         self._rules = rules
         self._judge_allowance = Allowance(phase.seconds + limits.judge_seconds)
@@ -129,7 +128,7 @@ class Bench:
                 inputs, outputs, form = [], [], None
                 with self._step("make the inputs"):
                     for number, seed in zip(numbers, seeds, strict=True):
-                        given, output, form = self._made(index, group, number, seed)
+                        given, output, form = self._made(worker, index, group, number, seed)
                         inputs.append(_closed_later(held, given))
                         outputs.append(_closed_later(held, output))
                 if timed:
@@ -140,7 +139,7 @@ class Bench:
                 self.steps_ns["hand over inputs and output"] = called.overhead_ns
                 with self._step("copy the output"):
                     copies = [_closed_later(held, self._copy(output)) for output in outputs]
-                self._output_bytes[index] = os.fstat(copies[-1]).st_size
+                worker.output_bytes[index] = os.fstat(copies[-1]).st_size
                 message = ""
                 with self._step("check the output"):
                     for number, given, output, copy in zip(numbers, inputs, outputs, copies, strict=True):
@@ -156,7 +155,9 @@ class Bench:
         yield
         self.steps_ns[name] = float(time.monotonic_ns() - start_ns)
 
-    def _made(self, index: int, group: str, number: int, seed: int) -> Tuple[int, int, Optional[Mapping[str, Any]]]:
+    def _made(
+        self, worker: "Worker", index: int, group: str, number: int, seed: int
+    ) -> Tuple[int, int, Optional[Mapping[str, Any]]]:
         """The inputs of a call, room for its output, and the output's form where the kernel has to know it."""
         case = dict(self.phase.cases[index])
         self._judge.send({"type": "generate", "call": number, "group": group, "seed": seed, "case": case})
@@ -165,14 +166,7 @@ class Bench:
             raise _not_understood()
         self.work[index] = answer.work
         self.input_bytes[index] = os.fstat(fds[0]).st_size
-        return fds[0], fds[1] if len(fds) == 2 else self._room(index), answer.form
-
-    def _room(self, index: int) -> int:
-        """Memory for an output, with the pages that the last one of the case took: making them takes time as well."""
-        room = os.memfd_create("outputs", os.MFD_CLOEXEC)
-        if self._output_bytes.get(index):
-            os.posix_fallocate(room, 0, self._output_bytes[index])
-        return room
+        return fds[0], fds[1] if len(fds) == 2 else worker.room(index), answer.form
 
     def _check(self, number: int, group: str, given: int, output: int, copy: int) -> str:
         fds = [copy, given] if self._rules.const_inputs else [copy]
@@ -242,6 +236,15 @@ class Worker:
         self._limits = limits
         self._allowance = allowance
         self._called = False
+        self.output_bytes: Dict[int, int] = {}
+        """What the last output of each case took, which is nobody else's room."""
+
+    def room(self, index: int) -> int:
+        """Memory for an output, with the pages that the last one of the case took: making them takes time as well."""
+        room = os.memfd_create("outputs", os.MFD_CLOEXEC)
+        if self.output_bytes.get(index):
+            os.posix_fallocate(room, 0, self.output_bytes[index])
+        return room
 
     def check_time(self, phase: Phase) -> None:
         """Pass if there is time left for a call.

@@ -81,13 +81,13 @@ class _Context(ctypes.Structure):
 class _Call:
     """One call of a library's function, laid out."""
 
-    __slots__ = ("_arguments", "_entry", "_inputs", "_outputs")
+    __slots__ = ("_arguments", "_entry", "_held", "_outputs")
 
-    def __init__(self, entry: Any, arguments: Tuple[Any, ...], outputs: Any, inputs: Any) -> None:
+    def __init__(self, entry: Any, arguments: Tuple[Any, ...], outputs: Any, held: Tuple[Any, ...]) -> None:
         self._entry = entry
         self._arguments = arguments
         self._outputs = outputs
-        self._inputs = inputs
+        self._held = held
 
     def __call__(self) -> Any:
         status = self._entry(*self._arguments)
@@ -129,23 +129,36 @@ class CompiledKernel:
             ctypes.c_int(len(params)),
             ctypes.byref(context),
         )
-        self._give_workspace(shared, context, device)
-        # The raw pointers do not keep the inputs alive; the call does.
-        return _Call(self._entry, shared, outputs, data)
+        workspace = self._given_workspace(shared, context, device)
+        # The raw pointers do not keep the inputs and the workspace alive; the call does.
+        return _Call(self._entry, shared, outputs, (data, workspace))
 
-    def _give_workspace(self, arguments: Tuple[Any, ...], context: _Context, device: int) -> None:
+    def _given_workspace(self, arguments: Tuple[Any, ...], context: _Context, device: int) -> Any:
+        """The workspace that the submission asks for, put into the context of its call.
+
+        It is asked before the clock runs, so it is shown the forms of inputs and outputs alone, never their memory.
+        """
         if self._workspace_entry is None:
-            return
-        size = int(self._workspace_entry(*arguments))
+            return None
+        given, n_given, written, n_written, *rest = arguments
+        size = int(self._workspace_entry(_forms_of(given), n_given, _forms_of(written), n_written, *rest))
         if size < 0:
             raise KernelFailed(f"{WORKSPACE_ENTRY} returned {size}")
         if size == 0:
-            return
-        if self._workspace is None or self._workspace[0] != size:
-            self._workspace = None
+            return None
+        if self._workspace is None or self._workspace[0] < size:
             self._workspace = size, _memory(size, device)
         context.workspace = _address(self._workspace[1])
         context.workspace_bytes = size
+        return self._workspace[1]
+
+
+def _forms_of(tensors: Any) -> Any:
+    """A copy of an array of descriptors without the addresses."""
+    forms = type(tensors)(*tensors)
+    for form in forms:
+        form.data = None
+    return forms
 
 
 def open_kernel(path: Path) -> CompiledKernel:

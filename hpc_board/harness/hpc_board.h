@@ -54,7 +54,7 @@ typedef struct hpc_tensor {
 
 /* Where a call runs. Work on a GPU belongs on `stream`: what is left on another one when the call returns is late. */
 typedef struct hpc_context {
-    void *stream;            /* the cudaStream_t or hipStream_t of the call; null on a CPU */
+    void *stream;            /* the cudaStream_t or hipStream_t of the call; null is the default one, or a CPU */
     int32_t device;          /* the GPU's index; -1 on a CPU */
     int32_t abi;             /* HPC_BOARD_ABI of the harness */
     void *workspace;         /* device memory of workspace_bytes, aligned to 256 bytes, with garbage in it; or null */
@@ -78,7 +78,8 @@ HPC_EXPORT int custom_kernel(const hpc_tensor *in, int n_in, hpc_tensor *out, in
 
 /*
  * Optional: how much device memory a call with these arguments wants as its workspace. It is asked before every call,
- * outside of the timed part, with a context that has no workspace yet.
+ * outside of the timed part: the tensors are shown without their memory (`data` is null), and the context has no
+ * workspace yet.
  */
 HPC_EXPORT int64_t hpc_workspace_bytes(const hpc_tensor *in, int n_in, const hpc_tensor *out, int n_out,
                                        const int64_t *params, int n_params, const hpc_context *ctx);

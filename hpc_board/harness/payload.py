@@ -200,6 +200,20 @@ def dense(value: Any) -> Any:
     return value
 
 
+def copied(value: Any) -> Any:
+    """`value` with its tensors and arrays in memory of their own."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return torch.Tensor.detach(value).clone()
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return value.copy()
+    if type(value) in (list, tuple):
+        return type(value)(copied(item) for item in value)
+    if type(value) is dict:
+        return {key: copied(item) for key, item in value.items()}
+    return value
+
+
 def _of_jax(value: Any) -> Any:
     """An array of JAX, once it is computed, as a tensor where the task's own values may be some, else as an array."""
     value.block_until_ready()
@@ -347,6 +361,10 @@ class _Writer:
         return at
 
 
+def _is_small(key: Any) -> bool:
+    return type(key) is int and abs(key) < 2**61 - 1
+
+
 def _fill(part: memoryview, data: "bytes | bytearray") -> None:
     part[:] = data
 
@@ -426,8 +444,11 @@ class _Reader:
     def _dict(self, node: Node, depth: int) -> "Dict[Any, Any]":
         keys = self._list(node, "keys")
         items = self._list(node, "items", len(keys))
-        if not all(type(key) in (str, int) for key in keys) or len(set(keys)) != len(keys):
-            raise PayloadError("a dict has keys that are none")
+        # Whole numbers from 2^61 - 1 on can be chosen to collide, and then a set of them takes forever.
+        if len(keys) > _NODES_MAX or not all(type(key) is str or _is_small(key) for key in keys):
+            raise PayloadError("a dict has keys that are none, or too many")
+        if len(set(keys)) != len(keys):
+            raise PayloadError("a dict has a key twice")
         return {key: self.value(item, depth + 1) for key, item in zip(keys, items, strict=True)}
 
     def _count(self, value: Any) -> int:

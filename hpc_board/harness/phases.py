@@ -3,23 +3,25 @@
 The same calls are made in every mode; only their number and their seeds differ, and nothing tells a worker which.
 """
 
+import random
 import statistics
 import time
 from dataclasses import dataclass, field
 from typing import Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from hpc_board.harness.calls import Bench, Called, CallFailed, Worker, public_seed, secret_seed
-from hpc_board.harness.child import descendants_of, thread_count
+from hpc_board.harness.child import thread_count
 from hpc_board.harness.consistency import colder_than_hot, disturbance, drift, equal_claims, unclaimed_time
 from hpc_board.harness.floor import Peak, floor_ns
 from hpc_board.harness.interruption import Interrupted
-from hpc_board.harness.timing import enough, spread, timing
+from hpc_board.harness.timing import calls_needed, enough, spread, timing
 from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.standings import duration_text
 from hpc_board.model.task import case_text
 
 _ATTEMPTS = 3
+_entropy = random.SystemRandom()
 
 Say = Callable[[str, Optional[int], Optional[int], str], None]
 """Takes a phase, the number of a case from 1, how many there are, and a message for whoever watches."""
@@ -47,10 +49,11 @@ def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool) -> Iterator[
 
 @dataclass
 class _Measured:
-    """What is known of one benchmark case: the samples of each worker, and those of the reference."""
+    """What is known of one benchmark case: each worker's samples, and the reference's calls, single and in rows."""
 
     passes: List[List[float]] = field(default_factory=list)
     baseline: List[Called] = field(default_factory=list)
+    rows: List[Called] = field(default_factory=list)
     noisy: bool = False
     failure: Optional[CallFailed] = None
 
@@ -79,6 +82,7 @@ class Benchmarks:
         baseline: Optional[Worker],
         say: Say,
         alone: Callable[[], ContextManager[None]],
+        others: Callable[[], int],
         *,
         peak: Optional[Peak] = None,
     ) -> None:
@@ -89,6 +93,7 @@ class Benchmarks:
         self._baseline = baseline
         self._say = say
         self._alone = alone
+        self._others = others
         self._peak = peak
         self._measured: Dict[int, _Measured] = {}
 
@@ -104,7 +109,7 @@ class Benchmarks:
                 return self.cases()
         if workers > 1 and self._scattered():
             for number in range(workers + 1, workers + MORE_WORKERS + 1):
-                self._pass(self._new_worker(), number, workers + MORE_WORKERS)
+                self._pass(self._new_worker(), number, workers)
                 if self._failed():
                     return self.cases()
         for index in self._scattered() if workers > 1 else ():
@@ -125,11 +130,11 @@ class Benchmarks:
         try:
             for index, case in enumerate(cases):
                 measured = self._measured.setdefault(index, _Measured())
-                of_workers = f" (process {number} of {workers})" if workers > 1 else ""
+                of_workers = f" (process {number} of {max(number, workers)})" if workers > 1 else ""
                 self._say(self._bench.phase.name, index + 1, len(cases), case_text(case) + of_workers)
                 measured.passes.append([])
                 try:
-                    self._measure(worker, index, measured, workers, burst=number == 1)
+                    self._measure(worker, index, measured, workers)
                 except CallFailed as error:
                     measured.failure = error
                     return
@@ -139,30 +144,42 @@ class Benchmarks:
         finally:
             self._dismiss(worker)
 
-    def _measure(self, worker: Worker, index: int, measured: _Measured, workers: int, *, burst: bool) -> None:
-        """Time one case in one worker; what looks wrong is measured again before it is believed."""
+    def _measure(self, worker: Worker, index: int, measured: _Measured, workers: int) -> None:
+        """Time one case in one worker; what looks wrong is measured again before it is believed.
+
+        Somewhere among its timed calls, each worker makes a row of them: a lie that one rule would miss has to pass the
+        other in the same process.
+        """
+        limits, bench = self._limits, self._bench
         for attempt in range(1, _ATTEMPTS + 1):
             samples_ns = measured.passes[-1] = []
             before = self._baseline_calls(index, measured)
-            for _ in range(self._limits.warmup_calls):
-                self._bench.call(worker, index, [secret_seed()], timed=True)
-            crowd = _crowd(worker)
+            warm = [bench.call(worker, index, [secret_seed()], timed=True) for _ in range(limits.warmup_calls)]
+            crowd = self._crowd(worker)
             called: List[Called] = []
+            row: Optional[Called] = None
+            row_after = _entropy.randrange(calls_needed([each.claimed_ns for each in warm], limits, workers))
             start = time.monotonic()
-            while not enough(samples_ns, time.monotonic() - start, self._limits, workers):
-                called.append(self._bench.call(worker, index, [secret_seed()], timed=True))
+            while not enough(samples_ns, time.monotonic() - start, limits, workers):
+                if len(called) == row_after:
+                    row = self._row(worker, index, measured, warm, again=attempt > 1)
+                called.append(bench.call(worker, index, [secret_seed()], timed=True))
                 samples_ns.append(called[-1].claimed_ns)
-            grown = _crowd(worker)
+            grown = self._crowd(worker)
             after = self._baseline_calls(index, measured)
-            disturbed = disturbance(measured.baseline)
+            disturbed = disturbance(before + after)
             problem = self._problem(called, before + after, disturbed, crowd, grown)
-            problem = problem or _unsteady(before, after, self._limits)
-            if problem is None and burst:
-                problem = self._burst_problem(worker, index, statistics.median(samples_ns), disturbed)
+            problem = problem or _unsteady(before, after, limits)
+            if problem is None and row is not None:
+                problem = self._row_problem(row, measured, statistics.median(samples_ns), disturbed)
             if problem is None:
                 return
             if attempt == _ATTEMPTS:
                 raise problem
+
+    def _crowd(self, worker: Worker) -> Tuple[int, int]:
+        """How many threads a worker has, and how many processes it has left anywhere."""
+        return thread_count(worker.child.pid), self._others()
 
     def _problem(
         self,
@@ -206,30 +223,35 @@ class Benchmarks:
             message = f"the reference itself does not pass: {error.verdict}: {error.message}"
             raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error
 
-    def _burst_problem(
-        self, worker: Worker, index: int, cold_median_ns: float, disturbed: float
-    ) -> Optional[CallFailed]:
-        """What is inconsistent in calls in a row, where the overhead of one is spread over many."""
-        count = self._burst_calls(index, cold_median_ns)
+    def _row(
+        self, worker: Worker, index: int, measured: _Measured, warm: Sequence[Called], *, again: bool
+    ) -> Optional[Called]:
+        """Calls in a row, where the overhead of one is spread over many, and the reference's once for each case."""
+        count = self._burst_calls(index, statistics.median(each.claimed_ns for each in warm))
         if self._baseline is None or count < 2:
             return None
-        usual: List[Called] = []
-        words = None
-        for _ in range(_ATTEMPTS):
+        if again or not measured.rows:
             with self._alone():
-                usual.append(self._reference_call(index, [secret_seed() for _ in range(count)], cold=False))
-            burst = self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
-            disturbed = max(disturbed, disturbance(usual))
-            words = unclaimed_time([burst], usual, self._limits, disturbed) or colder_than_hot(
-                cold_median_ns, burst, self._reference_ns(index), usual, self._limits, disturbed
-            )
-            if words is None:
-                return None
-        return CallFailed(Verdict.TIMING_INCONSISTENT, f"in a row of {count} calls: {words}", worker_lost=True)
+                seeds = [secret_seed() for _ in range(count)]
+                measured.rows.append(self._reference_call(index, seeds, cold=False))
+        count = measured.rows[-1].calls
+        return self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
+
+    def _row_problem(
+        self, row: Called, measured: _Measured, cold_median_ns: float, disturbed: float
+    ) -> Optional[CallFailed]:
+        """What is inconsistent in the claim for calls in a row."""
+        words = unclaimed_time([row], measured.rows, self._limits, disturbed) or colder_than_hot(
+            cold_median_ns, row, measured.baseline_ns, measured.rows, self._limits, disturbed
+        )
+        if words is None:
+            return None
+        return CallFailed(Verdict.TIMING_INCONSISTENT, f"in a row of {row.calls} calls: {words}", worker_lost=True)
 
     def _burst_calls(self, index: int, call_ns: float) -> int:
         limits = self._limits
-        by_bytes = limits.burst_bytes / max(1, self._bench.input_bytes.get(index, 1))
+        output_bytes = self._baseline.output_bytes.get(index, 0) if self._baseline else 0
+        by_bytes = limits.burst_bytes / max(1, self._bench.input_bytes.get(index, 0) + output_bytes)
         by_time = limits.burst_seconds * 1e9 / max(1.0, call_ns, *self._reference_ns(index))
         return int(min(limits.burst_calls, by_bytes, by_time))
 
@@ -275,8 +297,3 @@ def _unsteady(before: Sequence[Called], after: Sequence[Called], limits: Limits)
         f"{100 * limits.drift:g} % are allowed"
     )
     return CallFailed(Verdict.UNSTABLE, words)
-
-
-def _crowd(worker: Worker) -> Tuple[int, int]:
-    """How many threads a worker has, and how many processes below it."""
-    return thread_count(worker.child.pid), len(descendants_of(worker.child.pid))

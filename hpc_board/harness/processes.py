@@ -15,6 +15,7 @@ from hpc_board.harness.child import (
     Child,
     NotForked,
     Zygote,
+    descendants_of,
     kill_orphans,
     reap_orphans,
     started,
@@ -187,6 +188,10 @@ class Processes:
     def alone(self, *trusted: Optional[Child]) -> ContextManager[None]:
         """A time in which all is stopped but the zygote, those `trusted`, and what they have started."""
         return stopped_but([each.pid for each in (*trusted, self._zygote) if each is not None])
+
+    def others(self, *trusted: Optional[Child]) -> int:
+        """How many processes there are beside the zygote and those `trusted`, whoever they belong to by now."""
+        return len(descendants_of(os.getpid(), [each.pid for each in (*trusted, self._zygote) if each is not None]))
 
     def dismiss(self, child: Child) -> None:
         """End a process, and whatever processes it has left."""

@@ -1,6 +1,5 @@
 """The scratch folder of an evaluation, and the environments that keep processes to their own folders in it."""
 
-import os
 import shutil
 import stat
 import subprocess
@@ -15,6 +14,8 @@ CODE = "code"
 """The folder in a worker's home that holds what it imports."""
 
 _CACHE = "cache"
+_CACHE_ENTRIES_MAX = 50_000
+_CACHE_DEPTH_MAX = 64
 _CACHES = (
     "XDG_CACHE_HOME",
     "TRITON_CACHE_DIR",
@@ -54,14 +55,16 @@ def worker_home(scratch: Path, name: str) -> Path:
     """A worker's folder with an empty one in it for its code, the same path for every worker of a kind.
 
     What an earlier one compiled stays in `cache`, so that it is compiled once: compilers note absolute paths.
-    Nothing else is left of it. Whatever it may have put there, it has seen nothing that a later one is asked.
+    Nothing else is left of it. A note there can tell a later one how many there were before; every one is judged alike.
     """
     home = scratch / name
-    cache = home / _CACHE
-    kept = scratch / f"{name}-{_CACHE}"
-    if cache.is_dir() and not cache.is_symlink():
-        _keep_plain_files(cache)
-        cache.rename(kept)
+    cache, kept = home / _CACHE, scratch / f"{name}-{_CACHE}"
+    # Whatever cannot be kept, for whatever reason a submission may have thought of, is compiled again.
+    with suppress(OSError):
+        if stat.S_ISDIR(cache.lstat().st_mode):
+            cache.chmod(0o700)
+            if _keeps_plain_files(cache):
+                cache.rename(kept)
     remove(home)
     (home / CODE).mkdir(parents=True)
     if kept.exists():
@@ -69,16 +72,21 @@ def worker_home(scratch: Path, name: str) -> Path:
     return home
 
 
-def _keep_plain_files(folder: Path) -> None:
-    """Remove whatever in a worker's folder is neither a file with one name nor a folder."""
-    for parent, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            path = Path(parent, name)
-            with suppress(OSError):
-                found = path.lstat()
-                plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
-                if not plain and not stat.S_ISDIR(found.st_mode):
-                    path.unlink()
+def _keeps_plain_files(folder: Path) -> bool:
+    """Remove what in a worker's folder is neither a file with one name nor a folder; False where there is too much."""
+    waiting, entries = [(folder, 0)], 0
+    while waiting:
+        parent, depth = waiting.pop()
+        for path in parent.iterdir():
+            entries += 1
+            if entries > _CACHE_ENTRIES_MAX or depth > _CACHE_DEPTH_MAX:
+                return False
+            found = path.lstat()
+            if stat.S_ISDIR(found.st_mode):
+                waiting.append((path, depth + 1))
+            elif not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+                path.unlink()
+    return True
 
 
 def copy(names: Iterable[str], source: Path, target: Path) -> None:

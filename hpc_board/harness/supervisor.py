@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from hpc_board.harness import sandbox
 from hpc_board.harness.builder import BuildFailed, build
 from hpc_board.harness.calls import Allowance, Bench, CallFailed, Phase, Worker
-from hpc_board.harness.child import Child
+from hpc_board.harness.child import REAP_SECONDS, Child
 from hpc_board.harness.floor import peak_of
 from hpc_board.harness.interruption import Interrupted, Interruption
 from hpc_board.harness.job import Facts, facts
@@ -81,7 +81,7 @@ class Supervisor:
 
     def result(self, interruption: Interruption) -> Result:
         """The evaluation from its first process to its verdict, or as far as it came when it was interrupted."""
-        processes = self._processes
+        processes, patience_seconds = self._processes, REAP_SECONDS
         try:
             with interruption.heeded():
                 start = {"oom_kills": self._oom_kills, "scratch": str(processes.scratch)}
@@ -94,14 +94,14 @@ class Supervisor:
                 verdict, message = _verdict(self._cases)
         except CallFailed as error:
             verdict, message = error.verdict, error.message
-        except OSError as error:
-            verdict, message = Verdict.INFRA_ERROR, f"the harness failed on this node: {error}"
+        except Exception as error:  # noqa: BLE001 - a job always leaves a result
+            verdict, message = Verdict.INFRA_ERROR, f"the harness failed on this node: {type(error).__name__}: {error}"
         except Interrupted as error:
             self._cases += self._benchmarks.cases() if self._benchmarks else []
             verdict, message = Verdict.INFRA_ERROR, self._stopped(error.name)
             self._provenance[INTERRUPTED] = error.name
-            processes.close(_INTERRUPTED_REAP_SECONDS)
-        processes.close()
+            patience_seconds = _INTERRUPTED_REAP_SECONDS
+        processes.close(patience_seconds)
         if verdict is Verdict.TASK_ERROR and processes.judge_said.total_bytes:
             message += f"\nThe judge printed:\n{processes.judge_said.log().text[-_JUDGE_SAID_MAX:]}"
         self._provenance["isolation"] = processes.isolation
@@ -201,6 +201,7 @@ class Supervisor:
             None if baseline is None else Worker(baseline, job.limits, Allowance(seconds)),
             self._say,
             lambda: processes.alone(judge, baseline),
+            lambda: processes.others(judge, baseline),
             peak=peak_of(str(self._provenance.get("gpu_name", ""))),
         )
         self._cases += self._memory_told(self._benchmarks.run(Worker(first, job.limits, allowance), workers))

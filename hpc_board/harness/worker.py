@@ -109,7 +109,12 @@ class _Worker:
         returned: List[Any] = []
 
         def call() -> List[Any]:
-            returned.extend(each() for each in calls)
+            for each in calls:
+                value = each()
+                # A kernel may keep one buffer for its outputs, and a row of calls wants them all.
+                if any(payload.share_memory(value, earlier) for earlier in returned):
+                    value = payload.copied(value)
+                returned.append(value)
             return returned
 
         outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])

@@ -40,7 +40,8 @@ def serve(channel: Channel, supervisor: int, roles: Mapping[str, Callable[[Chann
     """Import what the first frame names, and fork the `roles` that later ones ask for, until the supervisor is gone."""
     frame, _ = channel.receive()
     for name in frame["modules"]:
-        with suppress(ImportError):
+        # Whoever needs a module that cannot be imported will say so in its own words.
+        with suppress(Exception):
             importlib.import_module(name)
     gc.collect()
     gc.freeze()

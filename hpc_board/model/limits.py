@@ -58,7 +58,7 @@ class Limits:
     drift: float = _limit(0.03, 0, 1e6, cpu=1e6)
     slack_seconds: float = _limit(0.002, 0, 10)
     burst_calls: int = _limit(50, 2, 60)
-    burst_bytes: int = _limit(32 * 2**20, 2**10, 2**38)
+    burst_bytes: int = _limit(256 * 2**20, 2**10, 2**38)
     burst_seconds: float = _limit(0.5, 0, 600)
     launch_seconds: float = _limit(1e-4, 0, 0.01, cpu=0)
     floor_seconds: float = _limit(1e-6, 0, 3600, cpu=1e-7)

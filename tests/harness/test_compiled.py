@@ -106,13 +106,28 @@ def test_a_workspace_is_given_as_it_is_asked_for_and_kept(tmp_path: Path) -> Non
     """
     asked = (
         "int64_t hpc_workspace_bytes(const hpc_tensor* in, int, const hpc_tensor*, int, const int64_t*, int, "
-        "const hpc_context* ctx) { return ctx->workspace ? -1 : 4 * in[0].shape[0]; }"
+        "const hpc_context* ctx) { return ctx->workspace || in[0].data ? -1 : 4 * in[0].shape[0]; }"
     )
     result = compiled(tmp_path, kernel(body, asked), mode=Mode.RANKED)
     assert result.verdict is Verdict.PASS, result.message
     refused = compiled(tmp_path / "b", kernel(BODY, asked.replace("ctx->workspace ?", "true ?")))
     assert refused.verdict is Verdict.EXCEPTION
     assert "hpc_workspace_bytes returned -1" in refused.message
+
+
+def test_calls_that_are_laid_out_together_keep_workspaces_of_their_own_sizes(tmp_path: Path) -> None:
+    body = """
+    char* end = (char*)ctx->workspace + ctx->workspace_bytes - 1;
+    *(volatile char*)end = 1;
+    for (int64_t i = 0; i < in[0].shape[0]; ++i) ((float*)out[0].data)[i] = ((float*)in[0].data)[i] * 1.5f + 3;
+    return 0;
+    """
+    asked = (
+        "static int64_t calls; int64_t hpc_workspace_bytes(const hpc_tensor*, int, const hpc_tensor*, int, "
+        "const int64_t*, int, const hpc_context*) { return calls++ % 2 ? 4096 : (int64_t)1 << (22 + calls % 3); }"
+    )
+    result = compiled(tmp_path, kernel(body, asked), mode=Mode.RANKED)
+    assert result.verdict is Verdict.PASS, result.message
 
 
 @pytest.mark.parametrize(

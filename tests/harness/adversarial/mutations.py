@@ -141,7 +141,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "calls in a row",
         "x20_hides_in_the_slack",
         "phases.py",
-        "if problem is None and burst:",
+        "if problem is None and row is not None:",
         "if False:",
         _passes,
     ),

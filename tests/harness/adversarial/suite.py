@@ -232,4 +232,5 @@ SUITE: tuple[Cheat, ...] = (
     ),
     _cheat("x27_runs_from_its_killer", "forks faster than it is killed", "double", _TEST, Verdict.PASS),
     _cheat("x28_slows_the_reference", "slows the reference's calls", "digest, few calls", _BENCHMARK, _TIMES),
+    _cheat("x29_honest_at_first", "lies from the third process on", "digest, short", _RANKED, _TIMES),
 )
