@@ -264,10 +264,10 @@ def _noise_blocks(cases: Sequence[Case]) -> Iterator[Paragraph]:
 
 
 def _without_empty(table: Table) -> Table:
-    """The table without a last column in which nothing stands."""
-    if any(row[-1] for row in table.rows):
-        return table
-    return Table(table.columns[:-1], tuple(row[:-1] for row in table.rows), table.empty)
+    """The table without the columns beside its first ones in which nothing stands."""
+    kept = [index for index in range(len(table.columns)) if index < 2 or any(row[index] for row in table.rows)]
+    rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
+    return Table(tuple(table.columns[index] for index in kept), rows, table.empty)
 
 
 def _word(verdict: Verdict) -> str:
