@@ -1,3 +1,4 @@
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.slurm.lab import SlurmLab, missing_programs
+
+# A shell that starts the tests in the background has them, and all that they start, ignore interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Set
 
 from hpc_board.harness import compiled, payload, sandbox
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
@@ -109,12 +109,16 @@ class _Worker:
         returned: List[Any] = []
 
         def call() -> List[Any]:
+            if len(calls) == 1 or isinstance(self._kernel, compiled.CompiledKernel):
+                returned.extend(each() for each in calls)
+                return returned
+            taken: Set[int] = set()
             for each in calls:
                 value = each()
                 # A kernel may keep one buffer for its outputs, and a row of calls wants them all.
-                if any(payload.share_memory(value, earlier) for earlier in returned):
-                    value = payload.copied(value)
-                returned.append(value)
+                places = payload.addresses(value)
+                returned.append(payload.copied(value) if taken.intersection(places) else value)
+                taken.update(places)
             return returned
 
         outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])

@@ -60,7 +60,7 @@ class Limits:
     burst_calls: int = _limit(50, 2, 60)
     burst_bytes: int = _limit(256 * 2**20, 2**10, 2**38)
     burst_seconds: float = _limit(0.5, 0, 600)
-    launch_seconds: float = _limit(1e-4, 0, 0.01, cpu=0)
+    launch_seconds: float = _limit(1e-4, 0, 0.01, cpu=2e-5)
     floor_seconds: float = _limit(1e-6, 0, 3600, cpu=1e-7)
 
     @staticmethod

@@ -110,7 +110,7 @@ def test_a_workspace_is_given_as_it_is_asked_for_and_kept(tmp_path: Path) -> Non
     )
     result = compiled(tmp_path, kernel(body, asked), mode=Mode.RANKED)
     assert result.verdict is Verdict.PASS, result.message
-    refused = compiled(tmp_path / "b", kernel(BODY, asked.replace("ctx->workspace ?", "true ?")))
+    refused = compiled(tmp_path / "b", kernel(BODY, asked.replace("ctx->workspace || in[0].data ?", "true ?")))
     assert refused.verdict is Verdict.EXCEPTION
     assert "hpc_workspace_bytes returned -1" in refused.message
 
