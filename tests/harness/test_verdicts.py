@@ -151,7 +151,7 @@ def test_a_daemon_that_a_submission_leaves_is_ended_with_it(tmp_path: Path) -> N
     assert found.result.verdict is Verdict.PASS
     scratch = Path(found.result.stdout.text.split()[1])
     assert not scratch.exists()
-    assert not any(scratch.name in line for line in _working_folders())
+    assert not any(str(scratch) in line for line in _working_folders())
 
 
 def test_a_submission_cannot_reach_the_reference_the_job_folder_or_its_parent(tmp_path: Path) -> None:
