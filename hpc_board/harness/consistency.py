@@ -21,7 +21,7 @@ WALL_SHARE = 0.05
 HOT_SHARE = 0.5
 """A call with cold caches takes at least this part of one that is made in a row of others, all else being equal."""
 
-_DISTURBANCE_MAX = 2.0
+_DISTURBANCE_MAX = 3.0
 _EQUAL_CLAIMS_MIN = 20
 _EQUAL_CLAIM_NS_MIN = 50_000
 
@@ -29,7 +29,7 @@ _EQUAL_CLAIM_NS_MIN = 50_000
 def disturbance(baseline: Sequence[Called]) -> float:
     """How much longer than usual calls of the reference take when the machine does something else: at least 1.
 
-    The second longest by the supervisor's clock, relative to the median, but no more than 2. A busy machine makes
+    The second longest by the supervisor's clock, relative to the median, but no more than 3. A busy machine makes
     everybody's calls longer, and what it does to the reference's it may do to a kernel's.
     """
     walls_ns = sorted(each.wall_ns / each.calls for each in baseline)

@@ -56,7 +56,7 @@ class Limits:
     baseline_calls: int = _limit(3, 1, 100, cpu=2)
     baseline_seconds: float = _limit(1, 0.01, 600)
     drift: float = _limit(0.03, 0, 1e6, cpu=1e6)
-    slack_seconds: float = _limit(0.002, 0, 10)
+    slack_seconds: float = _limit(0.002, 0, 10, cpu=0.004)
     burst_calls: int = _limit(50, 2, 60)
     burst_bytes: int = _limit(256 * 2**20, 2**10, 2**38)
     burst_seconds: float = _limit(0.5, 0, 600)
