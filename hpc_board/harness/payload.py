@@ -160,20 +160,6 @@ def share_memory(one: Any, other: Any) -> bool:
     )
 
 
-def addresses(value: Any) -> List[int]:
-    """Where each tensor and array in `value` begins in memory."""
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and isinstance(value, torch.Tensor):
-        return [value.data_ptr()] if value.layout is torch.strided else []
-    if numpy is not None and isinstance(value, numpy.ndarray):
-        return [value.ctypes.data]
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)) and len(value) <= _PARTS_MAX:
-        return [address for item in value for address in addresses(item)]
-    return []
-
-
 def _extents(value: Any) -> List[Tuple[int, int]]:
     """The first address of each tensor and array in `value`, and the one after its last byte."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")

@@ -15,7 +15,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Set
+from typing import Any, Callable, List, Optional
 
 from hpc_board.harness import compiled, payload, sandbox
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
@@ -88,6 +88,8 @@ class _Worker:
         self._kernel = kernel
         self._device = device
         self._naming = naming
+        self._first: Any = None
+        self._reuses: Optional[bool] = None
 
     def answer(self, frame: Frame, fds: List[int]) -> Frame:
         try:
@@ -107,21 +109,15 @@ class _Worker:
         data = [payload.read(descriptor, self._device.place)[0] for descriptor in given]
         calls = [self._call(each, room, frame["form"]) for each, room in zip(data, rooms, strict=True)]
         returned: List[Any] = []
+        # A kernel may keep one buffer for its outputs, and a row of calls wants them all.
+        keep = payload.copied if len(calls) > 1 and self._reuses else _itself
 
         def call() -> List[Any]:
-            if len(calls) == 1 or isinstance(self._kernel, compiled.CompiledKernel):
-                returned.extend(each() for each in calls)
-                return returned
-            taken: Set[int] = set()
-            for each in calls:
-                value = each()
-                # A kernel may keep one buffer for its outputs, and a row of calls wants them all.
-                places = payload.addresses(value)
-                returned.append(payload.copied(value) if taken.intersection(places) else value)
-                taken.update(places)
+            returned.extend(keep(each()) for each in calls)
             return returned
 
         outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])
+        self._watch(returned[0])
         if any(value is None for value in outputs):
             return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
         if not self._writes_there:
@@ -133,6 +129,16 @@ class _Worker:
             for value, descriptor in zip(data, given, strict=True):
                 payload.write(value, descriptor, frame["value_bytes"])
         return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns}
+
+    def _watch(self, output: Any) -> None:
+        """Find out from the first two outputs, of which the first is kept as long, whether they share memory."""
+        if self._reuses is not None or isinstance(self._kernel, compiled.CompiledKernel):
+            return
+        if self._first is None:
+            self._first = output
+            return
+        self._reuses = payload.share_memory(self._first, output)
+        self._first = None
 
     @property
     def _writes_there(self) -> bool:
@@ -174,6 +180,9 @@ class _Naming:
         return text.replace(f"({self._file}, line ", f"({self._shown_as}, line ")
 
 
+def _itself(value: Any) -> Any:
+    return value
+
+
 def _message(verdict: Verdict, text: str) -> Frame:
-    answer: Dict[str, Any] = {"type": "raised", "verdict": verdict, "message": printable(text, 2 * _MESSAGE_MAX)}
-    return answer
+    return {"type": "raised", "verdict": verdict, "message": printable(text, 2 * _MESSAGE_MAX)}

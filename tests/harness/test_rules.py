@@ -178,3 +178,20 @@ def test_what_a_submission_compiles_is_compiled_once_and_nothing_else_is_left_to
     later = "found ['double.c', 'double.so'] ['cache', 'code']"
     assert lines[2:] == [later] * (len(lines) - 2)
     assert len(lines) >= 5
+
+
+REUSING = """
+import torch
+buffers = {}
+
+def custom_kernel(data):
+    buffer = buffers.setdefault(data.shape, torch.empty_like(data))
+    return torch.mul(data, 2, out=buffer)
+"""
+
+
+@pytest.mark.torch
+def test_a_kernel_may_write_all_its_outputs_into_one_buffer(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    result = evaluate(tmp_path, REUSING, a_task(TENSORS), Mode.BENCHMARK).result
+    assert result.verdict is Verdict.PASS, result.message
