@@ -19,6 +19,12 @@ def ref_kernel(data: input_t) -> output_t:
     return data.double().sum(dim=1).float()
 
 
+def minimal_work(rows: int, columns: int, seed: int) -> tuple[int, int]:
+    """A matrix read and a vector written, an addition for each element."""
+    del seed
+    return 4 * rows * (columns + 1), rows * columns
+
+
 def check_implementation(data: input_t, output: output_t) -> tuple[bool, str]:
     """Whether every sum is within a tolerance that follows the length of its row."""
     rows = data.double()

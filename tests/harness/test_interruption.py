@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board import jobs
+from hpc_board.harness.child import children_of
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import a_task, job_folder, progress
@@ -48,18 +49,6 @@ def await_step(folder: Path, phase: str, case: int) -> None:
             return
         time.sleep(0.02)
     raise AssertionError(f"{phase} {case} did not begin")
-
-
-def children_of(parent: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == parent:
-            found.append(int(path.parent.name))
-    return found
 
 
 def result_in(folder: Path) -> Result:

@@ -195,3 +195,26 @@ def test_a_kernel_may_write_all_its_outputs_into_one_buffer(tmp_path: Path) -> N
     pytest.importorskip("torch")
     result = evaluate(tmp_path, REUSING, a_task(TENSORS), Mode.BENCHMARK).result
     assert result.verdict is Verdict.PASS, result.message
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "for _ in range(1500): os.mkdir('d'); os.chdir('d')",
+        "os.chmod(cache, 0)",
+        "os.rmdir(cache); os.mkfifo(cache)",
+    ],
+    ids=["deep", "closed", "no folder"],
+)
+def test_a_cache_that_cannot_be_kept_costs_no_more_than_itself(tmp_path: Path, spoil: str) -> None:
+    lines = (
+        "import os",
+        "cache, here = os.path.dirname(os.environ['XDG_CACHE_HOME']), os.getcwd()",
+        "if not os.path.exists(cache):",
+        "    os.mkdir(cache); os.chdir(cache)",
+        f"    {spoil}",
+        "    os.chdir(here)",
+        RIGHT,
+    )
+    result = evaluate(tmp_path, "\n".join(lines), a_task(), Mode.RANKED).result
+    assert result.verdict is Verdict.PASS, result.message

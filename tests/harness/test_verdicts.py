@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board import jobs
+from hpc_board.harness.child import children_of
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Timeouts
@@ -280,19 +281,7 @@ def _await_case(folder: Path, case: int) -> None:
 
 
 def _supervisor_of(shell: int) -> int:
-    return next(pid for pid in _children_of(shell))
-
-
-def _children_of(parent: int) -> list[int]:
-    children = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == parent:
-            children.append(int(path.parent.name))
-    return children
+    return next(pid for pid in children_of(shell))
 
 
 def _working_folders() -> list[str]:

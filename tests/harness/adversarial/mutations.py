@@ -147,7 +147,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     _off(
         "single calls are not faster than calls in a row",
-        "x21_honest_in_a_row",
+        "x01_claims_less_when_timed-short",
         "consistency.py",
         "if cold_median_ns * slower >= HOT_SHARE * (hot_ns - limits.launch_seconds * 1e9):",
         "if True:",
