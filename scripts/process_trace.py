@@ -7,14 +7,17 @@ undumpable, as those of the harness do, does not show its memory to an unprivile
 """
 
 import ctypes
+import json
 import os
 import select
 import signal
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 _SEIZE, _GET_EVENT_MESSAGE, _CONTINUE, _LISTEN = 0x4206, 0x4201, 7, 0x4208
@@ -23,6 +26,8 @@ _KILL_WITH_TRACER = 1 << 20
 _OPTIONS = _KILL_WITH_TRACER | sum(1 << event for event in (_FORK, _VFORK, _CLONE, _EXEC, _EXIT))
 _WAIT_ALL = 0x40000000
 _GROUP_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
+_CANNOT_TRACE = 77
 
 _IN_OPEN, _IN_CLOSE_NOWRITE = 0x20, 0x10
 _EVENT_BYTES = 16
@@ -62,27 +67,45 @@ def _is_named(name: str, names: Sequence[str]) -> bool:
 def traced(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Path) -> Trace:
     """Run a command to its end, its output going to a file, and count what it and its descendants start.
 
+    The tracer is a process of its own: it waits for every child that it has, and the caller may have others.
+
     Raises:
         CannotTrace: ptrace is forbidden here.
     """
+    tracer = [sys.executable, __file__, str(output.absolute()), *argv]
+    done = subprocess.run(tracer, cwd=cwd, env=dict(env), capture_output=True, text=True, check=False)
+    if done.returncode == _CANNOT_TRACE:
+        raise CannotTrace(done.stderr.strip())
+    if done.returncode != 0:
+        raise RuntimeError(f"the tracer ended with {done.returncode}: {done.stderr.strip()}")
+    found = json.loads(done.stdout)
+    found["programs"] = [tuple(each) for each in found["programs"]]
+    found["peak_kb"] = [(tuple(program), peak_kb) for program, peak_kb in found["peak_kb"]]
+    return Trace(**found)
+
+
+def main() -> int:
+    """Trace a command as the only child of this process, and print what it did."""
+    output, *argv = sys.argv[1:]
     reader, writer = os.pipe()
     command = os.fork()
     if command == 0:
-        _become(argv, cwd, env, output, reader)
+        _become(argv, Path(output), reader)
     os.close(reader)
     try:
         _ptrace(_SEIZE, command, 0, _OPTIONS)
     except OSError as error:
         os.kill(command, signal.SIGKILL)
-        os.waitpid(command, 0)
-        raise CannotTrace(f"ptrace: {error.strerror}; a container or /proc/sys/kernel/yama may forbid it") from error
+        print(f"ptrace: {error.strerror}; a container or /proc/sys/kernel/yama may forbid it", file=sys.stderr)
+        return _CANNOT_TRACE
     finally:
         os.write(writer, b".")
         os.close(writer)
-    return _followed(command)
+    json.dump(asdict(_followed(command)), sys.stdout)
+    return 0
 
 
-def _become(argv: Sequence[str], cwd: Path, env: Mapping[str, str], output: Path, reader: int) -> None:
+def _become(argv: Sequence[str], output: Path, reader: int) -> None:
     """Wait to be traced, then become the command."""
     try:
         os.read(reader, 1)
@@ -90,8 +113,7 @@ def _become(argv: Sequence[str], cwd: Path, env: Mapping[str, str], output: Path
         target = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(target, 1)
         os.dup2(target, 2)
-        os.chdir(cwd)
-        os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606 - the caller's own list of arguments
+        os.execvp(argv[0], list(argv))  # noqa: S606 - the caller's own list of arguments
     finally:
         os._exit(127)
 
@@ -195,3 +217,7 @@ def _count(inotify: int, stop: int, found: list[int]) -> None:
                 at += _EVENT_BYTES + length
         elif stop in ready:
             return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

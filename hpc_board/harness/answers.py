@@ -34,6 +34,11 @@ class Done:
 
 
 @dataclass(frozen=True)
+class Overlapped:
+    """A worker has made calls in a row whose outputs lie in the same memory, so that the first ones are lost."""
+
+
+@dataclass(frozen=True)
 class Failure:
     """A worker or judge could not do as it was asked."""
 
@@ -68,7 +73,7 @@ class Checked:
     message: str
 
 
-Answer = Union[Loaded, Prepared, Done, Failure, Ready, Generated, Checked]
+Answer = Union[Loaded, Prepared, Done, Overlapped, Failure, Ready, Generated, Checked]
 
 
 def answer_of(frame: Frame) -> Answer:
@@ -96,6 +101,10 @@ def _done(frame: Frame) -> Done:
     if type(call) is not int or type(elapsed_ns) not in (int, float) or not abs(elapsed_ns) <= _ELAPSED_NS_MAX:
         raise ValueError("no call, or no time")
     return Done(call, float(elapsed_ns))
+
+
+def _overlapped(_frame: Frame) -> Overlapped:
+    return Overlapped()
 
 
 def _failure(frame: Frame) -> Failure:
@@ -138,6 +147,7 @@ _KINDS: Dict[str, Callable[[Frame], Answer]] = {
     "loaded": _loaded,
     "prepared": _prepared,
     "done": _done,
+    "overlapped": _overlapped,
     "raised": _failure,
     "ready": _ready,
     "failed": _failure,

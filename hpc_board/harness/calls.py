@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from hpc_board.harness.answers import Answer, Checked, Done, Failure, Generated, Prepared, answer_of
+from hpc_board.harness.answers import Answer, Checked, Done, Failure, Generated, Overlapped, Prepared, answer_of
 from hpc_board.harness.channel import ProtocolViolation
 from hpc_board.harness.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.floor import Work
@@ -37,6 +37,14 @@ class CallFailed(Exception):
         self.verdict = verdict
         self.message = message
         self.worker_lost = worker_lost
+
+
+class OutputsOverlap(CallFailed):
+    """The outputs of calls in a row lie in the same memory; those of the rows that follow are copied by the worker."""
+
+    def __init__(self) -> None:
+        message = "its outputs of calls in a row lie in the same memory, again"
+        super().__init__(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,7 @@ class Bench:
         """Call the kernel of `worker` once for each seed, all in a row, and have every output checked.
 
         Raises:
+            OutputsOverlap: the worker lost outputs of the row, and is to be asked once more.
             CallFailed: an output was not right, or the call did not return.
         """
         worker.check_time(self.phase)
@@ -307,11 +316,13 @@ class Worker:
         start_ns = time.monotonic_ns()
         self.child.send(frame, [*inputs, *outputs])
         try:
-            answer = worker_answer(self.child, ("done", "raised"), deadline, late)
+            answer = worker_answer(self.child, ("done", "overlapped", "raised"), deadline, late)
         finally:
             wall_ns = time.monotonic_ns() - start_ns
             self._allowance.spend(wall_ns / 1e9)
             self._called = True
+        if isinstance(answer, Overlapped):
+            raise OutputsOverlap
         if not isinstance(answer, Done) or answer.call != number:
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered another call", worker_lost=True)
         if not 0 < answer.elapsed_ns <= wall_ns:

@@ -16,7 +16,7 @@ import math
 import mmap
 import os
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 MAGIC = b"HPCBLOB1"
 HEADER_BYTES_MAX = 16 * 2**20
@@ -158,6 +158,20 @@ def share_memory(one: Any, other: Any) -> bool:
     return any(
         begin < other_end and other_begin < end for begin, end in _extents(one) for other_begin, other_end in others
     )
+
+
+def any_share_memory(values: Sequence[Any]) -> bool:
+    """Whether two of `values` have tensors or arrays that lie in the same memory."""
+    extents = sorted((begin, end, place) for place, value in enumerate(values) for begin, end in _extents(value))
+    current, reached = -1, 0
+    for begin, end, place in extents:
+        if place == current:
+            reached = max(reached, end)
+        elif begin < reached:
+            return True
+        else:
+            current, reached = place, end
+    return False
 
 
 def _extents(value: Any) -> List[Tuple[int, int]]:

@@ -7,10 +7,11 @@ gains nothing by it: every output is checked.
 import random
 import statistics
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from hpc_board.harness.calls import Bench, Called, CallFailed, Worker, public_seed, secret_seed
+from hpc_board.harness.calls import Bench, Called, CallFailed, OutputsOverlap, Worker, public_seed, secret_seed
 from hpc_board.harness.child import thread_count
 from hpc_board.harness.consistency import colder_than_hot, disturbance, drift, equal_claims, unclaimed_time
 from hpc_board.harness.floor import Peak, floor_ns
@@ -156,16 +157,19 @@ class Benchmarks:
             samples_ns = measured.passes[-1] = []
             before = self._baseline_calls(index, measured)
             warm = [bench.call(worker, index, [secret_seed()], timed=True) for _ in range(limits.warmup_calls)]
+            warm_ns = [each.claimed_ns for each in warm]
             crowd = self._crowd(worker)
             called: List[Called] = []
             row: Optional[Called] = None
-            row_after = _entropy.randrange(calls_needed([each.claimed_ns for each in warm], limits, workers))
+            row_after = _entropy.randrange(calls_needed(warm_ns, limits, workers))
             start = time.monotonic()
             while not enough(samples_ns, time.monotonic() - start, limits, workers):
                 if len(called) == row_after:
-                    row = self._row(worker, index, measured, warm, again=attempt > 1)
+                    row = self._row(worker, index, measured, samples_ns or warm_ns, again=attempt > 1)
                 called.append(bench.call(worker, index, [secret_seed()], timed=True))
                 samples_ns.append(called[-1].claimed_ns)
+            if self._burst_calls(index, statistics.median(samples_ns)) > 2 * (row.calls if row else 1):
+                row = self._row(worker, index, measured, samples_ns, again=True)
             grown = self._crowd(worker)
             after = self._baseline_calls(index, measured)
             disturbed = disturbance(before + after)
@@ -207,36 +211,31 @@ class Benchmarks:
         if self._baseline is None:
             return called
         start = time.monotonic()
-        with self._alone():
+        with self._alone(), _of_the_task():
             while len(called) < self._limits.baseline_calls and (
                 not called or time.monotonic() - start < self._limits.baseline_seconds
             ):
-                called.append(self._reference_call(index, [secret_seed()], cold=True))
+                called.append(self._bench.call(self._baseline, index, [secret_seed()], timed=True))
         measured.baseline += called
         return called
 
-    def _reference_call(self, index: int, seeds: Sequence[int], *, cold: bool) -> Called:
-        if self._baseline is None:
-            raise ValueError("there is no reference to call")
-        try:
-            return self._bench.call(self._baseline, index, seeds, timed=True, cold=cold)
-        except CallFailed as error:
-            message = f"the reference itself does not pass: {error.verdict}: {error.message}"
-            raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error
-
     def _row(
-        self, worker: Worker, index: int, measured: _Measured, warm: Sequence[Called], *, again: bool
+        self, worker: Worker, index: int, measured: _Measured, claimed_ns: Sequence[float], *, again: bool
     ) -> Optional[Called]:
         """Calls in a row, where the overhead of one is spread over many, and the reference's once for each case."""
-        count = self._burst_calls(index, statistics.median(each.claimed_ns for each in warm))
+        count = self._burst_calls(index, statistics.median(claimed_ns))
         if self._baseline is None or count < 2:
             return None
         if again or not measured.rows:
-            with self._alone():
-                seeds = [secret_seed() for _ in range(count)]
-                measured.rows.append(self._reference_call(index, seeds, cold=False))
-        count = measured.rows[-1].calls
-        return self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
+            with self._alone(), _of_the_task():
+                measured.rows.append(self._called_in_row(self._baseline, index, count))
+        return self._called_in_row(worker, index, measured.rows[-1].calls)
+
+    def _called_in_row(self, worker: Worker, index: int, count: int) -> Called:
+        try:
+            return self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
+        except OutputsOverlap:
+            return self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
 
     def _row_problem(
         self, row: Called, measured: _Measured, cold_median_ns: float, disturbed: float
@@ -281,6 +280,16 @@ class Benchmarks:
             if failure:
                 break
         return cases
+
+
+@contextmanager
+def _of_the_task() -> Iterator[None]:
+    """Whatever fails in here is the reference's doing, and so the task's."""
+    try:
+        yield
+    except CallFailed as error:
+        message = f"the reference itself does not pass: {error.verdict}: {error.message}"
+        raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error
 
 
 def _unsteady(before: Sequence[Called], after: Sequence[Called], limits: Limits) -> Optional[CallFailed]:

@@ -6,7 +6,8 @@ by such a worker too, so that it is known what a call costs beside the call itse
 it (`traced`) a worker gives up less, see profile.py.
 
 Frames: `load` -> `loaded` or `raised`; `prepare` -> `prepared`; `run` (with the inputs of one call or several, and as
-many rooms for outputs) -> `done` or `raised`.
+many rooms for outputs) -> `done`, `raised` or, once, `overlapped`: a kernel that keeps one buffer for its outputs has
+them copied in the rows of calls that follow.
 """
 
 import importlib.util
@@ -15,7 +16,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List
 
 from hpc_board.harness import compiled, payload, sandbox
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
@@ -88,8 +89,7 @@ class _Worker:
         self._kernel = kernel
         self._device = device
         self._naming = naming
-        self._first: Any = None
-        self._reuses: Optional[bool] = None
+        self._reuses = False
 
     def answer(self, frame: Frame, fds: List[int]) -> Frame:
         try:
@@ -109,7 +109,6 @@ class _Worker:
         data = [payload.read(descriptor, self._device.place)[0] for descriptor in given]
         calls = [self._call(each, room, frame["form"]) for each, room in zip(data, rooms, strict=True)]
         returned: List[Any] = []
-        # A kernel may keep one buffer for its outputs, and a row of calls wants them all.
         keep = payload.copied if len(calls) > 1 and self._reuses else _itself
 
         def call() -> List[Any]:
@@ -117,7 +116,9 @@ class _Worker:
             return returned
 
         outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])
-        self._watch(returned[0])
+        if len(calls) > 1 and not self._writes_there and not self._reuses and payload.any_share_memory(returned):
+            self._reuses = True
+            return {"type": "overlapped"}
         if any(value is None for value in outputs):
             return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
         if not self._writes_there:
@@ -129,16 +130,6 @@ class _Worker:
             for value, descriptor in zip(data, given, strict=True):
                 payload.write(value, descriptor, frame["value_bytes"])
         return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns}
-
-    def _watch(self, output: Any) -> None:
-        """Find out from the first two outputs, of which the first is kept as long, whether they share memory."""
-        if self._reuses is not None or isinstance(self._kernel, compiled.CompiledKernel):
-            return
-        if self._first is None:
-            self._first = output
-            return
-        self._reuses = payload.share_memory(self._first, output)
-        self._first = None
 
     @property
     def _writes_there(self) -> bool:

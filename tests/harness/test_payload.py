@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpc_board.harness.payload import MAGIC, PayloadError, TooLarge, read, write
+from hpc_board.harness.payload import MAGIC, PayloadError, TooLarge, any_share_memory, read, write
 
 LIMIT = 2**28
 
@@ -180,3 +180,13 @@ def test_keys_that_are_chosen_to_collide_are_refused_before_they_meet(memory: in
     os.write(memory, MAGIC + len(header).to_bytes(8, "little") + header + b"\0" * 128)
     with pytest.raises(PayloadError, match="keys that are none"):
         read(memory)
+
+
+def test_values_share_memory_where_parts_of_two_overlap_and_not_of_one() -> None:
+    numpy = pytest.importorskip("numpy")
+    array = numpy.zeros(100)
+    apart = [{"a": array[:50], "b": [array[10:20]]}, array[50:60], array[60:]]
+    assert not any_share_memory(apart)
+    assert not any_share_memory([array[:0], array, 3, "text"])
+    assert any_share_memory([*apart, array[49:50]])
+    assert any_share_memory([array[60:], array[:10], array[70:71]])

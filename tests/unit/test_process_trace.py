@@ -39,12 +39,16 @@ sys.exit(3)
 
 @pytest.fixture
 def counted(tmp_path: Path) -> object:
-    try:
-        return trace.traced(
-            [sys.executable, "-c", PROGRAM], cwd=tmp_path, env=dict(os.environ), output=tmp_path / "out"
-        )
-    except trace.CannotTrace as error:
-        pytest.skip(str(error))
+    with subprocess.Popen(["sleep", "600"]) as another_child:
+        try:
+            return trace.traced(
+                [sys.executable, "-c", PROGRAM], cwd=tmp_path, env=dict(os.environ), output=tmp_path / "out"
+            )
+        except trace.CannotTrace as error:
+            pytest.skip(str(error))
+        finally:
+            assert another_child.poll() is None
+            another_child.kill()
 
 
 def test_every_process_program_and_thread_is_counted_once(counted: object) -> None:
