@@ -4,6 +4,7 @@ import os
 import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from hpc_board.harness.interruption import CHILD_GRACE_SECONDS, SIGNALS
 from hpc_board.harness.printed import Printed
 
 _READ_BYTES = 256 * 1024
+_UCRED = struct.Struct("=iII")
 REAP_SECONDS = 5.0
 """How long a process that was killed may take to go."""
 
@@ -53,7 +55,9 @@ class NotForked(Exception):
 class Child:
     """A process of the harness in a session of its own, connected by a channel.
 
-    What it prints goes to `stdout` and `stderr`, read while its answers are awaited.
+    What it prints goes to `stdout` and `stderr`, read while its answers are awaited. `pid` is the process that is
+    waited for and killed, `worker_pid` the one at the other end of the channel, as seen from here: another one where a
+    command started the worker.
     """
 
     def __init__(
@@ -63,8 +67,10 @@ class Child:
         streams: Sequence[Tuple[int, Printed]],
         *,
         printed_bytes_max: int,
+        worker_pid: Optional[int] = None,
     ) -> None:
         self.pid = pid
+        self.worker_pid = pid if worker_pid is None else worker_pid
         self._channel = channel
         self._reads = True
         self._limit = printed_bytes_max
@@ -328,7 +334,10 @@ def started(
     # From here on the child is waited for by its id alone.
     process.returncode = 0
     channel = Channel(connection, takes_fds=False)
-    return Child(process.pid, channel, [(reader, printed)], printed_bytes_max=printed_bytes_max)
+    streams = [(reader, printed)]
+    return Child(
+        process.pid, channel, streams, printed_bytes_max=printed_bytes_max, worker_pid=_peer_of(connection, process.pid)
+    )
 
 
 def _connected(listener: socket.socket, process: "subprocess.Popen[bytes]", deadline: float) -> Optional[socket.socket]:
@@ -338,6 +347,13 @@ def _connected(listener: socket.socket, process: "subprocess.Popen[bytes]", dead
             connection.setblocking(True)
             return connection
     return None
+
+
+def _peer_of(connection: socket.socket, otherwise: int) -> int:
+    """The process that connected, by its id here, also if it has a namespace of its own; `otherwise` if unknown."""
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    pid: int = _UCRED.unpack(packed)[0]
+    return pid or otherwise
 
 
 def _pidfd(pid: int) -> Optional[int]:
