@@ -1,7 +1,7 @@
 """The answers of a worker or judge, read from frames that may be forged: whatever is not one is a violation."""
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
 
 from hpc_board.harness.channel import Frame, ProtocolViolation
 from hpc_board.harness.floor import Work
@@ -11,6 +11,9 @@ from hpc_board.model.text import printable
 _MESSAGE_MAX = 16_000
 _FACTS_MAX = 100
 _ELAPSED_NS_MAX = 1e18
+
+HELD_MAX = 500
+"""How many parts of its outputs a worker may leave in its memory."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +30,15 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Done:
-    """A worker has made the call of this number and claims a time for it."""
+    """A worker has made the call of this number and claims a time for it.
+
+    `held` are the parts of its outputs that are to be read from its memory: the place of the output among those of the
+    row, the offset within it, the address, and the bytes.
+    """
 
     call: int
     elapsed_ns: float
+    held: Tuple[Tuple[int, int, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,17 @@ def _done(frame: Frame) -> Done:
     call, elapsed_ns = frame["call"], frame["elapsed_ns"]
     if type(call) is not int or type(elapsed_ns) not in (int, float) or not abs(elapsed_ns) <= _ELAPSED_NS_MAX:
         raise ValueError("no call, or no time")
-    return Done(call, float(elapsed_ns))
+    held = frame["held"]
+    if not isinstance(held, list) or len(held) > HELD_MAX:
+        raise ValueError("no parts in memory, or too many")
+    return Done(call, float(elapsed_ns), tuple(map(_held, held)))
+
+
+def _held(part: Any) -> Tuple[int, int, int, int]:
+    output, at, address, size = part
+    if not all(type(each) is int and 0 <= each < 2**63 for each in part):
+        raise ValueError("no part in memory")
+    return output, at, address, size
 
 
 def _overlapped(_frame: Frame) -> Overlapped:

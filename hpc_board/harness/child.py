@@ -1,5 +1,6 @@
 """The supervisor's processes as it sees them: a channel to each, what they print, and how they end."""
 
+import itertools
 import os
 import selectors
 import signal
@@ -10,7 +11,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from hpc_board.harness.channel import Channel, ChannelClosed, ChannelFull, Frame, ProtocolViolation, pair
 from hpc_board.harness.interruption import CHILD_GRACE_SECONDS, SIGNALS
@@ -24,8 +25,11 @@ REAP_SECONDS = 5.0
 _EXIT_SECONDS = 2.0
 _REAP_POLL_SECONDS = 0.002
 _STOP_SECONDS = 1.0
+_FREEZE_SPINS = 50
+_FREEZE_POLL_SECONDS = 2e-5
 _FINISH_POLL_SECONDS = 0.05
 _START_POLL_SECONDS = 0.05
+_STOPPED_STATES = ("T", "t", "Z", "X")
 
 
 class ChildEnded(Exception):
@@ -168,6 +172,42 @@ class Child:
             else:
                 time.sleep(_REAP_POLL_SECONDS)
         return True
+
+    def freeze(self, deadline: float) -> None:
+        """Stop the process with all its threads.
+
+        Raises:
+            ChildEnded: it is gone.
+            DeadlinePassed: a thread of it had not stopped by then.
+        """
+        for polls in itertools.count():
+            if polls == 0:
+                signal_all([self.worker_pid], signal.SIGSTOP)
+            if self._stopped():
+                return
+            if time.monotonic() >= deadline:
+                raise DeadlinePassed
+            if polls >= _FREEZE_SPINS:
+                time.sleep(_FREEZE_POLL_SECONDS)
+
+    def _stopped(self) -> bool:
+        if self.worker_pid != self.pid:
+            return all_stopped(self.worker_pid)
+        try:
+            found = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return all_stopped(self.pid)
+        if found is None:
+            return False
+        if found.si_code != os.CLD_STOPPED:
+            raise self._ended()
+        # A stop that was before counts no more once the process goes on, so this takes the notice of the one at hand.
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)
+        return True
+
+    def thaw(self) -> None:
+        """Let the process go on."""
+        signal_all([self.worker_pid], signal.SIGCONT)
 
     def finish(self, deadline: float) -> Optional[int]:
         """Close the channel, upon which the process ends by itself, and return its exit status; None if it does not."""
@@ -373,22 +413,44 @@ def _signal_name(number: int) -> str:
 
 @contextmanager
 def stopped_but(keep: Sequence[int]) -> Iterator[None]:
-    """Stop every descendant but `keep` and what those have started, and let them go on afterwards."""
+    """Stop every descendant but `keep` and what those have started, and let them go on afterwards.
+
+    Raises:
+        DeadlinePassed: they start others without end.
+    """
     deadline = time.monotonic() + _STOP_SECONDS
     stopped: List[int] = []
     try:
-        while time.monotonic() < deadline:
+        while True:
             running = [pid for pid in descendants_of(os.getpid(), keep) if pid not in stopped]
             if not running:
                 break
+            if time.monotonic() >= deadline:
+                raise DeadlinePassed
             stopped += running
-            _signal_all(running, signal.SIGSTOP)
+            signal_all(running, signal.SIGSTOP)
         yield
     finally:
-        _signal_all(stopped, signal.SIGCONT)
+        signal_all(stopped, signal.SIGCONT)
 
 
-def _signal_all(pids: Sequence[int], number: int) -> None:
+def all_stopped(pid: int) -> bool:
+    """Whether no thread of a process runs; one that is gone has none."""
+    try:
+        return all(_state(thread / "stat") in _STOPPED_STATES for thread in Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return True
+
+
+def _state(stat: Path) -> str:
+    try:
+        return stat.read_text(errors="replace").rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
+
+
+def signal_all(pids: Iterable[int], number: int) -> None:
+    """Send a signal to processes, of which some may be gone."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
@@ -437,6 +499,39 @@ def descendants_of(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
     while generation:
         generation = [pid for parent in generation for pid in children.get(parent, ()) if pid not in leaving_out]
         found += generation
+    return found
+
+
+def below(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
+    """The same as `descendants_of`, faster than by looking at every process of the node where the kernel allows it.
+
+    A process that ends meanwhile may hide another, so that this is for processes that are stopped.
+    """
+    found: List[int] = []
+    waiting = [top]
+    while waiting:
+        children = _children(waiting.pop())
+        if children is None:
+            return descendants_of(top, leaving_out)
+        new = [pid for pid in children if pid not in leaving_out]
+        found += new
+        waiting += new
+    return found
+
+
+def _children(parent: int) -> Optional[List[int]]:
+    """The processes that a process's threads have started or adopted; None where the kernel does not tell."""
+    found: List[int] = []
+    try:
+        threads = list(Path(f"/proc/{parent}/task").iterdir())
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            found += map(int, (thread / "children").read_bytes().split())
+        except OSError:
+            if thread.exists():
+                return None
     return found
 
 

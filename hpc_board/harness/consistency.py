@@ -68,12 +68,12 @@ def colder_than_hot(
     """In words, that single calls claim far less than calls in a row, which find their caches warm; None if not.
 
     Where the reference is slower in a row (`baseline`) than alone, so may a kernel be: the outputs of a row are all
-    kept, and memory that is used for the first time costs more than what the last call gave back. `disturbed` is the
-    machine's `disturbance`.
+    kept, and memory that is used for the first time costs more than what the last call gave back. Its fastest single
+    call counts, since a row has its share of interruptions as that has not. `disturbed` is the machine's `disturbance`.
     """
     hot_ns = burst.claimed_ns / burst.calls
     usual_ns = _middle_mean([each.claimed_ns / each.calls for each in baseline])
-    slower = max(1.0, usual_ns / statistics.median(baseline_cold_ns)) * disturbed
+    slower = max(disturbed, usual_ns / min(baseline_cold_ns))
     if cold_median_ns * slower >= HOT_SHARE * (hot_ns - limits.launch_seconds * 1e9):
         return None
     return (

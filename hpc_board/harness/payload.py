@@ -11,6 +11,7 @@ the leaves at offsets that are multiples of 64. The header is a tree of nodes, e
 Reading checks everything, since a payload may come from a hostile worker.
 """
 
+import ctypes
 import json
 import math
 import mmap
@@ -23,6 +24,7 @@ HEADER_BYTES_MAX = 16 * 2**20
 _ALIGNMENT = 64
 _MAP_POPULATE = 0x8000
 _PARTS_MAX = 16
+_HELD_BYTES_MIN = 64 * 1024
 _DEPTH_MAX = 32
 _NODES_MAX = 100_000
 _ITEMS_MAX = 2**59
@@ -53,6 +55,9 @@ _ITEM_BYTES = {
 
 Node = Dict[str, Any]
 
+_Leaf = Tuple[int, int, Callable[[], Any]]
+"""Where a leaf begins, its length, and what gives its bytes: a flat tensor or array in host memory, or `bytes`."""
+
 
 class PayloadError(ValueError):
     """A value that cannot be written, or bytes that are no payload; the message says where and why."""
@@ -75,24 +80,59 @@ def write(value: Any, descriptor: int, limit: int, *, shift: int = 0) -> Node:
         PayloadError: a part of the value has no form here.
         TooLarge: the whole is larger than `limit` bytes.
     """
-    leaves: List[Tuple[int, int, Callable[[memoryview], None]]] = []
+    layout, head, start, leaves = _outlined(value, descriptor, limit, shift)
+    size = os.fstat(descriptor).st_size
+    with mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | _MAP_POPULATE) as memory, memoryview(memory) as view:
+        view[: len(head)] = head
+        for at, length, source in leaves:
+            if length:
+                with view[start + at : start + at + length] as part:
+                    _fill(part, source())
+    return layout
+
+
+def outline(value: Any, descriptor: int, limit: int, held_max: int) -> Tuple[List[Tuple[int, int, int]], List[Any]]:
+    """Do as `write` does, but leave out up to `held_max` large leaves, which lie in this process's memory as they are.
+
+    Returns:
+        Of each leaf that was left out, in their order, its offset in the payload, its address and its bytes; and what
+        holds them there.
+
+    Raises:
+        PayloadError: a part of the value has no form here.
+        TooLarge: the whole is larger than `limit` bytes.
+    """
+    _, head, start, leaves = _outlined(value, descriptor, limit, 0)
+    os.pwrite(descriptor, head, 0)
+    held: List[Tuple[int, int, int]] = []
+    holders: List[Any] = []
+    for at, length, source in leaves:
+        if not length:
+            continue
+        content = source()
+        address = _address(content) if length >= _HELD_BYTES_MIN and len(held) < held_max else None
+        if address is None:
+            _write_at(descriptor, start + at, content)
+        else:
+            held.append((start + at, address, length))
+            holders.append(content)
+    return held, holders
+
+
+def _outlined(value: Any, descriptor: int, limit: int, shift: int) -> "Tuple[Node, bytes, int, List[_Leaf]]":
+    """The layout of `value`, what its payload begins with, where its leaves begin, and these; the memory is resized."""
+    leaves: List[_Leaf] = []
     layout = _Writer(leaves).node(value, "it", 0)
     header = json.dumps(layout).encode() + b" " * (shift * _ALIGNMENT)
     if len(header) > HEADER_BYTES_MAX:
         raise TooLarge(f"its layout takes {len(header)} bytes")
-    start = _aligned(len(MAGIC) + 8 + len(header))
+    head = MAGIC + len(header).to_bytes(8, "little") + header
+    start = _aligned(len(head))
     size = start + max((at + length for at, length, _ in leaves), default=0)
     if size > limit:
         raise TooLarge(f"it takes {size} bytes, more than the limit of {limit}")
     os.ftruncate(descriptor, size)
-    with mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | _MAP_POPULATE) as memory, memoryview(memory) as view:
-        view[: len(MAGIC) + 8] = MAGIC + len(header).to_bytes(8, "little")
-        view[len(MAGIC) + 8 : len(MAGIC) + 8 + len(header)] = header
-        for at, length, fill in leaves:
-            if length:
-                with view[start + at : start + at + length] as part:
-                    fill(part)
-    return layout
+    return layout, head, start, leaves
 
 
 Placed = Callable[[Any], Any]
@@ -109,7 +149,11 @@ def read(descriptor: int, place: Placed = lambda tensor: tensor) -> Tuple[Any, N
         NoRoom: the value does not fit into memory, or onto the device.
     """
     memory, start, layout = _opened(descriptor)
-    return _Reader(memory, start, len(memory), place).value(layout, 0), layout
+    reader = _Reader(memory, start, len(memory), place)
+    value = reader.value(layout, 0)
+    if reader.end < len(memory):
+        raise PayloadError(f"{len(memory) - reader.end} bytes follow the last leaf")
+    return value, layout
 
 
 def _opened(descriptor: int) -> Tuple[mmap.mmap, int, Any]:
@@ -273,7 +317,7 @@ def _aligned(size: int) -> int:
 class _Writer:
     """Turns a value into nodes and collects what has to be written where."""
 
-    def __init__(self, leaves: "List[Tuple[int, int, Callable[[memoryview], None]]]") -> None:
+    def __init__(self, leaves: List[_Leaf]) -> None:
         self._leaves = leaves
         self._end = 0
         self._nodes = 0
@@ -299,7 +343,7 @@ class _Writer:
             return {
                 "k": "bytes",
                 "size": len(value),
-                "at": self._leaf(len(value), lambda part: _fill(part, value)),
+                "at": self._leaf(len(value), lambda: value),
             }
         if kind in (list, tuple):
             items = [self.node(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
@@ -348,30 +392,32 @@ class _Writer:
             node["order"] = order
             plain = plain.permute(order)
 
-        def fill(part: memoryview) -> None:
-            target = torch.frombuffer(part, dtype=torch.uint8)
-            source = plain.to("cpu").contiguous().reshape(-1).view(torch.uint8)
-            torch.Tensor.copy_(target, source)
+        def source() -> Any:
+            return plain.to("cpu").contiguous().reshape(-1).view(torch.uint8)
 
-        node["at"] = self._leaf(plain.numel() * _ITEM_BYTES[dtype], fill)
+        node["at"] = self._leaf(plain.numel() * _ITEM_BYTES[dtype], source)
         return node
 
     def _array(self, value: Any, place: str) -> Node:
         dtype = str(value.dtype)
         if dtype not in _ITEM_BYTES:
             raise PayloadError(f"{place} is an array of type {dtype}")
-        data = value.tobytes()
+        numpy = sys.modules["numpy"]
+
+        def source() -> Any:
+            return numpy.ascontiguousarray(value).reshape(-1).view(numpy.uint8)
+
         return {
             "k": "array",
             "dtype": dtype,
             "shape": list(value.shape),
-            "at": self._leaf(len(data), lambda part: _fill(part, data)),
+            "at": self._leaf(value.nbytes, source),
         }
 
-    def _leaf(self, length: int, fill: Callable[[memoryview], None]) -> int:
+    def _leaf(self, length: int, source: Callable[[], Any]) -> int:
         at = self._end
         self._end = _aligned(at + length)
-        self._leaves.append((at, length, fill))
+        self._leaves.append((at, length, source))
         return at
 
 
@@ -379,8 +425,33 @@ def _is_small(key: Any) -> bool:
     return type(key) is int and abs(key) < 2**61 - 1
 
 
-def _fill(part: memoryview, data: "bytes | bytearray") -> None:
-    part[:] = data
+def _fill(part: memoryview, content: Any) -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(content, torch.Tensor):
+        torch.Tensor.copy_(torch.frombuffer(part, dtype=torch.uint8), content)
+    else:
+        part[:] = content
+
+
+def _write_at(descriptor: int, at: int, content: Any) -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(content, torch.Tensor):
+        content = (ctypes.c_char * content.numel()).from_address(content.data_ptr())
+    with memoryview(content).cast("B") as view:
+        done = 0
+        while done < len(view):
+            done += os.pwrite(descriptor, view[done:], at + done)
+
+
+def _address(content: Any) -> "int | None":
+    """Where the content of a leaf lies, if another process can read it there, as it cannot what a driver has pinned."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(content, torch.Tensor):
+        pinned = torch.cuda.is_initialized() and content.is_pinned()
+        return None if pinned else int(content.data_ptr())
+    if numpy is not None and isinstance(content, numpy.ndarray):
+        return int(content.ctypes.data)
+    return None
 
 
 def _memory_order(shape: List[int], strides: List[int]) -> List[int]:
@@ -405,6 +476,8 @@ class _Reader:
         self._size = size
         self._place_on_device = place
         self._nodes = 0
+        self.end = start
+        """Where the last leaf so far ends."""
 
     def value(self, node: Any, depth: int) -> Any:
         self._nodes += 1
@@ -474,6 +547,7 @@ class _Reader:
         at = self._start + self._count(node.get("at"))
         if at + length > self._size:
             raise PayloadError("a leaf reaches beyond the payload")
+        self.end = max(self.end, at + length)
         return at
 
     def _extent(self, node: Node) -> "Tuple[str, List[int], int, int]":

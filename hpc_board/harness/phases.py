@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from hpc_board.harness.calls import Bench, Called, CallFailed, OutputsOverlap, Worker, public_seed, secret_seed
+from hpc_board.harness.bench import Bench
+from hpc_board.harness.calls import Called, CallFailed, OutputsOverlap, public_seed, secret_seed
 from hpc_board.harness.child import thread_count
 from hpc_board.harness.consistency import colder_than_hot, disturbance, drift, equal_claims, unclaimed_time
 from hpc_board.harness.floor import Peak, floor_ns
 from hpc_board.harness.interruption import Interrupted
 from hpc_board.harness.timing import calls_needed, enough, spread, timing
+from hpc_board.harness.workers import Worker
 from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.standings import duration_text

@@ -3,9 +3,9 @@
 import os
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from hpc_board.harness import sandbox
 from hpc_board.harness.answers import Loaded, Ready
@@ -13,8 +13,10 @@ from hpc_board.harness.calls import CallFailed, judge_answer, worker_answer
 from hpc_board.harness.child import (
     REAP_SECONDS,
     Child,
+    DeadlinePassed,
     NotForked,
     Zygote,
+    below,
     descendants_of,
     kill_orphans,
     reap_orphans,
@@ -185,13 +187,30 @@ class Processes:
         answer = worker_answer(worker, ("loaded", "raised"), self._load_deadline(), late)
         return answer.isolation if isinstance(answer, Loaded) else ""
 
-    def alone(self, *trusted: Optional[Child]) -> ContextManager[None]:
-        """A time in which all is stopped but the zygote, those `trusted`, and what they have started."""
-        return stopped_but([each.pid for each in (*trusted, self._zygote) if each is not None])
+    @contextmanager
+    def alone(self, *trusted: Optional[Child]) -> Iterator[None]:
+        """A time in which all is stopped but the zygote, those `trusted`, and what they have started.
+
+        Raises:
+            CallFailed: something starts processes faster than they can be stopped.
+        """
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(stopped_but([each.pid for each in (*trusted, self._zygote) if each is not None]))
+            except DeadlinePassed:
+                message = "its processes start others without end, and cannot be stopped while the reference is called"
+                raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True) from None
+            yield
 
     def others(self, *trusted: Optional[Child]) -> int:
         """How many processes there are beside the zygote and those `trusted`, whoever they belong to by now."""
         return len(descendants_of(os.getpid(), [each.pid for each in (*trusted, self._zygote) if each is not None]))
+
+    def company(self, worker: Child) -> List[int]:
+        """The processes beside a worker that a submission has started."""
+        self.reap()
+        trusted = [pid for pid in self.pids() if pid != worker.pid]
+        return [pid for pid in below(os.getpid(), trusted) if pid not in (worker.pid, worker.worker_pid)]
 
     def dismiss(self, child: Child) -> None:
         """End a process, and whatever processes it has left."""

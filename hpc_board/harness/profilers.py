@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, ClassVar, Iterator, List, Mapping, Protocol, Sequence, Tuple
 
-from hpc_board.harness.calls import Worker
 from hpc_board.harness.printed import Printed
 from hpc_board.harness.profile_files import head_of
+from hpc_board.harness.workers import Worker
 from hpc_board.model.text import one_line
 
 LAUNCHES_MAX = 10

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from hpc_board.harness import sandbox
+from hpc_board.harness.bench import Bench
 from hpc_board.harness.builder import BuildFailed, build
-from hpc_board.harness.calls import Allowance, Bench, CallFailed, Phase, Worker
+from hpc_board.harness.calls import Allowance, CallFailed, Phase
 from hpc_board.harness.child import REAP_SECONDS, Child
 from hpc_board.harness.floor import peak_of
 from hpc_board.harness.interruption import Interrupted, Interruption
@@ -23,6 +24,7 @@ from hpc_board.harness.profilers import absent, available
 from hpc_board.harness.progress import Progress, now_text
 from hpc_board.harness.result_file import provenance_of, result_of, write_result
 from hpc_board.harness.scratch import remove
+from hpc_board.harness.workers import Worker
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import INTERRUPTED, Case, Log, Result, Verdict
 from hpc_board.model.standings import score_s
@@ -179,7 +181,7 @@ class Supervisor:
         """Check the test cases in a worker and dismiss it; whether all have passed."""
         job, seconds = self._job, self._job.phase_seconds["test"]
         bench = Bench(judge, Phase("test", job.tests, seconds), job.limits, job.rules)
-        passed = self._tested(bench, Worker(child, job.limits, Allowance(seconds)), secret=job.mode is Mode.RANKED)
+        passed = self._tested(bench, self._worker(child, Allowance(seconds)), secret=job.mode is Mode.RANKED)
         self._processes.dismiss(child)
         return passed
 
@@ -196,7 +198,7 @@ class Supervisor:
         baseline = processes.baseline() if processes.has_baseline else None
         self._benchmarks = Benchmarks(
             self._bench_of_benchmarks(judge, seconds, job.limits),
-            lambda: Worker(processes.loaded_worker(), job.limits, allowance),
+            lambda: self._worker(processes.loaded_worker(), allowance),
             lambda worker: processes.dismiss(worker.child),
             None if baseline is None else Worker(baseline, job.limits, Allowance(seconds)),
             self._say,
@@ -204,14 +206,14 @@ class Supervisor:
             lambda: processes.others(judge, baseline),
             peak=peak_of(str(self._provenance.get("gpu_name", ""))),
         )
-        self._cases += self._memory_told(self._benchmarks.run(Worker(first, job.limits, allowance), workers))
+        self._cases += self._memory_told(self._benchmarks.run(self._worker(first, allowance), workers))
         self._benchmarks = None
         self._provenance.update(gpu_state_after(self._gpu_uuid()))
 
     def _profile(self, judge: Child, first: Child) -> None:
         """Check every benchmark case without a profiler, then profile each."""
         job, processes, seconds = self._job, self._processes, self._job.phase_seconds["benchmark"]
-        worker = Worker(first, job.limits, Allowance(seconds))
+        worker = self._worker(first, Allowance(seconds))
         if not self._tested(self._bench_of_benchmarks(judge, seconds, job.limits), worker, secret=True):
             return
         workers = Workers(processes, job.limits, seconds, self._provenance)
@@ -234,6 +236,9 @@ class Supervisor:
             profile.case(index)
             self._profile_log = profile.log()
         self._provenance["profiler"] = ", ".join(each.name for each in profile.used) or "the harness's own clock"
+
+    def _worker(self, child: Child, allowance: Allowance) -> Worker:
+        return Worker(child, self._job.limits, allowance, lambda: self._processes.company(child))
 
     def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits) -> Bench:
         return Bench(judge, Phase("benchmark", self._job.benchmarks, seconds), limits, self._job.rules)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Callable, List
 
 from hpc_board.harness import compiled, payload, sandbox
+from hpc_board.harness.answers import HELD_MAX
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.device import Device, open_device
 from hpc_board.harness.faults import fault
@@ -90,8 +91,10 @@ class _Worker:
         self._device = device
         self._naming = naming
         self._reuses = False
+        self._holders: List[Any] = []
 
     def answer(self, frame: Frame, fds: List[int]) -> Frame:
+        self._holders.clear()
         try:
             if frame["type"] == "prepare":
                 self._device.prepare()
@@ -121,15 +124,26 @@ class _Worker:
             return {"type": "overlapped"}
         if any(value is None for value in outputs):
             return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
-        if not self._writes_there:
-            for value, room in zip(outputs, rooms, strict=True):
-                payload.write(value, room, frame["value_bytes"])
+        held = [] if self._writes_there else self._written(outputs, rooms, frame)
         if frame["fresh_output"] and any(map(payload.share_memory, data, returned)):
             return _message(Verdict.WRONG_ALIASED, "the output lies in the memory of an input; it has to be new")
         if frame["const_inputs"] and self._device.name != "cpu":
             for value, descriptor in zip(data, given, strict=True):
                 payload.write(value, descriptor, frame["value_bytes"])
-        return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns}
+        return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns, "held": held}
+
+    def _written(self, outputs: List[Any], rooms: List[int], frame: Frame) -> List[List[int]]:
+        """Write the outputs, and say where those large parts are that the supervisor reads from memory, if it can."""
+        if not frame["held"]:
+            for value, room in zip(outputs, rooms, strict=True):
+                payload.write(value, room, frame["value_bytes"])
+            return []
+        held: List[List[int]] = []
+        for number, (value, room) in enumerate(zip(outputs, rooms, strict=True)):
+            parts, holders = payload.outline(value, room, frame["value_bytes"], HELD_MAX // len(rooms))
+            held += [[number, *part] for part in parts]
+            self._holders += holders
+        return held
 
     @property
     def _writes_there(self) -> bool:

@@ -8,6 +8,8 @@ from hpc_board.harness.answers import Done, Failure, answer_of
 from hpc_board.harness.channel import ProtocolViolation
 from hpc_board.model.result import Verdict
 
+DONE = {"type": "done", "call": 7, "elapsed_ns": 5, "held": []}
+
 
 @pytest.mark.parametrize(
     "frame",
@@ -15,13 +17,20 @@ from hpc_board.model.result import Verdict
         {"type": "run"},
         {"type": "loaded"},
         {"type": "loaded", "isolation": []},
-        {"type": "done", "call": 1},
-        {"type": "done", "call": True, "elapsed_ns": 1},
-        {"type": "done", "call": 1, "elapsed_ns": True},
-        {"type": "done", "call": 1, "elapsed_ns": "1"},
-        {"type": "done", "call": 1, "elapsed_ns": 10**400},
-        {"type": "done", "call": 1, "elapsed_ns": float("nan")},
-        {"type": "done", "call": 1, "elapsed_ns": float("inf")},
+        {"type": "done", "call": 1, "held": []},
+        {"type": "done", "call": 1, "elapsed_ns": 1},
+        {**DONE, "call": True},
+        {**DONE, "elapsed_ns": True},
+        {**DONE, "elapsed_ns": "1"},
+        {**DONE, "elapsed_ns": 10**400},
+        {**DONE, "elapsed_ns": float("nan")},
+        {**DONE, "elapsed_ns": float("inf")},
+        {**DONE, "held": "none"},
+        {**DONE, "held": [[0, 1, 2]]},
+        {**DONE, "held": [[0, 1, -1, 3]]},
+        {**DONE, "held": [[0, 1, 2**63, 3]]},
+        {**DONE, "held": [[0, 1, True, 3]]},
+        {**DONE, "held": [[0, 1, 2, 3]] * 501},
         {"type": "raised", "verdict": [], "message": ""},
         {"type": "raised", "verdict": "excellent", "message": ""},
         {"type": "raised", "verdict": "exception", "message": 1},
@@ -36,7 +45,7 @@ def test_a_frame_with_the_wrong_things_in_it_is_a_violation(frame: dict[str, Any
 
 
 def test_an_answer_is_read_with_its_text_made_safe() -> None:
-    assert answer_of({"type": "done", "call": 7, "elapsed_ns": 5}) == Done(7, 5.0)
+    assert answer_of({**DONE, "held": [[0, 1, 2, 3]]}) == Done(7, 5.0, ((0, 1, 2, 3),))
     failure = answer_of({"type": "raised", "verdict": "exception", "message": "\x1b[31mred\ud800" + "x" * 10**6})
     assert isinstance(failure, Failure)
     assert failure.verdict is Verdict.EXCEPTION

@@ -60,7 +60,7 @@ def _off(
     return Mutation(defence, cheat, (Edit(file, old, new),), gains, both)
 
 
-_CHECK = "message = self._check(number, group, given, output, copy)"
+_CHECK = "message = self._check(number, group, given, answer, copy)"
 _NO_LANDLOCK = Edit("sandbox.py", "    if abi < 1:\n", "    if True:\n")
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -68,7 +68,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "every timed output is checked",
         "p17_call_counter",
-        "calls.py",
+        "bench.py",
         _CHECK,
         f'{_CHECK} if not timed else ""',
         _passes,
@@ -76,7 +76,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "the judge reads a copy of the output",
         "x05_double_fork_fills_later",
-        "calls.py",
+        "bench.py",
         _CHECK,
         _CHECK.replace("copy)", "output)"),
         _passes,
@@ -84,10 +84,18 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "outputs are looked at again later",
         "x05_double_fork_fills_later",
-        "calls.py",
+        "bench.py",
         "(wrong or _entropy.randrange(_LATE_PROBES) == 0)",
         "False",
         _is_called(Verdict.WRONG_VALUE),
+    ),
+    _off(
+        "an output is copied once nothing runs any more",
+        "x30_finishes_while_it_is_copied",
+        "workers.py",
+        "            self.child.freeze(deadline)\n",
+        "",
+        _passes,
     ),
     _off(
         "a seed of its own for every call",
@@ -124,7 +132,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "a claim lies between nothing and the time that passed",
         "x18_claims_nothing",
-        "calls.py",
+        "workers.py",
         "if not 0 < answer.elapsed_ns <= wall_ns:",
         "if False:",
         _is_called(Verdict.BELOW_FLOOR),

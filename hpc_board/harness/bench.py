@@ -1,0 +1,142 @@
+"""One call of a submission under the judge's eyes.
+
+Every call goes the same way, timed or not: the judge makes the inputs from a fresh seed, the worker is shown them and
+answers, the supervisor takes its own copy of the answer, and the judge checks that copy. The supervisor's clock runs
+from before the inputs are shown until the worker is stopped, and what is copied is what its memory holds then: nothing
+can be done outside of that time, and the copying itself is not in it.
+"""
+
+import os
+import random
+import secrets
+import time
+from contextlib import ExitStack, contextmanager
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+from hpc_board.harness.answers import Answer, Checked, Generated
+from hpc_board.harness.calls import Allowance, Called, CallFailed, Phase, Rules, close_all, judge_answer
+from hpc_board.harness.child import Child
+from hpc_board.harness.floor import Work
+from hpc_board.harness.workers import Output, Worker
+from hpc_board.model.limits import Limits
+from hpc_board.model.result import Verdict
+
+_LATE_PROBES = 16
+
+_entropy = random.SystemRandom()
+
+
+class Bench:
+    """The judge of a phase, its cases, and the calls of workers that it sees.
+
+    Workers and judge have clocks of their own, so that a slow reference costs a kernel nothing: all workers together
+    have the seconds of the phase, the judge those and `judge_seconds`. `steps_ns` is what each step of the last call
+    took.
+    """
+
+    def __init__(self, judge: Child, phase: Phase, limits: Limits, rules: Rules) -> None:
+        self.phase = phase
+        self.limits = limits
+        self.work: Dict[int, Optional[Work]] = {}
+        self.input_bytes: Dict[int, int] = {}
+        self.steps_ns: Dict[str, float] = {}
+        self._judge = judge
+        self._rules = rules
+        self._judge_allowance = Allowance(phase.seconds + limits.judge_seconds)
+
+    def call(
+        self, worker: Worker, index: int, seeds: Sequence[int], *, timed: bool = False, cold: bool = True
+    ) -> Called:
+        """Call the kernel of `worker` once for each seed, all in a row, and have every output checked.
+
+        Raises:
+            OutputsOverlap: the worker lost outputs of the row, and is to be asked once more.
+            CallFailed: an output was not right, or the call did not return.
+        """
+        worker.check_time(self.phase)
+        self.steps_ns.clear()
+        if timed:
+            worker.begin_prepare()
+        numbers = [secrets.randbits(62) for _ in seeds]
+        group = f"{self.phase.name}.{index}"
+        try:
+            with ExitStack() as held:
+                inputs, outputs, form = [], [], None
+                with self._step("make the inputs"):
+                    for number, seed in zip(numbers, seeds, strict=True):
+                        given, output, form = self._made(index, group, number, seed)
+                        inputs.append(_closed_later(held, given))
+                        outputs.append(_closed_later(held, output))
+                if timed:
+                    with self._step("wait for empty caches"):
+                        worker.await_prepared(self.phase)
+                called, parts = worker.run(self.phase, inputs, outputs, form, cold=timed and cold, rules=self._rules)
+                self.steps_ns["the call, as the worker times it"] = called.claimed_ns
+                self.steps_ns["hand over inputs and output"] = called.overhead_ns
+                answers = [Output(worker, output, parts[place]) for place, output in enumerate(outputs)]
+                with self._step("copy the output"), worker.thawed_after():
+                    copies = [_closed_later(held, each.copy(self.limits.value_bytes)) for each in answers]
+                worker.output_bytes[index] = os.fstat(copies[-1]).st_size
+                message = ""
+                with self._step("check the output"):
+                    for number, given, answer, copy in zip(numbers, inputs, answers, copies, strict=True):
+                        message = self._check(number, group, given, answer, copy)
+        except CallFailed:
+            self._judge.send({"type": "forget"})
+            raise
+        return Called(called.calls, called.claimed_ns, called.wall_ns, message)
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        start_ns = time.monotonic_ns()
+        yield
+        self.steps_ns[name] = float(time.monotonic_ns() - start_ns)
+
+    def _made(self, index: int, group: str, number: int, seed: int) -> Tuple[int, int, Optional[Mapping[str, Any]]]:
+        """The inputs of a call, room for its output, and the output's form where the kernel has to know it."""
+        case = dict(self.phase.cases[index])
+        self._judge.send({"type": "generate", "call": number, "group": group, "seed": seed, "case": case})
+        answer, fds = self._judged("generated", "make the inputs")
+        if not isinstance(answer, Generated) or len(fds) not in (1, 2):
+            close_all(fds)
+            raise _not_understood()
+        self.work[index] = answer.work
+        self.input_bytes[index] = os.fstat(fds[0]).st_size
+        return fds[0], fds[1] if len(fds) == 2 else os.memfd_create("outputs", os.MFD_CLOEXEC), answer.form
+
+    def _check(self, number: int, group: str, given: int, output: Output, copy: int) -> str:
+        fds = [copy, given] if self._rules.const_inputs else [copy]
+        self._judge.send({"type": "check", "call": number, "group": group}, fds)
+        opinion, fds = self._judged("checked", "check the output")
+        close_all(fds)
+        if not isinstance(opinion, Checked):
+            raise _not_understood()
+        wrong = opinion.verdict is not Verdict.PASS
+        if (wrong or _entropy.randrange(_LATE_PROBES) == 0) and output.changes_later(copy, self.limits.value_bytes):
+            message = "it went on writing into its output after it had said that it was done"
+            raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True)
+        if wrong:
+            raise CallFailed(opinion.verdict, opinion.message)
+        return opinion.message
+
+    def _judged(self, expected: str, task: str) -> Tuple[Answer, List[int]]:
+        """The judge's answer to what it was asked to do, with the descriptors that came along."""
+        allowance, one = self._judge_allowance, self.limits.judge_seconds
+        late = f"the task did not {task} within {one:g} s"
+        if allowance.left_seconds < one:
+            whole = f"{allowance.whole_seconds:g} s in all for the {self.phase.name} cases"
+            late = f"the task took {whole}, and did not {task} by then"
+        start = time.monotonic()
+        try:
+            return judge_answer(self._judge, (expected, "failed"), start + min(one, allowance.left_seconds), late)
+        finally:
+            allowance.spend(time.monotonic() - start)
+
+
+def _closed_later(held: ExitStack, descriptor: int) -> int:
+    held.callback(os.close, descriptor)
+    return descriptor
+
+
+def _not_understood() -> CallFailed:
+    return CallFailed(Verdict.TASK_ERROR, "the judge answered something else", worker_lost=True)

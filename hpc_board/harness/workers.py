@@ -1,0 +1,274 @@
+"""A worker as the supervisor sees it: the time that it has left, its calls, and the outputs that it is stopped for."""
+
+import mmap
+import os
+import secrets
+import signal
+import time
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+
+from hpc_board.harness.answers import Done, Overlapped, Prepared
+from hpc_board.harness.calls import Allowance, Called, CallFailed, OutputsOverlap, Phase, Rules, worker_answer
+from hpc_board.harness.child import Child, ChildEnded, DeadlinePassed, all_stopped, signal_all
+from hpc_board.harness.memory import may_read, read_memory
+from hpc_board.model.limits import Limits
+from hpc_board.model.result import Verdict
+
+_COPY_BYTES = 2**24
+_COMPARED_BYTES = 2**20
+_LATE_SECONDS = 0.05
+_STILL_SECONDS = 2.0
+
+
+def _nobody() -> List[int]:
+    return []
+
+
+class Worker:
+    """A process that calls a kernel, and the wall time that it may take for that.
+
+    `company` tells the processes that it may have started, and that are stopped with it when its outputs are copied.
+    """
+
+    def __init__(
+        self, child: Child, limits: Limits, allowance: Allowance, company: Callable[[], List[int]] = _nobody
+    ) -> None:
+        self.child = child
+        self._limits = limits
+        self._allowance = allowance
+        self._company = company
+        self._companions: List[int] = []
+        self._signalled: Set[int] = set()
+        self._called = False
+        self._readable = may_read(child.worker_pid)
+        self.output_bytes: Dict[int, int] = {}
+        """What the last output of each case took."""
+
+    def check_time(self, phase: Phase) -> None:
+        """Pass if there is time left for a call.
+
+        Raises:
+            CallFailed: there is none.
+        """
+        if self._allowance.left_seconds <= 0:
+            message = f"the {phase.seconds:g} s of the kernel for all {phase.name} cases were over before a call"
+            raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
+
+    def begin_prepare(self) -> None:
+        """Have the caches emptied, while the judge makes inputs that are not shown yet."""
+        self.child.send({"type": "prepare"})
+
+    def await_prepared(self, phase: Phase) -> None:
+        """Wait until the caches are empty.
+
+        Raises:
+            CallFailed: they are not in time, or the worker said something else.
+        """
+        seconds = min(self._limits.first_call_seconds, self._allowance.left_seconds)
+        late = f"it was not ready for a {phase.name} call within {seconds:g} s"
+        start = time.monotonic()
+        try:
+            answer = worker_answer(self.child, ("prepared", "raised"), start + seconds, late)
+        finally:
+            self._allowance.spend(time.monotonic() - start)
+        if not isinstance(answer, Prepared):
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
+
+    def run(
+        self,
+        phase: Phase,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        form: Optional[Mapping[str, Any]],
+        *,
+        cold: bool,
+        rules: Rules,
+    ) -> Tuple[Called, List[List[Tuple[int, int, int]]]]:
+        """Show the inputs, and have the outputs written, which have the `form` if that is known.
+
+        Returns:
+            The call, and of each output the parts that are in the worker's memory: offset, address and bytes. The
+            worker is stopped until it is told to go on.
+        """
+        limits, left = self._limits, self._allowance.left_seconds
+        allowed = limits.call_seconds if self._called else limits.first_call_seconds
+        allowed *= len(inputs)
+        late = f"the call did not return within {allowed:g} s"
+        if left < allowed:
+            late = f"the call did not return within the {phase.seconds:g} s for all {phase.name} cases"
+        number = secrets.randbits(62)
+        frame = {
+            "type": "run",
+            "call": number,
+            "cold": cold,
+            "form": form,
+            "held": self._readable,
+            "value_bytes": limits.value_bytes,
+            "const_inputs": rules.const_inputs,
+            "fresh_output": rules.fresh_output,
+        }
+        deadline = time.monotonic() + min(allowed, left)
+        start_ns = time.monotonic_ns()
+        self.child.send(frame, [*inputs, *outputs])
+        try:
+            answer = worker_answer(self.child, ("done", "overlapped", "raised"), deadline, late)
+            still_ns = self._stop() if isinstance(answer, Done) else start_ns
+        finally:
+            self._allowance.spend((time.monotonic_ns() - start_ns) / 1e9)
+            self._called = True
+        wall_ns = still_ns - start_ns
+        if isinstance(answer, Overlapped):
+            raise OutputsOverlap
+        if not isinstance(answer, Done) or answer.call != number:
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered another call", worker_lost=True)
+        if not 0 < answer.elapsed_ns <= wall_ns:
+            message = (
+                f"it claims {answer.elapsed_ns:.0f} ns for a call that took {wall_ns} ns by the supervisor's clock"
+            )
+            raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
+        parts: List[List[Tuple[int, int, int]]] = [[] for _ in outputs]
+        for output, *part in answer.held:
+            if output >= len(outputs):
+                raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it has more outputs than calls", worker_lost=True)
+            parts[output].append((part[0], part[1], part[2]))
+        return Called(len(inputs), answer.elapsed_ns, wall_ns), parts
+
+    def read(self, address: int, copy: int, at: int, size: int) -> None:
+        """Copy a part of an output from the worker's memory into a file.
+
+        Raises:
+            CallFailed: there is no such memory.
+        """
+        try:
+            if not self._readable:
+                raise PermissionError("it was told that its memory cannot be read")
+            for done in range(0, size, _COPY_BYTES):
+                count = min(size - done, _COPY_BYTES)
+                before = (at + done) % mmap.ALLOCATIONGRANULARITY
+                with mmap.mmap(copy, before + count, offset=at + done - before) as memory:
+                    read_memory(self.child.worker_pid, address + done, memory, before, count)
+        except OSError as error:
+            message = f"its output is not where it says: {error.strerror or error}"
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True) from None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """A time in which the worker and its company are stopped.
+
+        Raises:
+            CallFailed: they cannot be stopped.
+        """
+        self._stop()
+        with self.thawed_after():
+            yield
+
+    @contextmanager
+    def thawed_after(self) -> Iterator[None]:
+        """A time at whose end the worker and its company go on."""
+        try:
+            yield
+        finally:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        # Also those that are gone: a number may have become another process's before it was signalled.
+        signal_all(self._signalled, signal.SIGCONT)
+        self._signalled.clear()
+        self.child.thaw()
+
+    def _signal_stop(self, pids: Sequence[int]) -> None:
+        self._signalled.update(pids)
+        signal_all(pids, signal.SIGSTOP)
+
+    def _stop(self) -> int:
+        """Stop the worker and its company, and return the monotonic time in nanoseconds at which nothing ran any more.
+
+        The company is looked at afterwards, so that a worker that has none, or has had the same for long, pays nothing
+        for that.
+        """
+        deadline = time.monotonic() + _STILL_SECONDS
+        self._signal_stop(self._companions)
+        try:
+            self.child.freeze(deadline)
+            still_ns = time.monotonic_ns()
+            while True:
+                found = self._company()
+                strangers = [pid for pid in found if pid not in self._companions]
+                awake = [pid for pid in found if not all_stopped(pid)]
+                self._companions = found
+                if not strangers and not awake and (not found or all_stopped(self.child.worker_pid)):
+                    return still_ns
+                if time.monotonic() >= deadline:
+                    raise DeadlinePassed
+                self._signal_stop([*found, self.child.worker_pid])
+                if strangers:
+                    still_ns = time.monotonic_ns()
+        except ChildEnded as error:
+            message = f"the process of the submission is gone: {error.how}"
+            raise CallFailed(Verdict.CRASH, message, worker_lost=True) from error
+        except DeadlinePassed:
+            self._go_on()
+            message = f"its processes were still running {_STILL_SECONDS:g} s after they were told to stop"
+            raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True) from None
+
+
+class Output:
+    """An output of a worker: in a file and, as far as `parts` says (offset, address, bytes of each), in its memory."""
+
+    def __init__(self, worker: "Worker", file: int, parts: Sequence[Tuple[int, int, int]]) -> None:
+        self._worker = worker
+        self._file = file
+        self._parts = sorted(parts)
+
+    def copy(self, bytes_max: int) -> int:
+        """The output in memory that the worker cannot reach; the worker is stopped meanwhile."""
+        size = os.fstat(self._file).st_size
+        if size > bytes_max:
+            raise CallFailed(Verdict.OUTPUT_LIMIT, f"its output takes {size} bytes", worker_lost=True)
+        copy = os.memfd_create("held", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(copy, size)
+            self._fill(copy, size)
+        except BaseException:
+            os.close(copy)
+            raise
+        return copy
+
+    def _fill(self, copy: int, size: int) -> None:
+        done = 0
+        for at, address, length in self._parts:
+            if at < done or at + length > size:
+                message = "its output has parts that overlap, or lie beyond its end"
+                raise CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
+            _send(self._file, copy, done, at)
+            self._worker.read(address, copy, at, length)
+            done = at + length
+        _send(self._file, copy, done, size)
+
+    def changes_later(self, copy: int, bytes_max: int) -> bool:
+        """Whether the output that was copied is another one a little later."""
+        time.sleep(_LATE_SECONDS)
+        try:
+            with self._worker.frozen():
+                later = self.copy(bytes_max)
+        except CallFailed:
+            return True
+        try:
+            size = os.fstat(copy).st_size
+            return os.fstat(later).st_size != size or any(
+                os.pread(later, _COMPARED_BYTES, at) != os.pread(copy, _COMPARED_BYTES, at)
+                for at in range(0, size, _COMPARED_BYTES)
+            )
+        finally:
+            os.close(later)
+
+
+def _send(source: int, target: int, begin: int, end: int) -> None:
+    """Copy a range of one file to the same place in another."""
+    os.lseek(target, begin, os.SEEK_SET)
+    while begin < end:
+        count = os.sendfile(target, source, begin, min(end - begin, _COPY_BYTES))
+        if count == 0:
+            return
+        begin += count

@@ -1,0 +1,233 @@
+"""What is copied of an output is what the worker's memory holds once nothing of the submission runs any more."""
+
+import ctypes
+import itertools
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpc_board.harness import channel, child, payload
+from hpc_board.harness.calls import Allowance, CallFailed
+from hpc_board.harness.memory import may_read, read_memory
+from hpc_board.harness.workers import Worker
+from hpc_board.model.limits import Limits
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
+from tests.harness.evaluations import QUICK, a_task, evaluate
+
+np = pytest.importorskip("numpy")
+
+ARRAYS = """
+import numpy as np
+
+def generate_input(size, seed):
+    return np.random.default_rng(seed).random(size) + 1
+
+def ref_kernel(data):
+    return 2 * data
+
+def check_implementation(data, output):
+    return bool((output == 2 * data).all()), "wrong"
+"""
+LARGE: dict[str, Any] = {
+    "tests": ({"size": 2**21, "seed": 1},),
+    "benchmarks": ({"size": 2**21, "seed": 2}, {"size": 1000, "seed": 3}),
+    "limits": {**QUICK, "slack_seconds": 1},
+}
+RIGHT = "def custom_kernel(data):\n    return 2 * data\n"
+BY_A_THREAD = """
+import threading
+import numpy as np
+
+def custom_kernel(data):
+    output = np.zeros_like(data)
+    def fill():
+        for begin in range(0, len(data), 64):
+            np.multiply(data[begin:begin + 64], 2, out=output[begin:begin + 64])
+    threading.Thread(target=fill).start()
+    return output
+"""
+BY_A_PROCESS = """
+import mmap, os, signal
+import numpy as np
+
+shared = np.frombuffer(mmap.mmap(-1, 2**24))
+reader, writer = os.pipe()
+worker = os.getpid()
+if os.fork() == 0:
+    while os.read(reader, 1):
+        for _ in range(2000):
+            os.kill(worker, signal.SIGCONT)
+        for begin in range(0, len(shared), 64):
+            shared[begin:begin + 64] *= 2
+    os._exit(0)
+
+def custom_kernel(data):
+    shared[:len(data)] = data
+    os.write(writer, b".")
+    return shared[:len(data)]
+"""
+LYING = """
+import hpc_board.harness.payload as payload
+
+honest = payload.outline
+
+def outline(value, descriptor, limit, held_max):
+    held, holders = honest(value, descriptor, limit, held_max)
+    return [CHANGE(*part) for part in held], holders
+
+payload.outline = outline
+
+def custom_kernel(data):
+    return 2 * data
+"""
+
+
+@pytest.mark.parametrize("mode", [Mode.TEST, Mode.RANKED])
+def test_large_outputs_come_from_the_memory_of_the_worker(tmp_path: Path, mode: Mode) -> None:
+    result = evaluate(tmp_path, RIGHT, a_task(ARRAYS, **LARGE), mode).result
+    assert result.verdict is Verdict.PASS, result.message
+
+
+def test_where_memory_cannot_be_read_outputs_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.harness import evaluations
+    from tests.harness.adversarial.attack import Edit, edited
+
+    never = edited((Edit("memory.py", "-errno.EFAULT and", "-errno.EFAULT and False and"),))
+    monkeypatch.setattr(evaluations, "harness_bytes", lambda: never)
+    result = evaluate(tmp_path, RIGHT, a_task(ARRAYS, **LARGE), Mode.RANKED).result
+    assert result.verdict is Verdict.PASS, result.message
+
+
+@pytest.mark.parametrize("source", [BY_A_THREAD, BY_A_PROCESS], ids=["thread", "process"])
+def test_nobody_fills_an_output_after_the_call(tmp_path: Path, source: str) -> None:
+    result = evaluate(tmp_path, source, a_task(ARRAYS, **LARGE)).result
+    assert result.verdict is Verdict.LATE_WRITE, result.message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "lambda at, address, size: (at, 0, size)",
+        "lambda at, address, size: (at, address, 2**40)",
+        "lambda at, address, size: (at + size, address, size)",
+        "lambda at, address, size: (at - 2**62, address, size)",
+    ],
+    ids=["nowhere", "endless", "beyond", "before"],
+)
+def test_an_output_that_is_not_where_it_is_said_to_be_is_a_violation(tmp_path: Path, change: str) -> None:
+    result = evaluate(tmp_path, LYING.replace("CHANGE", f"({change})"), a_task(ARRAYS, **LARGE)).result
+    assert result.verdict is Verdict.PROTOCOL_VIOLATION, result.message
+
+
+def test_an_output_with_more_bytes_than_its_layout_needs_is_refused(tmp_path: Path) -> None:
+    source = LYING.replace("return [CHANGE", "import os; os.ftruncate(descriptor, 2**26); return [").replace(
+        "(*part) for", "part for"
+    )
+    result = evaluate(tmp_path, source, a_task(ARRAYS, **LARGE)).result
+    assert result.verdict is Verdict.PROTOCOL_VIOLATION, result.message
+
+
+@pytest.fixture
+def memories() -> Iterator[tuple[int, int]]:
+    one, other = os.memfd_create("one", os.MFD_CLOEXEC), os.memfd_create("other", os.MFD_CLOEXEC)
+    yield one, other
+    os.close(one)
+    os.close(other)
+
+
+@pytest.mark.parametrize("held_max", [0, 1, 500])
+def test_what_is_left_out_and_what_is_written_make_the_whole(memories: tuple[int, int], held_max: int) -> None:
+    whole, rest = memories
+    large = np.arange(2**16, dtype=np.float64)
+    value = [large, {"a": large[::2], "b": (large.reshape(2, -1).T, b"bytes", 3)}, np.float32(2), large[:0]]
+    payload.write(value, whole, 2**28)
+    held, holders = payload.outline(value, rest, 2**28, held_max)
+    assert len(held) == min(held_max, 3)
+    assert len(holders) == len(held)
+    size = os.fstat(whole).st_size
+    assert os.fstat(rest).st_size == size
+    found = bytearray(os.pread(rest, size, 0))
+    for at, address, length in held:
+        assert not any(found[at : at + length])
+        found[at : at + length] = ctypes.string_at(address, length)
+    assert bytes(found) == os.pread(whole, size, 0)
+
+
+HOLDER = """
+import ctypes, sys, threading, time
+memory = bytearray(b"held" * 2**20)
+threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
+print(ctypes.addressof(ctypes.c_char.from_buffer(memory)), flush=True)
+while True:
+    pass
+"""
+
+
+@pytest.fixture
+def holder() -> Iterator[tuple[child.Child, int]]:
+    """A busy process of two threads, and where it holds 4 MiB that are known."""
+    process = subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    address = int(process.stdout.readline())
+    end, theirs = channel.pair(takes_fds=False)
+    theirs.close()
+    holder = child.Child(process.pid, end, [], printed_bytes_max=0)
+    yield holder, address
+    holder.end()
+    process.stdout.close()
+    process.wait()
+
+
+def test_a_process_is_stopped_read_and_goes_on(holder: tuple[child.Child, int]) -> None:
+    process, address = holder
+    assert not child.all_stopped(process.pid)
+    for _ in range(3):
+        process.freeze(time.monotonic() + 10)
+        assert child.all_stopped(process.pid)
+        with mmap.mmap(-1, 2**22 + 64) as memory:
+            read_memory(process.pid, address, memory, 64, 2**22)
+            assert memory[:64] == bytes(64)
+            assert memory[64:] == b"held" * 2**20
+            with pytest.raises(OSError, match="Bad address"):
+                read_memory(process.pid, 4096, memory, 0, 64)
+        process.thaw()
+        while child.all_stopped(process.pid):
+            time.sleep(0.001)
+    assert not may_read(process.pid), "it has no filter of system calls"
+    os.kill(process.pid, signal.SIGKILL)
+    with pytest.raises(child.ChildEnded):
+        process.freeze(time.monotonic() + 10)
+
+
+def test_processes_that_start_others_without_end_are_not_waited_for(holder: tuple[child.Child, int]) -> None:
+    process, _ = holder
+    beyond = itertools.count(2**23)
+    worker = Worker(process, Limits(), Allowance(60), lambda: [next(beyond)])
+    with pytest.raises(CallFailed, match="still running") as failed, worker.frozen():
+        raise AssertionError
+    assert failed.value.verdict is Verdict.LATE_WRITE
+    assert not child.all_stopped(process.pid)
+
+
+def test_the_descendants_of_a_process_are_found_below_it() -> None:
+    nested = "import subprocess, sys; subprocess.run(['sleep', '100'])"
+    process = subprocess.Popen([sys.executable, "-c", nested])
+    try:
+        while len(child.below(process.pid)) != 1:
+            time.sleep(0.01)
+        (sleeper,) = child.below(process.pid)
+        assert {process.pid, sleeper} <= set(child.below(os.getpid()))
+        assert not {process.pid, sleeper} & set(child.below(os.getpid(), [process.pid]))
+        os.kill(sleeper, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait()
