@@ -79,6 +79,7 @@ class Child:
         self._reads = True
         self._limit = printed_bytes_max
         self._status: Optional[int] = None
+        self._reaped = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(channel, selectors.EVENT_READ)
         self._streams: Dict[int, Printed] = {}
@@ -149,7 +150,7 @@ class Child:
     def _ended(self) -> ChildEnded:
         if not self._wait(_EXIT_SECONDS):
             return ChildEnded("it closed its channel to the harness")
-        code = os.waitstatus_to_exitcode(self._status or 0)
+        code = self._status or 0
         if -code in SIGNALS:
             time.sleep(CHILD_GRACE_SECONDS)
         if code < 0:
@@ -157,16 +158,16 @@ class Child:
         return ChildEnded(f"it exited with status {code}")
 
     def _wait(self, seconds: float) -> bool:
-        """Whether the process has ended within `seconds`; its status is kept."""
+        """Whether the process has ended within `seconds`; its status is kept, and the process until it is reaped."""
         deadline = time.monotonic() + seconds
         while self._status is None:
             try:
-                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 # Not adopted yet, or reaped elsewhere; in neither case is there a status to be had by waiting.
-                pid, status = 0, 0
-            if pid:
-                self._status = status
+                ended = None
+            if ended is not None:
+                self._status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
             elif time.monotonic() >= deadline:
                 return False
             else:
@@ -218,30 +219,36 @@ class Child:
             for descriptor in ready & self._streams.keys():
                 self._drain(descriptor)
             if self._wait(0):
-                return os.waitstatus_to_exitcode(self._status or 0)
+                return self._status
         return None
 
     def end(self, patience_seconds: float = REAP_SECONDS) -> None:
         """Kill the process and its session, and take in what it had printed.
 
-        A process that the kernel does not let go in that time (one that waits for a device) is left behind.
+        A process that the kernel does not let go in that time (one that waits for a device) is left behind. What a
+        signal's exception has cut short is done by the next call; one more than that does nothing.
         """
-        if self._status is None:
+        if not self._reaped:
             for kill in (os.killpg, os.kill):
                 with suppress(ProcessLookupError, PermissionError):
                     kill(self.pid, signal.SIGKILL)
-            self._wait(patience_seconds)
-        else:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
+            if self._wait(patience_seconds):
+                # Noted first: from when it is reaped, the id may be another's. What is not, `kill_orphans` reaps.
+                self._reaped = True
+                with suppress(ChildProcessError):
+                    os.waitpid(self.pid, os.WNOHANG)
         for descriptor in list(self._streams):
             for _ in range(64):
                 if not self._drain(descriptor):
                     break
+            # Forgotten first: a descriptor that is not closed does less harm than another's that is.
+            del self._streams[descriptor]
+            os.close(descriptor)
+        if self._pidfd is not None:
+            pidfd, self._pidfd = self._pidfd, None
+            os.close(pidfd)
         self._selector.close()
         self._channel.close()
-        for descriptor in (*self._streams, *([] if self._pidfd is None else [self._pidfd])):
-            os.close(descriptor)
 
 
 class Zygote:
