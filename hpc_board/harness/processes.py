@@ -50,7 +50,8 @@ class Processes:
     """The processes that judge and run one submission, and what they have printed.
 
     A compiled submission runs from `library` as soon as there is one. `isolation` is the level that the last worker has
-    reached, `left_processes` how many the system would not let go.
+    reached, `left_processes` how many the system would not let go. `zygote_failed` says that it started no process when
+    asked for one; `judge_said` may have the reason.
     """
 
     def __init__(self, job: Facts, folder: Path, harness: Path, scratch: Path) -> None:
@@ -65,6 +66,7 @@ class Processes:
         self.has_baseline = False
         self.isolation = ""
         self.left_processes = 0
+        self.zygote_failed = False
         self._job = job
         self._task = folder / "task"
         self._submission = folder / "submission"
@@ -285,6 +287,7 @@ class Processes:
                 deadline=self._load_deadline(),
             )
         except NotForked as error:
+            self.zygote_failed = True
             raise CallFailed(Verdict.INFRA_ERROR, str(error)) from None
         self._children.append(child)
         return child

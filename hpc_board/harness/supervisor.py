@@ -84,6 +84,7 @@ class Supervisor:
     def result(self, interruption: Interruption) -> Result:
         """The evaluation from its first process to its verdict, or as far as it came when it was interrupted."""
         processes, patience_seconds = self._processes, REAP_SECONDS
+        verdict, message, stopped_by = Verdict.PASS, "", ""
         try:
             with interruption.heeded():
                 start = {"oom_kills": self._oom_kills, "scratch": str(processes.scratch)}
@@ -93,38 +94,48 @@ class Supervisor:
                 processes.start()
                 self._provenance.update(node_facts())
                 self._evaluate()
-                verdict, message = _verdict(self._cases)
         except CallFailed as error:
             verdict, message = error.verdict, error.message
         except Exception as error:  # noqa: BLE001 - a job always leaves a result
             verdict, message = Verdict.INFRA_ERROR, f"the harness failed on this node: {type(error).__name__}: {error}"
         except Interrupted as error:
-            self._cases += self._benchmarks.cases() if self._benchmarks else []
-            verdict, message = Verdict.INFRA_ERROR, self._stopped(error.name)
-            self._provenance[INTERRUPTED] = error.name
-            patience_seconds = _INTERRUPTED_REAP_SECONDS
+            stopped_by, patience_seconds = error.name, _INTERRUPTED_REAP_SECONDS
+        cases = self._cases_by_now()
+        if stopped_by:
+            verdict, message = Verdict.INFRA_ERROR, self._stopped(stopped_by, cases)
+            self._provenance[INTERRUPTED] = stopped_by
+        elif verdict is Verdict.PASS:
+            verdict, message = _verdict(cases)
         processes.close(patience_seconds)
-        if verdict is Verdict.TASK_ERROR and processes.judge_said.total_bytes:
+        judged = verdict is Verdict.TASK_ERROR or (verdict is Verdict.INFRA_ERROR and processes.zygote_failed)
+        if judged and processes.judge_said.total_bytes:
             message += f"\nThe judge printed:\n{processes.judge_said.log().text[-_JUDGE_SAID_MAX:]}"
         self._provenance["isolation"] = processes.isolation
         if processes.left_processes:
             self._provenance["left_processes"] = processes.left_processes
         self._say("end", None, None, str(verdict))
         return replace(
-            result_of(self._job, verdict, message, self._cases, self._provenance, started_at=self._started_at),
-            score_s=score_s(self._cases, self._job.ranking_by) if verdict is Verdict.PASS else None,
+            result_of(self._job, verdict, message, cases, self._provenance, started_at=self._started_at),
+            score_s=score_s(cases, self._job.ranking_by) if verdict is Verdict.PASS else None,
             stdout=processes.stdout.log(),
             stderr=processes.stderr.log(),
             build=self._build_log,
             profile=self._profile_log,
         )
 
-    def _stopped(self, name: str) -> str:
+    def _cases_by_now(self) -> List[Case]:
+        """The cases that were tested, and those of benchmarks with what was measured of them, whatever ended that."""
+        timed = self._benchmarks.cases() if self._benchmarks else []
+        # Where the harness failed, one may have neither a time nor a fault of its own.
+        timed = [case for case in timed if case.timing is not None or case.verdict is not Verdict.PASS]
+        return [*self._cases, *self._memory_told(timed)]
+
+    def _stopped(self, name: str, cases: Sequence[Case]) -> str:
         """Where a signal has stopped the evaluation, how long that had taken, and what was done by then."""
         parts = [f"stopped by {name} {self._progress.where()}"]
         step = self._progress.step
         for phase, sent in (("test", self._job.tests), ("benchmark", self._job.benchmarks)):
-            verdicts = [case.verdict for case in self._cases if case.phase == phase]
+            verdicts = [case.verdict for case in cases if case.phase == phase]
             if verdicts or (step is not None and step.phase == phase):
                 parts.append(f"{phase}s passed: {verdicts.count(Verdict.PASS)} of {len(sent)}")
         return "; ".join(parts)
@@ -206,8 +217,7 @@ class Supervisor:
             lambda: processes.others(judge, baseline),
             peak=peak_of(str(self._provenance.get("gpu_name", ""))),
         )
-        self._cases += self._memory_told(self._benchmarks.run(self._worker(first, allowance), workers))
-        self._benchmarks = None
+        self._benchmarks.run(self._worker(first, allowance), workers)
         self._provenance.update(gpu_state_after(self._gpu_uuid()))
 
     def _profile(self, judge: Child, first: Child) -> None:

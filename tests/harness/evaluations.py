@@ -80,6 +80,7 @@ def job_folder(
     *,
     file_name: str = "k.py",
     arch: str = "",
+    harness: bytes = b"",
 ) -> Path:
     """A job folder as the login side writes it."""
     gpu = Gpu("CPU", Cluster("here"), device, python=sys.executable, arch=arch)
@@ -102,7 +103,7 @@ def job_folder(
         created_at=status.at,
         status=status,
     )
-    return jobs.write_folder(folder, run, task, gpu, code=submission.encode(), harness=harness_bytes())
+    return jobs.write_folder(folder, run, task, gpu, code=submission.encode(), harness=harness or harness_bytes())
 
 
 def evaluate(
@@ -115,9 +116,11 @@ def evaluate(
     *,
     file_name: str = "k.py",
     arch: str = "",
+    harness: bytes = b"",
 ) -> Evaluation:
     """Run the batch script of a job under bash, as a scheduler does, and read what it left."""
-    job = job_folder(folder, submission, task or a_task(), mode, device, file_name=file_name, arch=arch)
+    task = task or a_task()
+    job = job_folder(folder, submission, task, mode, device, file_name=file_name, arch=arch, harness=harness)
     done = subprocess.run(
         ["bash", jobs.SCRIPT],
         cwd=job,

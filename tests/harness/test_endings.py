@@ -1,0 +1,71 @@
+"""What is told and kept of an evaluation that ends before its time, through whoever's fault."""
+
+from pathlib import Path
+
+import pytest
+
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
+from tests.harness.adversarial.attack import Edit, edited
+from tests.harness.evaluations import REFERENCE, a_task, evaluate
+
+RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
+
+LOADED_TWICE = (
+    "import os, pathlib\n"
+    'path = pathlib.Path(os.environ["XDG_CACHE_HOME"])\n'
+    "path.mkdir(parents=True, exist_ok=True)\n"
+    "before = len(list(path.iterdir()))\n"
+    '(path / str(before)).write_text("")\n'
+    'assert before < 2, "not a third time"\n'
+)
+
+ZYGOTE_ENDS = Edit(
+    "zygote.py",
+    '    for name in frame["modules"]:\n',
+    '    print("libcudart.so.12: no such file")\n    raise SystemExit(3)\n    for name in frame["modules"]:\n',
+)
+NO_SECOND_WORKER = Edit(
+    "supervisor.py", "lambda: Worker(processes.loaded_worker(), job.limits, allowance)", "lambda: 1 / 0"
+)
+NO_SECOND_CASE = Edit(
+    "calls.py",
+    "        case = dict(self.phase.cases[index])\n",
+    '        case = dict(self.phase.cases[index])\n        1 / (1000 - case["size"])\n',
+)
+
+
+def test_what_the_zygote_printed_is_told_where_it_can_start_nothing(tmp_path: Path) -> None:
+    result = evaluate(tmp_path, RIGHT, harness=edited((ZYGOTE_ENDS,))).result
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert "the process that starts the others is gone: it exited with status 3" in result.message
+    assert "The judge printed:\nlibcudart.so.12: no such file" in result.message
+
+
+def test_a_judge_that_is_not_to_blame_is_not_quoted(tmp_path: Path) -> None:
+    printing = a_task("print('never mind')\n" + REFERENCE)
+    result = evaluate(tmp_path, RIGHT, printing, Mode.RANKED, harness=edited((NO_SECOND_WORKER,))).result
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert "never mind" not in result.message
+
+
+def test_times_are_kept_where_a_later_worker_cannot_load_the_submission(tmp_path: Path) -> None:
+    result = evaluate(tmp_path, LOADED_TWICE + RIGHT, mode=Mode.RANKED).result
+    assert result.verdict is Verdict.LOAD_ERROR, result.message
+    assert "not a third time" in result.message
+    assert result.score_s is None
+    timings = [case.timing for case in result.cases if case.phase == "benchmark"]
+    assert [len(timing.worker_runs) for timing in timings if timing] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("edit", "cases"),
+    [(NO_SECOND_WORKER, [0, 1]), (NO_SECOND_CASE, [0])],
+    ids=["between workers", "within a case"],
+)
+def test_times_are_kept_where_the_harness_fails(tmp_path: Path, edit: Edit, cases: list[int]) -> None:
+    result = evaluate(tmp_path, RIGHT, mode=Mode.RANKED, harness=edited((edit,))).result
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert "the harness failed on this node: ZeroDivisionError" in result.message
+    assert [case.index for case in result.cases if case.phase == "benchmark"] == cases
+    assert all(case.timing for case in result.cases if case.phase == "benchmark")
