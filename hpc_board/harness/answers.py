@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
 
 from hpc_board.harness.channel import Frame, ProtocolViolation
-from hpc_board.harness.floor import Work
+from hpc_board.harness.floor import WORK_MAX, Work
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
 
@@ -146,7 +146,7 @@ def _generated(frame: Frame) -> Generated:
 
 
 def _amount(value: Any) -> float:
-    if type(value) not in (int, float) or not 0 <= value < 1e30:
+    if type(value) not in (int, float) or not 0 <= value <= WORK_MAX:
         raise ValueError("no amount")
     return float(value)
 

@@ -1,4 +1,7 @@
-"""Whose fault an exception is, as far as PyTorch's words tell: the kernel's, its appetite's, or the device's."""
+"""Whose fault an exception is, as far as PyTorch's words tell: the kernel's, its appetite's, or the device's.
+
+What is raised comes from submissions and tasks, whose exceptions may fail themselves when they are asked what they say.
+"""
 
 import re
 import sys
@@ -32,7 +35,7 @@ def fault(error: BaseException) -> Optional[Verdict]:
         return Verdict.DEVICE_ERROR
     if isinstance(error, (MemoryError, NoRoom)) or type(error).__name__ == "OutOfMemoryError":
         return Verdict.OUT_OF_MEMORY
-    text = str(error)
+    text = message_of(error)
     if not _of_accelerator(error, text):
         return None
     if _OF_KERNEL.search(text):
@@ -40,6 +43,14 @@ def fault(error: BaseException) -> Optional[Verdict]:
     if _OF_NODE.search(text):
         return Verdict.DEVICE_ERROR
     return Verdict.OUT_OF_MEMORY if "out of memory" in text else None
+
+
+def message_of(error: BaseException) -> str:
+    """What `error` says, or that it cannot say it."""
+    try:
+        return str.__str__(str(error))
+    except BaseException:  # noqa: BLE001 - its author's code may raise anything
+        return "(its message cannot be had: its __str__ fails)"
 
 
 def _of_accelerator(error: BaseException, text: str) -> bool:

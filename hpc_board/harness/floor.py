@@ -7,6 +7,10 @@ _SHARE_OF_PEAK = 0.5
 """A floor is half of what the peak would allow: data sheets leave things out, and a floor must never be wrong."""
 
 
+WORK_MAX = 1e30
+"""More bytes or operations than any call has."""
+
+
 @dataclass(frozen=True)
 class Work:
     """The least that a right call has to do: bytes moved between memory and processor, arithmetic operations."""

@@ -20,7 +20,8 @@ from hpc_board.harness import payload
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.compiled import form_fault
 from hpc_board.harness.device import Device, DeviceMissing, open_device
-from hpc_board.harness.faults import fault
+from hpc_board.harness.faults import fault, message_of
+from hpc_board.harness.floor import WORK_MAX
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
 
@@ -44,7 +45,7 @@ def serve(channel: Channel) -> None:
         channel.send({"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": str(error)})
         return
     except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
-        channel.send(_failed("reference.py cannot be imported", error))
+        channel.send(_failed("reference.py cannot be imported", error, frame["device"]))
         return
     channel.send({"type": "ready", "facts": _facts(device) | judge.facts()})
     while True:
@@ -93,6 +94,7 @@ class _Judge:
 
     def _generate(self, frame: Frame) -> Tuple[Frame, List[int]]:
         descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        what = "the task cannot make the inputs"
         try:
             _seed_everything(frame["seed"])
             arguments = dict(frame["case"])
@@ -105,10 +107,11 @@ class _Judge:
             self._expect(frame["group"], json.dumps(layout), data)
             form = self._form_for_compiled(frame["group"], layout) if self._compiled else None
             room = [] if form is None or self._device.name != "cpu" else [self._room(form)]
+            what = "the task's minimal_work fails"
             work = self._work_of(frame["group"], arguments)
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
             os.close(descriptor)
-            return _failed("the task cannot make the inputs", error), []
+            return self._failed(what, error), []
         self._held[frame["call"]] = data
         return {"type": "generated", "work": work, "form": form}, [descriptor, *room]
 
@@ -124,8 +127,8 @@ class _Judge:
             minimal_work = getattr(self._reference, "minimal_work", None)
             found = None
             if minimal_work is not None:
-                memory_bytes, operations = minimal_work(**arguments)
-                found = {"bytes": float(memory_bytes), "operations": float(operations)}
+                memory_bytes, operations = _amounts(minimal_work(**arguments))
+                found = {"bytes": memory_bytes, "operations": operations}
             self._work[group] = found
         return self._work[group]
 
@@ -183,17 +186,20 @@ class _Judge:
         except payload.PayloadError as error:
             return _checked(Verdict.PROTOCOL_VIOLATION, str(error)), []
         except RuntimeError as error:
-            return _failed("the output cannot be moved to the judge's device", error), []
+            return self._failed("the output cannot be moved to the judge's device", error), []
         try:
             difference = self._difference(frame["group"], data, layout)
             if difference is not None:
                 return _checked(*difference), []
             good, message = _opinion(self._reference.check_implementation(data, output))
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
-            return _failed("the task cannot check the output", error), []
+            return self._failed("the task cannot check the output", error), []
         if good:
             return _checked(Verdict.PASS, message), []
         return _checked(Verdict.WRONG_VALUE if _finite(output) else Verdict.WRONG_NONFINITE, message), []
+
+    def _failed(self, what: str, error: BaseException) -> Frame:
+        return _failed(what, error, self._device.name)
 
     def _difference(self, group: str, data: Any, layout: payload.Node) -> "Tuple[Verdict, str] | None":
         """How an output's form differs from the right one; it is looked up anew, as it may depend on the values."""
@@ -242,6 +248,19 @@ def layout_difference(
         if difference is not None:
             return difference
     return None
+
+
+def _amounts(found: Any) -> List[float]:
+    """The bytes and operations that a task's `minimal_work` returned."""
+    try:
+        amounts = [float(each) for each in found] if isinstance(found, (list, tuple)) else []
+    except (ArithmeticError, TypeError, ValueError):
+        amounts = []
+    if len(amounts) != 2 or not all(0 <= each <= WORK_MAX for each in amounts):
+        raise ValueError(
+            f"it returned {repr(found)[:200]}, not (bytes, operations): two numbers, each from 0 to {WORK_MAX:g}"
+        )
+    return amounts
 
 
 def _opinion(answer: Any) -> Tuple[bool, str]:
@@ -309,11 +328,15 @@ def _checked(verdict: Verdict, message: str) -> Frame:
     return {"type": "checked", "verdict": verdict, "message": printable(message, _MESSAGE_MAX)}
 
 
-def _failed(what: str, error: BaseException) -> Frame:
+def _failed(what: str, error: BaseException, device: str) -> Frame:
+    """That the task fails; or, where it uses a GPU, that this one or its memory does."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    message = f"{what}: {type(error).__name__}: {error}\n{text[-_MESSAGE_MAX:]}"
-    verdict = Verdict.DEVICE_ERROR if fault(error) is Verdict.DEVICE_ERROR else Verdict.TASK_ERROR
-    if type(error).__name__ == "OutOfMemoryError":
-        # A GPU's memory is shared with the submission, which may have taken all of it.
-        verdict = Verdict.OUT_OF_MEMORY
+    message = f"{what}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
+    verdict = Verdict.TASK_ERROR
+    if device != "cpu":
+        if type(error).__name__ == "OutOfMemoryError":
+            # A GPU's memory is shared with the submission, which may have taken all of it.
+            verdict = Verdict.OUT_OF_MEMORY
+        elif fault(error) is Verdict.DEVICE_ERROR:
+            verdict = Verdict.DEVICE_ERROR
     return {"type": "failed", "verdict": verdict, "message": printable(message, 2 * _MESSAGE_MAX)}

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, List
 from hpc_board.harness import payload
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.device import Device, DeviceMissing, open_device
+from hpc_board.harness.faults import message_of
 from hpc_board.harness.parts import Part, form, mapped, parts, values_in
 from hpc_board.model.lint import FORMATS, INPUTS_MAX
 from hpc_board.model.result import Verdict
@@ -78,7 +79,10 @@ class _Prober:
         try:
             return self._make(frame, *fds)
         except BaseException as error:  # noqa: BLE001 - PyTorch cannot compute with every type of number
-            return {"type": "unmade", "message": printable(f"{type(error).__name__}: {error}", _MESSAGE_MAX)}
+            return {
+                "type": "unmade",
+                "message": printable(f"{type(error).__name__}: {message_of(error)}", _MESSAGE_MAX),
+            }
 
     def _take(self, inputs: int, other_inputs: int) -> Frame:
         for descriptor in (self._right, self._inputs):
@@ -231,5 +235,5 @@ def _with_one(value: Any, change: Callable[[Part, int], Any], *, last: bool) -> 
 
 def _failed(what: str, error: BaseException) -> Frame:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    message = f"{what}: {type(error).__name__}: {error}\n{text[-_MESSAGE_MAX:]}"
+    message = f"{what}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
     return {"type": "failed", "verdict": Verdict.TASK_ERROR, "message": printable(message, 2 * _MESSAGE_MAX)}

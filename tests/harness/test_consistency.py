@@ -112,5 +112,5 @@ class OutOfMemoryError(RuntimeError):
 
 
 def test_a_judge_without_memory_on_the_device_does_not_blame_the_task() -> None:
-    assert _failed("no inputs", OutOfMemoryError("CUDA out of memory"))["verdict"] is Verdict.OUT_OF_MEMORY
-    assert _failed("no inputs", ValueError("x"))["verdict"] is Verdict.TASK_ERROR
+    assert _failed("no inputs", OutOfMemoryError("CUDA out of memory"), "cuda")["verdict"] is Verdict.OUT_OF_MEMORY
+    assert _failed("no inputs", ValueError("x"), "cuda")["verdict"] is Verdict.TASK_ERROR

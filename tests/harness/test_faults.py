@@ -3,7 +3,7 @@
 import pytest
 
 from hpc_board.harness.device import DeviceMissing
-from hpc_board.harness.faults import fault
+from hpc_board.harness.faults import fault, message_of
 from hpc_board.harness.payload import NoRoom
 from hpc_board.model.result import Verdict
 
@@ -61,6 +61,35 @@ def test_other_errors_are_the_submission_s_own(error: Exception) -> None:
 )
 def test_an_error_for_want_of_memory_is_one(error: Exception) -> None:
     assert fault(error) is Verdict.OUT_OF_MEMORY
+
+
+class Mute(RuntimeError):
+    """An exception that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise SystemExit(0)
+
+
+class Text(str):
+    """A text that does not let itself be used."""
+
+    __slots__ = ()
+
+    def __format__(self, _spec: str) -> str:
+        raise ValueError
+
+    __getitem__ = __len__ = __str__ = __format__  # type: ignore[assignment]
+
+
+def test_an_exception_that_cannot_say_what_it_is_is_told_all_the_same() -> None:
+    assert fault(Mute()) is None
+    assert message_of(Mute()) == "(its message cannot be had: its __str__ fails)"
+
+
+def test_what_an_exception_says_is_a_plain_text() -> None:
+    said = message_of(type("Odd", (Exception,), {"__str__": lambda _: Text("odd")})())
+    assert type(said) is str
+    assert f"{said[:2]}" == "od"
 
 
 def test_a_missing_device_is_a_device_error() -> None:

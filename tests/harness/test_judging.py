@@ -1,15 +1,18 @@
 """What the judge, the clocks and the supervisor do beyond giving a verdict on an honest kernel."""
 
 import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hpc_board import jobs
 from hpc_board.harness.bundle import harness_bytes
+from hpc_board.harness.judge import _amounts
 from hpc_board.harness.sandbox import readable_folders
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Task, TaskFile, Timeouts
@@ -79,6 +82,53 @@ def test_a_device_s_complaint_is_told_from_the_kernel_s_fault(tmp_path: Path, er
     result = evaluate(tmp_path, f"def custom_kernel(data):\n    raise {error}\n").result
     assert result.verdict is verdict
     assert "CUDA error" in result.cases[0].message
+
+
+NO_DEVICE = "RuntimeError('CUDA error: no CUDA-capable device is detected')"
+NO_MEMORY = "type('OutOfMemoryError', (RuntimeError,), {})('CUDA error: no memory')"
+MUTE = "type('CUDA error', (Exception,), {'__str__': lambda self: 1 / 0})()"
+
+
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [
+        ("def generate_input(size, seed):", NO_DEVICE),
+        ("def check_implementation(data, output):", NO_DEVICE),
+        ("import random", NO_DEVICE),
+        ("def generate_input(size, seed):", NO_MEMORY),
+        ("def check_implementation(data, output):", MUTE),
+        ("import random", MUTE),
+    ],
+)
+def test_what_a_task_raises_on_a_cpu_is_the_task_s_fault_whatever_it_says(
+    tmp_path: Path, place: str, error: str
+) -> None:
+    indent = "    " if place.endswith(":") else ""
+    reference = REFERENCE.replace(place, f"{place}\n{indent}raise {error}")
+    result = evaluate(tmp_path, RIGHT, a_task(reference)).result
+    assert result.verdict is Verdict.TASK_ERROR, result.message
+    message = result.cases[0].message if result.cases else result.message
+    assert "the task cannot" in message or "reference.py cannot be imported" in message
+    assert "CUDA error" in message
+
+
+@pytest.mark.parametrize("work", ["float('nan'), 1", "1 / 0"])
+def test_a_minimal_work_that_is_none_is_the_task_s_fault_and_says_so(tmp_path: Path, work: str) -> None:
+    reference = f"{REFERENCE}\ndef minimal_work(size, seed):\n    return {work}\n"
+    result = evaluate(tmp_path, RIGHT, a_task(reference)).result
+    assert result.verdict is Verdict.TASK_ERROR, result.message
+    assert "the task's minimal_work fails: " in result.cases[0].message
+    assert "(nan, 1), not (bytes, operations)" in result.cases[0].message or work == "1 / 0"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [(math.nan, 1), (1, math.inf), (-1, 1), (1, 10**400), (1, 1e31), (1, "x"), None, 1, "12", (1, 2, 3), {1: 1, 2: 2}],
+)
+def test_a_work_is_two_finite_numbers_from_zero(found: Any) -> None:
+    assert _amounts([0, 2.5]) == [0.0, 2.5]
+    with pytest.raises(ValueError, match="not \\(bytes, operations\\): two numbers, each from 0 to"):
+        _amounts(found)
 
 
 def test_the_inputs_of_a_call_that_failed_are_not_kept(tmp_path: Path) -> None:
