@@ -17,9 +17,10 @@ from hpc_board.harness.child import thread_count
 from hpc_board.harness.consistency import colder_than_hot, disturbance, drift, equal_claims, unclaimed_time
 from hpc_board.harness.floor import Peak, floor_ns
 from hpc_board.harness.interruption import Interrupted
-from hpc_board.harness.timing import calls_needed, enough, spread, timing
+from hpc_board.harness.timing import enough, timing
 from hpc_board.harness.workers import Worker
 from hpc_board.model.limits import MORE_WORKERS, Limits
+from hpc_board.model.measurement import calls_needed, scatters
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.standings import duration_text
 from hpc_board.model.task import case_text
@@ -111,12 +112,12 @@ class Benchmarks:
             self._pass(worker, number, workers)
             if self._failed():
                 return self.cases()
-        if workers > 1 and self._scattered():
+        if self._scattered(workers):
             for number in range(workers + 1, workers + MORE_WORKERS + 1):
                 self._pass(self._new_worker(), number, workers)
                 if self._failed():
                     return self.cases()
-        for index in self._scattered() if workers > 1 else ():
+        for index in self._scattered(workers):
             self._measured[index].noisy = True
         self._check_floors()
         return self.cases()
@@ -124,9 +125,10 @@ class Benchmarks:
     def _failed(self) -> bool:
         return any(each.failure for each in self._measured.values())
 
-    def _scattered(self) -> List[int]:
-        """The cases whose workers differ by more than they should."""
-        return [index for index, each in self._measured.items() if spread(each.passes) > self._limits.spread]
+    def _scattered(self, workers: int) -> List[int]:
+        """The cases whose workers differ by more than they should, of which there were `workers` at first."""
+        medians = {index: [statistics.median(each) for each in of.passes] for index, of in self._measured.items()}
+        return [index for index, each in medians.items() if scatters(each, self._limits, workers)]
 
     def _pass(self, worker: Worker, number: int, workers: int) -> None:
         """Have one worker measure every case, and end it."""

@@ -5,10 +5,8 @@ import statistics
 from typing import Sequence
 
 from hpc_board.model.limits import Limits
+from hpc_board.model.measurement import calls_needed
 from hpc_board.model.result import Timing
-
-_SLOW_CALL_NS = 200e6
-_SLOW_CALLS_MIN = 5
 
 
 def timing(passes: Sequence[Sequence[float]], baseline_ns: Sequence[float] = (), *, noisy: bool = False) -> Timing:
@@ -32,19 +30,6 @@ def timing(passes: Sequence[Sequence[float]], baseline_ns: Sequence[float] = (),
         baseline_ns=statistics.median(baseline_ns) if baseline_ns else None,
         noisy=noisy,
     )
-
-
-def spread(passes: Sequence[Sequence[float]]) -> float:
-    """By which share of their median the medians of several workers differ."""
-    medians = [statistics.median(each) for each in passes if each]
-    return (max(medians) - min(medians)) / statistics.median(medians)
-
-
-def calls_needed(samples_ns: Sequence[float], limits: Limits, workers: int = 1) -> int:
-    """The fewest timed calls of one of `workers` that count as a measurement: fewer where a call takes over 200 ms."""
-    slow = bool(samples_ns) and statistics.median(samples_ns) > _SLOW_CALL_NS
-    needed = min(limits.timed_calls_min, _SLOW_CALLS_MIN) if slow else limits.timed_calls_min
-    return -(-needed // workers)
 
 
 def enough(samples_ns: Sequence[float], case_seconds: float, limits: Limits, workers: int = 1) -> bool:

@@ -3,10 +3,12 @@
 import re
 import statistics
 from datetime import datetime
-from typing import List, Mapping, Optional, Sequence
+from typing import Iterator, List, Mapping, Optional, Sequence, TypeGuard
 
 from hpc_board.model.gpu import Device
-from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.model.limits import MORE_WORKERS, Limits
+from hpc_board.model.measurement import calls_needed, scatters, spread
+from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.run import Run
 from hpc_board.model.task import CaseValue, Mode, Task, case_text
 
@@ -19,8 +21,8 @@ def result_faults(result: Result, run: Run, task: Task, device: Optional[Device]
     """Why `result` is not the result of `run`, one sentence for each reason; empty where it is.
 
     `device` is what the board's GPU is, None where the settings no longer say. A verdict `pass` needs every case that
-    was sent, passed, and times that follow from their samples (a profile has no times); nothing that was interrupted
-    has passed.
+    was sent, passed, and times that follow from their samples (a profile has no times) and are as many as the task's
+    limits ask for; nothing that was interrupted has passed.
     """
     faults = []
     if (result.run, result.nonce, result.mode) != (run.id, run.nonce, str(run.mode)):
@@ -39,9 +41,10 @@ def result_faults(result: Result, run: Run, task: Task, device: Optional[Device]
             faults.append("it says that the run passed, and that it was interrupted")
         tests = task.tests if run.mode in (Mode.TEST, Mode.RANKED) else ()
         benchmarks = () if run.mode is Mode.TEST else task.benchmarks
-        timed = run.mode is not Mode.PROFILE
-        faults += _case_faults(result.cases, "test", tests, timed=False)
-        faults += _case_faults(result.cases, "benchmark", benchmarks, timed=timed)
+        faults += _case_faults(result.cases, "test", tests)
+        faults += _case_faults(result.cases, "benchmark", benchmarks)
+        if run.mode in (Mode.BENCHMARK, Mode.RANKED):
+            faults += _measurement_faults(result.cases, run.mode, task, device)
     return faults
 
 
@@ -69,20 +72,53 @@ def is_model(gpu: str, device_name: str) -> bool:
     return wanted[0] in found or (wanted[0].startswith("MI") and found[0].startswith(wanted[0]))
 
 
-def _case_faults(
-    cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, CaseValue]], *, timed: bool
-) -> List[str]:
+def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, CaseValue]]) -> List[str]:
     mine = [case for case in cases if case.phase == phase]
     if [(case.index, case.spec) for case in mine] != [(index, case_text(case)) for index, case in enumerate(sent)]:
         return [f"its {phase} cases are not those that were sent"]
-    faults = [f"{phase} case {case.index + 1} did not pass" for case in mine if case.verdict is not Verdict.PASS]
-    if timed:
-        faults += [f"the times of benchmark case {case.index + 1} are no times" for case in mine if not _timed(case)]
+    return [f"{phase} case {case.index + 1} did not pass" for case in mine if case.verdict is not Verdict.PASS]
+
+
+def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: Optional[Device]) -> List[str]:
+    """What the times of benchmark cases lack; on an unknown device those of a CPU are enough, which asks for less."""
+    try:
+        limits = Limits.of_task(task.limits, str(device or Device.CPU))
+    except ValueError as error:
+        return [f"the task's limits are not those of this version of hpc-board: {error}"]
+    workers = limits.workers if mode is Mode.RANKED else 1
+    faults = []
+    for case in cases:
+        if case.phase == "benchmark":
+            name = f"benchmark case {case.index + 1}"
+            if _timed(case.timing):
+                faults += [f"{name} {words}" for words in _missing(case.timing, limits, workers)]
+            else:
+                faults.append(f"the times of {name} are no times")
     return faults
 
 
-def _timed(case: Case) -> bool:
-    timing = case.timing
+def _missing(timing: Timing, limits: Limits, workers: int) -> Iterator[str]:
+    """What times that follow from their samples lack as a measurement by `workers`."""
+    medians_ns = timing.worker_medians_ns
+    more = workers + MORE_WORKERS if workers > 1 else workers
+    if len(medians_ns) not in (workers, more):
+        wanted = f"{workers} or {more}" if more > workers else str(workers)
+        yield f"was measured by {len(medians_ns)} processes, and not by {wanted}"
+    elif scatters(medians_ns, limits, workers) and len(medians_ns) < more:
+        share = f"{100 * spread(medians_ns):.1f} %"
+        yield f"was measured by {workers} processes that differ by {share}, and not by {MORE_WORKERS} more"
+    elif scatters(medians_ns, limits, workers) and not timing.noisy:
+        yield f"is not marked as noisy, and its processes differ by more than {100 * limits.spread:g} %"
+    for samples_ns in timing.worker_samples_ns:
+        needed = calls_needed(samples_ns, limits, workers)
+        if len(samples_ns) < needed:
+            yield f"was timed {len(samples_ns)} times in a process, and {needed} times are the least"
+            break
+    if timing.median_ns < limits.floor_seconds * 1e9:
+        yield f"has a median of {timing.median_ns:g} ns, and {limits.floor_seconds * 1e9:g} ns are the least"
+
+
+def _timed(timing: Optional[Timing]) -> TypeGuard[Timing]:
     if timing is None or not timing.samples_ns or timing.runs != len(timing.samples_ns) or min(timing.samples_ns) <= 0:
         return False
     if sum(timing.worker_runs) != timing.runs or min(timing.worker_runs) < 1:

@@ -1,7 +1,7 @@
 """Limits and timing numbers of the harness, and how far a task may move them."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional
 
 MORE_WORKERS = 2
 """How many workers a ranked run adds where the first ones differ by too much."""
@@ -23,7 +23,8 @@ class Limits:
     call may weigh.
 
     A ranked run measures each benchmark case in `workers` fresh processes, any other run in one; `spread` is the share
-    of the median by which these may differ before two more are added and the case is marked as noisy. Of all workers
+    of the median by which these may differ before two more are added, and then all but one before the case is marked as
+    noisy. Of all workers
     together, a case has at least `timed_calls_min` timed calls, and ends at `timed_calls_max`, at `timed_seconds` of
     summed times, at `case_seconds` of wall time, or when the relative standard error of the mean is at most
     `relative_error` and `timed_seconds_min` are summed up. Before that, each worker has `warmup_calls`.
@@ -79,11 +80,6 @@ class Limits:
         whole = {item.name for item in fields(Limits) if item.type in (int, "int")}
         found.update({name: int(value) if name in whole else value for name, value in values.items()})
         return Limits(**found)
-
-
-def limit_names() -> List[str]:
-    """The names that a task may set."""
-    return [item.name for item in fields(Limits)]
 
 
 def limit_faults(values: Mapping[str, float]) -> Dict[str, str]:

@@ -12,9 +12,6 @@ LINT_BYTES_MAX = 16 * 2**20
 FORMATS = ("tf32", "float16", "bfloat16")
 """Number formats coarser than float32, each coarser than those before it."""
 
-ACCEPTABLE = (*FORMATS, "input", "one_element")
-"""The cheap answers that a task may declare as right."""
-
 
 @dataclass(frozen=True)
 class Probe:

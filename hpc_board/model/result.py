@@ -84,13 +84,18 @@ class Timing:
     noisy: bool = False
 
     @property
+    def worker_samples_ns(self) -> Tuple[Tuple[float, ...], ...]:
+        """The samples of each worker."""
+        samples, begin = [], 0
+        for count in self.worker_runs or (self.runs,):
+            samples.append(self.samples_ns[begin : begin + count])
+            begin += count
+        return tuple(samples)
+
+    @property
     def worker_medians_ns(self) -> Tuple[float, ...]:
         """The median of each worker's samples."""
-        medians, begin = [], 0
-        for count in self.worker_runs or (self.runs,):
-            medians.append(statistics.median(self.samples_ns[begin : begin + count]))
-            begin += count
-        return tuple(medians)
+        return tuple(map(statistics.median, self.worker_samples_ns))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from hpc_board.harness.calls import Called
 from hpc_board.harness.consistency import colder_than_hot, drift, equal_claims, unclaimed_time
 from hpc_board.harness.floor import Peak, Work, floor_ns, peak_of
 from hpc_board.harness.judge import _failed
-from hpc_board.harness.timing import enough, spread, timing
+from hpc_board.harness.timing import enough, timing
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
@@ -63,7 +63,6 @@ def test_the_median_of_the_workers_medians_counts() -> None:
     assert list(found.worker_runs) == [3, 3, 3]
     assert found.baseline_ns == 8
     assert list(found.worker_medians_ns) == [2, 11, 5]
-    assert spread([[1, 2, 3], [10, 11, 12], [4, 5, 600]]) == pytest.approx(9 / 5)
 
 
 def test_workers_share_the_calls_of_a_case() -> None:

@@ -70,19 +70,32 @@ def test_a_machine_whose_speed_changes_is_unstable_and_the_kernel_not_to_blame(t
     assert "the reference's times before and after differ" in result.message
 
 
-def test_a_ranked_run_measures_in_several_processes_and_marks_what_scatters(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("steps", "workers", "noisy"),
+    [([1, 1, 1], 3, False), ([1, 3, 1, 1, 1], 5, False), ([1, 3, 1, 3, 1], 5, True)],
+    ids=["all agree", "one of five differs", "two of five differ"],
+)
+def test_a_ranked_run_measures_in_several_processes_and_marks_what_scatters(
+    tmp_path: Path, steps: list[int], workers: int, noisy: bool
+) -> None:
+    # The first process of a ranked run makes the tests; each leaves a note in the folder that they have in common.
     differing = (
-        "import os, time\nslow = os.getpid() % 2\n"
-        "def custom_kernel(data):\n    time.sleep(0.02 * (1 + slow))\n    return [2 * x for x in data]\n"
+        "import os, pathlib, time\n"
+        'notes = pathlib.Path(os.environ["XDG_CACHE_HOME"])\n'
+        "notes.mkdir(parents=True, exist_ok=True)\n"
+        "number = len(list(notes.iterdir()))\n"
+        '(notes / str(number)).write_text("")\n'
+        f"seconds = 0.02 * {[1, *steps]}[number]\n"
+        "def custom_kernel(data):\n    time.sleep(seconds)\n    return [2 * x for x in data]\n"
     )
-    quick = {**QUICK, "spread": 0, "timed_calls_max": 3}
-    result = evaluate(tmp_path, differing, a_task(limits=quick), Mode.RANKED).result
+    limits = {**QUICK, "spread": 0.8, "timed_calls_max": 3, "burst_calls": 2}
+    task = a_task(limits=limits, benchmarks=({"size": 100, "seed": 4},))
+    result = evaluate(tmp_path, differing, task, Mode.RANKED).result
     assert result.verdict is Verdict.PASS, result.message
-    for case in result.cases[3:]:
-        assert case.timing is not None
-        assert len(case.timing.worker_runs) == 5
-        assert case.timing.noisy
-        assert case.timing.baseline_ns
+    found = result.cases[-1].timing
+    assert found is not None
+    assert (len(found.worker_runs), found.noisy) == (workers, noisy), found.worker_medians_ns
+    assert found.baseline_ns
 
 
 def test_a_reference_that_does_not_pass_its_own_check_is_a_task_error(tmp_path: Path) -> None:

@@ -344,16 +344,15 @@ def test_a_state_keeps_the_time_of_its_beginning_when_its_reason_changes(world: 
 
 def timing(*samples_ns: float) -> Timing:
     middle = sorted(samples_ns)[len(samples_ns) // 2]
-    return Timing(
-        len(samples_ns), middle, middle, 0, 0, min(samples_ns), max(samples_ns), samples_ns, (len(samples_ns),)
-    )
+    ends = min(samples_ns), max(samples_ns)
+    return Timing(len(samples_ns), middle, middle, 0, 0, *ends, samples_ns, (1,) * len(samples_ns))
 
 
 def right_result(run: Run, task: Task) -> Result:
     """The result of a run in which everything passed."""
     tests = [Case("test", index, text(case), Verdict.PASS) for index, case in enumerate(task.tests)]
     benchmarks = [
-        Case("benchmark", index, text(case), Verdict.PASS, timing=timing(1000.0, 2000.0, 3000.0))
+        Case("benchmark", index, text(case), Verdict.PASS, timing=timing(1990.0, 2000.0, 2010.0))
         for index, case in enumerate(task.benchmarks)
     ]
     provenance = {
@@ -373,6 +372,9 @@ def right_result(run: Run, task: Task) -> Result:
         job_id="101",
         provenance=provenance,
     )
+
+
+SCATTERED = (2000.0, 2000.0, 3000.0, 4000.0, 2000.0)
 
 
 def text(case: Mapping[str, Any]) -> str:
@@ -420,6 +422,14 @@ def last_case(result: Result, **changes: Any) -> Result:
         (lambda result: last_case(result, timing=None), "are no times"),
         (lambda result: last_case(result, timing=replace(timing(1000.0, 2000.0, 3000.0), median_ns=1)), "are no times"),
         (lambda result: last_case(result, timing=replace(timing(1000.0), runs=100)), "are no times"),
+        (lambda result: with_times(result, 2000.0), "was measured by 1 processes, and not by 3 or 5"),
+        (lambda result: with_times(result, *[2000.0] * 4), "was measured by 4 processes, and not by 3 or 5"),
+        (lambda result: with_times(result, 1000.0, 2000.0, 3000.0), "3 processes that differ by 100.0 %, and not by 2"),
+        (
+            lambda result: with_times(result, *SCATTERED),
+            "not marked as noisy, and its processes differ by more than 5 %",
+        ),
+        (lambda result: with_times(result, 990.0, 990.0, 990.0), "a median of 990 ns, and 1000 ns are the least"),
         (lambda result: replace(result, job_id="999"), "it comes from job 999"),
         (lambda result: replace(result, nonce="other"), "belongs to another run"),
         (lambda result: replace(result, run=99), "belongs to another run"),
@@ -439,6 +449,44 @@ def test_a_result_that_contradicts_itself_or_what_was_sent_is_not_accepted(
     assert ended.state is RunState.ERROR
     assert words in ended.status.reason
     assert world.store.rank(ended) is None
+
+
+@pytest.mark.parametrize(
+    "times",
+    [timing(2000.0, 2000.0, 3000.0, 2000.0, 2010.0), replace(timing(*SCATTERED), noisy=True)],
+    ids=["one of five is an outlier", "marked as noisy"],
+)
+def test_times_of_two_more_processes_are_accepted(world: World, times: Timing) -> None:
+    run, task = world.run(), a_task()
+    world.advance.launch([run])
+    result = last_case(right_result(run, task), timing=times)
+    world.leave(run, jobs.RESULT, result.to_json().encode())
+    world.advance()
+    assert world.state(run) is RunState.FINISHED, world.store.run(run.id).status.reason
+
+
+def test_a_benchmark_run_is_measured_by_one_process(world: World) -> None:
+    run, task = world.run(Mode.BENCHMARK), a_task()
+    world.advance.launch([run])
+    result = right_result(run, task)
+    one = replace(timing(2000.0, 2000.0, 2000.0), worker_runs=(3,))
+    cases = tuple(replace(case, timing=one) for case in result.cases if case.phase == "benchmark")
+    world.leave(run, jobs.RESULT, replace(result, mode="benchmark", cases=cases).to_json().encode())
+    world.advance()
+    assert world.state(run) is RunState.FINISHED, world.store.run(run.id).status.reason
+
+
+def test_too_few_calls_are_no_measurement(world: World) -> None:
+    task = a_task(limits={"timed_calls_min": 4})
+    run = world.run(task=task)
+    world.advance.launch([run])
+    world.leave(run, jobs.RESULT, right_result(run, task).to_json().encode())
+    world.advance()
+    assert "was timed 1 times in a process, and 2 times are the least" in world.store.run(run.id).status.reason
+
+
+def with_times(result: Result, *samples_ns: float) -> Result:
+    return last_case(result, timing=timing(*samples_ns))
 
 
 def with_fact(result: Result, name: str, value: str) -> Result:

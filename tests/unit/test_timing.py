@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc_board.harness.timing import calls_needed, enough, timing
+from hpc_board.harness.timing import enough, timing
 from hpc_board.model.limits import Limits, limit_faults
+from hpc_board.model.measurement import calls_needed, scatters, spread
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.standings import duration_text, score_s
 from hpc_board.model.task import Ranking
@@ -45,6 +46,25 @@ def test_scattered_times_go_on_until_the_cap() -> None:
     scattered = [1e6, 3e6] * 99
     assert not enough(scattered, 1, LIMITS)
     assert enough([*scattered, 1e6, 3e6], 1, LIMITS)
+
+
+def test_workers_differ_by_a_share_of_their_median() -> None:
+    assert spread([2, 11, 5]) == pytest.approx(9 / 5)
+    assert spread([7]) == 0
+
+
+def test_a_worker_that_is_left_out_is_the_one_that_differs_most() -> None:
+    assert spread([100, 101, 102, 103, 160], leaving_out=1) == pytest.approx(3 / 102)
+    assert spread([40, 101, 102, 103, 104], leaving_out=1) == pytest.approx(3 / 102)
+
+
+def test_of_the_first_workers_none_may_be_an_outlier_and_of_more_one_may() -> None:
+    assert not scatters([100, 102, 104], LIMITS, 3)
+    assert scatters([100, 102, 106], LIMITS, 3)
+    assert not scatters([100, 102, 106, 101, 103], LIMITS, 3), "two more make the first three's outlier one of five"
+    assert not scatters([100, 102, 160, 101, 103], LIMITS, 3)
+    assert scatters([100, 102, 160, 101, 108], LIMITS, 3)
+    assert not scatters([100], LIMITS, 1)
 
 
 def case(median_ns: float, phase: str = "benchmark") -> Case:
