@@ -23,7 +23,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from hpc_board.harness import sandbox
 from hpc_board.harness.build_cache import ENTRY_BYTES_MAX, BuildCache, Kept
-from hpc_board.harness.child import kill_orphans
+from hpc_board.harness.child import kill_orphans, stat_fields
 from hpc_board.harness.exports import exported
 from hpc_board.harness.job import Facts
 from hpc_board.harness.printed import Printed
@@ -41,9 +41,8 @@ from hpc_board.harness.toolchain import (
     toolchain,
 )
 from hpc_board.model.result import Log, Verdict
+from hpc_board.model.task import ENTRY
 from hpc_board.model.text import one_line
-
-ENTRY = "custom_kernel"
 
 _FILE_BYTES_MAX = 2**30
 _POLL_SECONDS = 0.25
@@ -325,7 +324,7 @@ def session_bytes(leader: int) -> int:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError, ValueError, IndexError):
-                fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+                fields = stat_fields(int(entry.name))
                 if int(fields[3]) == leader:
                     total += int(fields[21]) * _PAGE_BYTES
     return total

@@ -548,15 +548,23 @@ def children_by_parent() -> Dict[int, List[int]]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-                children.setdefault(int(fields[1]), []).append(int(entry.name))
+                children.setdefault(int(stat_fields(int(entry.name))[1]), []).append(int(entry.name))
     return children
 
 
 def thread_count(pid: int) -> int:
     """How many threads a process has; 0 where it is gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return int(stat_fields(pid)[17])
     except OSError:
         return 0
-    return int(fields[17])
+
+
+def stat_fields(pid: int) -> List[str]:
+    """What the system says of a process from its state on, which is field 3 of proc(5).
+
+    Raises:
+        OSError: there is no such process.
+    """
+    # The field before may hold anything, brackets among it.
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()

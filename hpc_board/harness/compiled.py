@@ -13,9 +13,9 @@ from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from hpc_board.harness import payload
 from hpc_board.harness.device import Device
+from hpc_board.model.task import ENTRY
 
 ABI = 1
-ENTRY = "custom_kernel"
 WORKSPACE_ENTRY = "hpc_workspace_bytes"
 DIMENSIONS_MAX = 8
 

@@ -29,7 +29,7 @@ from hpc_board.harness.scratch import CODE, SCRATCH, copy, private, private_fold
 from hpc_board.harness.toolchain import LIBRARY
 from hpc_board.harness.zygote import modules_of
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Mode
+from hpc_board.model.task import ENTRY, REFERENCE_ENTRY, Mode
 
 _TRUSTED_PRINTED_BYTES = 2**30
 
@@ -121,7 +121,7 @@ class Processes:
             self._children.append(child)
         else:
             child = self._forked("worker", home, home, (self.stdout, self.stderr), limit)
-        entry = (file, "custom_kernel", self._job.shown_as)
+        entry = (file, ENTRY, self._job.shown_as)
         self._send_load(child, home, *entry, profile=profile, traced=bool(prefix))
         return child
 
@@ -136,7 +136,7 @@ class Processes:
         home = worker_home(self.scratch, "baseline")
         copy(self._job.files, self._task, home / CODE)
         child = self._forked("worker", home, home, (self.judge_said, self.judge_said), _TRUSTED_PRINTED_BYTES)
-        self._send_load(child, home, "reference.py", "ref_kernel", "reference.py")
+        self._send_load(child, home, "reference.py", REFERENCE_ENTRY, "reference.py")
         try:
             self.await_loaded(child, "reference")
         except CallFailed as error:

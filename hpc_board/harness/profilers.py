@@ -18,12 +18,13 @@ from typing import Callable, ClassVar, Iterator, List, Mapping, Protocol, Sequen
 from hpc_board.harness.printed import Printed
 from hpc_board.harness.profile_files import head_of
 from hpc_board.harness.workers import Worker
+from hpc_board.model.task import ENTRY
 from hpc_board.model.text import one_line
 
 LAUNCHES_MAX = 10
 """How many kernel launches of a case are profiled with every counter; each is replayed dozens of times for that."""
 
-NVTX_RANGE = "custom_kernel"
+NVTX_RANGE = ENTRY
 """The range around a profiled call, by which a profiler tells its kernels from those of the harness."""
 
 _TEXT_BYTES_MAX = 128 * 1024

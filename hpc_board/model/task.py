@@ -14,6 +14,12 @@ CaseValue = Union[int, float, bool, str, Tuple[Any, ...]]
 SUBMISSION = "@SUBMISSION@"
 """The `source` of the one file of a task that the participant writes."""
 
+ENTRY = "custom_kernel"
+"""The function that a submission defines, in whatever language."""
+
+REFERENCE_ENTRY = "ref_kernel"
+"""The function of a task's `reference.py` that returns the right answer."""
+
 
 class Mode(str, Enum):
     """What a run is for."""
