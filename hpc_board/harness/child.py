@@ -444,14 +444,15 @@ def stopped_but(keep: Sequence[int]) -> Iterator[None]:
 def all_stopped(pid: int) -> bool:
     """Whether no thread of a process runs; one that is gone has none."""
     try:
-        return all(_state(thread / "stat") in _STOPPED_STATES for thread in Path(f"/proc/{pid}/task").iterdir())
+        threads = [thread.name for thread in Path(f"/proc/{pid}/task").iterdir()]
     except OSError:
         return True
+    return all(_state(f"{pid}/task/{thread}") in _STOPPED_STATES for thread in threads)
 
 
-def _state(stat: Path) -> str:
+def _state(process: str) -> str:
     try:
-        return stat.read_text(errors="replace").rpartition(")")[2].split()[0]
+        return stat_fields(process)[0]
     except OSError:
         return "X"
 
@@ -548,7 +549,7 @@ def children_by_parent() -> Dict[int, List[int]]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                children.setdefault(int(stat_fields(int(entry.name))[1]), []).append(int(entry.name))
+                children.setdefault(int(stat_fields(entry.name)[1]), []).append(int(entry.name))
     return children
 
 
@@ -560,11 +561,11 @@ def thread_count(pid: int) -> int:
         return 0
 
 
-def stat_fields(pid: int) -> List[str]:
-    """What the system says of a process from its state on, which is field 3 of proc(5).
+def stat_fields(process: object) -> List[str]:
+    """What the system says of a process, by its id, from its state on, which is field 3 of proc(5).
 
     Raises:
         OSError: there is no such process.
     """
     # The field before may hold anything, brackets among it.
-    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
