@@ -45,6 +45,7 @@ DTYPES = {
 """The numbers of `hpc_dtype` in hpc_board.h, by the names of PyTorch and NumPy."""
 
 _LINE_BUFFERED = 1
+_FIRST_GPU = 0
 
 _NESTS = ("list", "tuple", "dict")
 _TENSORS = ("tensor", "array")
@@ -107,19 +108,20 @@ class CompiledKernel:
             self._workspace_entry.restype = ctypes.c_int64
         self._workspace: Optional[Tuple[int, Any]] = None
 
-    def __call__(self, data: Any, outputs: Any, stream: "int | None" = None, device: int = -1) -> None:
+    def __call__(self, data: Any, outputs: Any, device: int = -1) -> None:
         """Call the function once with the tensors and numbers of `data`, to write those of `outputs`.
 
         Raises:
             KernelFailed: it returned a number other than 0.
         """
-        self.prepared(data, outputs, stream, device)()
+        self.prepared(data, outputs, device)()
 
-    def prepared(self, data: Any, outputs: Any, stream: "int | None" = None, device: int = -1) -> Callable[[], Any]:
+    def prepared(self, data: Any, outputs: Any, device: int = -1) -> Callable[[], Any]:
         """A call of the function with everything laid out for it; it returns `outputs`."""
         tensors, params, reals = _parts(data)
         written, _, _ = _parts(outputs)
-        context = _Context(stream, device, ABI, None, 0, (ctypes.c_double * len(reals))(*reals), len(reals), 0)
+        # The null stream is the default one, on which a GPU's calls are timed.
+        context = _Context(None, device, ABI, None, 0, (ctypes.c_double * len(reals))(*reals), len(reals), 0)
         shared = (
             (_Tensor * len(tensors))(*map(_described, tensors)),
             ctypes.c_int(len(tensors)),
@@ -175,11 +177,7 @@ def open_kernel(path: Path) -> CompiledKernel:
 
 def prepared(kernel: CompiledKernel, data: Any, outputs: Any, device: Device) -> Callable[[], Any]:
     """A call of `kernel` on inputs that writes `outputs`, and returns them."""
-    if device.name != "cuda":
-        return kernel.prepared(data, outputs)
-    torch = sys.modules["torch"]
-    stream = int(torch.cuda.current_stream().cuda_stream)
-    return kernel.prepared(data, outputs, stream or None, int(torch.cuda.current_device()))
+    return kernel.prepared(data, outputs, _FIRST_GPU if device.name == "cuda" else -1)
 
 
 def form_fault(inputs: payload.Node, answer: payload.Node) -> str:

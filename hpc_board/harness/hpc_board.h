@@ -52,9 +52,12 @@ typedef struct hpc_tensor {
     int32_t dtype; /* an hpc_dtype */
 } hpc_tensor;
 
-/* Where a call runs. Work on a GPU belongs on `stream`: what is left on another one when the call returns is late. */
+/*
+ * Where a call runs. Work on a GPU belongs on `stream`: what is left on another one when the call returns is late,
+ * unless that stream was made without the flag NonBlocking, so that `stream` waits for it.
+ */
 typedef struct hpc_context {
-    void *stream;            /* the cudaStream_t or hipStream_t of the call; null is the default one, or a CPU */
+    void *stream;            /* the cudaStream_t or hipStream_t of the call: null, the default one; null on a CPU */
     int32_t device;          /* the GPU's index; -1 on a CPU */
     int32_t abi;             /* HPC_BOARD_ABI of the harness */
     void *workspace;         /* device memory of workspace_bytes, aligned to 256 bytes, with garbage in it; or null */

@@ -1,17 +1,20 @@
 """Compiled submissions under the judge: what they are given, what they may do wrong, and what they cannot."""
 
 import ctypes
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from hpc_board.harness import compiled as abi
-from hpc_board.harness import payload
+from hpc_board.harness import payload, toolchain
+from hpc_board.harness.device import CpuDevice, Device
 from hpc_board.harness.payload import _ITEM_BYTES
 from hpc_board.harness.toolchain import header_text
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Language, Mode
 from tests.harness.compiling import BODY, REFERENCE, compiled, kernel, needs_gcc
 
 pytestmark = needs_gcc
@@ -94,6 +97,21 @@ def check_implementation(data, output):
     """
     result = compiled(tmp_path, kernel(body, "#include <cstring>"), reference=reference, first_call_seconds=60)
     assert result.verdict is Verdict.PASS, result.message
+
+
+class NamedLikeAGpu(CpuDevice):
+    name = "cuda"
+
+
+@pytest.mark.parametrize(("device", "index"), [(CpuDevice(), -1), (NamedLikeAGpu(), 0)])
+def test_a_call_is_given_the_null_stream_and_its_device(tmp_path: Path, device: Device, index: int) -> None:
+    (tmp_path / toolchain.HEADER).write_text(header_text())
+    (tmp_path / "k.cpp").write_text(kernel("return ctx->stream ? 99 : 10 + ctx->device;"))
+    tools = toolchain.toolchain(Language.CPP, "", os.environ)
+    subprocess.run(toolchain.command(tools, (), "k.cpp"), cwd=tmp_path, check=True)
+    call = abi.prepared(abi.open_kernel(tmp_path / toolchain.LIBRARY), numpy.ones(1), numpy.ones(1), device)
+    with pytest.raises(abi.KernelFailed, match=f"returned {10 + index}$"):
+        call()
 
 
 def test_a_workspace_is_given_as_it_is_asked_for_and_kept(tmp_path: Path) -> None:
