@@ -1,25 +1,36 @@
 """The one seam between the harness and a processor: where tensors live, how a call is timed, how a cache is emptied."""
 
 import ctypes
+import math
 import mmap
 import os
 import random
+import statistics
 import sys
 import time
+from collections import deque
 from pathlib import Path
-from typing import Any, Callable, List, Protocol, Tuple
+from typing import Any, Callable, Deque, List, Protocol, Tuple
 
 _FLUSH_BYTES_MAX = 64 * 2**20
 _CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 0x06
 _SHIFT_BYTES = 256
 # A prime, so that no usual number of tensors in a call brings each of them to the same place again.
 _SHIFTS = 61
-# What hides the launch of a kernel behind the writing, and what holds more than AMD's Infinity Cache of 256 MiB, which
-# is not part of the L2 cache that PyTorch tells.
+# AMD's Infinity Cache of 256 MiB is not part of the L2 cache that PyTorch tells.
 _CUDA_FLUSH_BYTES_MIN = 256 * 2**20
 _HIP_FLUSH_BYTES_MIN = 512 * 2**20
-_IDLE_SYNCHRONIZATIONS = 20
-_IDLE_NS_MAX = 50_000
+# The host needs this long for the first launches of a call, and for each input that is put right before it.
+_HIDDEN_NS = 200_000
+_HIDDEN_INPUT_NS = 20_000
+_FILLS_MAX = 32
+# Clocks rise during the first tenths of a second of work, and fall again when nothing is asked of the device.
+_WARM_NS = 500_000_000
+_ALONE_NS = 1_000_000_000
+_WARM_FILLS = 16
+_RESTS = 21
+_REST_FACTOR = 4
+_REST_NS_MAX = 50_000
 _BLOCK_BYTES = 64
 _SPOILED_BLOCKS = 32
 _PARTED_BYTES = 8 * 2**20
@@ -41,7 +52,7 @@ class Device(Protocol):
     """The name by which PyTorch knows it."""
 
     def prepare(self) -> None:
-        """Make ready for a timed call whose inputs have not been shown yet."""
+        """Make ready for a timed call whose inputs have not been shown yet; it may take half a second."""
 
     def place(self, tensor: Any) -> Any:
         """A tensor of the host's memory on this device, at another address than the last one had."""
@@ -85,109 +96,181 @@ class CpuDevice:
 
 
 class CudaDevice:
-    """The first visible GPU, through PyTorch's CUDA interface, which ROCm builds offer as well."""
+    """The first visible GPU, through PyTorch's CUDA interface, which ROCm builds offer as well.
+
+    Calls are timed on the default stream, whichever is the current one when they come back: of all streams it alone
+    waits for those that were made without `NonBlocking`, and these for it.
+    """
 
     name = "cuda"
 
     def __init__(self, torch: Any, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self._clock = clock
-        self._torch = torch
-        self._event = torch.cuda.Event
-        self._synchronize = torch.cuda.synchronize
-        self._elapsed_ms = torch.cuda.Event.elapsed_time
-        self._clone = torch.Tensor.clone
+        self._kept = _Kept(torch)
+        self._kept.synchronize()
+        self._stream = torch.cuda.default_stream()
+        self._flush_bytes = _flush_bytes(torch)
+        self._driver = _driver()
         self._placed = 0
         self._memory: Any = None
-        self._driver = _driver()
-        self._synchronize()
-        idle_ns = max(self._synchronization_ns() for _ in range(_IDLE_SYNCHRONIZATIONS))
-        self._idle_ns = min(2 * idle_ns, _IDLE_NS_MAX)
+        self._fill_ns = math.inf
+        self._used_ns = 0
+        self._rests_ns: Deque[int] = deque((self._synchronization_ns() for _ in range(_RESTS)), _RESTS)
 
     def prepare(self) -> None:
-        """Take back whatever part of the L2 cache a submission has set aside for itself.
+        """Take back what a submission has set aside of the L2 cache, and keep a device busy that may have cooled down.
 
         Lines that are marked as persisting outlive the writing of a buffer; both calls are needed (the limit alone
-        keeps the lines that are there, the reset alone lets new ones be marked).
+        keeps the lines that are there, the reset alone lets new ones be marked). The device has half a second of work
+        before the first timed call of a process, and where that process has asked nothing of it for a second: with
+        clocks that still rise, no two times could be compared.
         """
+        kept = self._kept
         if self._driver is not None:
             self._driver.cuCtxSetLimit(_CU_LIMIT_PERSISTING_L2_CACHE_SIZE, ctypes.c_size_t(0))
             self._driver.cuCtxResetPersistingL2Cache()
-        if self._memory is None:
-            self._memory = self._torch.empty(self._flush_bytes(), dtype=self._torch.uint8, device="cuda")
-        self._synchronize()
+        kept.set_stream(self._stream)
+        with kept.plainly():
+            if self._memory is None:
+                self._memory = kept.empty(self._flush_bytes, dtype=kept.uint8, device="cuda")
+                self._warm()
+            elif self._clock() - self._used_ns > _ALONE_NS:
+                self._warm()
+            # The judge may be using the device just now, which makes a fill longer and never shorter.
+            self._fill_ns = min(self._fill_ns, self._measured_fill_ns())
+        kept.synchronize()
+        self._rests_ns.append(self._synchronization_ns())
+        self._used_ns = self._clock()
 
-    def _flush_bytes(self) -> int:
-        torch = self._torch
-        least = _HIP_FLUSH_BYTES_MIN if torch.version.hip else _CUDA_FLUSH_BYTES_MIN
-        return max(2 * int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)), least)
+    def _warm(self) -> None:
+        end_ns = self._clock() + _WARM_NS
+        while self._clock() < end_ns:
+            for _ in range(_WARM_FILLS):
+                self._kept.fill_(self._memory, 1)
+            self._kept.synchronize()
+
+    def _measured_fill_ns(self) -> float:
+        """How long the device writes the whole buffer, by its own clock."""
+        kept = self._kept
+        start, end = self._events(2)
+        kept.synchronize()
+        # The first one hides how long it takes to launch the second.
+        kept.fill_(self._memory, 1)
+        kept.record(start, self._stream)
+        kept.fill_(self._memory, 1)
+        kept.record(end, self._stream)
+        kept.wait(end)
+        return max(_LEAST_NS, float(kept.elapsed_ms(start, end)) * 1e6)
+
+    def _fills(self, inputs: int) -> int:
+        """How often the buffer is written so that the host is well ahead of the device when the clock starts."""
+        return min(_FILLS_MAX, math.ceil((_HIDDEN_NS + _HIDDEN_INPUT_NS * inputs) / self._fill_ns))
+
+    def _events(self, count: int) -> List[Any]:
+        """New events, each recorded once: an event comes to be then, which is not to be part of a time."""
+        events = [self._kept.event(enable_timing=True) for _ in range(count)]
+        for event in events:
+            self._kept.record(event, self._stream)
+        return events
 
     def place(self, tensor: Any) -> Any:
         """A copy on the GPU, 256 bytes further into its memory than that of the tensor before."""
         self._placed = (self._placed + 1) % _SHIFTS
-        torch, shift = self._torch, self._placed * _SHIFT_BYTES
-        room = torch.empty(shift + tensor.nbytes, dtype=torch.uint8, device="cuda")
-        if not tensor.numel():
-            return tensor.to("cuda")
-        order, plain = _memory_order(tensor), _in_memory_order(tensor)
-        # As bytes, since some number formats cannot be copied as numbers.
-        room[shift:].copy_(plain.reshape(-1).view(torch.uint8))
-        placed = room[shift:].view(tensor.dtype).view(plain.shape)
-        return placed.permute(sorted(range(len(order)), key=lambda index: order[index]))
+        kept, shift = self._kept, self._placed * _SHIFT_BYTES
+        with kept.plainly():
+            if not tensor.numel():
+                return kept.to(tensor, "cuda")
+            room = kept.empty(shift + tensor.nbytes, dtype=kept.uint8, device="cuda")
+            order = _memory_order(tensor)
+            plain, target = kept.permute(tensor, order), kept.narrow(room, 0, shift, tensor.nbytes)
+            # As bytes, since some number formats cannot be copied as numbers.
+            kept.copy_(target, kept.as_bytes(plain))
+            placed = kept.view(kept.view(target, tensor.dtype), plain.shape)
+            return kept.permute(placed, sorted(range(len(order)), key=lambda index: order[index]))
 
     def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> Tuple[Any, float]:
         """What `call` has returned by its second event, and the nanoseconds between two events, of all streams.
 
-        With `cold`, at least twice the size of the L2 cache is written before; as that is still going on while the call
-        is queued, the time to launch the kernel is hidden behind it. Another stream does not wait for it and could do
-        the work meanwhile: so parts of the inputs are wrong until the first event. The second ends the current
-        stream's work, and the copy of what was returned is queued right behind it: work that another stream or thread
-        does later is missing there. Where the device takes longer to come to rest than an idle one does, another
-        stream had work left all the same, and an event recorded after the rest counts in place of the second.
+        With `cold`, at least twice the size of the L2 cache is written before, and again until 0.2 ms are sure to have
+        passed; as that is still going on while the call is queued, the time to launch the kernel is hidden behind it.
+        Another stream does not wait for it and could do the work meanwhile: so parts of the inputs are wrong until the
+        first event. The second ends the work on the default stream, and the copy of what was returned is queued right
+        behind it: work that another stream or thread does later is missing there. Where the device takes longer to come
+        to rest than an idle one does, another stream had work left all the same, and an event recorded after the rest
+        counts in place of the second. When this returns, the device has nothing left to do.
         """
-        start, end, copied = (self._event(enable_timing=True) for _ in range(3))
-        # An event comes to be when it is first recorded, which is not to be part of the time.
-        for event in (start, end, copied):
-            event.record()
-        spoiled = self._spoiled(shown) if cold else []
-        self._synchronize()
-        if cold:
-            self._memory.fill_(1)
-        for blocks, places, right in spoiled:
-            blocks.index_copy_(0, places, right)
-        start.record()
+        kept, stream = self._kept, self._stream
+        kept.set_stream(stream)
+        start, end, copied = self._events(3)
+        with kept.plainly():
+            spoiled = self._spoiled(shown) if cold else []
+            kept.synchronize()
+            for _ in range(self._fills(len(spoiled)) if cold else 0):
+                kept.fill_(self._memory, 1)
+            for blocks, places, right in spoiled:
+                kept.index_copy_(blocks, 0, places, right)
+        kept.record(start, stream)
         value = call()
-        end.record()
-        value = self._as_it_is(value)
-        copied.record()
-        copied.synchronize()
-        if self._synchronization_ns() > self._idle_ns:
-            end = self._event(enable_timing=True)
-            end.record()
-            end.synchronize()
-        return value, float(self._elapsed_ms(start, end)) * 1e6 or _LEAST_NS
+        kept.record(end, stream)
+        kept.set_stream(stream)
+        with kept.plainly():
+            value = self._as_it_is(value)
+        kept.record(copied, stream)
+        kept.wait(copied)
+        if self._synchronization_ns() > self._rest_ns:
+            (end,) = self._events(1)
+            kept.wait(end)
+        self._used_ns = self._clock()
+        return value, float(kept.elapsed_ms(start, end)) * 1e6 or _LEAST_NS
+
+    @property
+    def _rest_ns(self) -> float:
+        """What a rest may take before the device counts as busy.
+
+        By the median of the last ones that were idle for certain: a host which is busy now and then makes single ones
+        long, and they would excuse as much of every call. A rest cannot be tried again, since by then the device is at
+        rest; one that the host makes long costs that call alone, which the median of all calls does not show.
+        """
+        return min(_REST_FACTOR * statistics.median(self._rests_ns), _REST_NS_MAX)
 
     def _spoiled(self, value: Any) -> "List[Tuple[Any, Any, Any]]":
-        """Blocks of each tensor in `value`, the places of those that have been made wrong, and what is right there."""
+        """Blocks of each tensor in `value`, the places of those that have been made wrong, and what is right there.
+
+        One half holds numbers that spoil whatever they are part of, the other half what stands elsewhere in the tensor,
+        which nobody can tell from what is right.
+        """
         if isinstance(value, dict):
             value = list(value.values())
         if isinstance(value, (list, tuple)):
             return [each for item in value for each in self._spoiled(item)]
-        if type(value) is not self._torch.Tensor or not value.numel():
+        kept = self._kept
+        if type(value) is not kept.tensor_type or not value.numel():
             return []
-        flat = _in_memory_order(value).reshape(-1).view(self._torch.uint8)
-        width = min(_BLOCK_BYTES, len(flat))
-        blocks = flat[: len(flat) // width * width].view(-1, width)
-        sample = _entropy.sample(range(len(blocks)), min(_SPOILED_BLOCKS, len(blocks)))
-        places = self._torch.tensor(sample, device=flat.device)
-        right = blocks[places]
-        blocks[places] = right ^ (1 if value.dtype is self._torch.bool else 0xFF)
+        flat = kept.as_bytes(kept.permute(value, _memory_order(value)))
+        width = min(_BLOCK_BYTES, value.nbytes)
+        count = value.nbytes // width
+        blocks = kept.view(kept.narrow(flat, 0, 0, count * width), (count, width))
+        sample = _entropy.sample(range(count), min(_SPOILED_BLOCKS, count))
+        places, elsewhere = (
+            kept.tensor(indices, dtype=kept.int64, device=flat.device)
+            for indices in (sample, [_entropy.randrange(count) for _ in sample])
+        )
+        right, wrong = kept.index_select(blocks, 0, places), kept.index_select(blocks, 0, elsewhere)
+        half = (len(sample) + 1) // 2
+        worthless: Any
+        if value.dtype is kept.bool:
+            worthless = kept.bitwise_xor(kept.narrow(right, 0, 0, half), 1)
+        else:
+            worthless = kept.tensor(list(_worthless(value, width)), dtype=kept.uint8, device=flat.device)
+        kept.copy_(kept.narrow(wrong, 0, 0, half), worthless)
+        kept.index_copy_(blocks, 0, places, wrong)
         return [(blocks, places, right)]
 
     def _as_it_is(self, value: Any) -> Any:
         """`value` with a copy in place of each tensor, made on the current stream."""
-        torch, kind = self._torch, type(value)
-        if kind in (torch.Tensor, torch.nn.Parameter):
-            return self._copy(torch.Tensor.detach(value))
+        kept, kind = self._kept, type(value)
+        if kind in (kept.tensor_type, kept.parameter_type):
+            return self._copy(kept.detach(value))
         if kind in (list, tuple):
             return kind([self._as_it_is(item) for item in value])
         if kind is dict:
@@ -196,30 +279,80 @@ class CudaDevice:
 
     def _copy(self, tensor: Any) -> Any:
         """A copy of a tensor; a large one is copied in parts, whose order nobody knows who would write just ahead."""
-        if tensor.nbytes < _PARTED_BYTES or not tensor.is_contiguous():
-            return self._clone(tensor)
-        copy = self._torch.empty_like(tensor)
-        parts = list(zip(copy.view(-1).chunk(_PARTS), tensor.view(-1).chunk(_PARTS), strict=True))
+        kept = self._kept
+        if tensor.nbytes < _PARTED_BYTES or not kept.is_contiguous(tensor):
+            return kept.clone(tensor)
+        copy = kept.empty_like(tensor)
+        sources, targets = (kept.chunk(kept.view(whole, -1), _PARTS) for whole in (tensor, copy))
+        parts = list(zip(targets, sources, strict=True))
         _entropy.shuffle(parts)
         for target, source in parts:
-            target.copy_(source)
+            kept.copy_(target, source)
         return copy
 
     def _synchronization_ns(self) -> int:
         """How long the host waits until the device has nothing left to do, on any stream."""
         start = self._clock()
-        self._synchronize()
+        self._kept.synchronize()
         return self._clock() - start
+
+
+class _Kept:
+    """What a device needs of PyTorch, as it was before a submission could put something else in its place."""
+
+    def __init__(self, torch: Any) -> None:
+        cuda, tensor = torch.cuda, torch.Tensor
+        self.event = cuda.Event
+        self.record, self.wait = cuda.Event.record, cuda.Event.synchronize
+        self.elapsed_ms = cuda.Event.elapsed_time
+        self.synchronize, self.set_stream = cuda.synchronize, cuda.set_stream
+        self.plainly = torch._C.DisableTorchFunction  # noqa: SLF001 - it has no other name
+        """A context in which no mode sees the calls: neither a submission's, nor that of the default device, which
+        costs the host more than the call itself."""
+        self.tensor_type, self.parameter_type = tensor, torch.nn.Parameter
+        self.bool, self.uint8, self.int64 = torch.bool, torch.uint8, torch.int64
+        self.tensor, self.empty, self.empty_like = torch.tensor, torch.empty, torch.empty_like
+        self.fill_, self.copy_, self.index_copy_ = tensor.fill_, tensor.copy_, tensor.index_copy_
+        self.index_select, self.bitwise_xor = tensor.index_select, tensor.bitwise_xor
+        self.clone, self.detach, self.to, self.is_contiguous = (
+            tensor.clone,
+            tensor.detach,
+            tensor.to,
+            tensor.is_contiguous,
+        )
+        self.view, self.reshape, self.permute = tensor.view, tensor.reshape, tensor.permute
+        self.narrow, self.chunk = tensor.narrow, tensor.chunk
+
+    def as_bytes(self, tensor: Any) -> Any:
+        """The bytes of a tensor in one row."""
+        return self.view(self.reshape(tensor, -1), self.uint8)
+
+
+def _worthless(tensor: Any, width: int) -> bytes:
+    """`width` bytes of numbers that spoil a sum or a product, and now a minimum, now a maximum.
+
+    NaN alone would not do: `fmaxf` and its like leave it out, so other calls have numbers near the type's ends instead.
+    """
+    dtype = tensor.dtype
+    size: int = tensor.element_size() // (2 if dtype.is_complex else 1)
+    if dtype.is_floating_point or dtype.is_complex:
+        # NaN, or the lowest number of a format without it; then a number near either end of every format.
+        numbers = [b"\xff" * size, b"\x7b" * size, b"\x7b" * (size - 1) + b"\xfb"]
+    elif dtype.is_signed:
+        numbers = [b"\x7f" * size, b"\x80" * size]
+    else:
+        numbers = [b"\xff" * size, b"\0" * size]
+    return _entropy.choice(numbers) * (width // size)
+
+
+def _flush_bytes(torch: Any) -> int:
+    least = _HIP_FLUSH_BYTES_MIN if torch.version.hip else _CUDA_FLUSH_BYTES_MIN
+    return max(2 * int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)), least)
 
 
 def _memory_order(tensor: Any) -> List[int]:
     """The dimensions of a dense tensor from the slowest to the fastest in memory."""
     return sorted(range(tensor.dim()), key=lambda index: (-tensor.stride(index), index))
-
-
-def _in_memory_order(tensor: Any) -> Any:
-    """The same dense tensor with its dimensions as they lie in memory."""
-    return tensor.permute(_memory_order(tensor))
 
 
 def _driver() -> Any:

@@ -1,48 +1,84 @@
 """How long a GPU's work took, on a device whose every step has a scripted duration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from hpc_board.harness.device import CudaDevice
+from hpc_board.harness.device import CudaDevice, _Kept
 
 
 class Gpu:
-    """PyTorch's CUDA interface over one clock in nanoseconds: work ends when it ends, waiting moves the clock."""
+    """PyTorch's CUDA interface over one clock in nanoseconds: work ends when it ends, waiting moves the clock.
+
+    `rests_ns` are the next durations of waiting for an idle device, then `IDLE_NS` again.
+    """
 
     IDLE_NS = 4_000
+    FILL_NS = 60_000
+    LAUNCH_NS = 5_000
 
     def __init__(self) -> None:
         self.now_ns = 0
-        self.current_ends_ns = 0
-        self.side_ends_ns = 0
+        self.ends_ns = {"default": 0, "side": 0}
+        self.current = "default"
+        self.rests_ns: list[int] = []
+        self.filled: list[int] = []
         self.cuda = self
-        self.uint8 = None
-        self.Tensor = Tensor
+        self.version = SimpleNamespace(hip=None)
+        self.bool = self.uint8 = self.int64 = self.tensor = self.empty_like = None
+        self.Tensor = type("GpuTensor", (Tensor,), {"gpu": self})
         self.nn = SimpleNamespace(Parameter=type("Parameter", (), {}))
         self.Event = type("Event", (Event,), {"gpu": self})
+        self._C = SimpleNamespace(DisableTorchFunction=self.plainly)
+        self.plain = False
 
-    def launch(self, current_ns: int, side_ns: int) -> str:
-        self.current_ends_ns = self.now_ns + current_ns
-        self.side_ends_ns = self.now_ns + side_ns
+    @contextmanager
+    def plainly(self) -> Iterator[None]:
+        self.plain = True
+        yield
+        self.plain = False
+
+    def launch(self, default_ns: int, side_ns: int) -> str:
+        assert not self.plain, "a submission's own modes stay"
+        self.ends_ns = {"default": self.free_at_ns("default") + default_ns, "side": self.now_ns + side_ns}
         return "a value"
 
+    def free_at_ns(self, stream: str) -> int:
+        return max(self.now_ns, self.ends_ns[stream])
+
     def synchronize(self) -> None:
-        self.now_ns = max(self.now_ns + self.IDLE_NS, self.current_ends_ns, self.side_ends_ns)
+        idle_ns = self.rests_ns.pop(0) if self.rests_ns else self.IDLE_NS
+        self.now_ns = max(self.now_ns + idle_ns, *self.ends_ns.values())
 
     def clock(self) -> int:
         return self.now_ns
+
+    def default_stream(self) -> str:
+        return "default"
+
+    def set_stream(self, stream: str) -> None:
+        self.current = stream
+
+    def get_device_properties(self, _index: int) -> SimpleNamespace:
+        return SimpleNamespace(L2_cache_size=2**20)
+
+    def empty(self, size: int, *, dtype: None, device: str) -> "Tensor":
+        assert (dtype, device) == (None, "cuda")
+        assert size == 2**28
+        tensor: Tensor = self.Tensor(0)
+        return tensor
 
 
 class Tensor:
     """A tensor that holds its last value from a moment on."""
 
     nbytes = 4
+    gpu: Gpu
 
-    def __init__(self, gpu: Gpu, right_from_ns: int) -> None:
-        self.gpu = gpu
+    def __init__(self, right_from_ns: int) -> None:
         self.right_from_ns = right_from_ns
 
     def detach(self) -> "Tensor":
@@ -52,7 +88,17 @@ class Tensor:
         return True
 
     def clone(self) -> str:
-        return "right" if max(self.gpu.now_ns, self.gpu.current_ends_ns) >= self.right_from_ns else "stale"
+        assert self.gpu.plain
+        return "right" if self.gpu.free_at_ns(self.gpu.current) >= self.right_from_ns else "stale"
+
+    def fill_(self, _value: int) -> None:
+        gpu = self.gpu
+        assert gpu.plain
+        gpu.now_ns += gpu.LAUNCH_NS
+        gpu.ends_ns[gpu.current] = gpu.free_at_ns(gpu.current) + gpu.FILL_NS
+        gpu.filled.append(gpu.now_ns)
+
+    copy_ = index_copy_ = index_select = bitwise_xor = to = view = reshape = permute = narrow = chunk = None
 
 
 class Event:
@@ -62,8 +108,8 @@ class Event:
         assert enable_timing
         self.at_ns = -1
 
-    def record(self) -> None:
-        self.at_ns = max(self.gpu.now_ns, self.gpu.current_ends_ns)
+    def record(self, stream: str | None = None) -> None:
+        self.at_ns = self.gpu.free_at_ns(stream or self.gpu.current)
 
     def synchronize(self) -> None:
         self.gpu.now_ns = max(self.gpu.now_ns, self.at_ns)
@@ -72,15 +118,15 @@ class Event:
         return (end.at_ns - self.at_ns) / 1e6
 
 
-def elapsed_ns(current_ns: int, side_ns: int = 0) -> int:
+def elapsed_ns(default_ns: int, side_ns: int = 0) -> int:
     gpu = Gpu()
     device = CudaDevice(gpu, gpu.clock)
-    value, found = device.timed(lambda: gpu.launch(current_ns, side_ns), [], cold=False)
+    value, found = device.timed(lambda: gpu.launch(default_ns, side_ns), [], cold=False)
     assert value == "a value"
     return round(found)
 
 
-def test_work_on_the_current_stream_takes_what_lies_between_its_events() -> None:
+def test_work_on_the_default_stream_takes_what_lies_between_its_events() -> None:
     assert elapsed_ns(30_000) == 30_000
 
 
@@ -98,12 +144,13 @@ def returned(call: Callable[[Gpu], Any]) -> Any:
     return CudaDevice(gpu, gpu.clock).timed(lambda: call(gpu), [], cold=False)[0]
 
 
-def launched(gpu: Gpu, current_ns: int, side_ns: int) -> Tensor:
-    gpu.launch(current_ns, side_ns)
-    return Tensor(gpu, gpu.now_ns + max(current_ns, side_ns))
+def launched(gpu: Gpu, default_ns: int, side_ns: int) -> Tensor:
+    gpu.launch(default_ns, side_ns)
+    tensor: Tensor = gpu.Tensor(max(gpu.ends_ns.values()))
+    return tensor
 
 
-def test_what_the_current_stream_has_done_is_in_the_value() -> None:
+def test_what_the_default_stream_has_done_is_in_the_value() -> None:
     assert returned(lambda gpu: launched(gpu, 30_000, 0)) == "right"
     assert returned(lambda gpu: [launched(gpu, 5_000, 0), {"a": launched(gpu, 30_000, 20_000)}]) == [
         "right",
@@ -120,12 +167,124 @@ def test_two_events_that_cannot_be_told_apart_make_a_time_that_is_not_zero() -> 
     assert elapsed_ns(0) == 1
 
 
+def test_a_stream_that_a_call_leaves_as_the_current_one_changes_nothing() -> None:
+    gpu = Gpu()
+    device = CudaDevice(gpu, gpu.clock)
+
+    def call() -> Tensor:
+        tensor = launched(gpu, 30_000, 0)
+        gpu.set_stream("side")
+        return tensor
+
+    for _ in range(2):
+        value, found = device.timed(call, [], cold=False)
+        assert (value, round(found)) == ("right", 30_000)
+    device.prepare()
+    assert gpu.current == "default"
+
+
+def test_what_a_submission_puts_in_the_place_of_pytorch_s_functions_is_not_called() -> None:
+    gpu = Gpu()
+    device = CudaDevice(gpu, gpu.clock)
+    for kind, names in ((gpu.Tensor, ("clone", "detach", "fill_")), (gpu.Event, ("record", "elapsed_time"))):
+        for name in names:
+            setattr(kind, name, lambda *_: pytest.fail("a submission was asked"))
+    for name in ("synchronize", "set_stream", "empty"):
+        setattr(gpu, name, lambda *_, **__: pytest.fail("a submission was asked"))
+    device.prepare()
+    value, found = device.timed(lambda: launched(gpu, 30_000, 0), [], cold=True)
+    assert (value, round(found)) == ("right", 30_000)
+
+
+def test_when_a_call_has_been_timed_nothing_is_left_to_do() -> None:
+    gpu = Gpu()
+    CudaDevice(gpu, gpu.clock).timed(lambda: gpu.launch(1_000, side_ns=900_000), [], cold=False)
+    assert gpu.now_ns >= max(gpu.ends_ns.values())
+
+
+def test_a_device_is_kept_busy_before_its_first_call_and_after_a_second_without_one() -> None:
+    gpu = Gpu()
+    device = CudaDevice(gpu, gpu.clock)
+
+    def prepared_ns() -> int:
+        start = gpu.now_ns
+        device.prepare()
+        return gpu.now_ns - start
+
+    assert 500_000_000 < prepared_ns() < 510_000_000
+    gaps = [later - earlier for earlier, later in zip(gpu.filled, gpu.filled[1:], strict=False)]
+    assert max(gaps) <= 16 * gpu.FILL_NS + 2 * gpu.IDLE_NS, "it may not come to rest in between"
+    assert prepared_ns() < 1_000_000
+    gpu.now_ns += 900_000_000
+    device.timed(lambda: gpu.launch(1_000, 0), [], cold=True)
+    gpu.now_ns += 900_000_000
+    assert prepared_ns() < 1_000_000, "a call is work as well"
+    gpu.now_ns += 1_100_000_000
+    assert prepared_ns() > 500_000_000
+
+
+@pytest.mark.parametrize(("fill_ns", "fills"), [(60_000, 4), (199_000, 2), (900_000, 1), (1_000, 32)])
+def test_the_caches_are_written_until_the_launch_of_a_call_is_hidden(fill_ns: int, fills: int) -> None:
+    gpu = Gpu()
+    gpu.FILL_NS = fill_ns
+    gpu.LAUNCH_NS = 100
+    device = CudaDevice(gpu, gpu.clock)
+    device.prepare()
+    gpu.filled.clear()
+    device.timed(lambda: gpu.launch(1_000, 0), [], cold=True)
+    assert len(gpu.filled) == fills
+    assert device._fills(inputs=10) == min(32, -(-400_000 // fill_ns))
+    device.timed(lambda: gpu.launch(1_000, 0), [], cold=False)
+    assert len(gpu.filled) == fills
+
+
+def test_a_fill_that_the_judge_s_own_work_makes_longer_is_measured_again() -> None:
+    gpu = Gpu()
+    gpu.FILL_NS = 300_000
+    device = CudaDevice(gpu, gpu.clock)
+    device.prepare()
+    assert device._fills(inputs=0) == 1
+    gpu.FILL_NS = 60_000
+    device.prepare()
+    assert device._fills(inputs=0) == 4
+    gpu.FILL_NS = 300_000
+    device.prepare()
+    assert device._fills(inputs=0) == 4
+
+
+def test_a_host_that_is_busy_now_and_then_hides_no_work_on_another_stream() -> None:
+    gpu = Gpu()
+    gpu.rests_ns = [gpu.IDLE_NS, *[gpu.IDLE_NS, 45_000] * 10]
+    device = CudaDevice(gpu, gpu.clock)
+    _, found = device.timed(lambda: gpu.launch(1_000, side_ns=30_000), [], cold=False)
+    assert found == pytest.approx(30_000)
+
+
+def test_a_device_whose_rest_takes_longer_is_not_busy_for_that() -> None:
+    gpu = Gpu()
+    gpu.IDLE_NS = 9_000
+    device = CudaDevice(gpu, gpu.clock)
+    _, found = device.timed(lambda: gpu.launch(1_000, side_ns=30_000), [], cold=False)
+    assert found == pytest.approx(1_000)
+    gpu.IDLE_NS = 4_000
+    for _ in range(11):
+        device.prepare()
+    _, found = device.timed(lambda: gpu.launch(1_000, side_ns=30_000), [], cold=False)
+    assert found == pytest.approx(30_000), "rests are measured before every call"
+
+
+def over_pytorch(torch: Any) -> CudaDevice:
+    """A device as far as it can be had without a GPU."""
+    device = CudaDevice.__new__(CudaDevice)
+    device._kept = _Kept(torch)
+    return device
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("bytes_", [64, 2**23 + 64])
 def test_a_copy_holds_what_the_tensor_held_whatever_its_size_and_order(bytes_: int) -> None:
     torch = pytest.importorskip("torch")
-    device = CudaDevice.__new__(CudaDevice)
-    device._torch, device._clone = torch, torch.Tensor.clone
+    device = over_pytorch(torch)
     for tensor in (torch.arange(bytes_, dtype=torch.uint8), torch.arange(bytes_, dtype=torch.uint8).view(2, -1).T):
         copy = device._as_it_is(torch.nn.Parameter(tensor, requires_grad=False))
         assert torch.equal(copy, tensor)
@@ -134,17 +293,78 @@ def test_a_copy_holds_what_the_tensor_held_whatever_its_size_and_order(bytes_: i
         assert copy.any()
 
 
+DTYPES = (
+    *("bool", "uint8", "int8", "int16", "uint16", "int32", "int64", "float16", "bfloat16", "float32", "float64"),
+    *("complex64", "complex128", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
+)
+
+
 @pytest.mark.torch
 def test_what_is_spoiled_is_wrong_everywhere_until_it_is_put_right() -> None:
     torch = pytest.importorskip("torch")
-    device = CudaDevice.__new__(CudaDevice)
-    device._torch = torch
     tensors = [torch.rand(100_000), torch.rand(300, 70).T, torch.rand(()), torch.ones(3, dtype=torch.bool)]
     shown = {"a": tensors[:2], "b": (tensors[2], tensors[3], torch.empty(0)), "c": 5}
     before = [tensor.clone() for tensor in tensors]
-    spoiled = device._spoiled(shown)
+    spoiled = over_pytorch(torch)._spoiled(shown)
     assert len(spoiled) == len(tensors)
     assert not any(torch.equal(tensor, old) for tensor, old in zip(tensors, before, strict=True))
     for blocks, places, right in spoiled:
         blocks.index_copy_(0, places, right)
     assert all(torch.equal(tensor, old) for tensor, old in zip(tensors, before, strict=True))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", DTYPES)
+def test_spoiled_numbers_of_any_type_are_worthless_to_what_they_are_part_of(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    dtype = getattr(torch, name)
+    found = set()
+    for _ in range(40):
+        tensor = torch.ones(4096).to(dtype)
+        ((_, places, right),) = over_pytorch(torch)._spoiled(tensor)
+        wide = tensor.to(torch.complex128 if dtype.is_complex else torch.float64)
+        wrong = wide[wide != 1]
+        assert places.shape == (32,)
+        assert wrong.numel() == 16 * right.shape[1] // tensor.element_size()
+        found.add(str(wrong[0].item()))
+    numbers = [complex(each.replace("nan", "inf")).real for each in found]
+    if dtype is torch.bool:
+        assert numbers == [0]
+        assert set(tensor.view(torch.uint8).tolist()) == {0, 1}, "no other byte is a truth value"
+    elif dtype.is_floating_point or dtype.is_complex:
+        assert len(found) == 3
+        assert max(numbers) > 150
+        assert min(numbers) < -150
+    else:
+        assert max(numbers) > 0.99 * torch.iinfo(dtype).max
+        assert min(numbers) <= 0.99 * torch.iinfo(dtype).min
+
+
+@pytest.mark.torch
+def test_half_of_what_is_spoiled_holds_numbers_from_elsewhere_in_the_tensor() -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.arange(100_000, dtype=torch.int64)
+    over_pytorch(torch)._spoiled(tensor)
+    moved = tensor[(tensor != torch.arange(100_000)) & (tensor >= 0) & (tensor < 100_000)]
+    assert moved.numel() >= 14 * 8, "16 blocks of 8, but for those that happened to be drawn for themselves"
+
+
+@pytest.mark.torch
+def test_no_mode_of_a_submission_sees_what_a_device_does_with_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    device = over_pytorch(torch)
+    seen = []
+
+    class Watching(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined] # PyTorch may be absent
+        def __torch_function__(self, function: Any, _types: Any, arguments: Any = (), named: Any = None) -> Any:
+            seen.append(function)
+            return function(*arguments, **(named or {}))
+
+    with Watching():
+        torch.ones(2).fill_(3)
+        assert seen
+        seen.clear()
+        with device._kept.plainly():
+            device._as_it_is([torch.Tensor.new_zeros(torch.Tensor([1]), 2**23)])
+            device._spoiled(torch.Tensor([1.0, 2.0]))
+    assert seen == []
