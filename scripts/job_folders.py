@@ -45,7 +45,7 @@ def parts(task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str) -> dic
     """The files of a job folder by their names, the batch script and the harness aside."""
     facts = jobs.facts(a_run(task, gpu, mode, file_name), task, gpu, code=code.encode(), harness=harness_bytes())
     files = {f"task/{file.name}": file.text for file in task.files if file.text is not None}
-    return {jobs.FACTS: json.dumps(facts, indent=1), f"submission/{task.submission_name}": code, **files}
+    return {jobs.FACTS: json.dumps(facts, indent=1), f"submission/{task.name_on_node(file_name)}": code, **files}
 
 
 STDLIB_REFERENCE = """\

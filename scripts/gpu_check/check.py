@@ -1,7 +1,8 @@
 """Check the judge on a machine with a GPU: the bundled tasks, cheats that only a GPU allows, and other clocks.
 
 Needs a GPU, its driver, and this Python (3.10 or newer) with PyTorch; Triton and nvcc where they are there. Nothing is
-installed or downloaded. Exit status: 0 all as expected, 1 something was not, 3 no GPU (then nothing is written).
+installed or downloaded. The page is written anew after every run, so that a job which ends early leaves what it had.
+Exit status: 0 all as expected, 1 something was not, 2 wrong arguments or Python, 3 no GPU (then nothing is written).
 """
 
 import argparse
@@ -9,26 +10,33 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+if sys.version_info < (3, 10):  # noqa: UP036 - the node's own Python, which the project does not choose
+    sys.stderr.write("gpu-check: needs Python 3.10 or newer; name one with: make PYTHON=/path/to/python gpu-check\n")
+    sys.exit(2)
 
 import table
 
 NO_GPU = 3
 _RUN_SECONDS = 900
+_PROBE_SECONDS = 300
+_CUDA_HOME = Path("/usr/local/cuda")
 _PROBE = """
 import json, torch
 facts = {"torch": torch.__version__, "gpu": None, "why": "", "triton": None}
 try:
     import triton
     facts["triton"] = triton.__version__
-except ImportError:
+except Exception:
     pass
 try:
     if torch.cuda.is_available():
@@ -66,6 +74,7 @@ def main(argv: Sequence[str]) -> int:
         if not found.get("gpu"):
             print(f"gpu-check: no GPU here, so nothing was checked or written: {found['why']}", file=sys.stderr)
             return NO_GPU
+        found["nvcc"] = nvcc(os.environ, _CUDA_HOME)
         return checked(bundle, entries, found, options.out, options.name)
 
 
@@ -75,26 +84,39 @@ def wanted(entry: dict[str, Any], words: Sequence[str]) -> bool:
 
 
 def probe() -> dict[str, Any]:
-    """What this Python finds: asked in a process of its own, so that this one never holds the GPU."""
-    done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True, check=False, timeout=300)
-    try:
-        facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    except (ValueError, IndexError):
-        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        return {"gpu": None, "why": f"PyTorch cannot be imported by {sys.executable}: {last}"}
+    """What this Python finds: asked in a process of its own, so that this one never holds the GPU.
+
+    It is started as the harness is (`-I`), which sees neither PYTHONPATH nor the packages of a user.
+    """
+    said, why = said_by([sys.executable, "-I", "-c", _PROBE], _PROBE_SECONDS)
+    if said is None:
+        return {"gpu": None, "why": f"PyTorch cannot be imported by {sys.executable} -I: {why}"}
+    facts: dict[str, Any] = said
     return facts
+
+
+def said_by(command: Sequence[str], seconds: float) -> tuple[Any, str]:
+    """The JSON in the last line that a program prints; None, and why, where there is none."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
+        return json.loads(done.stdout.splitlines()[-1]), ""
+    except subprocess.TimeoutExpired:
+        return None, f"it did not end within {seconds:g} s"
+    except (ValueError, IndexError):
+        return None, (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+
+
+def nvcc(environ: Mapping[str, str], usual: Path) -> str:
+    """The folder of the CUDA toolkit in which the harness finds nvcc; empty where there is none."""
+    homes = [environ.get("CUDA_HOME", ""), str(usual)]
+    found = shutil.which("nvcc", path=":".join([environ.get("PATH", ""), *(f"{home}/bin" for home in homes if home)]))
+    return str(Path(found).parents[1]) if found else ""
 
 
 def checked(
     bundle: zipfile.ZipFile, entries: Sequence[dict[str, Any]], found: dict[str, Any], out: Path, name: str | None
 ) -> int:
     """Make all runs, write the page, and say what was not as expected."""
-    with tempfile.TemporaryDirectory(prefix="gpu-check-") as scratch:
-        folder = Path(scratch)
-        bundle.extract("harness.pyz", folder)
-        bundle.extract("compare.py", folder)
-        rows = [row_of(entry, folder, found) for entry in entries]
-        comparisons = compared(folder)
     facts = {
         "GPU": found["gpu"],
         "driver": driver(),
@@ -104,10 +126,22 @@ def checked(
         "Python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
-    out.mkdir(parents=True, exist_ok=True)
     short = name or re.sub(r"[^a-z0-9]+", "-", found["gpu"].lower()).strip("-")
     target = out / f"gpu-{short}.md"
-    target.write_text(table.page(facts, rows, comparisons), encoding="utf-8")
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="gpu-check-", ignore_cleanup_errors=True) as scratch:
+        folder = Path(scratch)
+        bundle.extract("harness.pyz", folder)
+        bundle.extract("compare.py", folder)
+        comparisons, device = compared(folder)
+        rows: list[dict[str, Any]] = []
+        for entry in entries:
+            facts["runs"] = f"{len(rows)} of {len(entries)}, then it was ended"
+            target.write_text(table.page(facts, rows, comparisons, device), encoding="utf-8")
+            print(f"[{len(rows) + 1}/{len(entries)}] {entry['kind']} {entry['name']} ({entry['language']})", flush=True)
+            rows.append(row_of(entry, folder, found))
+    facts["runs"] = str(len(rows))
+    target.write_text(table.page(facts, rows, comparisons, device), encoding="utf-8")
     bad = table.unexpected(rows)
     for row in bad:
         print(f"{row['kind']} {row['name']} {row['language']}: {row['verdict']}: {row['message']}", file=sys.stderr)
@@ -120,28 +154,34 @@ def row_of(entry: dict[str, Any], folder: Path, found: dict[str, Any]) -> dict[s
     row = {key: value for key, value in entry.items() if key != "files"}
     if not row.get("left_out") and entry["language"] == "triton" and not found["triton"]:
         row["left_out"] = "this Python has no Triton"
+    if not row.get("left_out") and entry["language"] == "cu" and not found["nvcc"]:
+        row["left_out"] = f"there is no nvcc in PATH, CUDA_HOME or {_CUDA_HOME}"
     if row.get("left_out"):
         return row
-    job = folder / f"{entry['kind']}-{entry['name']}-{entry['language']}"
+    # The harness keeps what it compiles two folders above.
+    job = folder / "jobs" / f"{entry['kind']}-{entry['name']}-{entry['language']}"
     for name, text in entry["files"].items():
         path = job / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    print(f"{entry['kind']} {entry['name']} ({entry['language']})", flush=True)
-    return {**row, **judged(job, folder / "harness.pyz")}
+    environ = {**os.environ, "CUDA_HOME": found["nvcc"]} if entry["language"] == "cu" else dict(os.environ)
+    return {**row, **judged(job, folder / "harness.pyz", environ)}
 
 
-def judged(job: Path, harness: Path) -> dict[str, Any]:
+def judged(job: Path, harness: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     """What the harness made of a job folder."""
     start = time.monotonic()
     command = [sys.executable, "-I", "-B", str(harness), "supervise", str(job / "job.json")]
-    try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=_RUN_SECONDS
-        )
-        told = done.stdout[-1000:]
-    except subprocess.TimeoutExpired:
-        told = f"the harness did not end within {_RUN_SECONDS} s"
+    # A file, since a process that a broken GPU holds would keep a pipe open for ever.
+    with (job / "printed").open("w+", encoding="utf-8", errors="replace") as printed:
+        try:
+            subprocess.run(
+                command, env=environ, stdout=printed, stderr=subprocess.STDOUT, check=False, timeout=_RUN_SECONDS
+            )
+            printed.seek(0)
+            told = printed.read()[-1000:]
+        except subprocess.TimeoutExpired:
+            told = f"the harness did not end within {_RUN_SECONDS} s"
     wall_s = time.monotonic() - start
     try:
         result = json.loads((job / "result.json").read_text(encoding="utf-8"))
@@ -159,17 +199,13 @@ def judged(job: Path, harness: Path) -> dict[str, Any]:
     }
 
 
-def compared(folder: Path) -> list[dict[str, Any]]:
-    """Our times of two kernels beside those of other clocks, from a process of its own."""
-    environ = {**os.environ, "PYTHONPATH": str(folder / "harness.pyz")}
-    command = [sys.executable, str(folder / "compare.py")]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=_RUN_SECONDS)
-    try:
-        rows: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    except (ValueError, IndexError):
-        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        return [{"kernel": "all", "clock": "all", "left_out": last, "failed": True}]
-    return rows
+def compared(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Our times of two kernels beside those of other clocks, and what the harness's rests on; asked in a process."""
+    command = [sys.executable, "-I", str(folder / "compare.py"), str(folder / "harness.pyz")]
+    said, why = said_by(command, _RUN_SECONDS)
+    if said is None:
+        return [{"kernel": "all", "clock": "all", "left_out": why, "failed": True}], {}
+    return said["rows"], said["device"]
 
 
 def driver() -> str:

@@ -1,24 +1,32 @@
-"""Time two kernels with the harness's clock and with others, in turns, and print the rows as JSON.
+"""Time two kernels with the harness's clock and with others, in turns, and measure what the harness's clock rests on.
 
-The harness file is on this program's path. Needs a GPU.
+Prints one line of JSON with `rows` and `device`. Its argument is the harness file. Needs a GPU.
 """
+
+# ruff: noqa: SLF001 - the numbers are the device's own
 
 import json
 import statistics
 import sys
+import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
-
-from hpc_board.harness.device import open_device
 
 CALLS = 60
 ROUNDS = 3
 FLUSH_BYTES = 256 * 2**20
+SAMPLES = 200
+RAMP_CALLS = 20
+REST_SECONDS = 3
 
 
 def main() -> int:
     """Print one row for each kernel and clock."""
+    sys.path.insert(0, sys.argv[1])
     import torch
+
+    from hpc_board.harness.device import open_device
 
     device: Any = open_device("cuda")
     source, target = torch.rand(2**26 // 4), torch.empty(2**26 // 4)
@@ -52,8 +60,48 @@ def main() -> int:
             else:
                 ours_ns = reference["hot" if clock.endswith("hot") else "cold"]
                 rows.append({**row, "median_ns": statistics.median(times_ns), "ours_ns": ours_ns})
-    print(json.dumps(rows))
+    rests = measured(device, kernels["product of 2048 x 2048 float32"], torch.empty(2**12))
+    print(json.dumps({"rows": rows, "device": rests}))
     return 0
+
+
+def measured(device: Any, product: Callable[[], Any], small: Any) -> dict[str, str]:
+    """What the harness's clock rests on, by name; `small` is a tensor that takes next to no time to fill."""
+    device.prepare()
+    rests_ns = sorted(device._synchronization_ns() for _ in range(SAMPLES))
+    empty_ns = timed_ns(device, lambda: None, SAMPLES)
+    ticks_ns = [
+        later - earlier for earlier, later in pairwise(sorted({*empty_ns, *timed_ns(device, small.zero_, SAMPLES)}))
+    ]
+    time.sleep(REST_SECONDS)
+    cool_ns = timed_ns(device, product, RAMP_CALLS)
+    time.sleep(REST_SECONDS)
+    device.prepare()
+    warm_ns = timed_ns(device, product, RAMP_CALLS)
+    return {
+        "smallest difference between two times": f"{min(ticks_ns):.0f} ns" if ticks_ns else "none seen",
+        "two events with nothing between them, median": microseconds(statistics.median(empty_ns)),
+        "a rest of the idle device, median": microseconds(statistics.median(rests_ns)),
+        "a rest of the idle device, 95 % take less": microseconds(rests_ns[SAMPLES * 95 // 100]),
+        "a rest that still counts as idle": microseconds(device._rest_ns),
+        "the buffer that empties the caches": f"{device._flush_bytes / 2**20:.0f} MiB",
+        "writing it once": microseconds(device._fill_ns),
+        "writings before a call with two inputs": str(device._fills(2)),
+        f"the product in {RAMP_CALLS} calls after {REST_SECONDS} s without work, median": microseconds(
+            statistics.median(cool_ns)
+        ),
+        "the same after the work that precedes timed calls": microseconds(statistics.median(warm_ns)),
+    }
+
+
+def timed_ns(device: Any, call: Callable[[], Any], count: int) -> list[float]:
+    """What calls with warm caches take, one right after the other."""
+    return [device.timed(lambda: call() is None, [], cold=False)[1] for _ in range(count)]
+
+
+def microseconds(nanoseconds: float) -> str:
+    """A time with its unit."""
+    return f"{nanoseconds / 1e3:.2f} us"
 
 
 def ours(device: Any, call: Callable[[], Any], *, cold: bool) -> float:

@@ -6,8 +6,8 @@ from typing import Any
 Row = Mapping[str, Any]
 
 
-def page(facts: Mapping[str, str], rows: Sequence[Row], comparisons: Sequence[Row]) -> str:
-    """The whole page: what ran where, each run with its verdict, and our times beside those of others."""
+def page(facts: Mapping[str, str], rows: Sequence[Row], comparisons: Sequence[Row], device: Mapping[str, str]) -> str:
+    """The whole page: what ran where, each run with its verdict, our times beside others', what the clock rests on."""
     told = "; ".join(f"{name} {value}" for name, value in facts.items())
     kernels = [row for row in rows if row["kind"] == "kernel"]
     cheats = [row for row in rows if row["kind"] == "cheat"]
@@ -23,6 +23,8 @@ def page(facts: Mapping[str, str], rows: Sequence[Row], comparisons: Sequence[Ro
         table(("cheat", "expected", "verdict", "as expected", "median, us", "run, s"), map_cells(cheats)),
         "## The same kernels by other clocks\n",
         table(("kernel", "clock", "median, us", "ours / this"), [comparison_cells(row) for row in comparisons]),
+        "## What the clock rests on\n",
+        table(("of the GPU and its host", "measured"), [list(item) for item in device.items()]),
     ]
     return "\n".join(sections)
 

@@ -1,20 +1,30 @@
 """The GPU check as far as a machine without a GPU can tell: its bundle, its pages, and that it refuses."""
 
 import ast
+import hashlib
 import importlib.util
+import json
+import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from hpc_board.harness.bundle import harness_bytes
+from hpc_board.harness.device import CudaDevice
 from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
+from tests.harness.evaluations import a_task, job_folder
+from tests.harness.test_device import Gpu
 
 HERE = Path(__file__).parent
 CHECK = HERE.parents[1] / "scripts" / "gpu_check"
+RIGHT = "def custom_kernel(data):\n    return [2 * number for number in data]\n"
 CHEATS = sorted((HERE / "cheats").glob("*.py"))
 
 
@@ -33,6 +43,9 @@ def run(bundle: Path, folder: Path, *arguments: str, gpus: str = "") -> "subproc
 
 
 def loaded(name: str) -> ModuleType:
+    """A script of the check, which finds the others beside it as it does in the bundle."""
+    if str(CHECK) not in sys.path:
+        sys.path.insert(0, str(CHECK))
     spec = importlib.util.spec_from_file_location(f"gpu_check_{name}", CHECK / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -53,6 +66,24 @@ def test_it_lists_each_task_in_each_language_and_each_cheat(bundle: Path, tmp_pa
     assert {"kernel vectoradd_py py: pass", "kernel softmax_py triton: pass", "kernel matmul cu: pass"} <= set(lines)
     assert [line.split()[1] for line in lines if line.startswith("cheat ")] == [path.stem for path in CHEATS]
     assert len(run(bundle, tmp_path, "--list", "--only", "triton").stdout.splitlines()) == 7
+
+
+def test_every_run_has_the_files_that_its_harness_looks_for(bundle: Path) -> None:
+    with zipfile.ZipFile(bundle) as archive:
+        entries = json.loads(archive.read("entries.json"))
+        harness = hashlib.sha256(archive.read("harness.pyz")).hexdigest()
+    languages = set()
+    for entry in entries:
+        if entry.get("left_out"):
+            continue
+        facts = json.loads(entry["files"]["job.json"])
+        code = entry["files"][f"submission/{facts['task']['submission']}"]
+        assert facts["sha256"]["submission"] == hashlib.sha256(code.encode()).hexdigest()
+        assert facts["sha256"]["harness"] == harness
+        assert {f"task/{name}" for name in facts["task"]["files"]} <= set(entry["files"])
+        assert facts["device"] == "cuda"
+        languages.add((entry["language"], facts["task"]["language"]))
+    assert languages == {("py", "py"), ("triton", "py"), ("cu", "cu")}
 
 
 def test_a_name_that_could_leave_the_folder_is_refused(bundle: Path, tmp_path: Path) -> None:
@@ -97,17 +128,103 @@ def rows() -> Iterator[dict[str, Any]]:
     yield {**cheat, "verdict": "task_error", "message": "no inputs"}
 
 
+def a_run(folder: Path, code: str, **entry: Any) -> dict[str, Any]:
+    """A run of a bundle, on a CPU where the check's own are for a GPU."""
+    job = job_folder(folder, code, a_task(), Mode.RANKED)
+    files = {
+        str(path.relative_to(job)): path.read_text() for path in job.rglob("*.*") if path.suffix in (".json", ".py")
+    }
+    return {"kind": "kernel", "name": "double", "language": "py", "expected": ["pass"], "files": files, **entry}
+
+
+def test_every_run_is_made_and_its_page_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = loaded("check")
+    pages: list[str] = []
+    row_of = check.row_of
+
+    def noted(*arguments: Any) -> Any:
+        pages.append((tmp_path / "out" / "gpu-nvidia-x.md").read_text())
+        return row_of(*arguments)
+
+    monkeypatch.setattr(check, "row_of", noted)
+    entries = [
+        a_run(tmp_path / "right", RIGHT),
+        a_run(
+            tmp_path / "echo",
+            "def custom_kernel(data):\n    return data\n",
+            kind="cheat",
+            name="echo",
+            expected=["wrong_value"],
+        ),
+        a_run(tmp_path / "triton", RIGHT, language="triton"),
+        a_run(tmp_path / "cu", RIGHT, language="cu"),
+    ]
+    with zipfile.ZipFile(tmp_path / "bundle.pyz", "w") as archive:
+        archive.writestr("harness.pyz", harness_bytes())
+        archive.write(CHECK / "compare.py", "compare.py")
+    found = {"gpu": "NVIDIA X", "torch": "2.9", "triton": None, "runtime": "13.0", "nvcc": ""}
+    with zipfile.ZipFile(tmp_path / "bundle.pyz") as bundle:
+        status = check.checked(bundle, entries, found, tmp_path / "out", None)
+    page = (tmp_path / "out" / "gpu-nvidia-x.md").read_text()
+    assert status == 1, "the other clocks need a GPU"
+    assert "runs 4." in page
+    assert re.search(r"^\| double \| py \| pass \| \d+\.\d\d \| \d+\.\d\d \| S\d \| \d+\.\d \|$", page, re.MULTILINE)
+    assert "| echo | wrong_value | wrong_value | yes |" in page
+    assert "| double | triton | left out: this Python has no Triton |" in page
+    assert "| double | cu | left out: there is no nvcc in PATH, CUDA_HOME or /usr/local/cuda |" in page
+    assert ["pass" in each for each in pages] == [False, True, True, True], "a check that is ended leaves what it had"
+    assert "runs 3 of 4, then it was ended." in pages[-1]
+
+
+def test_nvcc_is_found_where_the_harness_is_told_to_look(tmp_path: Path) -> None:
+    check = loaded("check")
+    for name in ("path", "home", "usual"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin" / "nvcc").touch(0o755)
+    usual, missing = tmp_path / "usual", tmp_path / "missing"
+    path, home = {"PATH": str(tmp_path / "path" / "bin")}, {"CUDA_HOME": str(tmp_path / "home")}
+    assert check.nvcc({**path, **home}, usual) == str(tmp_path / "path")
+    assert check.nvcc(home, usual) == str(tmp_path / "home")
+    assert check.nvcc({}, usual) == str(usual)
+    assert check.nvcc({"CUDA_HOME": str(missing)}, missing) == ""
+
+
+def test_a_program_that_says_nothing_or_does_not_end_is_told() -> None:
+    check = loaded("check")
+    assert check.said_by([sys.executable, "-c", "print('noise'); print('[1]')"], 60) == ([1], "")
+    assert check.said_by([sys.executable, "-c", "1 / 0"], 60) == (None, "ZeroDivisionError: division by zero")
+    assert check.said_by([sys.executable, "-c", "import time; time.sleep(60)"], 0.1)[0] is None
+
+
+def test_what_the_clock_rests_on_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    compare = loaded("compare")
+    monkeypatch.setattr(compare, "REST_SECONDS", 0)
+    gpu = Gpu()
+    device = CudaDevice(gpu, gpu.clock)
+    lasting = iter(range(10**6))
+    small = SimpleNamespace(zero_=lambda: gpu.launch(5_000 + 512 * (next(lasting) % 3), 0))
+    found = compare.measured(device, lambda: gpu.launch(80_000, 0), small)
+    assert found["smallest difference between two times"] == "512 ns"
+    assert found["a rest of the idle device, median"] == "4.00 us"
+    assert found["a rest that still counts as idle"] == "16.00 us"
+    assert found["the buffer that empties the caches"] == "256 MiB"
+    assert found["writing it once"] == "60.00 us"
+    assert found["writings before a call with two inputs"] == "4"
+    assert found["the same after the work that precedes timed calls"] == "80.00 us"
+
+
 def test_a_page_shows_what_ran_what_failed_and_what_was_left_out() -> None:
     table = loaded("table")
     clocks = [
         {"kernel": "copy", "clock": "do_bench", "median_ns": 20_000.0, "ours_ns": 21_000.0},
         {"kernel": "copy", "clock": "graph", "left_out": "RuntimeError"},
     ]
-    page = table.page({"GPU": "NVIDIA X", "driver": "1"}, list(rows()), clocks)
+    page = table.page({"GPU": "NVIDIA X", "driver": "1"}, list(rows()), clocks, {"a tick": "32 ns"})
     assert "| softmax | py | pass | 12.34 | 50.00 | S4 | 9.5 |" in page
     assert "| softmax | triton | **crash**: bad / news [2J |" in page
     assert "| softmax | cu | left out: there is no task |" in page
     assert "| hog | out_of_memory | task_error | **no**: no inputs |" in page
     assert "| copy | do_bench | 20.00 | 1.050 |" in page
     assert "| copy | graph | left out: RuntimeError |" in page
+    assert "| a tick | 32 ns |" in page
     assert [row["verdict"] for row in table.unexpected(list(rows()))] == ["crash", "task_error"]
