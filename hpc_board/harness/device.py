@@ -51,8 +51,8 @@ class Device(Protocol):
     name: str
     """The name by which PyTorch knows it."""
 
-    def prepare(self) -> None:
-        """Make ready for a timed call whose inputs have not been shown yet; it may take half a second."""
+    def prepare(self, *, warm: bool = True) -> None:
+        """Make ready for a timed call whose inputs have not been shown yet; `warm` may take half a second of work."""
 
     def place(self, tensor: Any) -> Any:
         """A tensor of the host's memory on this device, at another address than the last one had."""
@@ -73,11 +73,12 @@ class CpuDevice:
     def __init__(self) -> None:
         self._memory: "mmap.mmap | None" = None
 
-    def prepare(self) -> None:
+    def prepare(self, *, warm: bool = True) -> None:
         """Write twice the size of the last-level cache, at most 64 MiB.
 
         Inputs come as shared memory that is not touched until the call, so that it stays cold.
         """
+        del warm
         if self._memory is None:
             self._memory = mmap.mmap(-1, min(2 * last_level_cache_bytes(), _FLUSH_BYTES_MAX))
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
@@ -114,16 +115,16 @@ class CudaDevice:
         self._placed = 0
         self._memory: Any = None
         self._fill_ns = math.inf
-        self._used_ns = 0
+        self._warm_at_ns: "int | None" = None
         self._rests_ns: Deque[int] = deque((self._synchronization_ns() for _ in range(_RESTS)), _RESTS)
 
-    def prepare(self) -> None:
-        """Take back what a submission has set aside of the L2 cache, and keep a device busy that may have cooled down.
+    def prepare(self, *, warm: bool = True) -> None:
+        """Take back what a submission has set aside of the L2 cache, and keep a device busy whose clocks may be low.
 
         Lines that are marked as persisting outlive the writing of a buffer; both calls are needed (the limit alone
-        keeps the lines that are there, the reset alone lets new ones be marked). The device has half a second of work
-        before the first timed call of a process, and where that process has asked nothing of it for a second: with
-        clocks that still rise, no two times could be compared.
+        keeps the lines that are there, the reset alone lets new ones be marked). With `warm`, the device has half a
+        second of work before the first timed call of a process, and where that process has asked nothing of it for a
+        second: with clocks that still rise, no two times could be compared.
         """
         kept = self._kept
         if self._driver is not None:
@@ -133,14 +134,14 @@ class CudaDevice:
         with kept.plainly():
             if self._memory is None:
                 self._memory = kept.empty(self._flush_bytes, dtype=kept.uint8, device="cuda")
-                self._warm()
-            elif self._clock() - self._used_ns > _ALONE_NS:
+            if warm and (self._warm_at_ns is None or self._clock() - self._warm_at_ns > _ALONE_NS):
                 self._warm()
             # The judge may be using the device just now, which makes a fill longer and never shorter.
             self._fill_ns = min(self._fill_ns, self._measured_fill_ns())
         kept.synchronize()
         self._rests_ns.append(self._synchronization_ns())
-        self._used_ns = self._clock()
+        if warm:
+            self._warm_at_ns = self._clock()
 
     def _warm(self) -> None:
         end_ns = self._clock() + _WARM_NS
@@ -220,7 +221,8 @@ class CudaDevice:
         if self._synchronization_ns() > self._rest_ns:
             (end,) = self._events(1)
             kept.wait(end)
-        self._used_ns = self._clock()
+        if self._warm_at_ns is not None:
+            self._warm_at_ns = self._clock()
         return value, float(kept.elapsed_ms(start, end)) * 1e6 or _LEAST_NS
 
     @property

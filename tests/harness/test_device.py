@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from hpc_board.harness.device import CudaDevice, _Kept
+from hpc_board.harness.profiled import ProfiledDevice
 
 
 class Gpu:
@@ -221,6 +223,15 @@ def test_a_device_is_kept_busy_before_its_first_call_and_after_a_second_without_
     assert prepared_ns() < 1_000_000, "a call is work as well"
     gpu.now_ns += 1_100_000_000
     assert prepared_ns() > 500_000_000
+
+
+def test_a_profile_does_not_show_the_work_that_raises_the_clocks(tmp_path: Path) -> None:
+    gpu = Gpu()
+    device = ProfiledDevice(CudaDevice(gpu, gpu.clock), "nvtx", tmp_path)
+    device.prepare()
+    device.timed(lambda: gpu.launch(1_000, 0), [], cold=True)
+    device.prepare()
+    assert len(gpu.filled) == 2 + 4 + 2
 
 
 @pytest.mark.parametrize(("fill_ns", "fills"), [(60_000, 4), (199_000, 2), (900_000, 1), (1_000, 32)])
