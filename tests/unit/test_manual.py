@@ -436,7 +436,8 @@ def test_every_command_that_is_shown_is_one(page: Path) -> None:
 
 def parse(words: list[str]) -> None:
     """Read a command line as `hpc-board` would, and run nothing."""
-    group = click.Context(cli, info_name="hpc-board")
+    # A command keeps the help option that it is first asked for: one without -h would then be in every later help.
+    group = click.Context(cli, info_name="hpc-board", **cli.context_settings)
     _, rest, _ = cli.make_parser(group).parse_args(words)
     if rest:
         name, command, arguments = cli.resolve_command(group, rest)
