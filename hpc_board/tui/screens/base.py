@@ -109,6 +109,12 @@ class BoardScreen(Screen[None]):
         self._failures.pop(subject, None)
         self._show_failures()
 
+    def withdraw(self, subject: str) -> None:
+        """Drop an open question and what was shown of an earlier failure: nobody wants the answer any more."""
+        self._open_questions.discard(subject)
+        self.workers.cancel_group(self, subject)
+        self.forget_failure(subject)
+
     def offer_cancel(self, run: Run) -> None:
         """Cancel a run, after a question."""
 
@@ -144,6 +150,8 @@ class BoardScreen(Screen[None]):
 
     @on(Answered)
     def _take_answer(self, event: Answered) -> None:
+        if event.subject not in self._open_questions:
+            return
         self._open_questions.discard(event.subject)
         self._failures.pop(event.subject, None)
         if event.failure is not None:

@@ -317,7 +317,7 @@ class SubmitScreen(BoardScreen):
         self._ready = ""
         self.forget_failure("send")
         if choice.missing:
-            self.forget_failure("draft")
+            self.withdraw("draft")
             self._clear_preview()
         else:
             self.ask("draft", lambda: self._checked(choice))
