@@ -1,10 +1,13 @@
-"""The same clock, colours and folder for every test of the app."""
+"""The same clock, colours and folder for every test of the app, and no wait that is there for people alone."""
 
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual import _wait
+
+from hpc_board.tui.screens import submit
 
 
 @pytest.fixture(autouse=True)
@@ -12,6 +15,10 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(submit, "_TYPING_SECONDS", 0.02)
+    # After every key the pilot sleeps for as long as it takes to see an idle processor; `settled` looks at the app.
+    monkeypatch.setattr(_wait, "SLEEP_GRANULARITY", 0.002)
+    monkeypatch.setattr(_wait, "SLEEP_IDLE", 0.0005)
     time.tzset()
     yield
     monkeypatch.undo()

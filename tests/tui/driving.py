@@ -16,6 +16,9 @@ from tests.tui.fake_board import NOW
 
 DEADLINE_SECONDS = 20.0
 
+_CALM_LOOKS = 3
+"""An answer may lead to the next question by way of a message or two, between which nothing seems to be open."""
+
 
 def app_on(board: Board, file: Path | None = None, *, beat_seconds: float = 3600) -> BoardApp:
     """The app with a clock that stands still, and no beat of its own unless a test wants one."""
@@ -40,8 +43,11 @@ async def settled(pilot: Pilot[Any]) -> None:
         workers = [worker for worker in pilot.app.workers if worker.group != "_loader" and not worker.is_finished]
         return not asked and not workers
 
-    await pilot.pause()
-    await until(pilot, quiet)
+    deadline, calm = time.monotonic() + DEADLINE_SECONDS, 0
+    while calm < _CALM_LOOKS:
+        assert time.monotonic() < deadline, f"never quiet; the screen says:\n{text_of(pilot.app)}"
+        await pilot.pause()
+        calm = calm + 1 if quiet() else 0
     stop_blinking(pilot)
     await pilot.pause()
 
@@ -61,8 +67,5 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
 
 def text_of(app: Any) -> str:
     """What stands on the screen, line by line, without colours."""
-    lines = []
-    for y in range(app.size.height):
-        strip = app.screen._compositor.render_strips(app.size)[y]
-        lines.append("".join(segment.text for segment in strip).rstrip())
-    return "\n".join(lines)
+    strips = app.screen._compositor.render_strips(app.size)
+    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
