@@ -98,6 +98,12 @@ def test_the_check_runs_on_python_3_10() -> None:
             ast.parse(path.read_text(), feature_version=(3, 10))
 
 
+def test_an_older_python_can_read_as_far_as_the_refusal() -> None:
+    tree = ast.parse((CHECK / "check.py").read_text(), feature_version=(3, 7))
+    lines = [ast.unparse(node).partition("\n")[0] for node in tree.body]
+    assert lines.index("if sys.version_info < (3, 10):") < lines.index("import table")
+
+
 @pytest.mark.parametrize("path", [*CHEATS, *sorted((HERE / "submissions").glob("*.py"))], ids=lambda path: path.stem)
 def test_a_submission_is_python_that_defines_the_kernel(path: Path) -> None:
     tree = ast.parse(path.read_text())

@@ -213,6 +213,7 @@ def test_a_device_is_kept_busy_before_its_first_call_and_after_a_second_without_
         device.prepare()
         return gpu.now_ns - start
 
+    device.timed(lambda: gpu.launch(1_000, 0), [], cold=False)
     assert 500_000_000 < prepared_ns() < 510_000_000
     gaps = [later - earlier for earlier, later in zip(gpu.filled, gpu.filled[1:], strict=False)]
     assert max(gaps) <= 16 * gpu.FILL_NS + 2 * gpu.IDLE_NS, "it may not come to rest in between"
@@ -302,6 +303,27 @@ def test_a_copy_holds_what_the_tensor_held_whatever_its_size_and_order(bytes_: i
         assert copy.stride() == tensor.stride()
         tensor.zero_()
         assert copy.any()
+
+
+@pytest.mark.torch
+def test_a_placed_tensor_has_its_values_order_and_type_and_an_address_of_its_own() -> None:
+    torch = pytest.importorskip("torch")
+    device = over_pytorch(torch)
+    device._placed = 0
+    rooms = []
+
+    def empty(size: int, *, dtype: Any, device: str) -> Any:
+        assert device == "cuda"
+        rooms.append(torch.empty(size, dtype=dtype))
+        return rooms[-1]
+
+    device._kept.empty = empty
+    tensors = [torch.rand(30, 70).T, torch.rand(2, 3, 4).permute(2, 0, 1), torch.rand(()), torch.rand(5) > 0.5]
+    for tensor in [*tensors, torch.rand(9).to(torch.float8_e5m2fnuz)]:
+        placed = device.place(tensor)
+        assert (placed.dtype, placed.shape, placed.stride()) == (tensor.dtype, tensor.shape, tensor.stride())
+        assert torch.equal(placed.double(), tensor.double())
+        assert placed.data_ptr() - rooms[-1].data_ptr() == 256 * len(rooms)
 
 
 DTYPES = (
