@@ -47,14 +47,19 @@ def test_in_a_row_the_slack_counts_once() -> None:
 
 
 def test_claims_that_are_all_the_same_are_no_measurement() -> None:
-    assert equal_claims([1 * MS] * 20) is not None
-    assert equal_claims([*[1 * MS] * 19, 1 * MS + 1]) is None
-    assert equal_claims([2000.0] * 100) is None, "a clock may resolve no more than that"
+    assert equal_claims([2 * MS] * 20) is not None
+    assert equal_claims([*[2 * MS] * 19, 2 * MS + 1]) is None
+    assert equal_claims([99_328.0] * 100) is None, "97 ticks of 1024 ns: a steady kernel stays within one of them"
 
 
 def test_drift_is_the_share_by_which_medians_differ() -> None:
-    assert drift([100, 100, 500], [110, 110, 90]) == pytest.approx(0.1)
-    assert drift([110], [100]) == drift([100], [110])
+    assert drift([1 * MS, 1 * MS, 5 * MS], [1.1 * MS, 1.1 * MS, 0.9 * MS]) == pytest.approx(0.1, rel=0.03)
+    assert drift([1.1 * MS], [1 * MS]) == drift([1 * MS], [1.1 * MS])
+
+
+def test_what_the_ticks_of_a_clock_make_of_equal_times_is_no_drift() -> None:
+    assert drift([10_240] * 3, [12_288] * 3) == 0
+    assert drift([10_240] * 3, [13_312] * 3) == pytest.approx(0.1)
 
 
 def test_the_median_of_the_workers_medians_counts() -> None:
