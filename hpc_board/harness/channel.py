@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import struct
+from array import array
 from typing import Any, Dict, List, Sequence, Tuple
 
 FRAME_BYTES_MAX = 64 * 1024
@@ -55,10 +56,9 @@ class Channel:
         if len(data) > FRAME_BYTES_MAX:
             raise ValueError(f"a frame of {len(data)} bytes")
         try:
-            if fds:
-                socket.send_fds(self._socket, [data], list(fds), socket.MSG_DONTWAIT)
-            else:
-                self._socket.send(data, socket.MSG_DONTWAIT)
+            # Not socket.send_fds: in many versions of Python it drops the flags, and so waits.
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
+            self._socket.sendmsg([data], rights, socket.MSG_DONTWAIT)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed from error
         except BlockingIOError as error:

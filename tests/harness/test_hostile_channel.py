@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.harness.channel import ChannelFull, pair
 from hpc_board.model.result import Verdict
 from tests.harness.evaluations import a_task, evaluate
 
@@ -48,6 +49,20 @@ def test_a_forged_frame_is_a_violation_and_never_a_pass(tmp_path: Path, attack: 
     result = evaluate(tmp_path, source).result
     assert result.verdict is Verdict.PROTOCOL_VIOLATION, result.message
     assert result.cases[0].verdict is Verdict.PROTOCOL_VIOLATION
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("fds", [[], [0]], ids=["a frame", "a frame with a descriptor"])
+def test_nothing_waits_for_an_end_that_does_not_read(fds: list[int]) -> None:
+    channel, theirs = pair(takes_fds=False)
+
+    def send_forever() -> None:
+        while True:
+            channel.send({"type": "run"}, fds)
+
+    with theirs, pytest.raises(ChannelFull):
+        send_forever()
+    channel.close()
 
 
 def test_a_worker_that_floods_the_channel_and_never_reads_ends_the_run(tmp_path: Path) -> None:
