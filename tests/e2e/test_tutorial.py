@@ -28,6 +28,7 @@ OTHER_ELSEWHERE = [
     (r"Score TIME\. .*", "Score TIME."),
     (r"(TIME TIME TIME TIME) \d+", r"\1 CALLS"),
     (r"(ada \(you\) TIME) \d+", r"\1 RUN"),
+    (r"The times vary: .*\n\n", ""),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
     (r"on \S+, job", "on NODE, job"),
     (r" \(emulated\)", ""),
