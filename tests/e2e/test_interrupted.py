@@ -54,7 +54,7 @@ def test_a_cancelled_job_of_this_machine_says_where_it_stood(tmp_path: Path) -> 
 def test_a_job_of_this_machine_that_runs_into_its_time_limit_says_where_it_stood(tmp_path: Path) -> None:
     board = board_files(tmp_path, slurm=False)
     board.settings.write_text(
-        board.settings.read_text().replace("cluster: here", "cluster: here\n    time: '00:00:20'")
+        board.settings.read_text().replace("cluster: here", "cluster: here\n    time: '00:00:10'")
     )
     slow = board.folder / "tasks/double/task.yml"
     slow.write_text(slow.read_text().replace("call_seconds: 3", "call_seconds: 100"))

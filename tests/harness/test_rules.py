@@ -61,7 +61,7 @@ def test_a_median_below_the_floor_is_not_ranked(tmp_path: Path) -> None:
 def test_a_machine_whose_speed_changes_is_unstable_and_the_kernel_not_to_blame(tmp_path: Path) -> None:
     slower = REFERENCE.replace(
         "def ref_kernel(data):\n",
-        "calls = []\ndef ref_kernel(data):\n    import time\n    calls.append(1)\n    time.sleep(0.002 * len(calls))\n",
+        "calls = []\ndef ref_kernel(data):\n    import time\n    calls.append(1)\n    time.sleep(5e-4 * len(calls))\n",
     )
     task = a_task(slower, limits={**QUICK, "drift": 0.03, "baseline_seconds": 30})
     result = evaluate(tmp_path, RIGHT, task, Mode.BENCHMARK).result

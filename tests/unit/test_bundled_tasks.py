@@ -82,7 +82,8 @@ def lines(name: str) -> tuple[Line, ...]:
     with TemporaryDirectory() as folder:
         staged(name, Path(folder))
         command = [sys.executable, "-B", str(PROBE), name, folder, json.dumps(cases(name)), *map(str, submissions)]
-        environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        # Several threads wait for each other for most of the time where other processes want the same cores.
+        environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environ)
     assert done.returncode == 0, done.stderr
     return tuple(json.loads(done.stdout))
