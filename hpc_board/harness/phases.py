@@ -188,7 +188,7 @@ class Benchmarks:
 
     def _crowd(self, worker: Worker) -> Tuple[int, int]:
         """How many threads a worker has, and how many processes it has left anywhere."""
-        return thread_count(worker.child.pid), self._others()
+        return thread_count(worker.child.worker_pid), self._others()
 
     def _problem(
         self,

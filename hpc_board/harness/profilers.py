@@ -197,7 +197,7 @@ class Perf:
         worker = session.forked("")
         session.call(worker)
         counted, sampled = session.folder / "stat.txt", session.folder / "perf.data"
-        pid = str(worker.child.pid)
+        pid = str(worker.child.worker_pid)
         with ExitStack() as attached:
             stat = ["perf", "stat", "-e", _PERF_EVENTS, "-p", pid, "-o", str(counted)]
             attached.enter_context(_attached(session, stat))
