@@ -14,7 +14,7 @@ from msgspec import Meta
 from hpc_board import bundled
 from hpc_board.documents import Document, Place
 from hpc_board.errors import InputError
-from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle, Sandbox, SandboxRuntime
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.sbatch import extra_faults
 
@@ -98,6 +98,15 @@ class ContainerSection(Section, frozen=True):
     """The image."""
 
 
+class SandboxSection(Section, frozen=True):
+    """`sandbox:` of a GPU, or of all: the container around the processes that run a submission."""
+
+    runtime: Literal["bubblewrap", "apptainer", "none"]
+    """What makes the container; `none` for a GPU that is to have none although `defaults` says otherwise."""
+    image: Line | None = None
+    """The image for Apptainer, with Python 3.10 or newer, what tasks import, and compilers in it."""
+
+
 class GpuSection(Section, frozen=True):
     """One of `gpus:`."""
 
@@ -147,6 +156,15 @@ class GpuSection(Section, frozen=True):
     """A batch script template to use in place of the one that ships."""
     minimum_isolation: Literal["S0", "S1", "S2", "S3", "S4"] | None = None
     """The least isolation at which a ranked run counts; a node that reaches less ends it as infra_error."""
+    sandbox: SandboxSection | None = None
+    """The container around the processes that run a submission; a node that cannot make it ends runs as infra_error."""
+
+
+class DefaultsSection(Section, frozen=True):
+    """`defaults:`: what holds for every GPU that does not say otherwise."""
+
+    sandbox: SandboxSection | None = None
+    """The container around the processes that run a submission."""
 
 
 class SettingsFile(Section, frozen=True):
@@ -160,6 +178,8 @@ class SettingsFile(Section, frozen=True):
     """Schedulers by the names that `gpus` uses."""
     gpus: dict[Name, GpuSection] = {}
     """GPUs by the names that boards use; where there are neither clusters nor GPUs: those of this machine."""
+    defaults: DefaultsSection = DefaultsSection()
+    """What holds for every GPU that does not say otherwise."""
 
 
 _SLURM_ONLY = (
@@ -244,10 +264,11 @@ def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
         board = _inside(document, ("board",), base, section.board)
     tasks = _task_folders(document, section, base)
     clusters = {name: _cluster(document, name, item) for name, item in section.clusters.items()}
-    gpus = tuple(_gpu(document, name, item, clusters, base) for name, item in section.gpus.items())
+    sandbox = _sandbox(document, ("defaults", "sandbox"), section.defaults.sandbox, base)
+    gpus = tuple(_gpu(document, name, item, clusters, base, sandbox) for name, item in section.gpus.items())
     _check_gpu_names(document, tuple(section.gpus))
     if not document.has(("gpus",)) and not document.has(("clusters",)):
-        clusters, gpus = {here.name: here}, _machine_gpus(here)
+        clusters, gpus = {here.name: here}, _machine_gpus(here, sandbox)
     elif not section.gpus and not document.faults:
         document.fault(("gpus",), "no GPU is given; a board needs at least one")
     document.check()
@@ -293,9 +314,9 @@ def machine_gpu_names(driver: Path = Path("/proc/driver/nvidia/gpus")) -> tuple[
     return tuple(names)
 
 
-def _machine_gpus(cluster: Cluster) -> tuple[Gpu, ...]:
-    found = [Gpu(name, cluster, Device.CUDA, python=sys.executable) for name in machine_gpu_names()]
-    return (*found, Gpu("CPU", cluster, Device.CPU, python=sys.executable))
+def _machine_gpus(cluster: Cluster, sandbox: Sandbox | None = None) -> tuple[Gpu, ...]:
+    devices = [*((name, Device.CUDA) for name in machine_gpu_names()), ("CPU", Device.CPU)]
+    return tuple(Gpu(name, cluster, device, python=sys.executable, sandbox=sandbox) for name, device in devices)
 
 
 def _is_there(path: Path) -> bool:
@@ -353,7 +374,14 @@ def _cluster(document: Document, name: str, section: ClusterSection) -> Cluster:
     return Cluster(name, section.scheduler, section.client, poll_seconds)
 
 
-def _gpu(document: Document, name: str, section: GpuSection, clusters: Mapping[str, Cluster], base: Path) -> Gpu:
+def _gpu(
+    document: Document,
+    name: str,
+    section: GpuSection,
+    clusters: Mapping[str, Cluster],
+    base: Path,
+    sandbox: Sandbox | None,
+) -> Gpu:
     place = ("gpus", name)
     if not document.has(("clusters", section.cluster)):
         near = suggestion(section.cluster, clusters)
@@ -391,6 +419,7 @@ def _gpu(document: Document, name: str, section: GpuSection, clusters: Mapping[s
         sbatch=tuple(section.sbatch),
         template=None if template is None else str(template),
         minimum_isolation=section.minimum_isolation or "",
+        sandbox=sandbox if section.sandbox is None else _sandbox(document, (*place, "sandbox"), section.sandbox, base),
     )
 
 
@@ -433,6 +462,19 @@ def _request(document: Document, place: Place, section: RequestSection | None) -
     if section.style is RequestStyle.NONE and section.value is not None:
         document.fault((*place, "value"), "is given although style none asks for nothing")
     return Request(section.style, section.value or "")
+
+
+def _sandbox(document: Document, place: Place, section: SandboxSection | None, base: Path) -> Sandbox | None:
+    if section is None:
+        return None
+    if section.runtime == "apptainer" and section.image is None:
+        document.fault((*place, "image"), "is missing; apptainer needs the path of one, such as /shared/kernels.sif")
+    if section.runtime != "apptainer" and section.image is not None:
+        document.fault((*place, "image"), f"is given although {section.runtime} takes no image")
+    if section.runtime == "none":
+        return None
+    image = "" if section.image is None else str(_inside(document, (*place, "image"), base, section.image))
+    return Sandbox(SandboxRuntime(section.runtime), image, ".".join(map(str, place)))
 
 
 def _time_limit(document: Document, place: Place, text: str | None) -> int | None:

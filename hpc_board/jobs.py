@@ -9,7 +9,7 @@ import json
 import os
 import shlex
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dic
         "device": str(gpu.device),
         "arch": gpu.arch,
         "minimum_isolation": gpu.minimum_isolation,
+        "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
         "shown_as": run.file_name,
         "environment": sorted(gpu.env),
         "emulated": gpu.emulated,

@@ -37,6 +37,8 @@ _SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("`gpus.NAME`", config.GpuSection),
     ("`gpus.NAME.request`", config.RequestSection),
     ("`gpus.NAME.container`", config.ContainerSection),
+    ("`gpus.NAME.sandbox`", config.SandboxSection),
+    ("`defaults`", config.DefaultsSection),
 )
 
 

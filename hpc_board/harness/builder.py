@@ -23,7 +23,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from hpc_board.harness import sandbox
 from hpc_board.harness.build_cache import ENTRY_BYTES_MAX, BuildCache, Kept
-from hpc_board.harness.child import kill_orphans, stat_fields
+from hpc_board.harness.child import kill_orphans, signal_told, stat_fields
+from hpc_board.harness.container import Container
 from hpc_board.harness.exports import exported
 from hpc_board.harness.job import Facts
 from hpc_board.harness.printed import Printed
@@ -32,6 +33,7 @@ from hpc_board.harness.toolchain import (
     HEADER,
     LIBRARY,
     PASSED_TO_COMPILERS,
+    Inside,
     ToolchainMissing,
     broken,
     cache_key,
@@ -79,8 +81,11 @@ class Built:
 
 
 def become_compiler(parent: int) -> None:
-    """The process of the role `build`: read the order from standard input, give up everything else, and compile."""
-    sandbox.die_with_parent(parent)
+    """The process of the role `build`: read the order from standard input, give up everything else, and compile.
+
+    It ends with its `parent`, whichever that is for 0: a container's first process has another id inside.
+    """
+    sandbox.die_with_parent(parent or os.getppid())
     order = json.loads(sys.stdin.buffer.read())
     try:
         for kind, value in (
@@ -103,27 +108,35 @@ def become_compiler(parent: int) -> None:
 
 
 def build(
-    job: Facts, folder: Path, harness: Path, scratch: Path, environ: Mapping[str, str], keep: Sequence[int] = ()
+    job: Facts,
+    folder: Path,
+    harness: Path,
+    scratch: Path,
+    environ: Mapping[str, str],
+    keep: Sequence[int] = (),
+    *,
+    container: Optional[Container] = None,
 ) -> Built:
-    """The library of a job's submission: a kept one, or one that is compiled now.
+    """The library of a job's submission: a kept one, or one that is compiled now, in the `container` if there is one.
 
     All other children of this process end with the compilation, but for those with the ids `keep`.
 
     Raises:
         BuildFailed: there is none, for the reason that its verdict names.
     """
+    home = Path(tempfile.mkdtemp(prefix="build-", dir=scratch))
+    includes = include_folders(job.language, environ)
+    room = _room(job, folder, home, includes, environ, container)
     try:
-        tools = toolchain(job.language, job.arch, environ)
+        tools = toolchain(job.language, job.arch, environ, room.inside)
     except ToolchainMissing as error:
         raise BuildFailed(error.verdict, error.message) from None
     source = (folder / "submission" / job.submission).read_bytes()
-    includes = include_folders(job.language, environ)
     command_line = command(tools, job.flags, job.submission, includes)
     key = cache_key(tools, command_line, source, _environment(job, environ))
     facts: Dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 0}
     cache = _cache(job, folder)
     kept = cache.get(key) if cache is not None else None
-    home = Path(tempfile.mkdtemp(prefix="build-", dir=scratch))
     if kept is None:
         (home / job.submission).parent.mkdir(parents=True, exist_ok=True)
         (home / job.submission).write_bytes(source)
@@ -131,7 +144,7 @@ def build(
         facts["compiles"] = 1
         start = time.monotonic()
         try:
-            kept = _compiled(job, folder, harness, home, command_line, includes, environ, keep)
+            kept = _compiled(job, harness, room, command_line, keep)
         except BuildFailed as error:
             error.facts.update(facts)
             raise
@@ -151,28 +164,60 @@ def _cache(job: Facts, folder: Path) -> Optional[BuildCache]:
     return BuildCache((folder / job.build_cache).resolve())
 
 
-def _compiled(
+@dataclass(frozen=True)
+class _Room:
+    """Where a compiler runs: the folder that it writes, those that it reads, its environment, its container if any."""
+
+    home: Path
+    readable: List[str]
+    environ: Dict[str, str]
+    container: Optional[Container]
+
+    @property
+    def prefix(self) -> List[str]:
+        """What stands before a command that runs there."""
+        if self.container is None:
+            return []
+        return self.container.command(self.home, sandbox.seen_by_compilers(self.readable))
+
+    @property
+    def environment(self) -> Dict[str, str]:
+        """The environment of such a command."""
+        return self.environ if self.container is None else self.container.environment(self.environ)
+
+    @property
+    def inside(self) -> Optional[Inside]:
+        """The container, for whoever looks for a compiler in it."""
+        if self.container is None:
+            return None
+        return Inside(self.prefix, self.environment, self.container.kept(self.environ), self.container.identity)
+
+
+def _room(
     job: Facts,
     folder: Path,
-    harness: Path,
     home: Path,
-    command_line: List[str],
     includes: Sequence[str],
     environ: Mapping[str, str],
-    keep: Sequence[int],
-) -> Kept:
-    limits = job.limits
+    container: Optional[Container],
+) -> _Room:
     hidden = (str(folder), str(Path.home()))
+    readable = sandbox.readable_folders(environ, [*job.readable, *includes, *_listed(environ)], hidden)
+    temporary = home / "tmp"
+    temporary.mkdir()
+    private = {"HOME": str(home), "TMPDIR": str(temporary)}
+    return _Room(home, readable, {**_environment(job, environ), **private}, container)
+
+
+def _compiled(job: Facts, harness: Path, room: _Room, command_line: List[str], keep: Sequence[int]) -> Kept:
+    limits, home = job.limits, room.home
     order = {
         "command": command_line,
         "folder": str(home),
-        "readable": sandbox.readable_folders(environ, [*job.readable, *includes, *_listed(environ)], hidden),
+        "readable": room.readable if room.container is None else room.container.readable(room.readable),
         "cpu_seconds": limits.build_seconds * (os.cpu_count() or 1) + 1,
     }
-    temporary = home / "tmp"
-    temporary.mkdir(exist_ok=True)
-    private = {"HOME": str(home), "TMPDIR": str(temporary)}
-    watch = _Watch(harness, home, order, {**_environment(job, environ), **private}, keep)
+    watch = _Watch(harness, room, order, keep)
     try:
         end = watch.end(limits.build_seconds, limits.build_bytes, limits.printed_bytes)
     finally:
@@ -233,18 +278,18 @@ def _without(log: Log, prefix: str) -> Log:
 class _Watch:
     """A running compiler, with the processes that it starts."""
 
-    def __init__(
-        self, harness: Path, home: Path, order: Mapping[str, Any], env: Mapping[str, str], keep: Sequence[int]
-    ) -> None:
+    def __init__(self, harness: Path, room: _Room, order: Mapping[str, Any], keep: Sequence[int]) -> None:
         self.printed = Printed()
         self._keep = keep
+        self._contained = room.container is not None
+        python, parent = (sys.executable, os.getpid()) if room.container is None else (room.container.python, 0)
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-B", "-u", str(harness), "build", str(os.getpid())],
+            [*room.prefix, python, "-I", "-B", "-u", str(harness), "build", str(parent)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=dict(env),
-            cwd=home,
+            env=room.environment,
+            cwd=room.home,
             start_new_session=True,
         )
         with suppress(BrokenPipeError):
@@ -272,7 +317,7 @@ class _Watch:
                     return self._status(deadline, seconds)
                 status = self._process.poll()
                 if status is not None:
-                    return status
+                    return self._told(status)
                 now = time.monotonic()
                 if now >= deadline:
                     return _too_slow(seconds)
@@ -287,9 +332,13 @@ class _Watch:
     def _status(self, deadline: float, seconds: float) -> "int | BuildFailed":
         """The status of a compiler that has closed its output."""
         try:
-            return self._process.wait(max(0.0, deadline - time.monotonic()))
+            return self._told(self._process.wait(max(0.0, deadline - time.monotonic())))
         except subprocess.TimeoutExpired:
             return _too_slow(seconds)
+
+    def _told(self, status: int) -> int:
+        """The compiler's status, by that of its container if it has one."""
+        return signal_told(status) if self._contained else status
 
     def _drain(self) -> bool:
         """Take in what was printed; false at its end."""

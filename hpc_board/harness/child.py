@@ -61,7 +61,8 @@ class Child:
 
     What it prints goes to `stdout` and `stderr`, read while its answers are awaited. `pid` is the process that is
     waited for and killed, `worker_pid` the one at the other end of the channel, as seen from here: another one where a
-    command started the worker.
+    command started the worker, by the `starters`, which are what stands between the supervisor and the worker. The
+    command of one that is `contained` tells by its own status how the worker ended.
     """
 
     def __init__(
@@ -72,9 +73,12 @@ class Child:
         *,
         printed_bytes_max: int,
         worker_pid: Optional[int] = None,
+        contained: bool = False,
     ) -> None:
         self.pid = pid
         self.worker_pid = pid if worker_pid is None else worker_pid
+        self.starters = _starters_of(self.worker_pid, pid)
+        self._contained = contained
         self._channel = channel
         self._reads = True
         self._limit = printed_bytes_max
@@ -151,6 +155,7 @@ class Child:
         if not self._wait(_EXIT_SECONDS):
             return ChildEnded("it closed its channel to the harness")
         code = self._status or 0
+        code = signal_told(code) if self._contained else code
         if -code in SIGNALS:
             time.sleep(CHILD_GRACE_SECONDS)
         if code < 0:
@@ -334,56 +339,69 @@ def started(
     *,
     environment: Mapping[str, str],
     cwd: Path,
-    printed: Printed,
+    printed: Sequence[Printed],
     printed_bytes_max: int,
     deadline: float,
+    modules: Sequence[str] = (),
+    python: str = sys.executable,
+    contained: bool = False,
 ) -> Child:
-    """A worker that the command `prefix` (a profiler) starts, instead of being forked.
+    """A worker that the command `prefix` (a profiler, a container) starts, instead of being forked.
 
     That command is what is waited for and killed. The worker connects to a socket in `cwd`, since the command may close
-    what it inherits.
+    what it inherits. Before that it imports `modules`, as a zygote does for those that it forks. `printed` takes
+    standard output and standard error, if there are two, else both.
 
     Raises:
         NotForked: there is no worker by the `deadline`.
     """
     path = cwd / "channel"
-    reader, writer = os.pipe()
+    pipes = [os.pipe() for _ in printed]
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(str(path))
             listener.listen(1)
             listener.settimeout(_START_POLL_SECONDS)
             process = subprocess.Popen(
-                [*prefix, sys.executable, "-I", "-B", "-u", str(harness), "worker", str(path)],
+                [*prefix, python, "-I", "-B", "-u", str(harness), "worker", str(path), *modules],
                 stdin=subprocess.DEVNULL,
-                stdout=writer,
-                stderr=writer,
+                stdout=pipes[0][1],
+                stderr=pipes[-1][1],
                 env=dict(environment),
                 cwd=cwd,
                 start_new_session=True,
             )
             connection = _connected(listener, process, deadline)
+            path.unlink(missing_ok=True)
     except OSError as error:
-        os.close(reader)
+        for reader, _ in pipes:
+            os.close(reader)
         raise NotForked(f"{prefix[0]} cannot be started: {error}") from error
     finally:
-        os.close(writer)
+        for _, writer in pipes:
+            os.close(writer)
+    streams = [(reader, each) for (reader, _), each in zip(pipes, printed, strict=True)]
     if connection is None:
-        os.set_blocking(reader, False)
-        with suppress(BlockingIOError):
-            printed.add(os.read(reader, _READ_BYTES))
-        os.close(reader)
+        for reader, each in streams:
+            os.set_blocking(reader, False)
+            with suppress(BlockingIOError):
+                each.add(os.read(reader, _READ_BYTES))
+            os.close(reader)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        said = " ".join(printed.log().text.split())
+        said = " ".join(" ".join(each.log().text for each in printed).split())
         raise NotForked(f"{prefix[0]} started no worker: {said[-500:] or 'it said nothing'}")
     # From here on the child is waited for by its id alone.
     process.returncode = 0
     channel = Channel(connection, takes_fds=False)
-    streams = [(reader, printed)]
     return Child(
-        process.pid, channel, streams, printed_bytes_max=printed_bytes_max, worker_pid=_peer_of(connection, process.pid)
+        process.pid,
+        channel,
+        streams,
+        printed_bytes_max=printed_bytes_max,
+        worker_pid=_peer_of(connection, process.pid),
+        contained=contained,
     )
 
 
@@ -394,6 +412,23 @@ def _connected(listener: socket.socket, process: "subprocess.Popen[bytes]", dead
             connection.setblocking(True)
             return connection
     return None
+
+
+def signal_told(status: int) -> int:
+    """The status of a process in a container, by that of the command which runs it: -n for 128 + n, after signal n."""
+    return 128 - status if 128 < status < 128 + signal.NSIG else status
+
+
+def _starters_of(worker: int, command: int) -> List[int]:
+    """The processes from a worker's parent up to the command that started it; the worker itself where none did."""
+    parents = (
+        {pid: parent for parent, pids in children_by_parent().items() for pid in pids} if worker != command else {}
+    )
+    found = [command]
+    while worker in parents and parents[worker] != command:
+        worker = parents[worker]
+        found.append(worker)
+    return found
 
 
 def _peer_of(connection: socket.socket, otherwise: int) -> int:

@@ -3,9 +3,10 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from hpc_board.harness.calls import Rules
+from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.limits import Limits
 from hpc_board.model.task import CaseValue, Language, Mode, Ranking
 
@@ -37,6 +38,7 @@ class Facts:
     flags: Tuple[str, ...] = ()
     arch: str = ""
     build_cache: str = ""
+    sandbox: Optional[Sandbox] = None
 
 
 def facts(path: Path) -> Facts:
@@ -73,7 +75,12 @@ def facts(path: Path) -> Facts:
         flags=tuple(task.get("flags", ())),
         arch=value.get("arch", ""),
         build_cache=value.get("build_cache", ""),
+        sandbox=_sandbox(value.get("sandbox")),
     )
+
+
+def _sandbox(value: Optional[Dict[str, str]]) -> Optional[Sandbox]:
+    return None if value is None else Sandbox(SandboxRuntime(value["runtime"]), value["image"], value["setting"])
 
 
 def _case(case: Dict[str, Any]) -> Dict[str, CaseValue]:

@@ -33,23 +33,25 @@ def main(argv: Sequence[str]) -> int:
         from hpc_board.harness.builder import become_compiler
 
         become_compiler(int(argv[2]))
-    if role == "worker" and len(argv) == 3:
-        return _worker(argv[2])
+    if role == "worker" and len(argv) >= 3:
+        return _worker(argv[2], argv[3:])
     stream = sys.stdout if role in ("-h", "--help") else sys.stderr
     stream.write(_USAGE)
     return 0 if stream is sys.stdout else 2
 
 
-def _worker(path: str) -> int:
-    """The worker of a profiler, which has started this process."""
+def _worker(path: str, modules: Sequence[str]) -> int:
+    """The worker of a profiler or a container, which has started this process."""
     import os
     import socket
 
     from hpc_board.harness import worker
     from hpc_board.harness.channel import Channel
     from hpc_board.harness.sandbox import die_with_parent
+    from hpc_board.harness.zygote import preload
 
     die_with_parent(os.getppid())
+    preload(modules)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(path)
     worker.serve(Channel(connection, takes_fds=True))

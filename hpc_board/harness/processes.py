@@ -1,6 +1,7 @@
 """The processes of one evaluation: a zygote, and what it forks: the judge, workers, the baseline, the prober."""
 
 import os
+import sys
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
@@ -23,6 +24,7 @@ from hpc_board.harness.child import (
     started,
     stopped_but,
 )
+from hpc_board.harness.container import Container, ContainerUnavailable, container
 from hpc_board.harness.job import Facts
 from hpc_board.harness.printed import Printed
 from hpc_board.harness.scratch import CODE, SCRATCH, copy, private, private_folders, remove, scrubbed, worker_home
@@ -49,9 +51,9 @@ def processes_for(job: Facts, folder: Path, harness: Path) -> Iterator["Processe
 class Processes:
     """The processes that judge and run one submission, and what they have printed.
 
-    A compiled submission runs from `library` as soon as there is one. `isolation` is the level that the last worker has
-    reached, `left_processes` how many the system would not let go. `zygote_failed` says that it started no process when
-    asked for one; `judge_said` may have the reason.
+    A compiled submission runs from `library` as soon as there is one, all workers in the `container` if there is one.
+    `isolation` is the level that the last worker has reached, `left_processes` how many the system would not let go.
+    `zygote_failed` says that it started no process when asked for one; `judge_said` may have the reason.
     """
 
     def __init__(self, job: Facts, folder: Path, harness: Path, scratch: Path) -> None:
@@ -63,6 +65,7 @@ class Processes:
         self.stderr = Printed()
         self.judge_said = Printed()
         self.library: Optional[Path] = None
+        self.container: Optional[Container] = None
         self.has_baseline = False
         self.isolation = ""
         self.left_processes = 0
@@ -79,6 +82,20 @@ class Processes:
         self.modules = modules_of([self._submission, self._task], self._job.device)
         self._zygote = Zygote(self.harness, env=self.environment, modules=self.modules, printed=self.judge_said)
 
+    def contain(self) -> Dict[str, str]:
+        """Have the container that the settings ask for, if they do, and return what a result says of it.
+
+        Raises:
+            CallFailed: this node cannot make it.
+        """
+        if self._job.sandbox is None:
+            return {}
+        try:
+            self.container = container(self._job.sandbox, self.harness, os.environ, self.scratch)
+        except ContainerUnavailable as error:
+            raise CallFailed(Verdict.INFRA_ERROR, str(error)) from None
+        return {"sandbox": self.container.description}
+
     def judge(self) -> Child:
         """A new process that imports the task, to make inputs and to check outputs."""
         return self._of_task("judge", compiled=self._job.language.compiled)
@@ -93,12 +110,13 @@ class Processes:
         home: Optional[Path] = None,
         profile: str = "",
         prefix: Sequence[str] = (),
+        folder: Optional[Path] = None,
         printed: Optional[Printed] = None,
     ) -> Child:
         """A new process that imports the submission, or loads what has become of it.
 
-        `prefix` is the profiler that starts it, if one does; `profile` is how its calls are profiled or marked, and
-        `printed` takes what it prints with that profiler.
+        `prefix` is the profiler that starts it, if one does, and writes into `folder`; `profile` is how its calls are
+        profiled or marked, and `printed` takes what it prints with that profiler.
         """
         home = home or worker_home(self.scratch, "worker")
         if self.library is None:
@@ -109,18 +127,9 @@ class Processes:
         copy([name for name in self._job.files if not private(name)], self._task, home / CODE)
         limit = self._job.limits.printed_bytes
         if prefix:
-            child = started(
-                prefix,
-                self.harness,
-                environment=scrubbed(os.environ, home, self._job.environment),
-                cwd=home,
-                printed=printed or Printed(),
-                printed_bytes_max=limit,
-                deadline=self._load_deadline(),
-            )
-            self._children.append(child)
+            child = self._started(home, [printed or Printed()], limit, prefix, [] if folder is None else [folder])
         else:
-            child = self._forked("worker", home, home, (self.stdout, self.stderr), limit)
+            child = self._new_worker(home, (self.stdout, self.stderr), limit)
         entry = (file, ENTRY, self._job.shown_as)
         self._send_load(child, home, *entry, profile=profile, traced=bool(prefix))
         return child
@@ -135,7 +144,7 @@ class Processes:
         """A new process that has imported the reference, and calls it as others do the submission."""
         home = worker_home(self.scratch, "baseline")
         copy(self._job.files, self._task, home / CODE)
-        child = self._forked("worker", home, home, (self.judge_said, self.judge_said), _TRUSTED_PRINTED_BYTES)
+        child = self._new_worker(home, (self.judge_said, self.judge_said), _TRUSTED_PRINTED_BYTES)
         self._send_load(child, home, "reference.py", REFERENCE_ENTRY, "reference.py")
         try:
             self.await_loaded(child, "reference")
@@ -212,7 +221,8 @@ class Processes:
         """The processes beside a worker that a submission has started."""
         self.reap()
         trusted = [pid for pid in self.pids() if pid != worker.pid]
-        return [pid for pid in below(os.getpid(), trusted) if pid not in (worker.pid, worker.worker_pid)]
+        own = (*worker.starters, worker.worker_pid)
+        return [pid for pid in below(os.getpid(), trusted) if pid not in own]
 
     def dismiss(self, child: Child) -> None:
         """End a process, and whatever processes it has left."""
@@ -257,7 +267,7 @@ class Processes:
             child,
             home / CODE,
             scratch=str(home),
-            readable=self._readable,
+            readable=self._readable if self.container is None else self.container.readable(self._readable),
             file=file,
             entry=entry,
             shown_as=shown_as,
@@ -270,6 +280,44 @@ class Processes:
         """Tell a process where it finds what it is to import."""
         common = {"device": self._job.device, "value_bytes": self._job.limits.value_bytes}
         child.send({"type": "load", "folder": str(folder), **common, **more})
+
+    def _new_worker(self, home: Path, prints: Tuple[Printed, Printed], printed_bytes_max: int) -> Child:
+        """A process that is a worker: forked, or started in the container, which is one for each."""
+        if self.container is None:
+            return self._forked("worker", home, home, prints, printed_bytes_max)
+        try:
+            return self._started(home, prints, printed_bytes_max)
+        except NotForked as error:
+            raise CallFailed(Verdict.INFRA_ERROR, str(error)) from None
+
+    def _started(
+        self,
+        home: Path,
+        prints: Sequence[Printed],
+        printed_bytes_max: int,
+        profiler: Sequence[str] = (),
+        writable: Sequence[Path] = (),
+    ) -> Child:
+        """A worker that a command starts: a profiler, the container, or a profiler in the container."""
+        environment, prefix, python = scrubbed(os.environ, home, self._job.environment), list(profiler), sys.executable
+        if self.container is not None:
+            folders = sandbox.seen_by_workers(self._readable)
+            prefix = [*self.container.command(home, folders, writable, self._job.device), *prefix]
+            environment, python = self.container.environment(environment), self.container.python
+        child = started(
+            prefix,
+            self.harness,
+            environment=environment,
+            cwd=home,
+            printed=prints,
+            printed_bytes_max=printed_bytes_max,
+            deadline=self._load_deadline(),
+            modules=self.modules,
+            python=python,
+            contained=self.container is not None,
+        )
+        self._children.append(child)
+        return child
 
     def _forked(
         self, role: str, home: Path, cwd: Path, prints: Tuple[Printed, Printed], printed_bytes_max: int

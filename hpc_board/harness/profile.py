@@ -57,10 +57,10 @@ class Workers:
         worker, _ = self._loaded(self._processes.worker(home=home, profile=how))
         return worker
 
-    def started(self, command: Sequence[str], home: Path) -> Tuple[Worker, Printed]:
-        """A worker that a profiler's command starts, and what that prints."""
+    def started(self, command: Sequence[str], home: Path, folder: Path) -> Tuple[Worker, Printed]:
+        """A worker that a profiler's command starts, which writes into `folder`, and what that prints."""
         printed = Printed()
-        child = self._processes.worker(home=home, profile="nvtx", prefix=command, printed=printed)
+        child = self._processes.worker(home=home, profile="nvtx", prefix=command, folder=folder, printed=printed)
         worker, self._facts["profiler_isolation"] = self._loaded(child)
         return worker, printed
 
@@ -151,7 +151,7 @@ class Profile:
             call=lambda worker: self._call(worker, index, cold=True),
             warm_call=lambda worker: self._call(worker, index, cold=False),
             forked=lambda how: self._workers.forked(how, home),
-            started=lambda command: self._workers.started(command, home),
+            started=lambda command: self._workers.started(command, home, folder),
             environment=self._environment,
             folder=folder,
             home=home,

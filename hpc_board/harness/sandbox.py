@@ -66,7 +66,8 @@ _TOOLS = (
 
 # Neither terminals nor memory that others share.
 _PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
-_KERNEL_DEVICES = (*_PLAIN_DEVICES, "nvidia*", "nvidia-caps/*", "kfd", "dri/*")
+_GPU_DEVICES = ("nvidia*", "nvidia-caps/*", "kfd", "dri/*")
+_KERNEL_DEVICES = (*_PLAIN_DEVICES, *_GPU_DEVICES)
 
 _TOOLCHAINS = ("CUDA_HOME", "ROCM_PATH")
 _PARTS_OF_PREFIX = ("bin", "include", "lib", "lib64", "libexec")
@@ -115,7 +116,7 @@ def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = 
     `readable` are folders beside the system's own, `writable` the scratch folder. A process that is not `scoped` may
     send signals and connect to abstract sockets outside, as one under a profiler has to.
     """
-    return _confined([*_SYSTEM, *readable], writable, _devices(_KERNEL_DEVICES), scoped=scoped)
+    return _confined(seen_by_workers(readable), writable, _devices(_KERNEL_DEVICES), scoped=scoped)
 
 
 def confine_compiler(readable: Iterable[str], folder: str) -> int:
@@ -124,7 +125,22 @@ def confine_compiler(readable: Iterable[str], folder: str) -> int:
     What it compiles may name any file to include, so it reads less than a worker: of `/etc` only what loading a program
     takes, nothing of `/proc` and `/sys`, no GPU. It writes `folder` alone.
     """
-    return _confined([*_TOOLS, *readable], [folder], _devices(_PLAIN_DEVICES), scoped=True)
+    return _confined(seen_by_compilers(readable), [folder], _devices(_PLAIN_DEVICES), scoped=True)
+
+
+def seen_by_workers(readable: Iterable[str]) -> List[str]:
+    """All that a worker may read: the system's own, and the folders `readable` beside."""
+    return [*_SYSTEM, *readable]
+
+
+def seen_by_compilers(readable: Iterable[str]) -> List[str]:
+    """All that a compiler may read: the system's programs, headers and libraries, and the folders `readable` beside."""
+    return [*_TOOLS, *readable]
+
+
+def gpu_devices() -> List[str]:
+    """The device files of this node's GPUs."""
+    return _devices(_GPU_DEVICES)
 
 
 def _confined(readable: Iterable[str], writable: Iterable[str], devices: Iterable[str], *, scoped: bool) -> int:

@@ -91,6 +91,7 @@ class Supervisor:
                 self._progress.say("start", None, None, f"{self._job.mode} on {self._job.gpu}", **start)
                 self._check_files()
                 self._check_cases()
+                self._provenance.update(processes.contain())
                 processes.start()
                 self._provenance.update(node_facts())
                 self._evaluate()
@@ -177,7 +178,15 @@ class Supervisor:
         job, processes = self._job, self._processes
         self._say("build", None, None, "compiling the submission")
         try:
-            built = build(job, self._folder, processes.harness, processes.scratch, os.environ, processes.pids())
+            built = build(
+                job,
+                self._folder,
+                processes.harness,
+                processes.scratch,
+                os.environ,
+                processes.pids(),
+                container=processes.container,
+            )
         except BuildFailed as error:
             self._build_log = error.log
             self._provenance.update(error.facts)

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import List, Mapping, Sequence, Tuple
+from typing import List, Mapping, Optional, Sequence, Tuple
 
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.result import Verdict
@@ -63,6 +63,19 @@ class Toolchain:
     identity: str
 
 
+@dataclass(frozen=True)
+class Inside:
+    """A container in which the compiler is: the command that runs another one there, and its environment.
+
+    `environ` is that of what runs there, `identity` text that tells its compilers from those of the node.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    environ: Mapping[str, str]
+    identity: str = ""
+
+
 def header_text() -> str:
     """The header that compiled submissions include."""
     data = pkgutil.get_data("hpc_board.harness", HEADER)
@@ -71,21 +84,23 @@ def header_text() -> str:
     return data.decode()
 
 
-def toolchain(language: Language, arch: str, environ: Mapping[str, str]) -> Toolchain:
+def toolchain(language: Language, arch: str, environ: Mapping[str, str], inside: Optional[Inside] = None) -> Toolchain:
     """The compiler for `language` on this node, for `arch` where the settings name one, else for what the node has.
+
+    It is looked up `inside` a container, where that is where submissions are compiled.
 
     Raises:
         ToolchainMissing: there is no compiler, or nothing says what to compile for.
     """
-    compiler = _compiler(language, environ)
+    compiler = _compiler(language, environ, inside)
     arch = {Language.CPP: _cpu_arch, Language.CU: _cuda_arch, Language.HIP: _hip_arch}[language](arch, environ)
-    version = _version(compiler, environ)
-    identity = [compiler, version]
+    version = _version(compiler, environ, inside)
+    identity = [compiler, version, *([inside.identity] if inside is not None and inside.identity else [])]
     if language is Language.CU:
-        host = shutil.which("g++", path=environ.get("PATH"))
+        host = _found("g++", [environ.get("PATH", "")], inside)
         if host is None:
             raise ToolchainMissing(Verdict.INFRA_ERROR, "nvcc needs a host compiler, and this node has no g++ in PATH")
-        identity += [host, _version(host, environ)]
+        identity += [host, _version(host, environ, inside)]
     if arch == "native":
         identity.append(_cpu_identity())
     return Toolchain(language, compiler, arch, _summary(version), "\n".join(identity))
@@ -154,16 +169,18 @@ def include_folders(language: Language, environ: Mapping[str, str]) -> Tuple[str
     return tuple(folder for folder in folders if Path(folder).is_dir())
 
 
-def _compiler(language: Language, environ: Mapping[str, str]) -> str:
+def _compiler(language: Language, environ: Mapping[str, str], inside: Optional[Inside]) -> str:
     name = _COMPILERS[language]
+    environ = environ if inside is None else inside.environ
     home = environ.get(_HOMES.get(language, ""), "")
     paths = [environ.get("PATH", ""), *([f"{home}/bin"] if home else [])]
-    found = shutil.which(name, path=":".join(paths))
+    found = _found(name, paths, inside)
     if found is None:
         searched = f"PATH, nor in {home}/bin" if home else "PATH"
+        where = "this node" if inside is None else "the container of submissions on this node"
         raise ToolchainMissing(
             Verdict.INFRA_ERROR,
-            f"this node has no {name} in {searched}, so that submissions in {language} cannot be compiled; "
+            f"{where} has no {name} in {searched}, so that submissions in {language} cannot be compiled; "
             "`modules` and `env` of the GPU in the settings can bring one",
         )
     return found
@@ -213,8 +230,20 @@ def _unknown_arch(why: str, example: str) -> ToolchainMissing:
     return ToolchainMissing(Verdict.DEVICE_ERROR, message)
 
 
-def _version(compiler: str, environ: Mapping[str, str]) -> str:
-    text = _said([compiler, "--version"], environ).strip()
+def _found(name: str, paths: Sequence[str], inside: Optional[Inside]) -> Optional[str]:
+    """Where the program `name` is on the search `paths`; in a container these come after its own."""
+    if inside is None:
+        return shutil.which(name, path=":".join(paths))
+    look = 'PATH="$PATH:$2"; command -v "$1"'
+    said = _said([*inside.command, "sh", "-c", look, "sh", name, ":".join(paths)], inside.environment).strip()
+    return said if said.startswith("/") else None
+
+
+def _version(compiler: str, environ: Mapping[str, str], inside: Optional[Inside]) -> str:
+    if inside is None:
+        text = _said([compiler, "--version"], environ).strip()
+    else:
+        text = _said([*inside.command, compiler, "--version"], inside.environment).strip()
     if not text:
         raise ToolchainMissing(Verdict.INFRA_ERROR, f"{compiler} does not run on this node: it states no version")
     return text[:2000]

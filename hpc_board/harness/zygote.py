@@ -36,13 +36,17 @@ def modules_of(folders: Sequence[Path], device: str) -> List[str]:
     return wanted
 
 
+def preload(modules: Sequence[str]) -> None:
+    """Import `modules`; whoever needs one that cannot be imported will say so in its own words."""
+    for name in modules:
+        with suppress(Exception):
+            importlib.import_module(name)
+
+
 def serve(channel: Channel, supervisor: int, roles: Mapping[str, Callable[[Channel], None]]) -> None:
     """Import what the first frame names, and fork the `roles` that later ones ask for, until the supervisor is gone."""
     frame, _ = channel.receive()
-    for name in frame["modules"]:
-        # Whoever needs a module that cannot be imported will say so in its own words.
-        with suppress(Exception):
-            importlib.import_module(name)
+    preload(frame["modules"])
     gc.collect()
     gc.freeze()
     while True:

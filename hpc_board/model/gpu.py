@@ -36,6 +36,24 @@ class Request:
     value: str = ""
 
 
+class SandboxRuntime(str, Enum):
+    """What makes the container around the processes that run a submission."""
+
+    BUBBLEWRAP = "bubblewrap"
+    APPTAINER = "apptainer"
+
+    __str__ = str.__str__
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A container that the settings ask for: `image` is Apptainer's, `setting` the key that asks for it."""
+
+    runtime: SandboxRuntime
+    image: str = ""
+    setting: str = ""
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A scheduler that runs jobs: `slurm`, or the embedded `local`.
@@ -54,8 +72,8 @@ class Gpu:
     """A GPU name that boards use, and how a job gets one.
 
     `time_limit_seconds` is None where the task's own limits decide. `minimum_isolation` is the least level (S0 to S4)
-    at which a submission may run to be ranked, "" for any. `emulated` marks a GPU name whose jobs run on the CPU: a
-    test cluster.
+    at which a submission may run to be ranked, "" for any; `sandbox` is the container around it. `emulated` marks a
+    GPU name whose jobs run on the CPU: a test cluster.
     """
 
     name: str
@@ -81,6 +99,7 @@ class Gpu:
     sbatch: Tuple[str, ...] = ()
     template: Optional[str] = None
     minimum_isolation: str = ""
+    sandbox: Optional[Sandbox] = None
 
     @property
     def emulated(self) -> bool:

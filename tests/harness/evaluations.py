@@ -11,7 +11,7 @@ from typing import Any
 
 from hpc_board import jobs
 from hpc_board.harness.bundle import harness_bytes
-from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.result import Result
 from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile, Timeouts
@@ -81,9 +81,10 @@ def job_folder(
     file_name: str = "k.py",
     arch: str = "",
     harness: bytes = b"",
+    sandbox: Sandbox | None = None,
 ) -> Path:
     """A job folder as the login side writes it."""
-    gpu = Gpu("CPU", Cluster("here"), device, python=sys.executable, arch=arch)
+    gpu = Gpu("CPU", Cluster("here"), device, python=sys.executable, arch=arch, sandbox=sandbox)
     status = Status(RunState.CREATED, datetime.now(UTC))
     run = Run(
         id=7,
@@ -117,10 +118,13 @@ def evaluate(
     file_name: str = "k.py",
     arch: str = "",
     harness: bytes = b"",
+    sandbox: Sandbox | None = None,
 ) -> Evaluation:
     """Run the batch script of a job under bash, as a scheduler does, and read what it left."""
     task = task or a_task()
-    job = job_folder(folder, submission, task, mode, device, file_name=file_name, arch=arch, harness=harness)
+    job = job_folder(
+        folder, submission, task, mode, device, file_name=file_name, arch=arch, harness=harness, sandbox=sandbox
+    )
     done = subprocess.run(
         ["bash", jobs.SCRIPT],
         cwd=job,

@@ -19,7 +19,7 @@ from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.child import NotForked, started
 from hpc_board.harness.printed import Printed
 from hpc_board.harness.profile_files import head_of, keep
-from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from tests.harness import evaluations
@@ -30,8 +30,8 @@ BUSY = "def custom_kernel(data):\n    sum(i * i for i in range(200_000))\n    re
 TORCH = "import torch\ndef custom_kernel(data):\n    return (2 * torch.tensor(data, dtype=torch.float64)).tolist()\n"
 
 
-def profiled(where: Path, source: str, **environ: str) -> Evaluation:
-    found = evaluate(where, source, mode=Mode.PROFILE, environ=environ)
+def profiled(where: Path, source: str, sandbox: Sandbox | None = None, **environ: str) -> Evaluation:
+    found = evaluate(where, source, mode=Mode.PROFILE, environ=environ, sandbox=sandbox)
     assert found.result.verdict is Verdict.PASS, found.result.message
     assert found.result.score_s is None
     assert [(case.phase, case.index) for case in found.result.cases] == [("benchmark", 0), ("benchmark", 1)]
@@ -148,12 +148,12 @@ sys.exit(status)
 """
 
 
-def as_gpu(device: str, where: Path, source: str = RIGHT) -> Evaluation:
+def as_gpu(device: str, where: Path, source: str = RIGHT, sandbox: Sandbox | None = None) -> Evaluation:
     """A profile run on the CPU, in which the harness chooses the profilers of another kind of device."""
     changed = _with_profilers_of(harness_bytes(), device)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluations, "harness_bytes", lambda: changed)
-        return profiled(where / "job", source, PATH=f"{where / 'bin'}:{os.environ['PATH']}")
+        return profiled(where / "job", source, sandbox, PATH=f"{where / 'bin'}:{os.environ['PATH']}")
 
 
 def _with_profilers_of(harness: bytes, device: str) -> bytes:
@@ -250,7 +250,7 @@ def test_a_path_too_long_for_a_socket_is_said(tmp_path: Path) -> None:
     long = tmp_path / ("x" * 120)
     long.mkdir()
     with pytest.raises(NotForked, match="AF_UNIX path too long"):
-        started(["ncu"], Path("h"), environment={}, cwd=long, printed=Printed(), printed_bytes_max=1, deadline=0)
+        started(["ncu"], Path("h"), environment={}, cwd=long, printed=[Printed()], printed_bytes_max=1, deadline=0)
 
 
 def test_a_profile_has_time_for_both_of_its_parts() -> None:

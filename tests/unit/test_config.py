@@ -10,7 +10,7 @@ import pytest
 from hpc_board import bundled
 from hpc_board.config import Settings, find, gpu_model_name, load, machine_gpu_names, time_limit_seconds
 from hpc_board.errors import DocumentError, InputError
-from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle, Sandbox, SandboxRuntime
 from tests.conftest import short_folder
 from tests.unit.users import NEEDS_ROOT, another_user
 
@@ -377,3 +377,50 @@ def test_settings_of_somebody_else_in_the_working_folder_are_not_used_silently(t
         find(None, {}, tmp_path)
     assert caught.value.hint == "If you trust it, name it yourself: --config hpc-board.yaml"
     assert find(file, {}, tmp_path) == file
+
+
+SANDBOXES = """\
+clusters: {box: {scheduler: local}}
+defaults: {sandbox: {runtime: bubblewrap}}
+gpus:
+  A: {cluster: box}
+  B: {cluster: box, sandbox: {runtime: apptainer, image: images/kernels.sif}}
+  C: {cluster: box, sandbox: {runtime: none}}
+"""
+
+
+def test_a_container_is_that_of_the_gpu_or_the_default_or_none(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, SANDBOXES), {})
+    image = str(tmp_path / "images/kernels.sif")
+    assert [gpu.sandbox for gpu in settings.gpus] == [
+        Sandbox(SandboxRuntime.BUBBLEWRAP, "", "defaults.sandbox"),
+        Sandbox(SandboxRuntime.APPTAINER, image, "gpus.B.sandbox"),
+        None,
+    ]
+
+
+def test_without_a_word_in_the_settings_there_is_no_container(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, SANDBOXES.replace("defaults: {sandbox: {runtime: bubblewrap}}\n", "")), {})
+    assert settings.gpus[0].sandbox is None
+
+
+def test_the_default_holds_for_the_gpus_of_this_machine_too(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, "defaults: {sandbox: {runtime: bubblewrap}}\n"), {})
+    assert {gpu.sandbox for gpu in settings.gpus} == {Sandbox(SandboxRuntime.BUBBLEWRAP, "", "defaults.sandbox")}
+
+
+def test_apptainer_needs_an_image_and_nothing_else_takes_one(tmp_path: Path) -> None:
+    text = SANDBOXES.replace("{runtime: bubblewrap}", "{runtime: apptainer}").replace(
+        "{runtime: none}", "{runtime: none, image: a.sif}"
+    )
+    assert faults(tmp_path, text.replace("runtime: apptainer, image", "runtime: bubblewrap, image")) == [
+        "line 2: defaults.sandbox.image: is missing; apptainer needs the path of one, such as /shared/kernels.sif",
+        "line 5: gpus.B.sandbox.image: is given although bubblewrap takes no image",
+        "line 6: gpus.C.sandbox.image: is given although none takes no image",
+    ]
+
+
+def test_an_unknown_runtime_is_answered_with_those_that_there_are(tmp_path: Path) -> None:
+    (fault,) = faults(tmp_path, SANDBOXES.replace("{runtime: bubblewrap}", "{runtime: docker}"))
+    assert fault.startswith("line 2: defaults.sandbox.runtime:")
+    assert "bubblewrap" in fault
