@@ -23,11 +23,12 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from hpc_board.harness import sandbox
 from hpc_board.harness.build_cache import ENTRY_BYTES_MAX, BuildCache, Kept
-from hpc_board.harness.child import kill_orphans, signal_told, stat_fields
+from hpc_board.harness.child import signal_told
 from hpc_board.harness.container import Container
 from hpc_board.harness.exports import exported
 from hpc_board.harness.job import Facts
 from hpc_board.harness.printed import Printed
+from hpc_board.harness.process_tree import kill_orphans, stat_fields
 from hpc_board.harness.seccomp import deny_outside_effects
 from hpc_board.harness.toolchain import (
     HEADER,

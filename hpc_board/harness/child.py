@@ -4,32 +4,22 @@ import itertools
 import os
 import selectors
 import signal
-import socket
-import struct
-import subprocess
-import sys
 import time
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from contextlib import suppress
+from typing import Dict, List, Optional, Sequence, Tuple
 
-from hpc_board.harness.channel import Channel, ChannelClosed, ChannelFull, Frame, ProtocolViolation, pair
+from hpc_board.harness.channel import Channel, ChannelClosed, ChannelFull, Frame, ProtocolViolation
 from hpc_board.harness.interruption import CHILD_GRACE_SECONDS, SIGNALS
 from hpc_board.harness.printed import Printed
+from hpc_board.harness.process_tree import REAP_POLL_SECONDS, REAP_SECONDS, all_stopped, children_by_parent, signal_all
 
-_READ_BYTES = 256 * 1024
-_UCRED = struct.Struct("=iII")
-REAP_SECONDS = 5.0
-"""How long a process that was killed may take to go."""
+READ_BYTES = 256 * 1024
+"""How much of what a process prints is read at once."""
 
 _EXIT_SECONDS = 2.0
-_REAP_POLL_SECONDS = 0.002
-_STOP_SECONDS = 1.0
 _FREEZE_SPINS = 50
 _FREEZE_POLL_SECONDS = 2e-5
 _FINISH_POLL_SECONDS = 0.05
-_START_POLL_SECONDS = 0.05
-_STOPPED_STATES = ("T", "t", "Z", "X")
 
 
 class ChildEnded(Exception):
@@ -50,10 +40,6 @@ class DeadlinePassed(Exception):
 
 class PrintedTooMuch(Exception):
     """The process printed more than it may."""
-
-
-class NotForked(Exception):
-    """The zygote could not start a process; the message says why."""
 
 
 class Child:
@@ -142,7 +128,7 @@ class Child:
 
     def _drain(self, descriptor: int) -> bool:
         try:
-            data = os.read(descriptor, _READ_BYTES)
+            data = os.read(descriptor, READ_BYTES)
         except BlockingIOError:
             return False
         if data:
@@ -176,7 +162,7 @@ class Child:
             elif time.monotonic() >= deadline:
                 return False
             else:
-                time.sleep(_REAP_POLL_SECONDS)
+                time.sleep(REAP_POLL_SECONDS)
         return True
 
     def freeze(self, deadline: float) -> None:
@@ -256,164 +242,6 @@ class Child:
         self._channel.close()
 
 
-class Zygote:
-    """The process that has imported `modules` and forks the others (see zygote.py)."""
-
-    def __init__(self, harness: Path, *, env: Mapping[str, str], modules: Sequence[str], printed: Printed) -> None:
-        channel, theirs = pair(takes_fds=False)
-        reader, writer = os.pipe()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-B", "-u", str(harness), "zygote", str(theirs.fileno()), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=writer,
-                stderr=writer,
-                env=dict(env),
-                cwd="/",
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
-        os.close(writer)
-        self._child = Child(self._process.pid, channel, [(reader, printed)], printed_bytes_max=2**30)
-        self._child.send({"type": "preload", "modules": list(modules)})
-
-    @property
-    def pid(self) -> int:
-        """The process's id."""
-        return self._process.pid
-
-    def fork(
-        self,
-        role: str,
-        *,
-        environment: Mapping[str, str],
-        cwd: Path,
-        stdout: Printed,
-        stderr: Printed,
-        printed_bytes_max: int,
-        deadline: float,
-    ) -> Child:
-        """A new process in a `role` (judge or worker), in `cwd`, with `environment` added to the zygote's own.
-
-        Raises:
-            NotForked: there is none by the `deadline`.
-        """
-        channel, theirs = pair(takes_fds=role == "judge")
-        pipes = [os.pipe(), os.pipe()]
-        frame = {"type": "fork", "role": role, "environment": dict(environment), "cwd": str(cwd)}
-        try:
-            with theirs:
-                self._child.send(frame, [theirs.fileno(), *(writer for _, writer in pipes)])
-            pid = self._forked(deadline)
-        except NotForked:
-            channel.close()
-            for reader, _ in pipes:
-                os.close(reader)
-            raise
-        finally:
-            for _, writer in pipes:
-                os.close(writer)
-        streams = [(reader, printed) for (reader, _), printed in zip(pipes, (stdout, stderr), strict=True)]
-        return Child(pid, channel, streams, printed_bytes_max=printed_bytes_max)
-
-    def _forked(self, deadline: float) -> int:
-        try:
-            frame, _ = self._child.answer(("forked", "unforked"), deadline)
-        except ChildEnded as error:
-            raise NotForked(f"the process that starts the others is gone: {error.how}") from None
-        except (DeadlinePassed, PrintedTooMuch, ProtocolViolation):
-            raise NotForked("the process that starts the others did not answer in time") from None
-        if frame["type"] == "unforked":
-            raise NotForked(f"no process could be started: {frame['message']}")
-        return int(frame["pid"])
-
-    def end(self, patience_seconds: float = REAP_SECONDS) -> None:
-        """End the process; those that it forked live on."""
-        self._child.end(patience_seconds)
-        self._process.returncode = 0
-
-
-def started(
-    prefix: Sequence[str],
-    harness: Path,
-    *,
-    environment: Mapping[str, str],
-    cwd: Path,
-    printed: Sequence[Printed],
-    printed_bytes_max: int,
-    deadline: float,
-    modules: Sequence[str] = (),
-    python: str = sys.executable,
-    contained: bool = False,
-) -> Child:
-    """A worker that the command `prefix` (a profiler, a container) starts, instead of being forked.
-
-    That command is what is waited for and killed. The worker connects to a socket in `cwd`, since the command may close
-    what it inherits. Before that it imports `modules`, as a zygote does for those that it forks. `printed` takes
-    standard output and standard error, if there are two, else both.
-
-    Raises:
-        NotForked: there is no worker by the `deadline`.
-    """
-    path = cwd / "channel"
-    pipes = [os.pipe() for _ in printed]
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-            listener.bind(str(path))
-            listener.listen(1)
-            listener.settimeout(_START_POLL_SECONDS)
-            process = subprocess.Popen(
-                [*prefix, python, "-I", "-B", "-u", str(harness), "worker", str(path), *modules],
-                stdin=subprocess.DEVNULL,
-                stdout=pipes[0][1],
-                stderr=pipes[-1][1],
-                env=dict(environment),
-                cwd=cwd,
-                start_new_session=True,
-            )
-            connection = _connected(listener, process, deadline)
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        for reader, _ in pipes:
-            os.close(reader)
-        raise NotForked(f"{prefix[0]} cannot be started: {error}") from error
-    finally:
-        for _, writer in pipes:
-            os.close(writer)
-    streams = [(reader, each) for (reader, _), each in zip(pipes, printed, strict=True)]
-    if connection is None:
-        for reader, each in streams:
-            os.set_blocking(reader, False)
-            with suppress(BlockingIOError):
-                each.add(os.read(reader, _READ_BYTES))
-            os.close(reader)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        said = " ".join(" ".join(each.log().text for each in printed).split())
-        raise NotForked(f"{prefix[0]} started no worker: {said[-500:] or 'it said nothing'}")
-    # From here on the child is waited for by its id alone.
-    process.returncode = 0
-    channel = Channel(connection, takes_fds=False)
-    return Child(
-        process.pid,
-        channel,
-        streams,
-        printed_bytes_max=printed_bytes_max,
-        worker_pid=_peer_of(connection, process.pid),
-        contained=contained,
-    )
-
-
-def _connected(listener: socket.socket, process: "subprocess.Popen[bytes]", deadline: float) -> Optional[socket.socket]:
-    while time.monotonic() < deadline and process.poll() is None:
-        with suppress(TimeoutError):
-            connection, _ = listener.accept()
-            connection.setblocking(True)
-            return connection
-    return None
-
-
 def signal_told(status: int) -> int:
     """The status of a process in a container, by that of the command which runs it: -n for 128 + n, after signal n."""
     return 128 - status if 128 < status < 128 + signal.NSIG else status
@@ -431,13 +259,6 @@ def _starters_of(worker: int, command: int) -> List[int]:
     return found
 
 
-def _peer_of(connection: socket.socket, otherwise: int) -> int:
-    """The process that connected, by its id here, also if it has a namespace of its own; `otherwise` if unknown."""
-    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-    pid: int = _UCRED.unpack(packed)[0]
-    return pid or otherwise
-
-
 def _pidfd(pid: int) -> Optional[int]:
     """A descriptor that becomes readable when the process ends; None on kernels before 5.3."""
     try:
@@ -451,156 +272,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return "unknown"
-
-
-@contextmanager
-def stopped_but(keep: Sequence[int]) -> Iterator[None]:
-    """Stop every descendant but `keep` and what those have started, and let them go on afterwards.
-
-    Raises:
-        DeadlinePassed: they start others without end.
-    """
-    deadline = time.monotonic() + _STOP_SECONDS
-    stopped: List[int] = []
-    try:
-        while True:
-            running = [pid for pid in descendants_of(os.getpid(), keep) if pid not in stopped]
-            if not running:
-                break
-            if time.monotonic() >= deadline:
-                raise DeadlinePassed
-            stopped += running
-            signal_all(running, signal.SIGSTOP)
-        yield
-    finally:
-        signal_all(stopped, signal.SIGCONT)
-
-
-def all_stopped(pid: int) -> bool:
-    """Whether no thread of a process runs; one that is gone has none."""
-    try:
-        threads = [thread.name for thread in Path(f"/proc/{pid}/task").iterdir()]
-    except OSError:
-        return True
-    return all(_state(f"{pid}/task/{thread}") in _STOPPED_STATES for thread in threads)
-
-
-def _state(process: str) -> str:
-    try:
-        return stat_fields(process)[0]
-    except OSError:
-        return "X"
-
-
-def signal_all(pids: Iterable[int], number: int) -> None:
-    """Send a signal to processes, of which some may be gone."""
-    for pid in pids:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-
-
-def kill_orphans(keep: Sequence[int], patience_seconds: float = REAP_SECONDS) -> int:
-    """Kill every descendant but `keep`, and return how many are still there after that time.
-
-    Those of dead workers have become children of this subreaper.
-    """
-    deadline = time.monotonic() + patience_seconds
-    while True:
-        orphans = [pid for pid in children_of(os.getpid()) if pid not in keep]
-        if not orphans or time.monotonic() >= deadline:
-            return len(orphans)
-        for pid in orphans:
-            with suppress(ProcessLookupError, ChildProcessError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, os.WNOHANG)
-        time.sleep(_REAP_POLL_SECONDS)
-
-
-def reap_orphans(keep: Sequence[int]) -> None:
-    """Take the status of every ended descendant but `keep`, so that a worker cannot fill the process table."""
-    while True:
-        try:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return
-        if ended is None or ended.si_pid in keep:
-            return
-        with suppress(ChildProcessError):
-            os.waitpid(ended.si_pid, os.WNOHANG)
-
-
-def children_of(parent: int) -> List[int]:
-    """The processes whose parent is `parent`."""
-    return children_by_parent().get(parent, [])
-
-
-def descendants_of(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
-    """The processes below `top`, without some and without those below them."""
-    children = children_by_parent()
-    found: List[int] = []
-    generation = [top]
-    while generation:
-        generation = [pid for parent in generation for pid in children.get(parent, ()) if pid not in leaving_out]
-        found += generation
-    return found
-
-
-def below(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
-    """The same as `descendants_of`, faster than by looking at every process of the node where the kernel allows it.
-
-    A process that ends meanwhile may hide another, so that this is for processes that are stopped.
-    """
-    found: List[int] = []
-    waiting = [top]
-    while waiting:
-        children = _children(waiting.pop())
-        if children is None:
-            return descendants_of(top, leaving_out)
-        new = [pid for pid in children if pid not in leaving_out]
-        found += new
-        waiting += new
-    return found
-
-
-def _children(parent: int) -> Optional[List[int]]:
-    """The processes that a process's threads have started or adopted; None where the kernel does not tell."""
-    found: List[int] = []
-    try:
-        threads = list(Path(f"/proc/{parent}/task").iterdir())
-    except OSError:
-        return found
-    for thread in threads:
-        try:
-            found += map(int, (thread / "children").read_bytes().split())
-        except OSError:
-            if thread.exists():
-                return None
-    return found
-
-
-def children_by_parent() -> Dict[int, List[int]]:
-    """The processes of this node, below their parents."""
-    children: Dict[int, List[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                children.setdefault(int(stat_fields(entry.name)[1]), []).append(int(entry.name))
-    return children
-
-
-def thread_count(pid: int) -> int:
-    """How many threads a process has; 0 where it is gone."""
-    try:
-        return int(stat_fields(pid)[17])
-    except OSError:
-        return 0
-
-
-def stat_fields(process: object) -> List[str]:
-    """What the system says of a process, by its id, from its state on, which is field 3 of proc(5).
-
-    Raises:
-        OSError: there is no such process.
-    """
-    # The field before may hold anything, brackets among it.
-    return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()

@@ -13,10 +13,9 @@ from typing import Callable, ContextManager, Dict, Iterator, List, Optional, Seq
 
 from hpc_board.harness.bench import Bench
 from hpc_board.harness.calls import Called, CallFailed, OutputsOverlap, public_seed, secret_seed
-from hpc_board.harness.child import thread_count
 from hpc_board.harness.consistency import colder_than_hot, disturbance, drift, equal_claims, unclaimed_time
 from hpc_board.harness.floor import Peak, floor_ns
-from hpc_board.harness.interruption import Interrupted
+from hpc_board.harness.process_tree import thread_count
 from hpc_board.harness.timing import enough, timing
 from hpc_board.harness.workers import Worker
 from hpc_board.model.limits import MORE_WORKERS, Limits
@@ -144,7 +143,7 @@ class Benchmarks:
                 except CallFailed as error:
                     measured.failure = error
                     return
-                except Interrupted:
+                except BaseException:
                     del measured.passes[-1]
                     raise
         finally:

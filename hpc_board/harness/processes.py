@@ -11,23 +11,21 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 from hpc_board.harness import sandbox
 from hpc_board.harness.answers import Loaded, Ready
 from hpc_board.harness.calls import CallFailed, judge_answer, worker_answer
-from hpc_board.harness.child import (
+from hpc_board.harness.child import Child
+from hpc_board.harness.container import Container, ContainerUnavailable, container
+from hpc_board.harness.job import Facts
+from hpc_board.harness.printed import Printed
+from hpc_board.harness.process_tree import (
     REAP_SECONDS,
-    Child,
-    DeadlinePassed,
-    NotForked,
-    Zygote,
+    StillRunning,
     below,
     descendants_of,
     kill_orphans,
     reap_orphans,
-    started,
     stopped_but,
 )
-from hpc_board.harness.container import Container, ContainerUnavailable, container
-from hpc_board.harness.job import Facts
-from hpc_board.harness.printed import Printed
 from hpc_board.harness.scratch import CODE, SCRATCH, copy, private, private_folders, remove, scrubbed, worker_home
+from hpc_board.harness.starting import NotForked, Zygote, started
 from hpc_board.harness.toolchain import LIBRARY
 from hpc_board.harness.zygote import modules_of
 from hpc_board.model.result import Verdict
@@ -208,7 +206,7 @@ class Processes:
         with ExitStack() as stack:
             try:
                 stack.enter_context(stopped_but([each.pid for each in (*trusted, self._zygote) if each is not None]))
-            except DeadlinePassed:
+            except StillRunning:
                 message = "its processes start others without end, and cannot be stopped while the reference is called"
                 raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True) from None
             yield

@@ -13,12 +13,13 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from hpc_board.harness.bench import Bench
 from hpc_board.harness.calls import Allowance, CallFailed, secret_seed
-from hpc_board.harness.child import Child, NotForked
+from hpc_board.harness.child import Child
 from hpc_board.harness.printed import Printed
 from hpc_board.harness.processes import Processes
 from hpc_board.harness.profile_files import ALL_BYTES_MAX, keep
 from hpc_board.harness.profilers import Profiler, Session, Unusable
 from hpc_board.harness.scratch import worker_home
+from hpc_board.harness.starting import NotForked
 from hpc_board.harness.workers import Worker
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Log

@@ -11,12 +11,13 @@ from hpc_board.harness import sandbox
 from hpc_board.harness.bench import Bench
 from hpc_board.harness.builder import BuildFailed, build
 from hpc_board.harness.calls import Allowance, CallFailed, Phase
-from hpc_board.harness.child import REAP_SECONDS, Child
+from hpc_board.harness.child import Child
 from hpc_board.harness.floor import peak_of
 from hpc_board.harness.interruption import Interrupted, Interruption
 from hpc_board.harness.job import Facts, facts
 from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, node_facts, oom_kills
 from hpc_board.harness.phases import Benchmarks, tested
+from hpc_board.harness.process_tree import REAP_SECONDS
 from hpc_board.harness.processes import Processes, processes_for
 from hpc_board.harness.profile import FOLDER as PROFILE_FOLDER
 from hpc_board.harness.profile import Profile, Workers
@@ -127,8 +128,6 @@ class Supervisor:
     def _cases_by_now(self) -> List[Case]:
         """The cases that were tested, and those of benchmarks with what was measured of them, whatever ended that."""
         timed = self._benchmarks.cases() if self._benchmarks else []
-        # Where the harness failed, one may have neither a time nor a fault of its own.
-        timed = [case for case in timed if case.timing is not None or case.verdict is not Verdict.PASS]
         return [*self._cases, *self._memory_told(timed)]
 
     def _stopped(self, name: str, cases: Sequence[Case]) -> str:

@@ -22,7 +22,7 @@ from hpc_board.harness import compiled, payload, sandbox
 from hpc_board.harness.answers import HELD_MAX
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.device import Device, open_device
-from hpc_board.harness.faults import fault
+from hpc_board.harness.faults import fault, message_of
 from hpc_board.harness.profiled import ProfiledDevice
 from hpc_board.harness.seccomp import deny_outside_effects
 from hpc_board.model.result import Verdict
@@ -177,7 +177,7 @@ class _Naming:
         else:
             linecache.checkcache()
             lines = "".join(traceback.format_exception(type(error), error, step))
-        head = f"{type(error).__name__}: {str(error)[:2000]}"
+        head = f"{type(error).__name__}: {message_of(error)[:2000]}"
         return _message(verdict, self._renamed(f"{head}\n{lines[-_MESSAGE_MAX:]}".strip()))
 
     def _renamed(self, text: str) -> str:

@@ -10,8 +10,9 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 from hpc_board.harness.answers import Done, Overlapped, Prepared
 from hpc_board.harness.calls import Allowance, Called, CallFailed, OutputsOverlap, Phase, Rules, worker_answer
-from hpc_board.harness.child import Child, ChildEnded, DeadlinePassed, all_stopped, signal_all
+from hpc_board.harness.child import Child, ChildEnded, DeadlinePassed
 from hpc_board.harness.memory import may_read, read_memory
+from hpc_board.harness.process_tree import all_stopped, signal_all
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from hpc_board.harness import child
 from hpc_board.harness.channel import pair
-from hpc_board.harness.child import REAP_SECONDS, Child
+from hpc_board.harness.child import Child
 from hpc_board.harness.printed import Printed
+from hpc_board.harness.process_tree import REAP_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 

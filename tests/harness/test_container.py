@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from hpc_board import jobs
-from hpc_board.harness.child import children_by_parent, started
 from hpc_board.harness.container import Apptainer, Bubblewrap, ContainerUnavailable, container, through_links
 from hpc_board.harness.printed import Printed
+from hpc_board.harness.process_tree import children_by_parent
+from hpc_board.harness.starting import started
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness import channel, child, payload
+from hpc_board.harness import channel, child, payload, process_tree
 from hpc_board.harness.calls import Allowance, CallFailed
 from hpc_board.harness.memory import may_read, read_memory
 from hpc_board.harness.workers import Worker
@@ -189,10 +189,10 @@ def holder() -> Iterator[tuple[child.Child, int]]:
 
 def test_a_process_is_stopped_read_and_goes_on(holder: tuple[child.Child, int]) -> None:
     process, address = holder
-    assert not child.all_stopped(process.pid)
+    assert not process_tree.all_stopped(process.pid)
     for _ in range(3):
         process.freeze(time.monotonic() + 10)
-        assert child.all_stopped(process.pid)
+        assert process_tree.all_stopped(process.pid)
         with mmap.mmap(-1, 2**22 + 64) as memory:
             read_memory(process.pid, address, memory, 64, 2**22)
             assert memory[:64] == bytes(64)
@@ -200,7 +200,7 @@ def test_a_process_is_stopped_read_and_goes_on(holder: tuple[child.Child, int]) 
             with pytest.raises(OSError, match="Bad address"):
                 read_memory(process.pid, 4096, memory, 0, 64)
         process.thaw()
-        while child.all_stopped(process.pid):
+        while process_tree.all_stopped(process.pid):
             time.sleep(0.001)
     assert not may_read(process.pid), "it has no filter of system calls"
     os.kill(process.pid, signal.SIGKILL)
@@ -215,18 +215,18 @@ def test_processes_that_start_others_without_end_are_not_waited_for(holder: tupl
     with pytest.raises(CallFailed, match="still running") as failed, worker.frozen():
         raise AssertionError
     assert failed.value.verdict is Verdict.LATE_WRITE
-    assert not child.all_stopped(process.pid)
+    assert not process_tree.all_stopped(process.pid)
 
 
 def test_the_descendants_of_a_process_are_found_below_it() -> None:
     nested = "import subprocess, sys; subprocess.run(['sleep', '100'])"
     process = subprocess.Popen([sys.executable, "-c", nested])
     try:
-        while len(child.below(process.pid)) != 1:
+        while len(process_tree.below(process.pid)) != 1:
             time.sleep(0.01)
-        (sleeper,) = child.below(process.pid)
-        assert {process.pid, sleeper} <= set(child.below(os.getpid()))
-        assert not {process.pid, sleeper} & set(child.below(os.getpid(), [process.pid]))
+        (sleeper,) = process_tree.below(process.pid)
+        assert {process.pid, sleeper} <= set(process_tree.below(os.getpid()))
+        assert not {process.pid, sleeper} & set(process_tree.below(os.getpid(), [process.pid]))
         os.kill(sleeper, signal.SIGKILL)
     finally:
         process.kill()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board import jobs
-from hpc_board.harness.child import children_of
+from hpc_board.harness.process_tree import children_of
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import a_task, job_folder, progress

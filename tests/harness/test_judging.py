@@ -322,7 +322,7 @@ def _held_back(pid: int) -> "subprocess.Popen[str]":
 ENDER = """
 import os, sys
 from pathlib import Path
-from hpc_board.harness.child import Zygote
+from hpc_board.harness.starting import Zygote
 from hpc_board.harness.printed import Printed
 zygote = Zygote(Path(sys.argv[1]), env=dict(os.environ), modules=[], printed=Printed())
 print(zygote.pid, flush=True)
@@ -350,7 +350,7 @@ def test_a_process_that_does_not_go_when_killed_is_not_waited_for_forever(tmp_pa
 
 KILLER = """
 import subprocess, sys
-from hpc_board.harness.child import kill_orphans
+from hpc_board.harness.process_tree import kill_orphans
 orphan = subprocess.Popen(["sleep", "100"])
 print(orphan.pid, flush=True)
 sys.stdin.readline()

@@ -16,9 +16,9 @@ import pytest
 
 from hpc_board import jobs
 from hpc_board.harness.bundle import harness_bytes
-from hpc_board.harness.child import NotForked, started
 from hpc_board.harness.printed import Printed
 from hpc_board.harness.profile_files import head_of, keep
+from hpc_board.harness.starting import NotForked, started
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STOPPER = """
 import json, subprocess, sys, time
 from pathlib import Path
-from hpc_board.harness.child import children_of, stopped_but
+from hpc_board.harness.process_tree import children_of, stopped_but
 
 PARENT = "import subprocess, sys; print(subprocess.Popen(['sleep', '100']).pid, flush=True); sys.stdin.read()"
 

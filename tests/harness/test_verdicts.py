@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board import jobs
-from hpc_board.harness.child import children_of
+from hpc_board.harness.process_tree import children_of
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Timeouts
@@ -37,6 +37,11 @@ def kernel(body: str, *, imports: str = "import os, sys, time") -> str:
         (kernel("return object()"), Verdict.WRONG_DTYPE, "cannot be taken"),
         (kernel("return (x for x in data)"), Verdict.WRONG_DTYPE, "cannot be taken"),
         (kernel("1 / 0"), Verdict.EXCEPTION, "ZeroDivisionError"),
+        (
+            kernel("raise type('Mute', (Exception,), {'__str__': lambda self: 1 / 0})"),
+            Verdict.EXCEPTION,
+            "Mute: (its message cannot be had",
+        ),
         (kernel("sys.exit(0)"), Verdict.EXCEPTION, "SystemExit"),
         (kernel("raise MemoryError"), Verdict.OUT_OF_MEMORY, "MemoryError"),
         (kernel("os.kill(os.getpid(), 11)"), Verdict.CRASH, "SIGSEGV"),

@@ -24,7 +24,7 @@ from typing import Any
 
 from hpc_board import jobs
 from hpc_board.harness.bundle import harness_bytes
-from hpc_board.harness.child import children_of
+from hpc_board.harness.process_tree import children_of
 from hpc_board.model.result import Result
 from tests.harness.adversarial.suite import SUITE, Cheat
 from tests.harness.adversarial.tasks import TASKS

@@ -188,7 +188,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "nothing else runs while the reference is timed",
         "x28_slows_the_reference",
-        "child.py",
+        "process_tree.py",
         "running = [pid for pid in descendants_of(os.getpid(), keep) if pid not in stopped]",
         "running = []",
         _slows_the_reference,
@@ -204,7 +204,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "whatever is left is killed",
         "p21_daemon_fork",
-        "child.py",
+        "process_tree.py",
         "if not orphans or time.monotonic() >= deadline:",
         "if True:",
         _has_effects,

@@ -1,0 +1,172 @@
+"""The processes of this node, as the system shows them: who is below whom, and stopping or killing many at once."""
+
+import os
+import signal
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Union
+
+REAP_SECONDS = 5.0
+"""How long a process that was killed may take to go."""
+
+REAP_POLL_SECONDS = 0.002
+_STOP_SECONDS = 1.0
+_STOPPED_STATES = ("T", "t", "Z", "X")
+
+
+class StillRunning(Exception):
+    """Processes start others faster than they are stopped."""
+
+
+@contextmanager
+def stopped_but(keep: Sequence[int]) -> Iterator[None]:
+    """Stop every descendant but `keep` and what those have started, and let them go on afterwards.
+
+    Raises:
+        StillRunning: they start others without end.
+    """
+    deadline = time.monotonic() + _STOP_SECONDS
+    stopped: List[int] = []
+    try:
+        while True:
+            running = [pid for pid in descendants_of(os.getpid(), keep) if pid not in stopped]
+            if not running:
+                break
+            if time.monotonic() >= deadline:
+                raise StillRunning
+            stopped += running
+            signal_all(running, signal.SIGSTOP)
+        yield
+    finally:
+        signal_all(stopped, signal.SIGCONT)
+
+
+def all_stopped(pid: int) -> bool:
+    """Whether no thread of a process runs; one that is gone has none."""
+    try:
+        threads = [thread.name for thread in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return True
+    return all(_state(f"{pid}/task/{thread}") in _STOPPED_STATES for thread in threads)
+
+
+def _state(process: str) -> str:
+    try:
+        return stat_fields(process)[0]
+    except OSError:
+        return "X"
+
+
+def signal_all(pids: Iterable[int], number: int) -> None:
+    """Send a signal to processes, of which some may be gone."""
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def kill_orphans(keep: Sequence[int], patience_seconds: float = REAP_SECONDS) -> int:
+    """Kill every descendant but `keep`, and return how many are still there after that time.
+
+    Those of dead workers have become children of this subreaper.
+    """
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        orphans = [pid for pid in children_of(os.getpid()) if pid not in keep]
+        if not orphans or time.monotonic() >= deadline:
+            return len(orphans)
+        for pid in orphans:
+            with suppress(ProcessLookupError, ChildProcessError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(REAP_POLL_SECONDS)
+
+
+def reap_orphans(keep: Sequence[int]) -> None:
+    """Take the status of every ended descendant but `keep`, so that a worker cannot fill the process table."""
+    while True:
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None or ended.si_pid in keep:
+            return
+        with suppress(ChildProcessError):
+            os.waitpid(ended.si_pid, os.WNOHANG)
+
+
+def children_of(parent: int) -> List[int]:
+    """The processes whose parent is `parent`."""
+    return children_by_parent().get(parent, [])
+
+
+def descendants_of(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
+    """The processes below `top`, without some and without those below them."""
+    children = children_by_parent()
+    found: List[int] = []
+    generation = [top]
+    while generation:
+        generation = [pid for parent in generation for pid in children.get(parent, ()) if pid not in leaving_out]
+        found += generation
+    return found
+
+
+def below(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
+    """The same as `descendants_of`, faster than by looking at every process of the node where the kernel allows it.
+
+    A process that ends meanwhile may hide another, so that this is for processes that are stopped.
+    """
+    found: List[int] = []
+    waiting = [top]
+    while waiting:
+        children = _children(waiting.pop())
+        if children is None:
+            return descendants_of(top, leaving_out)
+        new = [pid for pid in children if pid not in leaving_out]
+        found += new
+        waiting += new
+    return found
+
+
+def _children(parent: int) -> Optional[List[int]]:
+    """The processes that a process's threads have started or adopted; None where the kernel does not tell."""
+    found: List[int] = []
+    try:
+        threads = list(Path(f"/proc/{parent}/task").iterdir())
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            found += map(int, (thread / "children").read_bytes().split())
+        except OSError:
+            if thread.exists():
+                return None
+    return found
+
+
+def children_by_parent() -> Dict[int, List[int]]:
+    """The processes of this node, below their parents."""
+    children: Dict[int, List[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                children.setdefault(int(stat_fields(entry.name)[1]), []).append(int(entry.name))
+    return children
+
+
+def thread_count(pid: int) -> int:
+    """How many threads a process has; 0 where it is gone."""
+    try:
+        return int(stat_fields(pid)[17])
+    except OSError:
+        return 0
+
+
+def stat_fields(process: Union[int, str]) -> List[str]:
+    """What the system says of a process, by its id, from its state on, which is field 3 of proc(5).
+
+    Raises:
+        OSError: there is no such process.
+    """
+    # The field before may hold anything, brackets among it.
+    return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
