@@ -30,6 +30,8 @@ def spread(medians_ns: Sequence[float], *, leaving_out: int = 0) -> float:
 def scatters(medians_ns: Sequence[float], limits: Limits, workers: int) -> bool:
     """Whether the medians of a case's workers differ by more than they should.
 
-    Where there are more than the `workers` that measure a case at first, one of them may be an outlier.
+    Where there are more than the `workers` that measure a case at first, one of them may be an outlier. One alone
+    differs from nobody.
     """
-    return spread(medians_ns, leaving_out=1 if len(medians_ns) > workers else 0) > limits.spread
+    more = len(medians_ns) > workers
+    return workers > 1 and spread(medians_ns, leaving_out=1 if more else 0) > limits.spread
