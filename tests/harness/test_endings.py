@@ -22,14 +22,12 @@ LOADED_TWICE = (
 
 ZYGOTE_ENDS = Edit(
     "zygote.py",
-    '    for name in frame["modules"]:\n',
-    '    print("libcudart.so.12: no such file")\n    raise SystemExit(3)\n    for name in frame["modules"]:\n',
+    '    preload(frame["modules"])\n',
+    '    print("libcudart.so.12: no such file")\n    raise SystemExit(3)\n',
 )
-NO_SECOND_WORKER = Edit(
-    "supervisor.py", "lambda: Worker(processes.loaded_worker(), job.limits, allowance)", "lambda: 1 / 0"
-)
+NO_SECOND_WORKER = Edit("supervisor.py", "lambda: self._worker(processes.loaded_worker(), allowance)", "lambda: 1 / 0")
 NO_SECOND_CASE = Edit(
-    "calls.py",
+    "bench.py",
     "        case = dict(self.phase.cases[index])\n",
     '        case = dict(self.phase.cases[index])\n        1 / (1000 - case["size"])\n',
 )
