@@ -11,6 +11,7 @@ from typing import Optional, Sequence
 
 from hpc_board.harness.calls import Called
 from hpc_board.model.limits import Limits
+from hpc_board.model.measurement import TICK_NS
 
 OVERHEAD_SHARE = 1.3
 """How much larger than the reference's the overhead of a kernel's calls may be."""
@@ -23,10 +24,8 @@ HOT_SHARE = 0.5
 
 _DISTURBANCE_MAX = 3.0
 _EQUAL_CLAIMS_MIN = 20
-# What two events resolve: 0.5 us by the documentation of CUDA, about 1 us on some devices.
-_TICK_NS = 1_024
 # A steady kernel varies by a thousandth of its time: only above a thousand ticks must that show.
-_EQUAL_CLAIM_NS_MIN = 1_000 * _TICK_NS
+_EQUAL_CLAIM_NS_MIN = 1_000 * TICK_NS
 
 
 def disturbance(baseline: Sequence[Called]) -> float:
@@ -98,7 +97,7 @@ def drift(before_ns: Sequence[float], after_ns: Sequence[float]) -> float:
     What two ticks of a clock can make of equal times is no difference: each may be read one tick too long or too short.
     """
     one, other = statistics.median(before_ns), statistics.median(after_ns)
-    return max(0.0, abs(one - other) - 2 * _TICK_NS) / min(one, other)
+    return max(0.0, abs(one - other) - 2 * TICK_NS) / min(one, other)
 
 
 def _middle_mean(values: Sequence[float]) -> float:

@@ -59,12 +59,19 @@ def test_a_worker_that_is_left_out_is_the_one_that_differs_most() -> None:
 
 
 def test_of_the_first_workers_none_may_be_an_outlier_and_of_more_one_may() -> None:
-    assert not scatters([100, 102, 104], LIMITS, 3)
-    assert scatters([100, 102, 106], LIMITS, 3)
-    assert not scatters([100, 102, 106, 101, 103], LIMITS, 3), "two more make the first three's outlier one of five"
-    assert not scatters([100, 102, 160, 101, 103], LIMITS, 3)
-    assert scatters([100, 102, 160, 101, 108], LIMITS, 3)
+    assert not scatters([100e6, 102e6, 104e6], LIMITS, 3)
+    assert scatters([100e6, 102e6, 106e6], LIMITS, 3)
+    assert not scatters([100e6, 102e6, 106e6, 101e6, 103e6], LIMITS, 3), (
+        "two more make the first three's outlier one of five"
+    )
+    assert not scatters([100e6, 102e6, 160e6, 101e6, 103e6], LIMITS, 3)
+    assert scatters([100e6, 102e6, 160e6, 101e6, 108e6], LIMITS, 3)
     assert not scatters([0], LIMITS, 1)
+
+
+def test_two_ticks_of_a_clock_are_no_difference() -> None:
+    assert not scatters([10_000, 11_000, 12_000], LIMITS, 3)
+    assert scatters([10_000, 11_000, 13_000], LIMITS, 3)
 
 
 def case(median_ns: float, phase: str = "benchmark") -> Case:
