@@ -22,6 +22,8 @@ from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
 _LATE_PROBES = 16
+_COOL_SECONDS = 0.5
+"""How long a device may wait for its inputs before it is prepared again: clocks fall, and caches fill."""
 
 _entropy = random.SystemRandom()
 
@@ -70,12 +72,18 @@ class Bench:
                 if timed:
                     with self._step("wait for empty caches"):
                         worker.await_prepared(self.phase)
+                        if self.steps_ns["make the inputs"] > _COOL_SECONDS * 1e9:
+                            worker.begin_prepare()
+                            worker.await_prepared(self.phase)
                 called, parts = worker.run(self.phase, inputs, outputs, form, cold=timed and cold, rules=self._rules)
                 self.steps_ns["the call, as the worker times it"] = called.claimed_ns
                 self.steps_ns["hand over inputs and output"] = called.overhead_ns
                 answers = [Output(worker, output, parts[place]) for place, output in enumerate(outputs)]
                 with self._step("copy the output"), worker.thawed_after():
-                    copies = [_closed_later(held, each.copy(self.limits.value_bytes)) for each in answers]
+                    left_bytes, copies = self.limits.value_bytes, []
+                    for each in answers:
+                        copies.append(_closed_later(held, each.copy(left_bytes)))
+                        left_bytes -= os.fstat(copies[-1]).st_size
                 worker.output_bytes[index] = os.fstat(copies[-1]).st_size
                 message = ""
                 with self._step("check the output"):

@@ -11,7 +11,14 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from hpc_board.harness.channel import Channel, ChannelClosed, ChannelFull, Frame, ProtocolViolation
 from hpc_board.harness.interruption import CHILD_GRACE_SECONDS, SIGNALS
 from hpc_board.harness.printed import Printed
-from hpc_board.harness.process_tree import REAP_POLL_SECONDS, REAP_SECONDS, all_stopped, children_by_parent, signal_all
+from hpc_board.harness.process_tree import (
+    REAP_POLL_SECONDS,
+    REAP_SECONDS,
+    all_stopped,
+    children_by_parent,
+    ended,
+    signal_all,
+)
 
 READ_BYTES = 256 * 1024
 """How much of what a process prints is read at once."""
@@ -173,7 +180,7 @@ class Child:
             DeadlinePassed: a thread of it had not stopped by then.
         """
         for polls in itertools.count():
-            if polls == 0:
+            if polls % _FREEZE_SPINS == 0:
                 signal_all([self.worker_pid], signal.SIGSTOP)
             if self._stopped():
                 return
@@ -184,6 +191,8 @@ class Child:
 
     def _stopped(self) -> bool:
         if self.worker_pid != self.pid:
+            if ended(self.worker_pid):
+                raise self._ended()
             return all_stopped(self.worker_pid)
         try:
             found = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -6,7 +6,6 @@ import os
 from mmap import mmap
 from pathlib import Path
 
-_PART_BYTES = 2**24
 _SECCOMP_FILTER = "2"
 
 
@@ -47,7 +46,7 @@ def read_memory(pid: int, address: int, memory: mmap, at: int, size: int) -> Non
     target = ctypes.addressof(ctypes.c_char.from_buffer(memory, at))
     done = 0
     while done < size:
-        count = _read(pid, address + done, target + done, min(size - done, _PART_BYTES))
+        count = _read(pid, address + done, target + done, size - done)
         if count <= 0:
             raise OSError(-count or errno.EFAULT, os.strerror(-count or errno.EFAULT))
         done += count

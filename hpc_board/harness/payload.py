@@ -227,12 +227,19 @@ def _extents(value: Any) -> List[Tuple[int, int]]:
         reach = sum((length - 1) * stride for length, stride in zip(value.shape, value.stride(), strict=True))
         return [(value.data_ptr(), value.data_ptr() + (reach + 1) * value.element_size())]
     if numpy is not None and isinstance(value, numpy.ndarray):
-        return [numpy.lib.array_utils.byte_bounds(value)] if value.size else []
+        return [_bounds(value)] if value.size else []
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
         return [extent for item in value for extent in _extents(item)]
     return []
+
+
+def _bounds(array: Any) -> Tuple[int, int]:
+    """The first address of an array that is not empty, and the one after its last byte; NumPy 1 and 2 name it apart."""
+    steps = [(length - 1) * stride for length, stride in zip(array.shape, array.strides, strict=True)]
+    begin = array.ctypes.data + sum(step for step in steps if step < 0)
+    return begin, begin + sum(map(abs, steps)) + array.itemsize
 
 
 def dense(value: Any) -> Any:
@@ -400,7 +407,8 @@ class _Writer:
 
     def _array(self, value: Any, place: str) -> Node:
         dtype = str(value.dtype)
-        if dtype not in _ITEM_BYTES:
+        # Other libraries add types to NumPy, which whoever reads the payload may lack.
+        if dtype not in _ITEM_BYTES or value.dtype.kind == "V":
             raise PayloadError(f"{place} is an array of type {dtype}")
         numpy = sys.modules["numpy"]
 

@@ -12,11 +12,12 @@ REAP_SECONDS = 5.0
 
 REAP_POLL_SECONDS = 0.002
 _STOP_SECONDS = 1.0
-_STOPPED_STATES = ("T", "t", "Z", "X")
+_ENDED_STATES = ("Z", "X")
+_STOPPED_STATES = ("T", "t", *_ENDED_STATES)
 
 
 class StillRunning(Exception):
-    """Processes start others faster than they are stopped."""
+    """Processes start others faster than they are stopped, or do not stay stopped."""
 
 
 @contextmanager
@@ -24,20 +25,23 @@ def stopped_but(keep: Sequence[int]) -> Iterator[None]:
     """Stop every descendant but `keep` and what those have started, and let them go on afterwards.
 
     Raises:
-        StillRunning: they start others without end.
+        StillRunning: they start others without end, or one of them ran meanwhile.
     """
     deadline = time.monotonic() + _STOP_SECONDS
     stopped: List[int] = []
     try:
         while True:
             running = [pid for pid in descendants_of(os.getpid(), keep) if pid not in stopped]
-            if not running:
+            if not running and all(map(all_stopped, stopped)):
                 break
             if time.monotonic() >= deadline:
                 raise StillRunning
             stopped += running
-            signal_all(running, signal.SIGSTOP)
+            signal_all(running or stopped, signal.SIGSTOP)
+        before = turns(stopped)
         yield
+        if not same_turns(before):
+            raise StillRunning
     finally:
         signal_all(stopped, signal.SIGCONT)
 
@@ -49,6 +53,46 @@ def all_stopped(pid: int) -> bool:
     except OSError:
         return True
     return all(_state(f"{pid}/task/{thread}") in _STOPPED_STATES for thread in threads)
+
+
+Turns = Dict[str, str]
+"""How often each thread has been given a processor, by its place in /proc."""
+
+
+def turns(pids: Iterable[int]) -> Turns:
+    """How often each thread of some processes has been given a processor so far.
+
+    A stopped process can be woken without anybody's help, by a timer of its own that sends SIGCONT, and stop itself
+    again: that it is stopped now and then says nothing of the time between. Empty where the kernel does not count.
+    """
+    found: Turns = {}
+    for pid in pids:
+        with suppress(OSError):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                found[str(thread)] = _turns(thread)
+    return found
+
+
+def _turns(thread: Path) -> str:
+    """The third field of schedstat, see Documentation/scheduler/sched-stats of the kernel; 0 for one that has ended."""
+    if _state(f"{thread.parent.parent.name}/task/{thread.name}") in _ENDED_STATES:
+        return "0"
+    try:
+        return (thread / "schedstat").read_text().split()[2]
+    except (OSError, IndexError):
+        return "0"
+
+
+def same_turns(before: Turns) -> bool:
+    """Whether no thread of the processes of `before` has been given a processor since, nor one been added to them."""
+    pids = {int(Path(thread).parent.parent.name) for thread in before}
+    after = turns(pids)
+    return all(before.get(thread) == count or count == "0" for thread, count in after.items())
+
+
+def ended(pid: int) -> bool:
+    """Whether a process is gone, or only waits for its status to be taken."""
+    return _state(str(pid)) in _ENDED_STATES
 
 
 def _state(process: str) -> str:

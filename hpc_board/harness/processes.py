@@ -4,7 +4,7 @@ import os
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -20,6 +20,7 @@ from hpc_board.harness.process_tree import (
     StillRunning,
     below,
     descendants_of,
+    ended,
     kill_orphans,
     reap_orphans,
     stopped_but,
@@ -201,19 +202,20 @@ class Processes:
         """A time in which all is stopped but the zygote, those `trusted`, and what they have started.
 
         Raises:
-            CallFailed: something starts processes faster than they can be stopped.
+            CallFailed: something starts processes faster than they can be stopped, or did not stay stopped.
         """
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(stopped_but([each.pid for each in (*trusted, self._zygote) if each is not None]))
-            except StillRunning:
-                message = "its processes start others without end, and cannot be stopped while the reference is called"
-                raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True) from None
-            yield
+        try:
+            with stopped_but([each.pid for each in (*trusted, self._zygote) if each is not None]):
+                yield
+        except StillRunning:
+            message = "its processes start others without end or wake by themselves while the reference is called"
+            raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True) from None
 
     def others(self, *trusted: Optional[Child]) -> int:
         """How many processes there are beside the zygote and those `trusted`, whoever they belong to by now."""
-        return len(descendants_of(os.getpid(), [each.pid for each in (*trusted, self._zygote) if each is not None]))
+        self.reap()
+        known = [each.pid for each in (*trusted, self._zygote) if each is not None]
+        return sum(not ended(pid) for pid in descendants_of(os.getpid(), known))
 
     def company(self, worker: Child) -> List[int]:
         """The processes beside a worker that a submission has started."""

@@ -9,7 +9,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from hpc_board.harness.bench import Bench
 from hpc_board.harness.calls import Allowance, CallFailed, secret_seed
@@ -20,7 +20,7 @@ from hpc_board.harness.profile_files import ALL_BYTES_MAX, keep
 from hpc_board.harness.profilers import Profiler, Session, Unusable
 from hpc_board.harness.scratch import worker_home
 from hpc_board.harness.starting import NotForked
-from hpc_board.harness.workers import Worker
+from hpc_board.harness.workers import Worker, nobody
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Log
 from hpc_board.model.standings import duration_text
@@ -55,7 +55,8 @@ class Workers:
 
     def forked(self, how: str, home: Path) -> Worker:
         """A worker whose calls are profiled within it; see Session."""
-        worker, _ = self._loaded(self._processes.worker(home=home, profile=how))
+        child = self._processes.worker(home=home, profile=how)
+        worker, _ = self._loaded(child, lambda: self._processes.company(child))
         return worker
 
     def started(self, command: Sequence[str], home: Path, folder: Path) -> Tuple[Worker, Printed]:
@@ -70,10 +71,10 @@ class Workers:
         while self._children:
             self._processes.dismiss(self._children.pop())
 
-    def _loaded(self, child: Child) -> Tuple[Worker, str]:
+    def _loaded(self, child: Child, company: Callable[[], List[int]] = nobody) -> Tuple[Worker, str]:
         self._children.append(child)
         isolation = self._processes.await_loaded(child, "submission")
-        return Worker(child, self.limits, self._allowance), isolation
+        return Worker(child, self.limits, self._allowance, company), isolation
 
 
 class Profile:

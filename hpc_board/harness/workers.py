@@ -12,7 +12,7 @@ from hpc_board.harness.answers import Done, Overlapped, Prepared
 from hpc_board.harness.calls import Allowance, Called, CallFailed, OutputsOverlap, Phase, Rules, worker_answer
 from hpc_board.harness.child import Child, ChildEnded, DeadlinePassed
 from hpc_board.harness.memory import may_read, read_memory
-from hpc_board.harness.process_tree import all_stopped, signal_all
+from hpc_board.harness.process_tree import Turns, all_stopped, same_turns, signal_all, turns
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
@@ -20,9 +20,11 @@ _COPY_BYTES = 2**24
 _COMPARED_BYTES = 2**20
 _LATE_SECONDS = 0.05
 _STILL_SECONDS = 2.0
+_LOOKS = 2
 
 
-def _nobody() -> List[int]:
+def nobody() -> List[int]:
+    """The company of a worker whose processes are left alone."""
     return []
 
 
@@ -33,7 +35,7 @@ class Worker:
     """
 
     def __init__(
-        self, child: Child, limits: Limits, allowance: Allowance, company: Callable[[], List[int]] = _nobody
+        self, child: Child, limits: Limits, allowance: Allowance, company: Callable[[], List[int]] = nobody
     ) -> None:
         self.child = child
         self._limits = limits
@@ -41,6 +43,7 @@ class Worker:
         self._company = company
         self._companions: List[int] = []
         self._signalled: Set[int] = set()
+        self._turns: Turns = {}
         self._called = False
         self._readable = may_read(child.worker_pid)
         self.output_bytes: Dict[int, int] = {}
@@ -113,7 +116,8 @@ class Worker:
         start_ns = time.monotonic_ns()
         self.child.send(frame, [*inputs, *outputs])
         try:
-            answer = worker_answer(self.child, ("done", "overlapped", "raised"), deadline, late)
+            expected = ("done", "overlapped", "raised") if len(inputs) > 1 else ("done", "raised")
+            answer = worker_answer(self.child, expected, deadline, late)
             still_ns = self._stop() if isinstance(answer, Done) else start_ns
         finally:
             self._allowance.spend((time.monotonic_ns() - start_ns) / 1e9)
@@ -149,6 +153,8 @@ class Worker:
                 before = (at + done) % mmap.ALLOCATIONGRANULARITY
                 with mmap.mmap(copy, before + count, offset=at + done - before) as memory:
                     read_memory(self.child.worker_pid, address + done, memory, before, count)
+        except ProcessLookupError:
+            raise CallFailed(Verdict.CRASH, "the process of the submission is gone", worker_lost=True) from None
         except OSError as error:
             message = f"its output is not where it says: {error.strerror or error}"
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True) from None
@@ -158,7 +164,7 @@ class Worker:
         """A time in which the worker and its company are stopped.
 
         Raises:
-            CallFailed: they cannot be stopped.
+            CallFailed: they cannot be stopped, or one of them ran meanwhile.
         """
         self._stop()
         with self.thawed_after():
@@ -166,9 +172,16 @@ class Worker:
 
     @contextmanager
     def thawed_after(self) -> Iterator[None]:
-        """A time at whose end the worker and its company go on."""
+        """A time at whose end the worker and its company, which are stopped, go on.
+
+        Raises:
+            CallFailed: one of them ran meanwhile.
+        """
         try:
             yield
+            if not same_turns(self._turns):
+                message = "it ran on while its output was copied, after it had been stopped"
+                raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True)
         finally:
             self._go_on()
 
@@ -188,23 +201,8 @@ class Worker:
         The company is looked at afterwards, so that a worker that has none, or has had the same for long, pays nothing
         for that.
         """
-        deadline = time.monotonic() + _STILL_SECONDS
-        self._signal_stop(self._companions)
         try:
-            self.child.freeze(deadline)
-            still_ns = time.monotonic_ns()
-            while True:
-                found = self._company()
-                strangers = [pid for pid in found if pid not in self._companions]
-                awake = [pid for pid in found if not all_stopped(pid)]
-                self._companions = found
-                if not strangers and not awake and (not found or all_stopped(self.child.worker_pid)):
-                    return still_ns
-                if time.monotonic() >= deadline:
-                    raise DeadlinePassed
-                self._signal_stop([*found, self.child.worker_pid])
-                if strangers:
-                    still_ns = time.monotonic_ns()
+            return self._stilled(time.monotonic() + _STILL_SECONDS)
         except ChildEnded as error:
             message = f"the process of the submission is gone: {error.how}"
             raise CallFailed(Verdict.CRASH, message, worker_lost=True) from error
@@ -212,6 +210,29 @@ class Worker:
             self._go_on()
             message = f"its processes were still running {_STILL_SECONDS:g} s after they were told to stop"
             raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True) from None
+
+    def _stilled(self, deadline: float) -> int:
+        self._signal_stop(self._companions)
+        self.child.freeze(deadline)
+        still_ns = time.monotonic_ns()
+        self._turns = turns([self.child.worker_pid])
+        # Twice: a process that moves while it is looked for may be missed once.
+        looks, moved = 0, False
+        while looks < _LOOKS:
+            found = self._company()
+            stopped = [self.child.worker_pid, *found]
+            if set(found) - set(self._companions) or not all(map(all_stopped, stopped)):
+                looks, moved = 0, True
+                self._signal_stop(stopped)
+            else:
+                if looks == 0:
+                    still_ns = time.monotonic_ns() if moved or not same_turns(self._turns) else still_ns
+                    self._turns = turns(stopped)
+                looks += 1
+            self._companions = found
+            if time.monotonic() >= deadline:
+                raise DeadlinePassed
+        return still_ns
 
 
 class Output:
@@ -253,7 +274,9 @@ class Output:
         try:
             with self._worker.frozen():
                 later = self.copy(bytes_max)
-        except CallFailed:
+        except CallFailed as error:
+            if error.verdict is Verdict.CRASH:
+                raise
             return True
         try:
             size = os.fstat(copy).st_size

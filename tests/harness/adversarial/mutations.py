@@ -93,8 +93,16 @@ MUTATIONS: tuple[Mutation, ...] = (
         "an output is copied once nothing runs any more",
         "x30_finishes_while_it_is_copied",
         "workers.py",
-        "            self.child.freeze(deadline)\n",
-        "",
+        "        self._signal_stop(self._companions)\n        self.child.freeze(deadline)\n",
+        "        return time.monotonic_ns()\n",
+        _passes,
+    ),
+    _off(
+        "who is stopped stays so while an output is copied",
+        "x32_wakes_itself",
+        "workers.py",
+        "if not same_turns(self._turns):",
+        "if False:",
         _passes,
     ),
     _off(

@@ -53,7 +53,7 @@ _LARGE = (
     _DIGEST.replace("def ref_kernel(data):", "def digest(data):")
     + """
 def ref_kernel(data):
-    output = np.zeros(2**26, dtype=np.uint8)
+    output = np.zeros(2**27, dtype=np.uint8)
     output[-32:] = digest(data)
     return output
 """
@@ -114,7 +114,7 @@ TASKS: dict[str, Task] = {
         limits={**_TIMED, "timed_calls_min": 6, "timed_calls_max": 20, "case_seconds": 0.1},
     ),
     "digest, large output": a_task(
-        _LARGE.format(check_seconds=0), **_rounds(1000), limits={**_TIMED, "slack_seconds": 0.2}
+        _LARGE.format(check_seconds=0), **_rounds(4000), limits={**_TIMED, "slack_seconds": 0.2}
     ),
     "copies, memory-bound": a_task(
         _ARRAYS.replace("2 * data", "data.copy()"),

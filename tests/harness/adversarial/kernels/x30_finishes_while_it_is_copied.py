@@ -8,7 +8,7 @@ import numpy as np
 
 def custom_kernel(data):
     block, rounds = data
-    output = np.zeros(2**26, dtype=np.uint8)
+    output = np.zeros(2**27, dtype=np.uint8)
 
     def finish():
         digest = hashlib.pbkdf2_hmac("sha256", block.tobytes(), b"salt", rounds)
