@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 
 from hpc_board import jobs
@@ -325,10 +326,14 @@ class Advance:
             ResultError: the data is no result, or not this run's.
         """
         result, gpu = Result.from_json(data), self.gpus.get(run.gpu)
-        faults = result_faults(result, run, task, gpu.device if gpu else None)
+        faults = result_faults(result, run, task, gpu.device if gpu else None, self._harness_sha256)
         if faults:
             raise ResultError("; ".join(faults[:5]))
         return result
+
+    @cached_property
+    def _harness_sha256(self) -> str:
+        return hashlib.sha256(self.harness()).hexdigest()
 
     def _partial(self, run: Run) -> Result | None:
         """What the run's job left when it was told to end, None where it left nothing of the kind."""

@@ -17,12 +17,13 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\
 _ROUNDING = 1e-6
 
 
-def result_faults(result: Result, run: Run, task: Task, device: Optional[Device]) -> List[str]:
+def result_faults(result: Result, run: Run, task: Task, device: Optional[Device], harness_sha256: str) -> List[str]:
     """Why `result` is not the result of `run`, one sentence for each reason; empty where it is.
 
-    `device` is what the board's GPU is, None where the settings no longer say. A verdict `pass` needs every case that
-    was sent, passed, and times that follow from their samples (a profile has no times) and are as many as the task's
-    limits ask for; nothing that was interrupted has passed.
+    `device` is what the board's GPU is, None where the settings no longer say, `harness_sha256` the hash of the harness
+    that is installed now. A verdict `pass` needs every case that was sent, passed, and times that follow from their
+    samples (a profile has no times); nothing that was interrupted has passed. Where the run was sent with that harness,
+    the times are as many as the task's limits ask for: another version has its own defaults and rules.
     """
     faults = []
     if (result.run, result.nonce, result.mode) != (run.id, run.nonce, str(run.mode)):
@@ -44,7 +45,9 @@ def result_faults(result: Result, run: Run, task: Task, device: Optional[Device]
         faults += _case_faults(result.cases, "test", tests)
         faults += _case_faults(result.cases, "benchmark", benchmarks)
         if run.mode in (Mode.BENCHMARK, Mode.RANKED):
-            faults += _measurement_faults(result.cases, run.mode, task, device)
+            faults += _timing_faults(result.cases)
+            if run.harness_sha256 == harness_sha256:
+                faults += _measurement_faults(result.cases, run.mode, task, device)
     return faults
 
 
@@ -79,6 +82,11 @@ def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, 
     return [f"{phase} case {case.index + 1} did not pass" for case in mine if case.verdict is not Verdict.PASS]
 
 
+def _timing_faults(cases: Sequence[Case]) -> List[str]:
+    mine = [case for case in cases if case.phase == "benchmark" and not _timed(case.timing)]
+    return [f"the times of benchmark case {case.index + 1} are no times" for case in mine]
+
+
 def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: Optional[Device]) -> List[str]:
     """What the times of benchmark cases lack; on an unknown device those of a CPU are enough, which asks for less."""
     try:
@@ -88,12 +96,9 @@ def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: O
     workers = limits.workers if mode is Mode.RANKED else 1
     faults = []
     for case in cases:
-        if case.phase == "benchmark":
-            name = f"benchmark case {case.index + 1}"
-            if _timed(case.timing):
-                faults += [f"{name} {words}" for words in _missing(case.timing, limits, workers)]
-            else:
-                faults.append(f"the times of {name} are no times")
+        if case.phase == "benchmark" and _timed(case.timing):
+            words = _missing(case.timing, limits, workers)
+            faults += [f"benchmark case {case.index + 1} {each}" for each in words]
     return faults
 
 

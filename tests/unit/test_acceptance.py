@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from hpc_board import jobs
 from hpc_board.model.acceptance import ended_at
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import RunState
+from tests.harness.evaluations import a_task
 from tests.unit.recorded import AT, result_of
+from tests.unit.test_advance import right_result, with_times, world_in
 from tests.unit.test_report import run_of
 
 COLLECTED_AT = AT + timedelta(minutes=30)
@@ -46,3 +50,27 @@ def test_a_job_ended_when_it_says_so(said: str) -> None:
 def test_an_end_that_cannot_be_the_jobs_is_not_believed(said: str) -> None:
     result = replace(result_of(Verdict.PASS), ended_at=said)
     assert ended_at(result, run_of(RunState.RUNNING), COLLECTED_AT) is None
+
+
+@pytest.mark.parametrize(
+    ("updated", "medians_ns", "reason"),
+    [
+        (False, [990.0, 990.0, 990.0], "a median of 990 ns, and 1000 ns are the least"),
+        (False, [2000.0], "was measured by 1 processes"),
+        (True, [990.0, 990.0, 990.0], ""),
+        (True, [2000.0], ""),
+        (True, [0.0, 0.0, 0.0], "are no times"),
+    ],
+)
+def test_a_run_that_was_sent_before_an_update_is_not_held_to_the_limits_of_the_new_version(
+    tmp_path: Path, updated: bool, medians_ns: list[float], reason: str
+) -> None:
+    world, task = world_in(tmp_path), a_task()
+    run = world.run()
+    world.advance.launch([run])
+    world.leave(run, jobs.RESULT, with_times(right_result(run, task), *medians_ns).to_json().encode())
+    advance = replace(world.advance, harness=lambda: b"a newer harness") if updated else world.advance
+    advance()
+    ended = world.store.run(run.id)
+    assert ended.state is (RunState.ERROR if reason else RunState.FINISHED), ended.status.reason
+    assert reason in ended.status.reason
