@@ -9,8 +9,9 @@ import statistics
 import sys
 import time
 from collections import deque
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Deque, List, Protocol, Tuple
+from typing import Any, Callable, Deque, Iterator, List, Protocol, Tuple
 
 _FLUSH_BYTES_MAX = 64 * 2**20
 _CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 0x06
@@ -107,8 +108,8 @@ class CudaDevice:
 
     def __init__(self, torch: Any, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self._clock = clock
+        torch.cuda.synchronize()
         self._kept = _Kept(torch)
-        self._kept.synchronize()
         self._stream = torch.cuda.default_stream()
         self._flush_bytes = _flush_bytes(torch)
         self._driver = _driver()
@@ -179,14 +180,14 @@ class CudaDevice:
         self._placed = (self._placed + 1) % _SHIFTS
         kept, shift = self._kept, self._placed * _SHIFT_BYTES
         with kept.plainly():
-            if not tensor.numel():
+            if not kept.numel(tensor):
                 return kept.to(tensor, "cuda")
-            room = kept.empty(shift + tensor.nbytes, dtype=kept.uint8, device="cuda")
-            order = _memory_order(tensor)
-            plain, target = kept.permute(tensor, order), kept.narrow(room, 0, shift, tensor.nbytes)
+            nbytes, order = kept.nbytes(tensor), kept.memory_order(tensor)
+            room = kept.empty(shift + nbytes, dtype=kept.uint8, device="cuda")
+            plain, target = kept.permute(tensor, order), kept.narrow(room, 0, shift, nbytes)
             # As bytes, since some number formats cannot be copied as numbers.
             kept.copy_(target, kept.as_bytes(plain))
-            placed = kept.view(kept.view(target, tensor.dtype), plain.shape)
+            placed = kept.view(kept.view(target, kept.dtype(tensor)), kept.shape(plain))
             return kept.permute(placed, sorted(range(len(order)), key=lambda index: order[index]))
 
     def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> Tuple[Any, float]:
@@ -199,8 +200,13 @@ class CudaDevice:
         behind it: work that another stream or thread does later is missing there. Where the device takes longer to come
         to rest than an idle one does, another stream had work left all the same, and an event recorded after the rest
         counts in place of the second. When this returns, the device has nothing left to do.
+
+        Raises:
+            RuntimeError: caches are to be emptied, and the device was never prepared, so that nothing could do it.
         """
         kept, stream = self._kept, self._stream
+        if cold and self._memory is None:
+            raise RuntimeError("no call has cold caches before the device is prepared; call prepare() first")
         kept.set_stream(stream)
         start, end, copied = self._events(3)
         with kept.plainly():
@@ -246,24 +252,26 @@ class CudaDevice:
         if isinstance(value, (list, tuple)):
             return [each for item in value for each in self._spoiled(item)]
         kept = self._kept
-        if type(value) is not kept.tensor_type or not value.numel():
+        if type(value) is not kept.tensor_type or not kept.numel(value):
             return []
-        flat = kept.as_bytes(kept.permute(value, _memory_order(value)))
-        width = min(_BLOCK_BYTES, value.nbytes)
-        count = value.nbytes // width
+        nbytes, dtype, device = kept.nbytes(value), kept.dtype(value), kept.device(value)
+        flat = kept.as_bytes(kept.permute(value, kept.memory_order(value)))
+        width = min(_BLOCK_BYTES, nbytes)
+        count = nbytes // width
         blocks = kept.view(kept.narrow(flat, 0, 0, count * width), (count, width))
         sample = _entropy.sample(range(count), min(_SPOILED_BLOCKS, count))
         places, elsewhere = (
-            kept.tensor(indices, dtype=kept.int64, device=flat.device)
+            kept.tensor(indices, dtype=kept.int64, device=device)
             for indices in (sample, [_entropy.randrange(count) for _ in sample])
         )
         right, wrong = kept.index_select(blocks, 0, places), kept.index_select(blocks, 0, elsewhere)
         half = (len(sample) + 1) // 2
         worthless: Any
-        if value.dtype is kept.bool:
+        if dtype is kept.bool:
             worthless = kept.bitwise_xor(kept.narrow(right, 0, 0, half), 1)
         else:
-            worthless = kept.tensor(list(_worthless(value, width)), dtype=kept.uint8, device=flat.device)
+            numbers = _worthless(dtype, kept.element_size(value), width)
+            worthless = kept.tensor(list(numbers), dtype=kept.uint8, device=device)
         kept.copy_(kept.narrow(wrong, 0, 0, half), worthless)
         kept.index_copy_(blocks, 0, places, wrong)
         return [(blocks, places, right)]
@@ -282,7 +290,7 @@ class CudaDevice:
     def _copy(self, tensor: Any) -> Any:
         """A copy of a tensor; a large one is copied in parts, whose order nobody knows who would write just ahead."""
         kept = self._kept
-        if tensor.nbytes < _PARTED_BYTES or not kept.is_contiguous(tensor):
+        if kept.nbytes(tensor) < _PARTED_BYTES or not kept.is_contiguous(tensor):
             return kept.clone(tensor)
         copy = kept.empty_like(tensor)
         sources, targets = (kept.chunk(kept.view(whole, -1), _PARTS) for whole in (tensor, copy))
@@ -300,17 +308,22 @@ class CudaDevice:
 
 
 class _Kept:
-    """What a device needs of PyTorch, as it was before a submission could put something else in its place."""
+    """What a device needs of PyTorch, as it was before a submission could put something else in its place.
+
+    It keeps out what a submission patches in PyTorch, on purpose or not. Code that looks for this object in the memory
+    of its process finds it: what that gains, the supervisor's clock bounds.
+    """
 
     def __init__(self, torch: Any) -> None:
         cuda, tensor = torch.cuda, torch.Tensor
         self.event = cuda.Event
         self.record, self.wait = cuda.Event.record, cuda.Event.synchronize
         self.elapsed_ms = cuda.Event.elapsed_time
-        self.synchronize, self.set_stream = cuda.synchronize, cuda.set_stream
-        self.plainly = torch._C.DisableTorchFunction  # noqa: SLF001 - it has no other name
-        """A context in which no mode sees the calls: neither a submission's, nor that of the default device, which
-        costs the host more than the call itself."""
+        native = torch._C  # noqa: SLF001 - what is kept from there has no other name
+        # PyTorch's own function looks this one up at each call; CPU builds lack it.
+        self.synchronize = getattr(native, "_cuda_synchronize", cuda.synchronize)
+        self.set_stream = cuda.set_stream
+        self._no_functions, self._no_dispatch = native.DisableTorchFunction, native._DisableTorchDispatch  # noqa: SLF001
         self.tensor_type, self.parameter_type = tensor, torch.nn.Parameter
         self.bool, self.uint8, self.int64 = torch.bool, torch.uint8, torch.int64
         self.tensor, self.empty, self.empty_like = torch.tensor, torch.empty, torch.empty_like
@@ -324,19 +337,39 @@ class _Kept:
         )
         self.view, self.reshape, self.permute = tensor.view, tensor.reshape, tensor.permute
         self.narrow, self.chunk = tensor.narrow, tensor.chunk
+        self.numel, self.element_size = tensor.numel, tensor.element_size
+        self._dim, self._stride = tensor.dim, tensor.stride
+        # Attributes of a tensor, as functions.
+        self.dtype, self.shape, self.device = tensor.dtype.__get__, tensor.shape.__get__, tensor.device.__get__
+
+    @contextmanager
+    def plainly(self) -> Iterator[None]:
+        """A context in which no mode sees the calls.
+
+        Neither a submission's, nor that of the default device, which costs the host more than the call itself.
+        """
+        with self._no_functions(), self._no_dispatch():
+            yield
+
+    def nbytes(self, tensor: Any) -> int:
+        """The bytes of a tensor's numbers."""
+        return int(self.numel(tensor) * self.element_size(tensor))
+
+    def memory_order(self, tensor: Any) -> List[int]:
+        """The dimensions of a dense tensor from the slowest to the fastest in memory."""
+        return sorted(range(self._dim(tensor)), key=lambda index: (-self._stride(tensor, index), index))
 
     def as_bytes(self, tensor: Any) -> Any:
         """The bytes of a tensor in one row."""
         return self.view(self.reshape(tensor, -1), self.uint8)
 
 
-def _worthless(tensor: Any, width: int) -> bytes:
-    """`width` bytes of numbers that spoil a sum or a product, and now a minimum, now a maximum.
+def _worthless(dtype: Any, element_size: int, width: int) -> bytes:
+    """`width` bytes of numbers of a type that spoil a sum or a product, and now a minimum, now a maximum.
 
     NaN alone would not do: `fmaxf` and its like leave it out, so other calls have numbers near the type's ends instead.
     """
-    dtype = tensor.dtype
-    size: int = tensor.element_size() // (2 if dtype.is_complex else 1)
+    size = element_size // (2 if dtype.is_complex else 1)
     if dtype.is_floating_point or dtype.is_complex:
         # NaN, or the lowest number of a format without it; then a number near either end of every format.
         numbers = [b"\xff" * size, b"\x7b" * size, b"\x7b" * (size - 1) + b"\xfb"]
@@ -350,11 +383,6 @@ def _worthless(tensor: Any, width: int) -> bytes:
 def _flush_bytes(torch: Any) -> int:
     least = _HIP_FLUSH_BYTES_MIN if torch.version.hip else _CUDA_FLUSH_BYTES_MIN
     return max(2 * int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)), least)
-
-
-def _memory_order(tensor: Any) -> List[int]:
-    """The dimensions of a dense tensor from the slowest to the fastest in memory."""
-    return sorted(range(tensor.dim()), key=lambda index: (-tensor.stride(index), index))
 
 
 def _driver() -> Any:

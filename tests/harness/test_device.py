@@ -1,7 +1,8 @@
 """How long a GPU's work took, on a device whose every step has a scripted duration."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +35,9 @@ class Gpu:
         self.Tensor = type("GpuTensor", (Tensor,), {"gpu": self})
         self.nn = SimpleNamespace(Parameter=type("Parameter", (), {}))
         self.Event = type("Event", (Event,), {"gpu": self})
-        self._C = SimpleNamespace(DisableTorchFunction=self.plainly)
+        self._C = SimpleNamespace(
+            DisableTorchFunction=self.plainly, _DisableTorchDispatch=nullcontext, _cuda_synchronize=self.come_to_rest
+        )
         self.plain = False
 
     @contextmanager
@@ -52,6 +55,9 @@ class Gpu:
         return max(self.now_ns, self.ends_ns[stream])
 
     def synchronize(self) -> None:
+        self._C._cuda_synchronize()
+
+    def come_to_rest(self) -> None:
         idle_ns = self.rests_ns.pop(0) if self.rests_ns else self.IDLE_NS
         self.now_ns = max(self.now_ns + idle_ns, *self.ends_ns.values())
 
@@ -77,7 +83,7 @@ class Gpu:
 class Tensor:
     """A tensor that holds its last value from a moment on."""
 
-    nbytes = 4
+    dtype = shape = device = property(lambda _: None)
     gpu: Gpu
 
     def __init__(self, right_from_ns: int) -> None:
@@ -85,6 +91,12 @@ class Tensor:
 
     def detach(self) -> "Tensor":
         return self
+
+    def numel(self) -> int:
+        return 1
+
+    def element_size(self) -> int:
+        return 4
 
     def is_contiguous(self) -> bool:
         return True
@@ -100,7 +112,9 @@ class Tensor:
         gpu.ends_ns[gpu.current] = gpu.free_at_ns(gpu.current) + gpu.FILL_NS
         gpu.filled.append(gpu.now_ns)
 
-    copy_ = index_copy_ = index_select = bitwise_xor = to = view = reshape = permute = narrow = chunk = None
+    copy_ = index_copy_ = index_select = bitwise_xor = to = view = reshape = permute = narrow = chunk = dim = stride = (
+        None
+    )
 
 
 class Event:
@@ -191,8 +205,8 @@ def test_what_a_submission_puts_in_the_place_of_pytorch_s_functions_is_not_calle
     for kind, names in ((gpu.Tensor, ("clone", "detach", "fill_")), (gpu.Event, ("record", "elapsed_time"))):
         for name in names:
             setattr(kind, name, lambda *_: pytest.fail("a submission was asked"))
-    for name in ("synchronize", "set_stream", "empty"):
-        setattr(gpu, name, lambda *_, **__: pytest.fail("a submission was asked"))
+    for owner, name in ((gpu, "synchronize"), (gpu, "set_stream"), (gpu, "empty"), (gpu._C, "_cuda_synchronize")):
+        setattr(owner, name, lambda *_, **__: pytest.fail("a submission was asked"))
     device.prepare()
     value, found = device.timed(lambda: launched(gpu, 30_000, 0), [], cold=True)
     assert (value, round(found)) == ("right", 30_000)
@@ -326,6 +340,90 @@ def test_a_placed_tensor_has_its_values_order_and_type_and_an_address_of_its_own
         assert placed.data_ptr() - rooms[-1].data_ptr() == 256 * len(rooms)
 
 
+class OnCpu:
+    """What the default stream of a GPU and its events would be, where each call ends before the next one begins."""
+
+    def __init__(self, torch: Any) -> None:
+        self.steps: list[str] = []
+        kept = self.kept = _Kept(torch)
+        kept.synchronize = kept.set_stream = kept.wait = lambda *_: None
+        kept.event = lambda **_: None
+        kept.record = lambda *_: self.steps.append("event")
+        kept.elapsed_ms = lambda *_: 1.0
+        kept.index_copy_ = self._noted("blocks", kept.index_copy_)
+        kept.fill_ = self._noted("fill", kept.fill_)
+
+    def _noted(self, step: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*values: Any) -> Any:
+            self.steps.append(step)
+            return function(*values)
+
+        return noting
+
+
+def timed_over_pytorch(torch: Any) -> tuple[CudaDevice, OnCpu]:
+    """A device that is prepared, its streams and events apart, whose tensors are PyTorch's own."""
+    device, on_cpu = over_pytorch(torch), OnCpu(torch)
+    device._kept, device._clock, device._stream = on_cpu.kept, lambda: 0, None
+    device._memory, device._fill_ns = torch.zeros(64, dtype=torch.uint8), 120_000.0
+    device._warm_at_ns, device._rests_ns = None, deque([0])
+    return device, on_cpu
+
+
+@pytest.mark.torch
+def test_a_cold_call_finds_its_inputs_put_right_after_the_caches_are_emptied() -> None:
+    torch = pytest.importorskip("torch")
+    device, on_cpu = timed_over_pytorch(torch)
+    tensor = torch.rand(100_000)
+    before = tensor.clone()
+    found = []
+
+    def fill_(memory: Any, value: int) -> None:
+        found.append(torch.equal(tensor, before))
+        fill(memory, value)
+
+    def call() -> Any:
+        on_cpu.steps.append("call")
+        found.append(torch.equal(tensor, before))
+        return [tensor]
+
+    fill, on_cpu.kept.fill_ = on_cpu.kept.fill_, fill_
+    value, elapsed_ns = device.timed(call, {"a": tensor}, cold=True)
+    assert on_cpu.steps[3:] == ["blocks", "fill", "fill", "blocks", "event", "call", "event", "event"]
+    assert found == [False, False, True]
+    assert elapsed_ns == 1e6
+    assert device._memory.tolist() == [1] * 64
+    tensor.zero_()
+    assert torch.equal(value[0], before)
+
+
+def test_a_device_that_is_not_prepared_cannot_empty_caches_and_says_so() -> None:
+    gpu = Gpu()
+    device = CudaDevice(gpu, gpu.clock)
+    with pytest.raises(RuntimeError, match="prepare"):
+        device.timed(lambda: gpu.launch(1_000, 0), [], cold=True)
+    assert gpu.filled == []
+
+
+ACCESSORS = ("numel", "element_size", "dim", "stride", "nbytes", "dtype", "shape", "device", "view", "index_copy_")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ACCESSORS)
+def test_a_submission_that_patches_a_tensor_s_accessors_leaves_it_spoiled_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    torch = pytest.importorskip("torch")
+    device = over_pytorch(torch)
+    tensor = torch.rand(300, 70).T
+    before = tensor.clone()
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.Tensor, name, property(lambda _: pytest.fail("a submission was asked")), raising=False)
+        spoiled = device._spoiled(tensor)
+    assert len(spoiled) == 1
+    assert not torch.equal(tensor, before)
+
+
 DTYPES = (
     *("bool", "uint8", "int8", "int16", "uint16", "int32", "int64", "float16", "bfloat16", "float32", "float64"),
     *("complex64", "complex128", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
@@ -385,19 +483,26 @@ def test_half_of_what_is_spoiled_holds_numbers_from_elsewhere_in_the_tensor() ->
 @pytest.mark.torch
 def test_no_mode_of_a_submission_sees_what_a_device_does_with_tensors() -> None:
     torch = pytest.importorskip("torch")
-    device = over_pytorch(torch)
-    seen = []
+    device, _ = timed_over_pytorch(torch)
+    seen: list[Any] = []
 
     class Watching(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined] # PyTorch may be absent
         def __torch_function__(self, function: Any, _types: Any, arguments: Any = (), named: Any = None) -> Any:
             seen.append(function)
             return function(*arguments, **(named or {}))
 
-    with Watching():
-        torch.ones(2).fill_(3)
-        assert seen
-        seen.clear()
-        with device._kept.plainly():
-            device._as_it_is([torch.Tensor.new_zeros(torch.Tensor([1]), 2**23)])
-            device._spoiled(torch.Tensor([1.0, 2.0]))
-    assert seen == []
+    class Deeper(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc, name-defined] # as above
+        def __torch_dispatch__(self, function: Any, _types: Any, arguments: Any = (), named: Any = None) -> Any:
+            seen.append(function)
+            return function(*arguments, **(named or {}))
+
+    tensor = torch.rand(100_000)
+    before = tensor.clone()
+    for mode in (Watching, Deeper):
+        with mode():
+            torch.ones(2).fill_(3)
+            assert seen, mode
+            seen.clear()
+            value, _ = device.timed(lambda: tensor, {"a": tensor}, cold=True)
+            assert seen == [], mode
+        assert torch.equal(value, before)
