@@ -85,7 +85,10 @@ def colder_than_hot(
 
 
 def equal_claims(claimed_ns: Sequence[float]) -> Optional[str]:
-    """In words, that all claims of a worker are the same number, as no clock would have it; None if they are not."""
+    """In words, that all claims of a worker are the same number, as no clock would have it; None if they are not.
+
+    Fewer than 20 claims, or claims of less than 1.024 ms, may be: a clock of 1.024 us has few numbers there.
+    """
     if len(claimed_ns) < _EQUAL_CLAIMS_MIN or claimed_ns[0] < _EQUAL_CLAIM_NS_MIN or len(set(claimed_ns)) > 1:
         return None
     return f"all {len(claimed_ns)} calls are claimed to have taken exactly {claimed_ns[0]:.0f} ns"

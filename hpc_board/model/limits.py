@@ -30,11 +30,11 @@ class Limits:
     `relative_error` and `timed_seconds_min` are summed up. Before that, each worker has `warmup_calls`.
 
     `baseline_calls` of the reference are timed before and after each worker's; where their medians differ by more than
-    the share `drift`, the machine was not steady. A call may take `slack_seconds` longer by the supervisor's clock than
-    the worker claims beyond what the reference's calls do; `burst_calls` are made in a row to spread that over many.
-    On a GPU a call in such a row may take `launch_seconds` longer than one alone, whose launch is hidden behind the
-    emptying of the caches. Nothing takes less than `floor_seconds`. A CPU is never as steady as a GPU, so some of its
-    defaults differ.
+    the share `drift`, the machine was not steady. For `drift` and `spread`, what two ticks of 1.024 us explain is no
+    difference. A call may take `slack_seconds` longer by the supervisor's clock than the worker claims beyond what the
+    reference's calls do; `burst_calls` are made in a row to spread that over many. On a GPU a call in such a row may
+    take `launch_seconds` longer than one alone, whose launch is hidden behind the emptying of the caches. Nothing takes
+    less than `floor_seconds`. A CPU is never as steady as a GPU, so some of its defaults differ.
     """
 
     build_seconds: float = _limit(120, 1, 3600)
