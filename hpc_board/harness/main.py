@@ -48,13 +48,11 @@ def _worker(path: str, modules: Sequence[str]) -> int:
     from hpc_board.harness import worker
     from hpc_board.harness.channel import Channel
     from hpc_board.harness.sandbox import die_with_parent
-    from hpc_board.harness.zygote import preload
 
     die_with_parent(os.getppid())
-    preload(modules)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(path)
-    worker.serve(Channel(connection, takes_fds=True))
+    worker.serve(Channel(connection, takes_fds=True), modules)
     return 0
 
 

@@ -113,8 +113,9 @@ def limit_resources(file_bytes: int) -> None:
 def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = True) -> int:
     """Confine this process for good and return the version of Landlock that confines it, 0 where none does.
 
-    `readable` are folders beside the system's own, `writable` the scratch folder. A process that is not `scoped` may
-    send signals and connect to abstract sockets outside, as one under a profiler has to.
+    It is 0 too where the process has several threads: Landlock leaves all but the calling one as they were. `readable`
+    are folders beside the system's own, `writable` the scratch folder. A process that is not `scoped` may send signals
+    and connect to abstract sockets outside, as one under a profiler has to.
     """
     return _confined(seen_by_workers(readable), writable, _devices(_KERNEL_DEVICES), scoped=scoped)
 
@@ -161,9 +162,17 @@ def _confined(readable: Iterable[str], writable: Iterable[str], devices: Iterabl
             _allow(ruleset, path, handled)
         for path in devices:
             _allow(ruleset, path, handled & (_READ | _WRITE_FILE | _IOCTL_DEV))
-        return 0 if _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) != 0 else abi
+        alone = _has_one_thread()
+        return 0 if _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) != 0 or not alone else abi
     finally:
         os.close(ruleset)
+
+
+def _has_one_thread() -> bool:
+    try:
+        return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 - names alone
+    except OSError:
+        return False
 
 
 LEVELS = ("S0", "S1", "S2", "S3", "S4")

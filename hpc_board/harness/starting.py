@@ -117,8 +117,8 @@ def started(
     """A worker that the command `prefix` (a profiler, a container) starts, instead of being forked.
 
     That command is what is waited for and killed. The worker connects to a socket in `cwd`, since the command may close
-    what it inherits. Before that it imports `modules`, as a zygote does for those that it forks. `printed` takes
-    standard output and standard error, if there are two, else both.
+    what it inherits. It imports `modules` by itself, once it is confined, and before it answers that it is loaded.
+    `printed` takes standard output and standard error, if there are two, else both.
 
     Raises:
         NotForked: there is no worker by the `deadline`.

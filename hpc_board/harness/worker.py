@@ -16,7 +16,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Sequence
 
 from hpc_board.harness import compiled, payload, sandbox
 from hpc_board.harness.answers import HELD_MAX
@@ -25,6 +25,7 @@ from hpc_board.harness.device import Device, open_device
 from hpc_board.harness.faults import fault, message_of
 from hpc_board.harness.profiled import ProfiledDevice
 from hpc_board.harness.seccomp import deny_outside_effects
+from hpc_board.harness.zygote import preload
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
 
@@ -33,14 +34,19 @@ Kernel = Callable[[Any], Any]
 _MESSAGE_MAX = 8000
 
 
-def serve(channel: Channel) -> None:
-    """Give up what a submission must not have, import it, and answer the supervisor until it is gone."""
+def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
+    """Give up what a submission must not have, import it, and answer the supervisor until it is gone.
+
+    A process that was not forked from the zygote imports `modules` before: they take long, and no call is to wait.
+    """
     frame, _ = channel.receive()
     sandbox.show_memory()
     sandbox.limit_resources(frame["value_bytes"])
     traced = frame["traced"]
     landlock = sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)
     level = sandbox.level_of(landlock, filtered=not traced and deny_outside_effects())
+    # Not earlier: what they import may start threads, and a thread keeps what it had.
+    preload(modules)
     naming = _Naming(frame["folder"], frame["file"], frame["shown_as"])
     try:
         device = open_device(frame["device"])

@@ -184,6 +184,22 @@ def test_ncu_starts_the_worker_and_its_report_is_shown_and_kept(tmp_path: Path) 
         assert (found.folder / "profile" / f"case-{number}.ncu-rep").read_text() == "a report"
 
 
+THREADS = f"""
+import numpy
+from pathlib import Path
+for path in Path("/proc/self/task").glob("*/status"):
+    assert "NoNewPrivs:\\t1\\n" in path.read_text(), "a thread is older than what the worker gave up"
+{RIGHT}"""
+
+
+def test_no_thread_of_a_worker_that_a_profiler_starts_is_older_than_its_confinement(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    script(tmp_path / "bin", "ncu", NCU)
+    found = as_gpu("cuda", tmp_path, THREADS)
+    assert found.result.profile.text.count("GPU Speed Of Light Throughput of the kernel") == 2
+    assert "a thread is older" not in found.result.profile.text
+
+
 def test_where_counters_are_forbidden_a_trace_is_made_instead(tmp_path: Path) -> None:
     script(tmp_path / "bin", "ncu", NCU_FORBIDDEN)
     script(tmp_path / "bin", "nsys", NSYS)

@@ -147,6 +147,24 @@ def test_a_board_can_ask_for_more_isolation_than_a_node_has(tmp_path: Path, mode
         assert "it lacks Landlock for files" in result.message
 
 
+THREADED = """
+import sys, threading, time
+sys.path.insert(0, sys.argv[1])
+from hpc_board.harness import sandbox
+if sys.argv[2] == "2":
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+print(sandbox.landlock_abi() > 0, sandbox.confine([sys.argv[1]], []) > 0)
+"""
+
+
+def test_a_process_of_several_threads_is_not_called_confined() -> None:
+    command = [sys.executable, "-c", THREADED, str(Path(__file__).parents[2])]
+    said = [subprocess.run([*command, count], capture_output=True, text=True, check=True).stdout for count in "12"]
+    if said[0] == "False False\n":
+        pytest.skip("this kernel has no Landlock")
+    assert said == ["True True\n", "True False\n"]
+
+
 def test_levels_are_what_they_are_made_of() -> None:
     assert sandbox.level_of(0, filtered=False) == "S1"
     assert sandbox.level_of(7, filtered=False) == "S1"
