@@ -1,8 +1,8 @@
 """What a worker gives up before it imports a submission, by system calls that need no privilege.
 
 Resource limits, no new privileges, a system-call filter (seccomp.py), and Landlock where the kernel has it: files
-outside its own scratch folder are read-only or hidden, and signals reach no process outside. The level that was
-reached is part of every result, each one beside all before it:
+outside its own scratch folder are read-only or hidden, TCP is closed a second time (Linux 6.7), and signals
+reach no process outside. The level that was reached is part of every result, each one beside all before it:
 
     S0  limits, a scrubbed environment, a session of its own
     S1  no new privileges, death with the parent; the supervisor's memory is hidden
@@ -35,6 +35,8 @@ _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _RIGHTS_OF_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
+_BIND_AND_CONNECT_TCP = 3
+_TCP_ABI = 4
 _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3
 _SIGNAL_SCOPE_ABI = 6
 
@@ -115,7 +117,7 @@ def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = 
 
     It is 0 too where the process has several threads: Landlock leaves all but the calling one as they were. `readable`
     are folders beside the system's own, `writable` the scratch folder. A process that is not `scoped` may send signals
-    and connect to abstract sockets outside, as one under a profiler has to.
+    and connect to abstract sockets outside, and use TCP, as one under a profiler has to.
     """
     return _confined(seen_by_workers(readable), writable, _devices(_KERNEL_DEVICES), scoped=scoped)
 
@@ -151,7 +153,8 @@ def _confined(readable: Iterable[str], writable: Iterable[str], devices: Iterabl
         return 0
     handled = _RIGHTS_OF_ABI.get(abi, (1 << 16) - 1)
     scopes = _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if scoped and abi >= _SIGNAL_SCOPE_ABI else 0
-    attributes = struct.pack("=QQQ", handled, 0, scopes)[: 8 if abi < 4 else 16 if abi < 6 else 24]
+    network = _BIND_AND_CONNECT_TCP if scoped and abi >= _TCP_ABI else 0
+    attributes = struct.pack("=QQQ", handled, network, scopes)[: 8 if abi < 4 else 16 if abi < 6 else 24]
     ruleset = _libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
     if ruleset < 0:
         return 0

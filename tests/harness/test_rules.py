@@ -2,8 +2,10 @@
 
 import json
 import platform
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from hpc_board import jobs
 from hpc_board.harness import sandbox
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
+from tests.harness import evaluations
+from tests.harness.adversarial.attack import Edit, edited
 from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, job_folder
 
 TENSORS = """
@@ -163,6 +167,61 @@ def test_a_process_of_several_threads_is_not_called_confined() -> None:
     if said[0] == "False False\n":
         pytest.skip("this kernel has no Landlock")
     assert said == ["True True\n", "True False\n"]
+
+
+DIALS = """
+import errno, socket
+def outcome(of):
+    with socket.socket() as mine:
+        try:
+            of(mine)
+        except OSError as error:
+            return errno.errorcode[error.errno]
+    return "done"
+def dialled(port):
+    return outcome(lambda mine: mine.connect(("127.0.0.1", port))), outcome(lambda mine: mine.bind(("127.0.0.1", 0)))
+"""
+CONFINES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from hpc_board.harness import sandbox
+{confine}
+print(*dialled(int(sys.argv[2])))
+"""
+needs_landlock_for_tcp = pytest.mark.skipif(sandbox.landlock_abi() < 4, reason="this kernel has no Landlock for TCP")
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@needs_landlock_for_tcp
+@pytest.mark.parametrize(
+    ("confine", "outcome"),
+    [
+        ("sandbox.confine([], [])", "EACCES"),
+        ("sandbox.confine_compiler([], sys.argv[1])", "EACCES"),
+        ("sandbox.confine([], [], scoped=False)", "done"),
+    ],
+)
+def test_landlock_alone_closes_tcp_but_to_what_a_profiler_starts(confine: str, outcome: str, port: int) -> None:
+    source = DIALS + CONFINES.format(confine=confine)
+    command = [sys.executable, "-c", source, str(Path(__file__).parents[2]), str(port)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.split() == [outcome, outcome]
+
+
+@needs_landlock_for_tcp
+def test_a_worker_has_no_tcp_without_the_filter_either(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfiltered = edited((Edit("worker.py", "filtered=not traced and deny_outside_effects()", "filtered=True"),))
+    monkeypatch.setattr(evaluations, "harness_bytes", lambda: unfiltered)
+    result = evaluate(tmp_path, f"{DIALS}print(*dialled({port}))\n{RIGHT}").result
+    assert result.verdict is Verdict.PASS, result.message
+    assert result.stdout.text.split() == ["EACCES", "EACCES"]
 
 
 def test_levels_are_what_they_are_made_of() -> None:
