@@ -18,6 +18,7 @@ from hpc_board.harness.process_tree import REAP_SECONDS
 
 _UCRED = struct.Struct("=iII")
 _START_POLL_SECONDS = 0.05
+_CHANNEL = "channel"
 
 
 class NotForked(Exception):
@@ -116,22 +117,20 @@ def started(
 ) -> Child:
     """A worker that the command `prefix` (a profiler, a container) starts, instead of being forked.
 
-    That command is what is waited for and killed. The worker connects to a socket in `cwd`, since the command may close
-    what it inherits. It imports `modules` by itself, once it is confined, and before it answers that it is loaded.
-    `printed` takes standard output and standard error, if there are two, else both.
+    That command is what is waited for and killed. The worker connects to a socket in `cwd`, where the command has to
+    start it, since the command may close what it inherits. It imports `modules` by itself, once it is confined, and
+    before it answers that it is loaded. `printed` takes standard output and standard error, if there are two, else
+    both.
 
     Raises:
         NotForked: there is no worker by the `deadline`.
     """
-    path = cwd / "channel"
     pipes = [os.pipe() for _ in printed]
+    process: Optional["subprocess.Popen[bytes]"] = None
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-            listener.bind(str(path))
-            listener.listen(1)
-            listener.settimeout(_START_POLL_SECONDS)
+        with _listening(cwd) as listener:
             process = subprocess.Popen(
-                [*prefix, python, "-I", "-B", "-u", str(harness), "worker", str(path), *modules],
+                [*prefix, python, "-I", "-B", "-u", str(harness), "worker", _CHANNEL, *modules],
                 stdin=subprocess.DEVNULL,
                 stdout=pipes[0][1],
                 stderr=pipes[-1][1],
@@ -140,11 +139,14 @@ def started(
                 start_new_session=True,
             )
             connection = _connected(listener, process, deadline)
-            path.unlink(missing_ok=True)
+            (cwd / _CHANNEL).unlink(missing_ok=True)
     except OSError as error:
         for reader, _ in pipes:
             os.close(reader)
-        raise NotForked(f"{prefix[0]} cannot be started: {error}") from error
+        if process is None:
+            raise NotForked(f"{prefix[0]} cannot be started: {error}") from error
+        _end(process)
+        raise NotForked(f"{prefix[0]} was ended, since its worker cannot be reached: {error}") from error
     finally:
         for _, writer in pipes:
             os.close(writer)
@@ -155,9 +157,7 @@ def started(
             with suppress(BlockingIOError):
                 each.add(os.read(reader, READ_BYTES))
             os.close(reader)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        _end(process)
         said = " ".join(" ".join(each.log().text for each in printed).split())
         raise NotForked(f"{prefix[0]} started no worker: {said[-500:] or 'it said nothing'}")
     # From here on the child is waited for by its id alone.
@@ -171,6 +171,32 @@ def started(
         worker_pid=_peer_of(connection, process.pid),
         contained=contained,
     )
+
+
+def _listening(folder: Path) -> socket.socket:
+    """A socket in `folder` that takes one connection, however long the folder's path is."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    opened = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        # A path to bind to may have 107 bytes.
+        listener.bind(f"/proc/self/fd/{opened}/{_CHANNEL}")
+        listener.listen(1)
+        listener.settimeout(_START_POLL_SECONDS)
+    except OSError:
+        listener.close()
+        raise
+    finally:
+        os.close(opened)
+    return listener
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a process with its session, and wait for it."""
+    # Once it has been waited for, its id may be another's.
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _connected(listener: socket.socket, process: "subprocess.Popen[bytes]", deadline: float) -> Optional[socket.socket]:

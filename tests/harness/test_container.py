@@ -75,6 +75,14 @@ def test_a_right_kernel_passes_in_bubblewrap_and_the_result_says_so(tmp_path: Pa
 
 
 @needs_bwrap
+def test_the_scratch_folder_s_path_may_be_longer_than_that_of_a_socket(tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    result = evaluate(tmp_path, RIGHT, environ={"TMPDIR": str(long)}, sandbox=BUBBLEWRAP).result
+    assert result.verdict is Verdict.PASS, result.message
+
+
+@needs_bwrap
 @needs_gcc
 @pytest.mark.parametrize("mode", [Mode.TEST, Mode.RANKED])
 def test_a_compiled_kernel_passes_in_bubblewrap(tmp_path: Path, mode: Mode) -> None:

@@ -3,18 +3,23 @@
 The scripts check their arguments and do what the real commands do with them; none of them ever saw a GPU.
 """
 
+import errno
 import io
 import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from hpc_board import jobs
+from hpc_board.harness import starting
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.printed import Printed
 from hpc_board.harness.profile_files import head_of, keep
@@ -148,12 +153,12 @@ sys.exit(status)
 """
 
 
-def as_gpu(device: str, where: Path, source: str = RIGHT, sandbox: Sandbox | None = None) -> Evaluation:
+def as_gpu(device: str, where: Path, source: str = RIGHT, sandbox: Sandbox | None = None, **environ: str) -> Evaluation:
     """A profile run on the CPU, in which the harness chooses the profilers of another kind of device."""
     changed = _with_profilers_of(harness_bytes(), device)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluations, "harness_bytes", lambda: changed)
-        return profiled(where / "job", source, sandbox, PATH=f"{where / 'bin'}:{os.environ['PATH']}")
+        return profiled(where / "job", source, sandbox, PATH=f"{where / 'bin'}:{os.environ['PATH']}", **environ)
 
 
 def _with_profilers_of(harness: bytes, device: str) -> bytes:
@@ -262,11 +267,51 @@ def test_only_regular_files_of_a_bounded_size_are_kept(tmp_path: Path) -> None:
     assert head_of(link, 100) == head_of(pipe, 100) == ""
 
 
-def test_a_path_too_long_for_a_socket_is_said(tmp_path: Path) -> None:
+def test_a_profiler_starts_the_worker_in_a_folder_whose_path_is_too_long_for_a_socket(tmp_path: Path) -> None:
+    script(tmp_path / "bin", "ncu", NCU)
     long = tmp_path / ("x" * 120)
     long.mkdir()
-    with pytest.raises(NotForked, match="AF_UNIX path too long"):
-        started(["ncu"], Path("h"), environment={}, cwd=long, printed=[Printed()], printed_bytes_max=1, deadline=0)
+    found = as_gpu("cuda", tmp_path, TMPDIR=str(long))
+    assert found.result.profile.text.count("GPU Speed Of Light Throughput of the kernel") == 2
+
+
+def begun(code: str, cwd: Path, seconds: float = 30) -> None:
+    """Wait for a command, the Python program `code`, to start a worker that never comes."""
+    deadline = time.monotonic() + seconds
+    prefix = [sys.executable, "-c", f"import os, sys, time\n{code}"]
+    started(prefix, cwd, environment={}, cwd=cwd, printed=[Printed()], printed_bytes_max=1000, deadline=deadline)
+
+
+def test_a_command_whose_worker_cannot_be_reached_does_not_live_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[subprocess.Popen[bytes]] = []
+
+    def fails(_: socket.socket, process: "subprocess.Popen[bytes]", __: float) -> None:
+        commands.append(process)
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(starting, "_connected", fails)
+    with pytest.raises(NotForked, match=r"was ended, since its worker cannot be reached: .*too many open files"):
+        begun("time.sleep(60)", tmp_path)
+    assert [each.returncode for each in commands] == [-signal.SIGKILL]
+
+
+def test_a_command_that_has_ended_is_not_killed_by_an_id_that_may_be_another_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda pid, _: killed.append(pid))
+    with pytest.raises(NotForked, match="started no worker: no licence"):
+        begun("sys.exit('no licence')", tmp_path)
+    assert killed == []
+
+
+def test_a_command_that_starts_nothing_in_time_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(NotForked, match="started no worker"):
+        begun("open('pid', 'w').write(str(os.getpid())); time.sleep(60)", tmp_path, 2)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 def test_a_profile_has_time_for_both_of_its_parts() -> None:
