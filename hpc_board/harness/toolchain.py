@@ -234,8 +234,10 @@ def _found(name: str, paths: Sequence[str], inside: Optional[Inside]) -> Optiona
     """Where the program `name` is on the search `paths`; in a container these come after its own."""
     if inside is None:
         return shutil.which(name, path=":".join(paths))
-    look = 'PATH="$PATH:$2"; command -v "$1"'
-    said = _said([*inside.command, "sh", "-c", look, "sh", name, ":".join(paths)], inside.environment).strip()
+    # An empty part of a search path would be the current folder.
+    look = 'PATH="$PATH${2:+:$2}"; command -v "$1"'
+    more = ":".join(filter(None, paths))
+    said = _said([*inside.command, "sh", "-c", look, "sh", name, more], inside.environment).strip()
     return said if said.startswith("/") else None
 
 

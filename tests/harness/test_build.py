@@ -12,7 +12,7 @@ from hpc_board import jobs
 from hpc_board.harness import sandbox
 from hpc_board.harness.build_cache import BuildCache, Kept
 from hpc_board.harness.exports import exported
-from hpc_board.harness.toolchain import ToolchainMissing, cache_key, command, toolchain
+from hpc_board.harness.toolchain import Inside, ToolchainMissing, cache_key, command, toolchain
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Log, Result, Verdict
 from hpc_board.model.task import Language
@@ -311,6 +311,19 @@ def test_the_node_s_gpu_says_what_to_compile_for(tmp_path: Path, capability: str
     amd = tools_in(tmp_path, hipcc="echo HIP version 6.4", rocm_agent_enumerator="echo gfx000; echo gfx942")
     hip = toolchain(Language.HIP, "", amd)
     assert "--offload-arch=gfx942" in command(hip, (), "k.hip")
+
+
+def test_a_compiler_in_a_container_is_not_looked_for_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current, tools = tmp_path / "current", tmp_path / "rocm" / "bin"
+    for folder in (current, tools):
+        folder.mkdir(parents=True)
+        tools_in(folder, hipcc="echo HIP version 6.4")
+    monkeypatch.chdir(current)
+    within = {"PATH": "", "ROCM_PATH": str(tools.parent)}
+    inside = Inside(command=["env"], environment={"PATH": "/usr/bin:/bin"}, environ=within)
+    assert toolchain(Language.HIP, "gfx942", {}, inside).compiler == str(tools / "hipcc")
 
 
 def test_a_cpu_board_that_emulates_a_gpu_compiles_c_plus_plus_for_its_cpu(tmp_path: Path) -> None:
