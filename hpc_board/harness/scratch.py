@@ -49,7 +49,9 @@ def scrubbed(environ: Mapping[str, str], home: Path, extra: Sequence[str]) -> Di
 
 def private_folders(home: Path) -> Dict[str, str]:
     """The environment that keeps the files and caches of a process in a folder of its own."""
-    return {"HOME": str(home), "TMPDIR": str(home)} | {name: str(home / _CACHE / name.lower()) for name in _CACHES}
+    folders = {"HOME": str(home), "TMPDIR": str(home)} | {name: str(home / _CACHE / name.lower()) for name in _CACHES}
+    # JAX keeps nothing by itself that it has compiled within a second.
+    return {**folders, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 
 
 def worker_home(scratch: Path, name: str) -> Path:

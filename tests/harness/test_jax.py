@@ -43,7 +43,6 @@ import os, time
 import jax
 import jax.numpy as jnp
 
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 cache = os.environ["JAX_COMPILATION_CACHE_DIR"]
 print("compiled before:", any(name.endswith("-cache") for name in os.listdir(cache)) if os.path.isdir(cache) else False)
 traced = []
