@@ -112,7 +112,8 @@ _VERDICTS = {
     ),
     Verdict.TIMING_INCONSISTENT: Meaning(
         "The times that the kernel's process reported do not fit the time that really went by.",
-        "Do all work within the timed call, and leave clocks, events and synchronisation functions alone.",
+        "Do all work within the timed call, and leave clocks, events and synchronisation functions alone. On a machine "
+        "that others keep busy an honest kernel can look like this as well: then submit again.",
     ),
     Verdict.BELOW_FLOOR: Meaning(
         "The time is below what any right call can take on this device.",
