@@ -1,5 +1,6 @@
 """The scratch folder of an evaluation, and the environments that keep processes to their own folders in it."""
 
+import os
 import shutil
 import stat
 import subprocess
@@ -108,5 +109,5 @@ def remove(folder: Path) -> None:
     """Remove a folder whatever a submission made of it: closed folders, and nests too deep for recursion."""
     if folder.is_dir() and not folder.is_symlink():
         for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
-            program = shutil.which(command[0], path=_SYSTEM_PATH) or command[0]
+            program = shutil.which(command[0], path=os.defpath) or command[0]
             subprocess.run([program, *command[1:], "--", str(folder)], stderr=subprocess.DEVNULL, check=False)
