@@ -4,6 +4,7 @@ Values travel beside the frames, as file descriptors of anonymous memory; nothin
 worker is hostile: its size, its shape and its order are checked, and whatever is unexpected ends the worker.
 """
 
+import errno
 import json
 import os
 import socket
@@ -50,7 +51,7 @@ class Channel:
 
         Raises:
             ChannelClosed: the other end is gone.
-            ChannelFull: the other end has not read what it was sent before.
+            ChannelFull: the other end has not read what it was sent before, or the system takes no more descriptors.
         """
         data = json.dumps(frame, allow_nan=False, ensure_ascii=False).encode()
         if len(data) > FRAME_BYTES_MAX:
@@ -62,6 +63,10 @@ class Channel:
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed from error
         except BlockingIOError as error:
+            raise ChannelFull from error
+        except OSError as error:
+            if error.errno != errno.ETOOMANYREFS:
+                raise
             raise ChannelFull from error
 
     def receive(self) -> Tuple[Frame, List[int]]:

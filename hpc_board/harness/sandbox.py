@@ -85,9 +85,16 @@ def die_with_parent(parent: int) -> None:
 
 
 def guard_supervisor() -> None:
-    """Hide this process's memory and files from its children, and inherit every orphan among its descendants."""
+    """Hide this process's memory and files from its children, and inherit every orphan among its descendants.
+
+    It may open as many files as anybody lets it. The system counts the descriptors that are on their way between all
+    processes of a user, and whoever may open fewer files than there are on their way sends none: a worker, which may
+    open fewer, cannot have so many on their way that this process or the judge is kept from sending.
+    """
     hide_memory()
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def hide_memory() -> None:
@@ -101,11 +108,16 @@ def show_memory() -> None:
 
 
 def limit_resources(file_bytes: int) -> None:
-    """Bound what this process and its children may take: no core dumps, files of `file_bytes`, 1,024 open files."""
+    """Bound what this process and its children may take: no core dumps, files of `file_bytes`, few open files.
+
+    That is 1,024 of these, or half of what the supervisor may open where that is less, see `guard_supervisor`.
+    """
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = 1024 if most_files == resource.RLIM_INFINITY else min(1024, most_files // 2)
     for kind, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, file_bytes),
-        (resource.RLIMIT_NOFILE, 1024),
+        (resource.RLIMIT_NOFILE, files),
     ):
         _, hard = resource.getrlimit(kind)
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)

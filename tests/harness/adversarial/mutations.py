@@ -210,6 +210,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         _is_called(Verdict.TIMEOUT),
     ),
     _off(
+        "the supervisor may open more files than a worker",
+        "x33_descriptors_on_their_way",
+        "sandbox.py",
+        "    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))\n",
+        "    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))\n",
+        _is_called(Verdict.TASK_ERROR),
+    ),
+    _off(
         "whatever is left is killed",
         "p21_daemon_fork",
         "process_tree.py",
