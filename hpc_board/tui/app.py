@@ -165,6 +165,9 @@ class BoardApp(App[None]):
 
     @on(Followed)
     def _take_pulse(self, event: Followed) -> None:
+        # As above: what was on its way when the app closed has nobody to tell.
+        if not self.screen_stack:
+            return
         self._pulse = event.pulse
         for ended, rank in event.ended:
             if not (isinstance(self.screen, ReportScreen) and self.screen.run_id == ended.id):

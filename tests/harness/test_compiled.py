@@ -179,7 +179,8 @@ def test_verdicts_on_compiled_kernels(tmp_path: Path, source: str, verdict: Verd
 def test_an_output_that_is_written_after_the_call_has_returned_does_not_pass(tmp_path: Path) -> None:
     source = Path(__file__).parent.joinpath("kernels/late_write.cpp").read_text()
     result = compiled(tmp_path, source)
-    assert result.verdict in {Verdict.LATE_WRITE, Verdict.WRONG_NONFINITE, Verdict.WRONG_VALUE}
+    # The memory of the output may be gone by the time that it is written.
+    assert result.verdict in {Verdict.LATE_WRITE, Verdict.WRONG_NONFINITE, Verdict.WRONG_VALUE, Verdict.CRASH}
 
 
 def test_what_a_constructor_and_a_kernel_print_is_shown(tmp_path: Path) -> None:

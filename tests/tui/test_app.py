@@ -15,6 +15,7 @@ from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import Run, RunState
 from hpc_board.model.task import Mode
+from hpc_board.tui.messages import Followed, Pulse
 from hpc_board.tui.screens import submit
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.screens.pick_file import SourceTree
@@ -567,6 +568,14 @@ async def test_log_and_progress_come_in_while_a_run_goes_on() -> None:
         await until(pilot, lambda: "one more line" in text_of(pilot.app))
         board.replace_run(dataclasses.replace(RUNS[2], id=40))
         await until(pilot, lambda: "Passed: 3 tests and 3 benchmarks" in text_of(pilot.app))
+
+
+async def test_a_run_that_ends_while_the_app_closes_is_no_news() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        app = pilot.app
+    assert not app.screen_stack
+    await app._on_message(Followed(Pulse(), ((RUNS[2], 1),)))
+    assert app._exception is None
 
 
 async def test_the_log_has_what_the_kernel_printed() -> None:
