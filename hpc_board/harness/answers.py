@@ -17,15 +17,25 @@ HELD_MAX = 500
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A worker has imported the submission, confined at the level `isolation`."""
+class Confined:
+    """A worker is confined at the level `isolation`, and has imported nothing of the submission yet."""
 
     isolation: str
 
 
 @dataclass(frozen=True)
+class Loaded:
+    """A worker has imported the submission."""
+
+
+@dataclass(frozen=True)
 class Prepared:
     """A worker is ready for the inputs of a timed call."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A worker has the memory in its pages that its next calls' inputs will be written into."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +73,20 @@ class Ready:
 
 @dataclass(frozen=True)
 class Generated:
-    """The judge has made inputs, which come beside the frame.
+    """The judge has made inputs, which take `size` bytes.
 
     `work` is the least that a right call has to move and compute, in bytes and operations, where the task says; `form`
     is that of a right answer, if it was asked for.
     """
 
+    size: int
     work: Optional[Work] = None
     form: Optional[Mapping[str, Any]] = None
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The judge has written inputs where it was told to."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +97,7 @@ class Checked:
     message: str
 
 
-Answer = Union[Loaded, Prepared, Done, Overlapped, Failure, Ready, Generated, Checked]
+Answer = Union[Confined, Loaded, Prepared, Mapped, Done, Overlapped, Failure, Ready, Generated, Filled, Checked]
 
 
 def answer_of(frame: Frame) -> Answer:
@@ -96,12 +112,24 @@ def answer_of(frame: Frame) -> Answer:
         raise ProtocolViolation("a frame with the wrong things in it") from error
 
 
-def _loaded(frame: Frame) -> Loaded:
-    return Loaded(_text(frame["isolation"], 40))
+def _confined(frame: Frame) -> Confined:
+    return Confined(_text(frame["isolation"], 40))
+
+
+def _loaded(_frame: Frame) -> Loaded:
+    return Loaded()
 
 
 def _prepared(_frame: Frame) -> Prepared:
     return Prepared()
+
+
+def _mapped(_frame: Frame) -> Mapped:
+    return Mapped()
+
+
+def _filled(_frame: Frame) -> Filled:
+    return Filled()
 
 
 def _done(frame: Frame) -> Done:
@@ -139,10 +167,12 @@ def _ready(frame: Frame) -> Ready:
 
 
 def _generated(frame: Frame) -> Generated:
-    work, form = frame.get("work"), frame.get("form")
+    work, form, size = frame.get("work"), frame.get("form"), frame["size"]
     if form is not None and not isinstance(form, dict):
         raise TypeError("no form")
-    return Generated(None if work is None else Work(_amount(work["bytes"]), _amount(work["operations"])), form)
+    if type(size) is not int or not 0 < size < 2**63:
+        raise ValueError("no size")
+    return Generated(size, None if work is None else Work(_amount(work["bytes"]), _amount(work["operations"])), form)
 
 
 def _amount(value: Any) -> float:
@@ -162,13 +192,16 @@ def _text(value: Any, limit: int) -> str:
 
 
 _KINDS: Dict[str, Callable[[Frame], Answer]] = {
+    "confined": _confined,
     "loaded": _loaded,
     "prepared": _prepared,
+    "mapped": _mapped,
     "done": _done,
     "overlapped": _overlapped,
     "raised": _failure,
     "ready": _ready,
     "failed": _failure,
     "generated": _generated,
+    "filled": _filled,
     "checked": _checked,
 }

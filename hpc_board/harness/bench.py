@@ -11,9 +11,10 @@ import random
 import secrets
 import time
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from hpc_board.harness.answers import Answer, Checked, Generated
+from hpc_board.harness.answers import Answer, Checked, Filled, Generated
 from hpc_board.harness.calls import Allowance, Called, CallFailed, Phase, Rules, close_all, judge_answer
 from hpc_board.harness.child import Child
 from hpc_board.harness.floor import Work
@@ -21,7 +22,7 @@ from hpc_board.harness.workers import Output, Worker
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
-_LATE_PROBES = 16
+_LATE_PROBES = 4
 _COOL_SECONDS = 0.5
 """How long a device may wait for its inputs before it is prepared again: clocks fall, and caches fill."""
 
@@ -63,11 +64,13 @@ class Bench:
         group = f"{self.phase.name}.{index}"
         try:
             with ExitStack() as held:
-                inputs, outputs, form = [], [], None
+                sizes: List[int] = []
+                outputs: List[int] = []
+                form = None
                 with self._step("make the inputs"):
                     for number, seed in zip(numbers, seeds, strict=True):
-                        given, output, form = self._made(index, group, number, seed)
-                        inputs.append(_closed_later(held, given))
+                        size, output, form = self._made(index, group, number, seed)
+                        sizes.append(size)
                         outputs.append(_closed_later(held, output))
                 if timed:
                     with self._step("wait for empty caches"):
@@ -75,20 +78,24 @@ class Bench:
                         if self.steps_ns["make the inputs"] > _COOL_SECONDS * 1e9:
                             worker.begin_prepare()
                             worker.await_prepared(self.phase)
-                called, parts = worker.run(self.phase, inputs, outputs, form, cold=timed and cold, rules=self._rules)
+                with self._step("make room for the inputs"):
+                    inputs = worker.give_room(self.phase, sizes, outputs)
+                cold = timed and cold
+                called, answers = worker.run(
+                    self.phase, partial(self._fill, numbers, inputs, cold), outputs, form, cold=cold, rules=self._rules
+                )
                 self.steps_ns["the call, as the worker times it"] = called.claimed_ns
                 self.steps_ns["hand over inputs and output"] = called.overhead_ns
-                answers = [Output(worker, output, parts[place]) for place, output in enumerate(outputs)]
                 with self._step("copy the output"), worker.thawed_after():
                     left_bytes, copies = self.limits.value_bytes, []
                     for each in answers:
                         copies.append(_closed_later(held, each.copy(left_bytes)))
                         left_bytes -= os.fstat(copies[-1]).st_size
                 worker.output_bytes[index] = os.fstat(copies[-1]).st_size
-                message = ""
+                message, probe = "", not timed and _entropy.randrange(_LATE_PROBES) == 0
                 with self._step("check the output"):
                     for number, given, answer, copy in zip(numbers, inputs, answers, copies, strict=True):
-                        message = self._check(number, group, given, answer, copy)
+                        message = self._check(number, group, given, answer, copy, probe=probe)
         except CallFailed:
             self._judge.send({"type": "forget"})
             raise
@@ -100,19 +107,30 @@ class Bench:
         yield
         self.steps_ns[name] = float(time.monotonic_ns() - start_ns)
 
+    def _fill(self, numbers: Sequence[int], inputs: Sequence[int], cold: bool) -> None:
+        """Have the inputs of calls written, in memory that may be cold afterwards."""
+        with self._step("write the inputs"):
+            for number, descriptor in zip(numbers, inputs, strict=True):
+                frame = {"type": "fill", "call": number, "cold": cold and number == numbers[-1]}
+                self._judge.send(frame, [descriptor])
+                answer, fds = self._judged("filled", "write the inputs")
+                close_all(fds)
+                if not isinstance(answer, Filled):
+                    raise _not_understood()
+
     def _made(self, index: int, group: str, number: int, seed: int) -> Tuple[int, int, Optional[Mapping[str, Any]]]:
-        """The inputs of a call, room for its output, and the output's form where the kernel has to know it."""
+        """The size of a call's inputs, room for its output, and the output's form where the kernel has to know it."""
         case = dict(self.phase.cases[index])
         self._judge.send({"type": "generate", "call": number, "group": group, "seed": seed, "case": case})
         answer, fds = self._judged("generated", "make the inputs")
-        if not isinstance(answer, Generated) or len(fds) not in (1, 2):
+        if not isinstance(answer, Generated) or len(fds) > 1:
             close_all(fds)
             raise _not_understood()
         self.work[index] = answer.work
-        self.input_bytes[index] = os.fstat(fds[0]).st_size
-        return fds[0], fds[1] if len(fds) == 2 else os.memfd_create("outputs", os.MFD_CLOEXEC), answer.form
+        self.input_bytes[index] = answer.size
+        return answer.size, fds[0] if fds else os.memfd_create("outputs", os.MFD_CLOEXEC), answer.form
 
-    def _check(self, number: int, group: str, given: int, output: Output, copy: int) -> str:
+    def _check(self, number: int, group: str, given: int, output: Output, copy: int, *, probe: bool) -> str:
         fds = [copy, given] if self._rules.const_inputs else [copy]
         self._judge.send({"type": "check", "call": number, "group": group}, fds)
         opinion, fds = self._judged("checked", "check the output")
@@ -120,7 +138,7 @@ class Bench:
         if not isinstance(opinion, Checked):
             raise _not_understood()
         wrong = opinion.verdict is not Verdict.PASS
-        if (wrong or _entropy.randrange(_LATE_PROBES) == 0) and output.changes_later(copy, self.limits.value_bytes):
+        if (wrong or probe) and output.changes_later(copy, self.limits.value_bytes):
             message = "it went on writing into its output after it had said that it was done"
             raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True)
         if wrong:

@@ -23,12 +23,12 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from hpc_board.harness import sandbox
 from hpc_board.harness.build_cache import ENTRY_BYTES_MAX, BuildCache, Kept
-from hpc_board.harness.child import signal_told
+from hpc_board.harness.child import READ_BYTES, signal_told
 from hpc_board.harness.container import Container
 from hpc_board.harness.exports import exported
 from hpc_board.harness.job import Facts
 from hpc_board.harness.printed import Printed
-from hpc_board.harness.process_tree import kill_orphans, stat_fields
+from hpc_board.harness.process_tree import REAP_SECONDS, kill_orphans, stat_fields
 from hpc_board.harness.seccomp import deny_outside_effects
 from hpc_board.harness.toolchain import (
     HEADER,
@@ -49,8 +49,6 @@ from hpc_board.model.text import one_line
 
 _FILE_BYTES_MAX = 2**30
 _POLL_SECONDS = 0.25
-_READ_BYTES = 256 * 1024
-_REAP_SECONDS = 5.0
 _NOT_STARTED = 113
 _PAGE_BYTES = resource.getpagesize()
 _KILLED = r"Killed signal terminated program|died due to signal 9|virtual memory exhausted"
@@ -148,6 +146,7 @@ def build(
             kept = _compiled(job, harness, room, command_line, keep)
         except BuildFailed as error:
             error.facts.update(facts)
+            error.log, error.message = _renamed_in(error.log, job), _renamed(error.message, job)
             raise
         facts["compile_seconds"] = round(time.monotonic() - start, 3)
         if cache is not None:
@@ -155,7 +154,7 @@ def build(
     library = home / LIBRARY
     library.write_bytes(kept.library)
     facts["library_sha256"] = hashlib.sha256(kept.library).hexdigest()
-    return Built(library, kept.log, facts)
+    return Built(library, _renamed_in(kept.log, job), facts)
 
 
 def _cache(job: Facts, folder: Path) -> Optional[BuildCache]:
@@ -276,6 +275,15 @@ def _without(log: Log, prefix: str) -> Log:
     return replace(log, head=log.head.replace(prefix, ""), tail=log.tail.replace(prefix, ""))
 
 
+def _renamed_in(log: Log, job: Facts) -> Log:
+    return replace(log, head=_renamed(log.head, job), tail=_renamed(log.tail, job))
+
+
+def _renamed(text: str, job: Facts) -> str:
+    """A compiler's words with the participant's own name for the file, which only the harness calls otherwise."""
+    return re.sub(rf"(?<![\w./-]){re.escape(job.submission)}(?![\w./-])", lambda _: job.shown_as, text)
+
+
 class _Watch:
     """A running compiler, with the processes that it starts."""
 
@@ -344,7 +352,7 @@ class _Watch:
     def _drain(self) -> bool:
         """Take in what was printed; false at its end."""
         try:
-            data = os.read(self._output.fileno(), _READ_BYTES)
+            data = os.read(self._output.fileno(), READ_BYTES)
         except BlockingIOError:
             return True
         self.printed.add(data)
@@ -356,7 +364,7 @@ class _Watch:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_REAP_SECONDS)
+            self._process.wait(REAP_SECONDS)
         for _ in range(64):
             if not self._drain():
                 break

@@ -106,7 +106,8 @@ def judge_answer(judge: Child, expected: Tuple[str, ...], deadline: float, late:
         if not isinstance(answer, Failure):
             return answer, fds
         close_all(fds)
-        raise CallFailed(answer.verdict, answer.message)
+        # What this node lacks, the next case will not find either.
+        raise CallFailed(answer.verdict, answer.message, worker_lost=answer.verdict is Verdict.INFRA_ERROR)
     close_all(fds)
     raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True)
 

@@ -160,12 +160,12 @@ class Child:
         deadline = time.monotonic() + seconds
         while self._status is None:
             try:
-                ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 # Not adopted yet, or reaped elsewhere; in neither case is there a status to be had by waiting.
-                ended = None
-            if ended is not None:
-                self._status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+                found = None
+            if found is not None:
+                self._status = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
             elif time.monotonic() >= deadline:
                 return False
             else:
@@ -258,10 +258,10 @@ def signal_told(status: int) -> int:
 
 def _starters_of(worker: int, command: int) -> List[int]:
     """The processes from a worker's parent up to the command that started it; the worker itself where none did."""
-    parents = (
-        {pid: parent for parent, pids in children_by_parent().items() for pid in pids} if worker != command else {}
-    )
     found = [command]
+    if worker == command:
+        return found
+    parents = {pid: parent for parent, pids in children_by_parent().items() for pid in pids}
     while worker in parents and parents[worker] != command:
         worker = parents[worker]
         found.append(worker)

@@ -14,6 +14,7 @@ from typing import Any, Callable, Iterator, List, Optional, Tuple
 from hpc_board.harness import payload
 from hpc_board.harness.device import Device
 from hpc_board.model.task import ENTRY
+from hpc_board.model.text import with_article
 
 ABI = 1
 WORKSPACE_ENTRY = "hpc_workspace_bytes"
@@ -184,13 +185,17 @@ def form_fault(inputs: payload.Node, answer: payload.Node) -> str:
     """Why a task with values of these forms cannot take compiled submissions; empty where it can."""
     for node, place in _leaves(inputs, "data"):
         if node["k"] not in (*_TENSORS, *_NUMBERS):
-            return f"{place} is a {node['k']}, which compiled submissions cannot be given"
+            return f"{place} is {with_article(node['k'])}, which compiled submissions cannot be given"
         if len(node.get("shape", ())) > DIMENSIONS_MAX:
             return f"{place} has more than {DIMENSIONS_MAX} dimensions, which compiled submissions cannot be given"
     tensors = list(_leaves(answer, "the reference's answer"))
     for node, place in tensors:
         if node["k"] not in _TENSORS or len(node["shape"]) > DIMENSIONS_MAX:
-            what = f"is a {node['k']}" if node["k"] not in _TENSORS else f"has more than {DIMENSIONS_MAX} dimensions"
+            what = (
+                f"is {with_article(node['k'])}"
+                if node["k"] not in _TENSORS
+                else f"has more than {DIMENSIONS_MAX} dimensions"
+            )
             return f"{place} {what}; compiled submissions write tensors and arrays of at most {DIMENSIONS_MAX}"
     return "" if tensors else "the reference's answer holds no tensor or array for a compiled submission to write"
 

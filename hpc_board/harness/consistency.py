@@ -22,34 +22,40 @@ WALL_SHARE = 0.05
 HOT_SHARE = 0.5
 """A call with cold caches takes at least this part of one that is made in a row of others, all else being equal."""
 
-_DISTURBANCE_MAX = 3.0
+_DISTURBED_SHARE = 1.5
+_OTHERS_MIN = 0.2
 _EQUAL_CLAIMS_MIN = 20
 # A steady kernel varies by a thousandth of its time: only above a thousand ticks must that show.
 _EQUAL_CLAIM_NS_MIN = 1_000 * TICK_NS
 
 
-def disturbance(baseline: Sequence[Called]) -> float:
-    """How much longer than usual calls of the reference take when the machine does something else: at least 1.
+def disturbed(baseline: Sequence[Called], others_processors: float) -> str:
+    """In words, that the machine did other things as well while calls were timed; empty if nothing says so.
 
-    The second longest by the supervisor's clock, relative to the median, but no more than 3. A busy machine makes
-    everybody's calls longer, and what it does to the reference's it may do to a kernel's.
+    Either others kept processors busy, a fifth of one at least, or the reference's calls did not all take the same: the
+    second longest by the supervisor's clock took half as long again as their median. That makes everybody's calls
+    longer, and nobody's claims true.
     """
+    if others_processors >= _OTHERS_MIN:
+        return f"other work took {others_processors:.2g} of the processors"
     walls_ns = sorted(each.wall_ns / each.calls for each in baseline)
-    return min(_DISTURBANCE_MAX, walls_ns[-2] / statistics.median(walls_ns)) if len(walls_ns) > 2 else 1.0
+    if len(walls_ns) > 2 and walls_ns[-2] >= _DISTURBED_SHARE * statistics.median(walls_ns):
+        return (
+            f"calls of the reference took up to {walls_ns[-1] / statistics.median(walls_ns):.2g} times as long as usual"
+        )
+    return ""
 
 
-def unclaimed_time(
-    called: Sequence[Called], baseline: Sequence[Called], limits: Limits, disturbed: float = 1.0
-) -> Optional[str]:
+def unclaimed_time(called: Sequence[Called], baseline: Sequence[Called], limits: Limits) -> Optional[str]:
     """In words, that calls took longer than they claim beyond what the reference's calls do; None if they did not.
 
     Each element of `called` may be a row of calls; the slack counts once for each. The means are those of the middle
-    half, so that interruptions of the machine don't count. `disturbed` is the machine's `disturbance`.
+    half, so that interruptions of the machine don't count.
     """
     overhead_ns = _middle_mean([each.overhead_ns for each in called])
     usual_ns = _middle_mean([each.overhead_ns for each in baseline])
     wall_ns = _middle_mean([each.wall_ns for each in called])
-    allowed_ns = disturbed * (OVERHEAD_SHARE * usual_ns + WALL_SHARE * wall_ns + limits.slack_seconds * 1e9)
+    allowed_ns = OVERHEAD_SHARE * usual_ns + WALL_SHARE * wall_ns + limits.slack_seconds * 1e9
     if overhead_ns <= allowed_ns:
         return None
     return (
@@ -65,17 +71,15 @@ def colder_than_hot(
     baseline_cold_ns: Sequence[float],
     baseline: Sequence[Called],
     limits: Limits,
-    disturbed: float = 1.0,
 ) -> Optional[str]:
     """In words, that single calls claim far less than calls in a row, which find their caches warm; None if not.
 
     Where the reference is slower in a row (`baseline`) than alone, so may a kernel be: the outputs of a row are all
-    kept, and memory that is used for the first time costs more than what the last call gave back. Its fastest single
-    call counts, since a row has its share of interruptions as that has not. `disturbed` is the machine's `disturbance`.
+    kept, and memory that is used for the first time costs more than what the last call gave back.
     """
     hot_ns = burst.claimed_ns / burst.calls
     usual_ns = _middle_mean([each.claimed_ns / each.calls for each in baseline])
-    slower = max(disturbed, usual_ns / min(baseline_cold_ns))
+    slower = max(1.0, usual_ns / statistics.median(baseline_cold_ns))
     if cold_median_ns * slower >= HOT_SHARE * (hot_ns - limits.launch_seconds * 1e9):
         return None
     return (

@@ -55,6 +55,9 @@ class Device(Protocol):
     def prepare(self, *, warm: bool = True) -> None:
         """Make ready for a timed call whose inputs have not been shown yet; `warm` may take half a second of work."""
 
+    def empty_caches(self) -> None:
+        """Push out of the caches what another process has written for a call that is about to be timed."""
+
     def place(self, tensor: Any) -> Any:
         """A tensor of the host's memory on this device, at another address than the last one had."""
 
@@ -75,11 +78,10 @@ class CpuDevice:
         self._memory: "mmap.mmap | None" = None
 
     def prepare(self, *, warm: bool = True) -> None:
-        """Write twice the size of the last-level cache, at most 64 MiB.
+        """Nothing: a core's own caches hold none of the inputs, which another process writes."""
 
-        Inputs come as shared memory that is not touched until the call, so that it stays cold.
-        """
-        del warm
+    def empty_caches(self) -> None:
+        """Write twice the size of the last-level cache, at most 64 MiB."""
         if self._memory is None:
             self._memory = mmap.mmap(-1, min(2 * last_level_cache_bytes(), _FLUSH_BYTES_MAX))
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
@@ -143,6 +145,9 @@ class CudaDevice:
         self._rests_ns.append(self._synchronization_ns())
         if warm:
             self._warm_at_ns = self._clock()
+
+    def empty_caches(self) -> None:
+        """Nothing: what is written in the host's memory is in no cache of a GPU."""
 
     def _warm(self) -> None:
         end_ns = self._clock() + _WARM_NS

@@ -11,6 +11,7 @@ from hpc_board.harness.device import DeviceMissing
 from hpc_board.harness.payload import NoRoom
 from hpc_board.model.result import Verdict
 
+_OF_INSTALLATION = {"torch": "PyTorch", "numpy": "NumPy"}
 _FROM_DEVICE = re.compile(
     r"(CUDA|HIP)( driver)? error|Triton Error \[(CUDA|HIP)\]|CUDA driver initialization failed"
     r"|No (CUDA|HIP) GPUs are available|Found no NVIDIA driver|NVIDIA driver on your system is too old"
@@ -43,6 +44,12 @@ def fault(error: BaseException) -> Optional[Verdict]:
     if _OF_NODE.search(text):
         return Verdict.DEVICE_ERROR
     return Verdict.OUT_OF_MEMORY if "out of memory" in text else None
+
+
+def lacking(error: BaseException) -> str:
+    """The library that this Python lacks although the installation has to provide it; empty where that is not it."""
+    cause = error.__cause__ if isinstance(error, DeviceMissing) else error
+    return _OF_INSTALLATION.get(str(cause.name), "") if isinstance(cause, ModuleNotFoundError) else ""
 
 
 def message_of(error: BaseException) -> str:

@@ -5,8 +5,8 @@ import time
 from contextlib import ExitStack
 from typing import Mapping, Optional, Sequence, Tuple
 
-from hpc_board.harness.answers import Checked, Generated
-from hpc_board.harness.calls import CallFailed, judge_answer
+from hpc_board.harness.answers import Checked, Filled, Generated
+from hpc_board.harness.calls import CallFailed, close_all, judge_answer
 from hpc_board.harness.channel import Frame, ProtocolViolation
 from hpc_board.harness.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch
 from hpc_board.model.result import Verdict
@@ -47,11 +47,17 @@ class Inquiry:
         late = f"the task did not make the inputs, and the reference's answer to them, within {seconds:g} s"
         deadline = time.monotonic() + seconds
         answer, fds = judge_answer(self._judge, ("generated", "failed"), deadline, late)
-        for descriptor in fds:
+        close_all(fds)
+        if isinstance(answer, Generated):
+            descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC)
             held.callback(os.close, descriptor)
-        if not isinstance(answer, Generated) or len(fds) != 1:
-            raise CallFailed(Verdict.TASK_ERROR, "the judge answered something else", worker_lost=True)
-        return fds[0]
+            os.ftruncate(descriptor, answer.size)
+            self._judge.send({"type": "fill", "call": call, "cold": False}, [descriptor])
+            answer, fds = judge_answer(self._judge, ("filled", "failed"), deadline, late)
+            close_all(fds)
+            if isinstance(answer, Filled):
+                return descriptor
+        raise CallFailed(Verdict.TASK_ERROR, "the judge answered something else", worker_lost=True)
 
     def opinion(self, group: str, call: int, output: int) -> Tuple[Verdict, str]:
         """The judge's verdict of an output, with its message.

@@ -79,6 +79,14 @@ def facts(path: Path) -> Facts:
     )
 
 
+def is_probe(path: Path) -> bool:
+    """Whether the job file at `path` asks for a look at the node, and for no evaluation."""
+    try:
+        return "inspect" in json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+
+
 def _sandbox(value: Optional[Dict[str, str]]) -> Optional[Sandbox]:
     return None if value is None else Sandbox(SandboxRuntime(value["runtime"]), value["image"], value["setting"])
 

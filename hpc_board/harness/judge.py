@@ -1,12 +1,13 @@
 """The judge: makes inputs, keeps them, and checks what a worker returned. It never sees the submission.
 
-Frames: `load` -> `ready` or `failed`; `generate` -> `generated` (with the inputs) or `failed`; `check` (with the
-outputs, and with the inputs where they have to be as they were) -> `checked` or `failed`; `forget` drops all inputs.
-Its own interpreter imports the task's reference and nothing of the participant's.
+Frames: `load` -> `ready` or `failed`; `generate` -> `generated` or `failed`; `fill` (with room for a call's inputs,
+which are written there) -> `filled` or `failed`; `check` (with the outputs, and with the inputs where they have to be
+as they were) -> `checked` or `failed`; `forget` drops all inputs. Its own interpreter imports the task's reference and
+nothing of the participant's.
 """
 
 import cmath
-import fcntl
+import ctypes
 import importlib
 import json
 import os
@@ -20,32 +21,36 @@ from hpc_board.harness import payload
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.compiled import form_fault
 from hpc_board.harness.device import Device, DeviceMissing, open_device
-from hpc_board.harness.faults import fault, message_of
+from hpc_board.harness.faults import fault, lacking, message_of
 from hpc_board.harness.floor import WORK_MAX
-from hpc_board.model.result import Verdict
-from hpc_board.model.text import printable
+from hpc_board.model.result import LIBRARY_MISSING, Verdict
+from hpc_board.model.text import printable, with_article
 
 _MESSAGE_MAX = 4000
 _SHIFTS = 64
-_F_SEAL_SHRINK, _F_SEAL_GROW = 2, 4
+# malloc.h of glibc: the parameters of mallopt, and the most that it takes for the first.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT_BLOCK_BYTES_MAX, _INT_MAX = 32 * 2**20, 2**31 - 1
 _shifts = random.SystemRandom()
 _FORM_BYTES_MAX = 32 * 1024
 
 
 def serve(channel: Channel) -> None:
     """Answer the supervisor until it is gone."""
+    _keep_freed_memory()
     frame, _ = channel.receive()
     try:
         device = open_device(frame["device"])
         sys.path.insert(0, frame["folder"])
         judge = _Judge(
-            importlib.import_module("reference"), device, frame["value_bytes"], compiled=frame.get("compiled", False)
+            importlib.import_module("reference"),
+            device,
+            frame["value_bytes"],
+            compiled=frame.get("compiled", False),
+            other_python=frame["other_python"],
         )
-    except DeviceMissing as error:
-        channel.send({"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": str(error)})
-        return
     except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
-        channel.send(_failed("reference.py cannot be imported", error, frame["device"]))
+        channel.send(_failed("reference.py cannot be imported", error, frame["device"], frame["other_python"]))
         return
     channel.send({"type": "ready", "facts": _facts(device) | judge.facts()})
     while True:
@@ -66,15 +71,33 @@ def serve(channel: Channel) -> None:
             os.close(descriptor)
 
 
+def _keep_freed_memory() -> None:
+    """Have glibc's malloc use the memory of the last call's values again: new pages cost as much as making inputs."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BLOCK_BYTES_MAX)
+        libc.mallopt(_M_TRIM_THRESHOLD, _INT_MAX)
+
+
 class _Judge:
     """A task's functions, and the inputs of the calls that are not checked yet."""
 
-    def __init__(self, reference: ModuleType, device: Device, value_bytes: int, *, compiled: bool = False) -> None:
+    def __init__(
+        self,
+        reference: ModuleType,
+        device: Device,
+        value_bytes: int,
+        *,
+        compiled: bool = False,
+        other_python: str = "",
+    ) -> None:
         self._reference = reference
+        self._other_python = other_python
         self._device = device
         self._value_bytes = value_bytes
         self._compiled = compiled
         self._held: Dict[int, Any] = {}
+        self._laid: Dict[int, payload.Laid] = {}
         self._expected: Dict[str, Tuple[str, payload.Node]] = {}
         self._varying: Set[str] = set()
         self._work: Dict[str, Optional[Dict[str, float]]] = {}
@@ -86,34 +109,48 @@ class _Judge:
     def forget(self) -> None:
         """Drop the inputs of calls that will never be checked."""
         self._held.clear()
+        self._laid.clear()
 
     def answer(self, frame: Frame, fds: List[int]) -> Tuple[Frame, List[int]]:
         if frame["type"] == "generate":
             return self._generate(frame)
+        if frame["type"] == "fill":
+            return self._fill(frame, fds[0]), []
         return self._check(frame, fds)
 
     def _generate(self, frame: Frame) -> Tuple[Frame, List[int]]:
-        descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        what = "the task cannot make the inputs"
+        what = "the task cannot make the inputs: generate_input fails"
         try:
             _seed_everything(frame["seed"])
             arguments = dict(frame["case"])
             if "seed" in arguments:
                 arguments["seed"] = frame["seed"]
             data = self._reference.generate_input(**arguments)
+            what = "the task's inputs cannot be handed over"
             shift = _shifts.randrange(_SHIFTS) if self._device.name == "cpu" else 0
-            layout = payload.write(data, descriptor, self._value_bytes, shift=shift)
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _F_SEAL_SHRINK | _F_SEAL_GROW)
-            self._expect(frame["group"], json.dumps(layout), data)
-            form = self._form_for_compiled(frame["group"], layout) if self._compiled else None
+            laid = payload.laid_out(data, self._value_bytes, shift=shift)
+            what = "the task cannot answer its own inputs: ref_kernel fails"
+            self._expect(frame["group"], json.dumps(laid.layout), data)
+            what = "the task cannot take compiled submissions"
+            form = self._form_for_compiled(frame["group"], laid.layout) if self._compiled else None
             room = [] if form is None or self._device.name != "cpu" else [self._room(form)]
             what = "the task's minimal_work fails"
             work = self._work_of(frame["group"], arguments)
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
-            os.close(descriptor)
             return self._failed(what, error), []
         self._held[frame["call"]] = data
-        return {"type": "generated", "work": work, "form": form}, [descriptor, *room]
+        self._laid[frame["call"]] = laid
+        return {"type": "generated", "size": laid.size, "work": work, "form": form}, room
+
+    def _fill(self, frame: Frame, descriptor: int) -> Frame:
+        """Write the inputs of a call, and with `cold`, push them out of the caches, as far as they are shared."""
+        try:
+            self._laid.pop(frame["call"]).write(descriptor)
+        except BaseException as error:  # noqa: BLE001 - what a task made may fail only when it is read
+            return self._failed("the inputs cannot be written", error)
+        if frame["cold"]:
+            self._device.empty_caches()
+        return {"type": "filled"}
 
     def _room(self, form: payload.Node) -> int:
         """Memory with an output of a form that holds NaN or the like, for a kernel that writes there itself."""
@@ -199,7 +236,7 @@ class _Judge:
         return _checked(Verdict.WRONG_VALUE if _finite(output) else Verdict.WRONG_NONFINITE, message), []
 
     def _failed(self, what: str, error: BaseException) -> Frame:
-        return _failed(what, error, self._device.name)
+        return _failed(what, error, self._device.name, self._other_python)
 
     def _difference(self, group: str, data: Any, layout: payload.Node) -> "Tuple[Verdict, str] | None":
         """How an output's form differs from the right one; it is looked up anew, as it may depend on the values."""
@@ -223,20 +260,17 @@ def layout_difference(
     sequences = ("list", "tuple")
     kinds = expected["k"], got["k"]
     if kinds[0] != kinds[1] and not (kinds[0] in sequences and kinds[1] in sequences):
-        return Verdict.WRONG_DTYPE, f"{place} is a {kinds[1]}, expected a {kinds[0]}"
+        return Verdict.WRONG_DTYPE, f"{place} is {with_article(kinds[1])}, expected {with_article(kinds[0])}"
     if "dtype" in expected and expected["dtype"] != got["dtype"]:
         return Verdict.WRONG_DTYPE, f"{place} has the type {got['dtype']}, expected {expected['dtype']}"
     if "shape" in expected and expected["shape"] != got["shape"]:
         shapes = tuple(got["shape"]), tuple(expected["shape"])
         return Verdict.WRONG_SHAPE, f"{place} has the shape {shapes[0]}, expected {shapes[1]}"
-    if expected.get("keys") != got.get("keys") and set(expected.get("keys", [])) != set(got.get("keys", [])):
-        return (
-            Verdict.WRONG_SHAPE,
-            f"{place} has the keys {got.get('keys')!r}, expected {expected.get('keys')!r}",
-        )
-    inner, outer = expected.get("items"), got.get("items")
-    if inner is None or outer is None:
+    if kinds[0] == "dict" and set(expected["keys"]) != set(got["keys"]):
+        return Verdict.WRONG_SHAPE, f"{place} has the keys {got['keys']!r}, expected {expected['keys']!r}"
+    if kinds[0] not in ("dict", *sequences):
         return None
+    inner, outer = expected["items"], got["items"]
     if len(inner) != len(outer):
         return Verdict.WRONG_SHAPE, f"{place} has {len(outer)} parts, expected {len(inner)}"
     if kinds[0] == "dict":
@@ -272,7 +306,8 @@ def _opinion(answer: Any) -> Tuple[bool, str]:
         return not answer, printable(answer, _MESSAGE_MAX)
     if isinstance(answer, (bool, int)) or type(answer).__name__ in ("bool_", "bool"):
         return bool(answer), "" if answer else "the output is wrong"
-    raise TypeError(f"check_implementation returned a {type(answer).__name__}, not a bool, a text, or (bool, text)")
+    kind = with_article(type(answer).__name__)
+    raise TypeError(f"check_implementation returned {kind}, not a bool, a text, or (bool, text)")
 
 
 def _finite(value: Any) -> bool:
@@ -328,8 +363,17 @@ def _checked(verdict: Verdict, message: str) -> Frame:
     return {"type": "checked", "verdict": verdict, "message": printable(message, _MESSAGE_MAX)}
 
 
-def _failed(what: str, error: BaseException, device: str) -> Frame:
-    """That the task fails; or, where it uses a GPU, that this one or its memory does."""
+def _failed(what: str, error: BaseException, device: str, other_python: str = "") -> Frame:
+    """That the task fails; or, where they are to blame, this Python, a GPU or its memory."""
+    library = lacking(error)
+    if library:
+        message = (
+            f"the Python {sys.executable} has no {library}, {LIBRARY_MISSING}, or name a Python that has it "
+            f"{other_python}"
+        )
+        return {"type": "failed", "verdict": Verdict.INFRA_ERROR, "message": printable(message, _MESSAGE_MAX)}
+    if isinstance(error, DeviceMissing):
+        return {"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": str(error)}
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     message = f"{what}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
     verdict = Verdict.TASK_ERROR

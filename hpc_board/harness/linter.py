@@ -19,9 +19,12 @@ from hpc_board.harness.interruption import Interrupted, Interruption
 from hpc_board.harness.job import Facts, facts
 from hpc_board.harness.processes import Processes, processes_for
 from hpc_board.model.lint import CheckedCase, LeftOut, Lint
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import CaseValue
 
 LINT = "lint.json"
+
+_OF_MACHINE = (Verdict.INFRA_ERROR, Verdict.DEVICE_ERROR)
 
 _Planned = Tuple[str, int, Mapping[str, CaseValue]]
 
@@ -54,7 +57,7 @@ class Linter:
         """What the judge says on up to `cases_max` cases, asked until the `deadline`."""
         chosen, left_out = _chosen(self._job.tests, self._job.benchmarks, cases_max)
         cases: List[CheckedCase] = []
-        message = ""
+        message, of_machine = "", False
         try:
             inquiry = self._inquiry(deadline)
             for number, (phase, index, case) in enumerate(chosen):
@@ -64,16 +67,17 @@ class Linter:
                     break
                 cases.append(_examined(Examination(inquiry, phase, index, case)))
         except CallFailed as error:
-            message = error.message
+            message, of_machine = error.message, error.verdict in _OF_MACHINE
         except OSError as error:
-            message = f"the harness failed on this machine: {error}"
+            message, of_machine = f"the harness failed on this machine: {error}", True
         self._processes.close()
         printed = self._processes.judge_said.log().text[-MESSAGE_MAX:]
-        return Lint(message, tuple(cases), tuple(left_out), printed)
+        return Lint(message, tuple(cases), tuple(left_out), printed, of_machine)
 
     def _inquiry(self, deadline: float) -> Inquiry:
         """A judge to ask, and a prober if there is a reference to make answers from."""
         processes, prober = self._processes, None
+        processes.other_python = "with --python"
         processes.start()
         judge = processes.judge()
         processes.await_judge(judge)
@@ -84,11 +88,18 @@ class Linter:
 
 
 def _examined(examination: Examination) -> CheckedCase:
+    """What comes of an examination.
+
+    Raises:
+        CallFailed: this machine lacks what it needs.
+    """
     try:
         examination.examine()
     except TimeOver:
         examination.unfinished = True
     except CallFailed as error:
+        if error.verdict in _OF_MACHINE:
+            raise
         examination.failure, examination.lost = error.message, error.worker_lost
     return examination.result()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Sequence
 
 _USAGE = """\
-usage: harness.pyz supervise JOB.JSON          evaluate a submission and write result.json
+usage: harness.pyz supervise JOB.JSON          evaluate a submission, or look at the node, and write result.json
        harness.pyz account JOB.JSON STATUS     write the result of a supervisor that could not
        harness.pyz lint JOB.JSON CASES SECONDS examine the task itself and write lint.json
 """
@@ -15,6 +15,13 @@ def main(argv: Sequence[str]) -> int:
     """Run the role that the arguments name and return the exit status."""
     harness = Path(argv[0]).resolve()
     role = argv[1] if len(argv) > 1 else ""
+    if role in ("supervise", "account") and len(argv) >= 3:
+        from hpc_board.harness.job import is_probe
+
+        if is_probe(Path(argv[2])):
+            from hpc_board.harness.inspector import inspect
+
+            return inspect(Path(argv[2]), harness) if role == "supervise" else 1
     if role == "supervise" and len(argv) == 3:
         from hpc_board.harness.supervisor import supervise
 

@@ -3,7 +3,6 @@
 import ctypes
 import errno
 import os
-from mmap import mmap
 from pathlib import Path
 
 _SECCOMP_FILTER = "2"
@@ -37,13 +36,13 @@ def may_read(pid: int) -> bool:
     return _read(pid, 0, ctypes.addressof(here), 1) == -errno.EFAULT and _seccomp_mode(pid) == _SECCOMP_FILTER
 
 
-def read_memory(pid: int, address: int, memory: mmap, at: int, size: int) -> None:
-    """Copy `size` bytes at `address` of another process into `memory`, from `at` on.
+def read_memory(pid: int, address: int, memory: bytearray, size: int) -> None:
+    """Copy `size` bytes at `address` of another process to the beginning of `memory`.
 
     Raises:
         OSError: there is no such memory, or it may not be read.
     """
-    target = ctypes.addressof(ctypes.c_char.from_buffer(memory, at))
+    target = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     done = 0
     while done < size:
         count = _read(pid, address + done, target + done, size - done)

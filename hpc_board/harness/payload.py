@@ -20,6 +20,7 @@ import sys
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 MAGIC = b"HPCBLOB1"
+_PREFIX_BYTES = len(MAGIC) + 8
 HEADER_BYTES_MAX = 16 * 2**20
 _ALIGNMENT = 64
 _MAP_POPULATE = 0x8000
@@ -71,24 +72,69 @@ class NoRoom(PayloadError):
     """A value that is well-formed, but finds no room in memory or on the device."""
 
 
-def write(value: Any, descriptor: int, limit: int, *, shift: int = 0) -> Node:
-    """Write `value` into the memory at `descriptor`, which is resized to fit, and return its layout.
+class Laid:
+    """A value as it will lie in a file: its `layout`, and the `size` of the whole in bytes."""
 
-    The leaves begin `shift` times 64 bytes later than they have to.
+    def __init__(self, layout: Node, head: bytes, start: int, leaves: "List[_Leaf]") -> None:
+        self.layout = layout
+        self.size = start + max((at + length for at, length, _ in leaves), default=0)
+        self._head = head
+        self._start = start
+        self._leaves = leaves
+
+    def write(self, descriptor: int) -> None:
+        """Write the value to the beginning of a file that has room for it."""
+        self.outline(descriptor, 0)
+
+    def outline(self, descriptor: int, held_max: int) -> Tuple[List[Tuple[int, int, int]], List[Any]]:
+        """Do as `write` does, but leave out up to `held_max` large leaves; see the function of this name."""
+        # Not through a mapping, whose new pages would be emptied first and brought in one by one: that takes longer.
+        os.pwrite(descriptor, self._head, 0)
+        held: List[Tuple[int, int, int]] = []
+        holders: List[Any] = []
+        for at, length, source in self._leaves:
+            if not length:
+                continue
+            content = source()
+            address = _address(content) if length >= _HELD_BYTES_MIN and len(held) < held_max else None
+            if address is None:
+                write_at(descriptor, self._start + at, content)
+            else:
+                held.append((self._start + at, address, length))
+                holders.append(content)
+        return held, holders
+
+
+def laid_out(value: Any, limit: int, *, shift: int = 0) -> Laid:
+    """The layout of `value`, whose leaves begin `shift` times 64 bytes later than they have to.
 
     Raises:
         PayloadError: a part of the value has no form here.
         TooLarge: the whole is larger than `limit` bytes.
     """
-    layout, head, start, leaves = _outlined(value, descriptor, limit, shift)
-    size = os.fstat(descriptor).st_size
-    with mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | _MAP_POPULATE) as memory, memoryview(memory) as view:
-        view[: len(head)] = head
-        for at, length, source in leaves:
-            if length:
-                with view[start + at : start + at + length] as part:
-                    _fill(part, source())
-    return layout
+    leaves: List[_Leaf] = []
+    layout = _Writer(leaves).node(value, "it", 0)
+    header = json.dumps(layout).encode() + b" " * (shift * _ALIGNMENT)
+    if len(header) > HEADER_BYTES_MAX:
+        raise TooLarge(f"its layout takes {len(header)} bytes")
+    head = MAGIC + len(header).to_bytes(8, "little") + header
+    laid = Laid(layout, head, _aligned(len(head)), leaves)
+    if laid.size > limit:
+        raise TooLarge(f"it takes {laid.size} bytes, more than the limit of {limit}")
+    return laid
+
+
+def write(value: Any, descriptor: int, limit: int) -> Node:
+    """Write `value` into the memory at `descriptor`, which is resized to fit, and return its layout.
+
+    Raises:
+        PayloadError: a part of the value has no form here.
+        TooLarge: the whole is larger than `limit` bytes.
+    """
+    laid = laid_out(value, limit)
+    os.ftruncate(descriptor, laid.size)
+    laid.write(descriptor)
+    return laid.layout
 
 
 def outline(value: Any, descriptor: int, limit: int, held_max: int) -> Tuple[List[Tuple[int, int, int]], List[Any]]:
@@ -102,37 +148,9 @@ def outline(value: Any, descriptor: int, limit: int, held_max: int) -> Tuple[Lis
         PayloadError: a part of the value has no form here.
         TooLarge: the whole is larger than `limit` bytes.
     """
-    _, head, start, leaves = _outlined(value, descriptor, limit, 0)
-    os.pwrite(descriptor, head, 0)
-    held: List[Tuple[int, int, int]] = []
-    holders: List[Any] = []
-    for at, length, source in leaves:
-        if not length:
-            continue
-        content = source()
-        address = _address(content) if length >= _HELD_BYTES_MIN and len(held) < held_max else None
-        if address is None:
-            _write_at(descriptor, start + at, content)
-        else:
-            held.append((start + at, address, length))
-            holders.append(content)
-    return held, holders
-
-
-def _outlined(value: Any, descriptor: int, limit: int, shift: int) -> "Tuple[Node, bytes, int, List[_Leaf]]":
-    """The layout of `value`, what its payload begins with, where its leaves begin, and these; the memory is resized."""
-    leaves: List[_Leaf] = []
-    layout = _Writer(leaves).node(value, "it", 0)
-    header = json.dumps(layout).encode() + b" " * (shift * _ALIGNMENT)
-    if len(header) > HEADER_BYTES_MAX:
-        raise TooLarge(f"its layout takes {len(header)} bytes")
-    head = MAGIC + len(header).to_bytes(8, "little") + header
-    start = _aligned(len(head))
-    size = start + max((at + length for at, length, _ in leaves), default=0)
-    if size > limit:
-        raise TooLarge(f"it takes {size} bytes, more than the limit of {limit}")
-    os.ftruncate(descriptor, size)
-    return layout, head, start, leaves
+    laid = laid_out(value, limit)
+    os.ftruncate(descriptor, laid.size)
+    return laid.outline(descriptor, held_max)
 
 
 Placed = Callable[[Any], Any]
@@ -148,38 +166,61 @@ def read(descriptor: int, place: Placed = lambda tensor: tensor) -> Tuple[Any, N
         PayloadError: the bytes are no payload, or hold a value that this Python, PyTorch or NumPy cannot have.
         NoRoom: the value does not fit into memory, or onto the device.
     """
-    memory, start, layout = _opened(descriptor)
-    reader = _Reader(memory, start, len(memory), place)
-    value = reader.value(layout, 0)
-    if reader.end < len(memory):
-        raise PayloadError(f"{len(memory) - reader.end} bytes follow the last leaf")
+    memory = mapped(descriptor)
+    value, layout, end = _value_in(memory, place)
+    if end < len(memory):
+        raise PayloadError(f"{len(memory) - end} bytes follow the last leaf")
     return value, layout
 
 
-def _opened(descriptor: int) -> Tuple[mmap.mmap, int, Any]:
-    """The memory at a descriptor, where its leaves begin, and what its header says."""
+def mapped(descriptor: int) -> mmap.mmap:
+    """The whole memory at a descriptor, in this process's pages.
+
+    Raises:
+        NoRoom: there is no room for it.
+    """
     size = os.fstat(descriptor).st_size
-    prefix = len(MAGIC) + 8
-    if size < prefix:
+    if size < _PREFIX_BYTES:
         raise PayloadError(f"{size} bytes are no payload")
     try:
-        memory = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | _MAP_POPULATE)
+        return mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | _MAP_POPULATE)
     except OSError as error:
         raise NoRoom(f"its {size} bytes cannot be mapped: {error}") from error
-    header_bytes = int.from_bytes(memory[len(MAGIC) : prefix], "little")
-    if memory[: len(MAGIC)] != MAGIC or header_bytes > min(HEADER_BYTES_MAX, size - prefix):
+
+
+def value_in(memory: mmap.mmap, place: Placed = lambda tensor: tensor) -> Any:
+    """The value that lies at the beginning of some memory; see `read`.
+
+    Raises:
+        PayloadError: the bytes are no payload, or hold a value that this Python, PyTorch or NumPy cannot have.
+        NoRoom: the value does not fit into memory, or onto the device.
+    """
+    return _value_in(memory, place)[0]
+
+
+def _value_in(memory: mmap.mmap, place: Placed) -> Tuple[Any, Node, int]:
+    """The value in some memory, its layout, and where it ends."""
+    start, layout = _header(memory)
+    reader = _Reader(memory, start, len(memory), place)
+    return reader.value(layout, 0), layout, reader.end
+
+
+def _header(memory: mmap.mmap) -> Tuple[int, Any]:
+    """Where the leaves begin, and what the header says."""
+    header_bytes = int.from_bytes(memory[len(MAGIC) : _PREFIX_BYTES], "little")
+    if memory[: len(MAGIC)] != MAGIC or header_bytes > min(HEADER_BYTES_MAX, len(memory) - _PREFIX_BYTES):
         raise PayloadError("the bytes are no payload")
     try:
-        layout = json.loads(memory[prefix : prefix + header_bytes])
+        layout = json.loads(memory[_PREFIX_BYTES : _PREFIX_BYTES + header_bytes])
     except (ValueError, RecursionError) as error:
         raise PayloadError("the layout is not JSON") from error
-    return memory, _aligned(prefix + header_bytes), layout
+    return _aligned(_PREFIX_BYTES + header_bytes), layout
 
 
 def same(descriptor: int, other: int) -> bool:
     """Whether two payloads, neither of which is hostile in its layout, hold the same value bit by bit."""
-    (one, start, layout), (two, other_start, other_layout) = _opened(descriptor), _opened(other)
-    with one, two:
+    with mapped(descriptor) as one, mapped(other) as two:
+        (start, layout), (other_start, other_layout) = _header(one), _header(two)
         return layout == other_layout and all(
             one[start + at : start + at + length] == two[other_start + at : other_start + at + length]
             for at, length in _leaves(layout)
@@ -433,19 +474,15 @@ def _is_small(key: Any) -> bool:
     return type(key) is int and abs(key) < 2**61 - 1
 
 
-def _fill(part: memoryview, content: Any) -> None:
+def write_at(descriptor: int, at: int, content: Any) -> None:
+    """Write the bytes of a tensor in host memory, or of anything that is bytes, into a file from `at` on."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(content, torch.Tensor):
-        torch.Tensor.copy_(torch.frombuffer(part, dtype=torch.uint8), content)
+        # Beside `content` and not in its place: nothing else may hold the tensor.
+        raw = (ctypes.c_char * content.numel()).from_address(content.data_ptr())
     else:
-        part[:] = content
-
-
-def _write_at(descriptor: int, at: int, content: Any) -> None:
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(content, torch.Tensor):
-        content = (ctypes.c_char * content.numel()).from_address(content.data_ptr())
-    with memoryview(content).cast("B") as view:
+        raw = content
+    with memoryview(raw).cast("B") as view:
         done = 0
         while done < len(view):
             done += os.pwrite(descriptor, view[done:], at + done)

@@ -13,8 +13,9 @@ from typing import Callable, ContextManager, Dict, Iterator, List, Optional, Seq
 
 from hpc_board.harness.bench import Bench
 from hpc_board.harness.calls import Called, CallFailed, OutputsOverlap, public_seed, secret_seed
-from hpc_board.harness.consistency import colder_than_hot, disturbance, drift, equal_claims, unclaimed_time
+from hpc_board.harness.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
 from hpc_board.harness.floor import Peak, floor_ns
+from hpc_board.harness.other_work import OtherWork
 from hpc_board.harness.process_tree import thread_count
 from hpc_board.harness.timing import enough, timing
 from hpc_board.harness.workers import Worker
@@ -25,6 +26,7 @@ from hpc_board.model.standings import duration_text
 from hpc_board.model.task import case_text
 
 _ATTEMPTS = 3
+_PAUSE_SECONDS = 2.0
 _entropy = random.SystemRandom()
 
 Say = Callable[[str, Optional[int], Optional[int], str], None]
@@ -158,6 +160,7 @@ class Benchmarks:
         limits, bench = self._limits, self._bench
         for attempt in range(1, _ATTEMPTS + 1):
             samples_ns = measured.passes[-1] = []
+            other_work = OtherWork()
             before = self._baseline_calls(index, measured)
             warm = [bench.call(worker, index, [secret_seed()], timed=True) for _ in range(limits.warmup_calls)]
             warm_ns = [each.claimed_ns for each in warm]
@@ -175,38 +178,45 @@ class Benchmarks:
                 row = self._row(worker, index, measured, samples_ns, again=True)
             grown = self._crowd(worker)
             after = self._baseline_calls(index, measured)
-            disturbed = disturbance(before + after)
-            problem = self._problem(called, before + after, disturbed, crowd, grown)
-            problem = problem or _unsteady(before, after, limits)
-            if problem is None and row is not None:
-                problem = self._row_problem(row, measured, statistics.median(samples_ns), disturbed)
+            problem = _not_credible(called, crowd, grown) or _unsteady(before, after, limits)
+            problem = problem or self._unclaimed(called, before + after, row, measured, other_work)
             if problem is None:
                 return
             if attempt == _ATTEMPTS:
                 raise problem
+            if problem.verdict is Verdict.UNSTABLE:
+                # Whatever it is that the machine does, it may soon be over.
+                time.sleep(attempt * _PAUSE_SECONDS)
 
     def _crowd(self, worker: Worker) -> Tuple[int, int]:
         """How many threads a worker has, and how many processes it has left anywhere."""
         return thread_count(worker.child.worker_pid), self._others()
 
-    def _problem(
+    def _unclaimed(
         self,
         called: Sequence[Called],
         baseline: Sequence[Called],
-        disturbed: float,
-        crowd: Tuple[int, int],
-        grown: Tuple[int, int],
+        row: Optional[Called],
+        measured: _Measured,
+        other_work: OtherWork,
     ) -> Optional[CallFailed]:
-        """What is inconsistent in the claims of one worker."""
-        words = equal_claims([each.claimed_ns for each in called])
-        if words is None and baseline:
-            words = unclaimed_time(called, baseline, self._limits, disturbed)
-        if words is None and (grown[0] > crowd[0] or grown[1] > crowd[1]):
-            words = (
-                f"the timed calls left work to others: {crowd[0]} threads and {crowd[1]} processes before them, "
-                f"{grown[0]} and {grown[1]} after"
+        """What is inconsistent between the claims of one worker and the time that went by."""
+        if not baseline:
+            return None
+        words = unclaimed_time(called, baseline, self._limits)
+        if words is None and row is not None:
+            rows = [each for each in measured.rows if each.calls == row.calls]
+            median_ns = statistics.median(each.claimed_ns for each in called)
+            words = unclaimed_time([row], rows, self._limits) or colder_than_hot(
+                median_ns, row, measured.baseline_ns, rows, self._limits
             )
-        return None if words is None else CallFailed(Verdict.TIMING_INCONSISTENT, words, worker_lost=True)
+            words = words and f"in a row of {row.calls} calls: {words}"
+        if words is None:
+            return None
+        doing = disturbed(baseline, other_work.processors())
+        if doing:
+            return CallFailed(Verdict.UNSTABLE, f"the machine was busy with other things ({doing}): {words}")
+        return CallFailed(Verdict.TIMING_INCONSISTENT, words, worker_lost=True)
 
     def _baseline_calls(self, index: int, measured: _Measured) -> List[Called]:
         """A few calls of the reference; none where the task has no reference to call."""
@@ -241,18 +251,6 @@ class Benchmarks:
             return self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
         except OutputsOverlap:
             return self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
-
-    def _row_problem(
-        self, row: Called, measured: _Measured, cold_median_ns: float, disturbed: float
-    ) -> Optional[CallFailed]:
-        """What is inconsistent in the claim for calls in a row."""
-        rows = [each for each in measured.rows if each.calls == row.calls]
-        words = unclaimed_time([row], rows, self._limits, disturbed) or colder_than_hot(
-            cold_median_ns, row, measured.baseline_ns, rows, self._limits, disturbed
-        )
-        if words is None:
-            return None
-        return CallFailed(Verdict.TIMING_INCONSISTENT, f"in a row of {row.calls} calls: {words}", worker_lost=True)
 
     def _burst_calls(self, index: int, call_ns: float) -> int:
         limits = self._limits
@@ -296,6 +294,17 @@ def _of_the_task() -> Iterator[None]:
     except CallFailed as error:
         message = f"the reference itself does not pass: {error.verdict}: {error.message}"
         raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error
+
+
+def _not_credible(called: Sequence[Called], crowd: Tuple[int, int], grown: Tuple[int, int]) -> Optional[CallFailed]:
+    """What no clock and no honest kernel would do, whatever else the machine does."""
+    words = equal_claims([each.claimed_ns for each in called])
+    if words is None and (grown[0] > crowd[0] or grown[1] > crowd[1]):
+        words = (
+            f"the timed calls left work to others: {crowd[0]} threads and {crowd[1]} processes before them, "
+            f"{grown[0]} and {grown[1]} after"
+        )
+    return None if words is None else CallFailed(Verdict.TIMING_INCONSISTENT, words, worker_lost=True)
 
 
 def _unsteady(before: Sequence[Called], after: Sequence[Called], limits: Limits) -> Optional[CallFailed]:

@@ -12,6 +12,7 @@ REAP_SECONDS = 5.0
 
 REAP_POLL_SECONDS = 0.002
 _STOP_SECONDS = 1.0
+_REAPED_MAX = 10_000
 _ENDED_STATES = ("Z", "X")
 _STOPPED_STATES = ("T", "t", *_ENDED_STATES)
 
@@ -40,7 +41,7 @@ def stopped_but(keep: Sequence[int]) -> Iterator[None]:
             signal_all(running or stopped, signal.SIGSTOP)
         before = turns(stopped)
         yield
-        if not same_turns(before):
+        if turns(before) != before:
             raise StillRunning
     finally:
         signal_all(stopped, signal.SIGCONT)
@@ -55,39 +56,32 @@ def all_stopped(pid: int) -> bool:
     return all(_state(f"{pid}/task/{thread}") in _STOPPED_STATES for thread in threads)
 
 
-Turns = Dict[str, str]
-"""How often each thread has been given a processor, by its place in /proc."""
+Turns = Dict[int, Dict[str, str]]
+"""Of processes, how often each of their threads has been given a processor."""
 
 
 def turns(pids: Iterable[int]) -> Turns:
     """How often each thread of some processes has been given a processor so far.
 
     A stopped process can be woken without anybody's help, by a timer of its own that sends SIGCONT, and stop itself
-    again: that it is stopped now and then says nothing of the time between. Empty where the kernel does not count.
+    again, or end: that it is stopped now and then says nothing of the time between. No process has been given one, and
+    no thread has come or gone, as long as this is the same.
     """
-    found: Turns = {}
-    for pid in pids:
-        with suppress(OSError):
-            for thread in Path(f"/proc/{pid}/task").iterdir():
-                found[str(thread)] = _turns(thread)
+    return {pid: _turns(Path(f"/proc/{pid}/task")) for pid in pids}
+
+
+def _turns(threads: Path) -> Dict[str, str]:
+    """The third field of schedstat, see the kernel's Documentation/scheduler/sched-stats; 0 where it is not kept.
+
+    The first, how long a thread ran, still changes when the thread counts as stopped and is only about to leave its
+    processor.
+    """
+    found: Dict[str, str] = {}
+    with suppress(OSError):
+        for thread in threads.iterdir():
+            found[thread.name] = ""
+            found[thread.name] = (thread / "schedstat").read_text().rpartition(" ")[2]
     return found
-
-
-def _turns(thread: Path) -> str:
-    """The third field of schedstat, see Documentation/scheduler/sched-stats of the kernel; 0 for one that has ended."""
-    if _state(f"{thread.parent.parent.name}/task/{thread.name}") in _ENDED_STATES:
-        return "0"
-    try:
-        return (thread / "schedstat").read_text().split()[2]
-    except (OSError, IndexError):
-        return "0"
-
-
-def same_turns(before: Turns) -> bool:
-    """Whether no thread of the processes of `before` has been given a processor since, nor one been added to them."""
-    pids = {int(Path(thread).parent.parent.name) for thread in before}
-    after = turns(pids)
-    return all(before.get(thread) == count or count == "0" for thread, count in after.items())
 
 
 def ended(pid: int) -> bool:
@@ -127,16 +121,19 @@ def kill_orphans(keep: Sequence[int], patience_seconds: float = REAP_SECONDS) ->
 
 
 def reap_orphans(keep: Sequence[int]) -> None:
-    """Take the status of every ended descendant but `keep`, so that a worker cannot fill the process table."""
-    while True:
+    """Take the status of ended descendants but `keep`, so that a worker cannot fill the process table.
+
+    Of so many at most that somebody who starts processes all the time does not hold this one up.
+    """
+    for _ in range(_REAPED_MAX):
         try:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return
-        if ended is None or ended.si_pid in keep:
+        if found is None or found.si_pid in keep:
             return
         with suppress(ChildProcessError):
-            os.waitpid(ended.si_pid, os.WNOHANG)
+            os.waitpid(found.si_pid, os.WNOHANG)
 
 
 def children_of(parent: int) -> List[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from hpc_board.harness import sandbox
-from hpc_board.harness.answers import Loaded, Ready
+from hpc_board.harness.answers import Confined, Ready
 from hpc_board.harness.calls import CallFailed, judge_answer, worker_answer
 from hpc_board.harness.child import Child
 from hpc_board.harness.container import Container, ContainerUnavailable, container
@@ -52,7 +52,8 @@ class Processes:
 
     A compiled submission runs from `library` as soon as there is one, all workers in the `container` if there is one.
     `isolation` is the level that the last worker has reached, `left_processes` how many the system would not let go.
-    `zygote_failed` says that it started no process when asked for one; `judge_said` may have the reason.
+    `zygote_failed` says that it started no process when asked for one; `judge_said` may have the reason. `other_python`
+    says how to have another Python where this one lacks what the task imports.
     """
 
     def __init__(self, job: Facts, folder: Path, harness: Path, scratch: Path) -> None:
@@ -69,6 +70,7 @@ class Processes:
         self.isolation = ""
         self.left_processes = 0
         self.zygote_failed = False
+        self.other_python = f"as gpus.{job.gpu}.python in the settings"
         self._job = job
         self._task = folder / "task"
         self._submission = folder / "submission"
@@ -194,8 +196,10 @@ class Processes:
             CallFailed: it could not.
         """
         late = f"importing the {what} did not return within {self._job.limits.load_seconds:g} s"
-        answer = worker_answer(worker, ("loaded", "raised"), self._load_deadline(), late)
-        return answer.isolation if isinstance(answer, Loaded) else ""
+        deadline = self._load_deadline()
+        answer = worker_answer(worker, ("confined",), deadline, late)
+        worker_answer(worker, ("loaded", "raised"), deadline, late)
+        return answer.isolation if isinstance(answer, Confined) else ""
 
     @contextmanager
     def alone(self, *trusted: Optional[Child]) -> Iterator[None]:
@@ -216,6 +220,11 @@ class Processes:
         self.reap()
         known = [each.pid for each in (*trusted, self._zygote) if each is not None]
         return sum(not ended(pid) for pid in descendants_of(os.getpid(), known))
+
+    @property
+    def device(self) -> str:
+        """The kind of device that the job is for."""
+        return self._job.device
 
     def company(self, worker: Child) -> List[int]:
         """The processes beside a worker that a submission has started."""
@@ -257,7 +266,7 @@ class Processes:
     def _of_task(self, role: str, **more: bool) -> Child:
         prints = (self.judge_said, self.judge_said)
         child = self._forked(role, self.scratch, self._task, prints, _TRUSTED_PRINTED_BYTES)
-        self._load(child, self._task, **more)
+        self._load(child, self._task, other_python=self.other_python, **more)
         return child
 
     def _send_load(

@@ -74,7 +74,7 @@ class Workers:
     def _loaded(self, child: Child, company: Callable[[], List[int]] = nobody) -> Tuple[Worker, str]:
         self._children.append(child)
         isolation = self._processes.await_loaded(child, "submission")
-        return Worker(child, self.limits, self._allowance, company), isolation
+        return Worker(child, self.limits, self._allowance, company, device=self._processes.device), isolation
 
 
 class Profile:

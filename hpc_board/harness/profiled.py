@@ -19,6 +19,7 @@ class ProfiledDevice:
     def __init__(self, device: Device, how: str, folder: Path) -> None:
         self.name = device.name
         self.place = device.place
+        self.empty_caches = device.empty_caches
         self._device = device
         self._how = how
         self._folder = folder

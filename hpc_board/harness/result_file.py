@@ -1,12 +1,13 @@
 """The result file: what every result says of its job, and how it is written."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, Mapping, Sequence
 
 from hpc_board.harness.job import Facts
-from hpc_board.harness.progress import now_text
-from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.harness.progress import PROGRESS, now_text
+from hpc_board.model.result import Case, Result, ResultError, Verdict
 
 RESULT = "result.json"
 
@@ -35,11 +36,34 @@ def result_of(
         message=message,
         cases=tuple(cases),
         job_id=os.environ.get("SLURM_JOB_ID", ""),
-        restart_count=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+        restart_count=_restart_count(),
         started_at=started_at,
         ended_at=now_text(),
         provenance=provenance,
     )
+
+
+def judged_before(folder: Path) -> bool:
+    """Whether an earlier attempt of this job has left a whole result; anything less that it left is set aside.
+
+    `result.json` and `progress.jsonl` are then called after the attempt before this one: `result.0.json`.
+    """
+    attempt = _restart_count()
+    if not attempt:
+        return False
+    with suppress(OSError, ResultError):
+        earlier = Result.from_json((folder / RESULT).read_bytes())
+        if not earlier.interrupted and earlier.job_id == os.environ.get("SLURM_JOB_ID", ""):
+            return True
+    for name in (RESULT, PROGRESS):
+        with suppress(FileNotFoundError):
+            (folder / name).rename(folder / f"{Path(name).stem}.{attempt - 1}{Path(name).suffix}")
+    return False
+
+
+def _restart_count() -> int:
+    """How often the scheduler has begun this job before."""
+    return int(os.environ.get("SLURM_RESTART_COUNT", "0"))
 
 
 def write_result(result: Result, folder: Path) -> None:

@@ -144,6 +144,8 @@ _RULES = (
     _Rule("io_uring_setup", 425, 425, _EPERM),
     _Rule("io_uring_enter", 426, 426, _EPERM),
     _Rule("io_uring_register", 427, 427, _EPERM),
+    _Rule("io_setup", 206, 0, _EPERM),
+    _Rule("io_submit", 209, 2, _EPERM),
     _Rule("userfaultfd", 323, 282, _EPERM),
     _Rule("perf_event_open", 298, 241, _EPERM),
     _Rule("bpf", 321, 280, _EPERM),

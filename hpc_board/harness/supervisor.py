@@ -4,6 +4,7 @@ import hashlib
 import os
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -23,7 +24,7 @@ from hpc_board.harness.profile import FOLDER as PROFILE_FOLDER
 from hpc_board.harness.profile import Profile, Workers
 from hpc_board.harness.profilers import absent, available
 from hpc_board.harness.progress import Progress, now_text
-from hpc_board.harness.result_file import provenance_of, result_of, write_result
+from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
 from hpc_board.harness.scratch import remove
 from hpc_board.harness.workers import Worker
 from hpc_board.model.limits import Limits
@@ -40,13 +41,16 @@ def supervise(path: Path, harness: Path) -> int:
     """Evaluate the submission that the job file at `path` describes, and write its result beside it.
 
     Returns the exit status of the job: 0 if there is a result, whatever its verdict; where the job was told to end
-    before, 128 more than the signal's number.
+    before, 128 more than the signal's number. A job is judged once: where its scheduler began it again although an
+    earlier attempt has left a whole result, that stays the result.
     """
     sandbox.guard_supervisor()
     interruption = Interruption()
     os.umask(0o077)
     job = facts(path)
     folder = path.resolve().parent
+    if judged_before(folder):
+        return 0
     with processes_for(job, folder, harness) as processes:
         result = Supervisor(job, folder, processes).result(interruption)
         _write_result_and_remove(result, folder, processes.scratch)
@@ -219,7 +223,7 @@ class Supervisor:
             self._bench_of_benchmarks(judge, seconds, job.limits),
             lambda: self._worker(processes.loaded_worker(), allowance),
             lambda worker: processes.dismiss(worker.child),
-            None if baseline is None else Worker(baseline, job.limits, Allowance(seconds)),
+            None if baseline is None else Worker(baseline, job.limits, Allowance(seconds), device=job.device),
             self._say,
             lambda: processes.alone(judge, baseline),
             lambda: processes.others(judge, baseline),
@@ -256,7 +260,8 @@ class Supervisor:
         self._provenance["profiler"] = ", ".join(each.name for each in profile.used) or "the harness's own clock"
 
     def _worker(self, child: Child, allowance: Allowance) -> Worker:
-        return Worker(child, self._job.limits, allowance, lambda: self._processes.company(child))
+        company = partial(self._processes.company, child)
+        return Worker(child, self._job.limits, allowance, company, device=self._job.device)
 
     def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits) -> Bench:
         return Bench(judge, Phase("benchmark", self._job.benchmarks, seconds), limits, self._job.rules)

@@ -5,18 +5,20 @@ outputs are checked byte by byte elsewhere and its times are bounded by the supe
 by such a worker too, so that it is known what a call costs beside the call itself. Under a profiler that has to start
 it (`traced`) a worker gives up less, see profile.py.
 
-Frames: `load` -> `loaded` or `raised`; `prepare` -> `prepared`; `run` (with the inputs of one call or several, and as
-many rooms for outputs) -> `done`, `raised` or, once, `overlapped`: a kernel that keeps one buffer for its outputs has
-them copied in the rows of calls that follow.
+Frames: `load` -> `confined`, then `loaded` or `raised`; `prepare` -> `prepared`; `map` (with memory for inputs, and for
+the outputs of each call) -> `mapped`; `run` -> `done`, `raised` or, once, `overlapped`: a kernel that keeps one buffer
+for its outputs has them copied in the rows of calls that follow. While the inputs are written, between `mapped` and
+`run`, the process is stopped.
 """
 
 import importlib.util
 import linecache
+import mmap
 import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Callable, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 from hpc_board.harness import compiled, payload, sandbox
 from hpc_board.harness.answers import HELD_MAX
@@ -45,6 +47,8 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
     traced = frame["traced"]
     landlock = sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)
     level = sandbox.level_of(landlock, filtered=not traced and deny_outside_effects())
+    # Not later: what comes after the import, the submission may have written.
+    channel.send({"type": "confined", "isolation": level})
     # Not earlier: what they import may start threads, and a thread keeps what it had.
     preload(modules)
     naming = _Naming(frame["folder"], frame["file"], frame["shown_as"])
@@ -60,17 +64,14 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
     except BaseException as error:  # noqa: BLE001 - whatever a submission raises is a result
         channel.send(naming.raised(error, Verdict.LOAD_ERROR))
         return
-    channel.send({"type": "loaded", "isolation": level})
+    channel.send({"type": "loaded"})
     worker = _Worker(kernel, device, naming)
     while True:
         try:
             frame, fds = channel.receive()
         except ChannelClosed:
             return
-        answer = worker.answer(frame, fds)
-        for descriptor in fds:
-            os.close(descriptor)
-        channel.send(answer)
+        channel.send(worker.answer(frame, fds))
 
 
 def _kernel(folder: Path, name: str, entry: str, shown_as: str) -> Kernel:
@@ -98,6 +99,8 @@ class _Worker:
         self._naming = naming
         self._reuses = False
         self._holders: List[Any] = []
+        self._inputs: Dict[int, _Shared] = {}
+        self._rooms: List[_Shared] = []
 
     def answer(self, frame: Frame, fds: List[int]) -> Frame:
         self._holders.clear()
@@ -105,6 +108,9 @@ class _Worker:
             if frame["type"] == "prepare":
                 self._device.prepare()
                 return {"type": "prepared"}
+            if frame["type"] == "map":
+                self._map(frame["inputs"], fds)
+                return {"type": "mapped"}
             return self._run(frame, fds)
         except payload.TooLarge as error:
             return _message(Verdict.OUTPUT_LIMIT, f"the output cannot be taken: {error}")
@@ -113,9 +119,29 @@ class _Worker:
         except BaseException as error:  # noqa: BLE001 - whatever a submission raises is a result
             return self._naming.raised(error, Verdict.EXCEPTION)
 
+    def _map(self, places: List[int], fds: List[int]) -> None:
+        """Take in the memory of some of the inputs, and rooms for the outputs, before the calls in which they are used.
+
+        That takes longer than many a kernel, and is not to be part of a call. The rest of the inputs lie where they
+        lay before.
+        """
+        self._rooms.clear()
+        for place in places:
+            self._inputs.pop(place, None)
+        shared = [_Shared(descriptor) for descriptor in fds]
+        for place, each in zip(places, shared, strict=False):
+            self._inputs[place] = each
+            each.map()
+        self._rooms = shared[len(places) :]
+        if self._writes_there:
+            for room in self._rooms:
+                room.map()
+
     def _run(self, frame: Frame, fds: List[int]) -> Frame:
-        given, rooms = fds[: len(fds) // 2], fds[len(fds) // 2 :]
-        data = [payload.read(descriptor, self._device.place)[0] for descriptor in given]
+        rooms = self._rooms
+        # On a GPU, what has been begun there is not stopped, and memory must not be known before its call.
+        given = [_Shared(descriptor) for descriptor in fds] or [self._inputs[place] for place in range(len(rooms))]
+        data = [payload.value_in(each.map(), self._device.place) for each in given]
         calls = [self._call(each, room, frame["form"]) for each, room in zip(data, rooms, strict=True)]
         returned: List[Any] = []
         keep = payload.copied if len(calls) > 1 and self._reuses else _itself
@@ -134,19 +160,19 @@ class _Worker:
         if frame["fresh_output"] and any(map(payload.share_memory, data, returned)):
             return _message(Verdict.WRONG_ALIASED, "the output lies in the memory of an input; it has to be new")
         if frame["const_inputs"] and self._device.name != "cpu":
-            for value, descriptor in zip(data, given, strict=True):
-                payload.write(value, descriptor, frame["value_bytes"])
+            for value, each in zip(data, given, strict=True):
+                payload.laid_out(value, frame["value_bytes"]).write(each.descriptor)
         return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns, "held": held}
 
-    def _written(self, outputs: List[Any], rooms: List[int], frame: Frame) -> List[List[int]]:
+    def _written(self, outputs: List[Any], rooms: "List[_Shared]", frame: Frame) -> List[List[int]]:
         """Write the outputs, and say where those large parts are that the supervisor reads from memory, if it can."""
         if not frame["held"]:
             for value, room in zip(outputs, rooms, strict=True):
-                payload.write(value, room, frame["value_bytes"])
+                payload.write(value, room.descriptor, frame["value_bytes"])
             return []
         held: List[List[int]] = []
         for number, (value, room) in enumerate(zip(outputs, rooms, strict=True)):
-            parts, holders = payload.outline(value, room, frame["value_bytes"], HELD_MAX // len(rooms))
+            parts, holders = payload.outline(value, room.descriptor, frame["value_bytes"], HELD_MAX // len(rooms))
             held += [[number, *part] for part in parts]
             self._holders += holders
         return held
@@ -156,13 +182,30 @@ class _Worker:
         """Whether the kernel writes its outputs itself into the room that was made for them."""
         return isinstance(self._kernel, compiled.CompiledKernel) and self._device.name == "cpu"
 
-    def _call(self, data: Any, room: int, form: Any) -> Callable[[], Any]:
+    def _call(self, data: Any, room: "_Shared", form: Any) -> Callable[[], Any]:
         """A call of the kernel on `data`, laid out as far as can be before the clock runs."""
         kernel = self._kernel
         if not isinstance(kernel, compiled.CompiledKernel):
             return lambda: payload.dense(kernel(data))
-        outputs = payload.read(room)[0] if self._writes_there else payload.empty(form, self._device.name)
+        outputs = payload.value_in(room.map()) if self._writes_there else payload.empty(form, self._device.name)
         return compiled.prepared(kernel, data, outputs, self._device)
+
+
+class _Shared:
+    """Memory that the supervisor shares with this process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._memory: "mmap.mmap | None" = None
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+    def map(self) -> mmap.mmap:
+        """It in this process's pages, from the first time on."""
+        if self._memory is None:
+            self._memory = payload.mapped(self.descriptor)
+        return self._memory
 
 
 class _Naming:

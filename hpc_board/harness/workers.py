@@ -1,26 +1,40 @@
 """A worker as the supervisor sees it: the time that it has left, its calls, and the outputs that it is stopped for."""
 
-import mmap
+import fcntl
 import os
 import secrets
 import signal
 import time
+import weakref
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from hpc_board.harness.answers import Done, Overlapped, Prepared
-from hpc_board.harness.calls import Allowance, Called, CallFailed, OutputsOverlap, Phase, Rules, worker_answer
+from hpc_board.harness.answers import Answer, Done, Mapped, Overlapped, Prepared
+from hpc_board.harness.calls import (
+    Allowance,
+    Called,
+    CallFailed,
+    OutputsOverlap,
+    Phase,
+    Rules,
+    close_all,
+    worker_answer,
+)
 from hpc_board.harness.child import Child, ChildEnded, DeadlinePassed
 from hpc_board.harness.memory import may_read, read_memory
-from hpc_board.harness.process_tree import Turns, all_stopped, same_turns, signal_all, turns
+from hpc_board.harness.payload import write_at
+from hpc_board.harness.process_tree import Turns, all_stopped, signal_all, turns
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
-_COPY_BYTES = 2**24
+_SENT_BYTES = 2**24
+_READ_BYTES = 2**19
 _COMPARED_BYTES = 2**20
+_SPARE_BYTES = 2**20
 _LATE_SECONDS = 0.05
 _STILL_SECONDS = 2.0
 _LOOKS = 2
+_PAGE_BYTES = 4096
 
 
 def nobody() -> List[int]:
@@ -35,7 +49,13 @@ class Worker:
     """
 
     def __init__(
-        self, child: Child, limits: Limits, allowance: Allowance, company: Callable[[], List[int]] = nobody
+        self,
+        child: Child,
+        limits: Limits,
+        allowance: Allowance,
+        company: Callable[[], List[int]] = nobody,
+        *,
+        device: str = "cpu",
     ) -> None:
         self.child = child
         self._limits = limits
@@ -45,7 +65,11 @@ class Worker:
         self._signalled: Set[int] = set()
         self._turns: Turns = {}
         self._called = False
-        self._readable = may_read(child.worker_pid)
+        # No signal stops what a GPU does, and it can be given any memory of its process to read and write.
+        self._stops = device == "cpu"
+        self._readable = self._stops and may_read(child.worker_pid)
+        self._inputs: List[int] = []
+        weakref.finalize(self, close_all, self._inputs)
         self.output_bytes: Dict[int, int] = {}
         """What the last output of each case took."""
 
@@ -69,35 +93,71 @@ class Worker:
         Raises:
             CallFailed: they are not in time, or the worker said something else.
         """
+        if not isinstance(self._ready(phase, "prepared"), Prepared):
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
+
+    def give_room(self, phase: Phase, sizes: Sequence[int], rooms: Sequence[int]) -> List[int]:
+        """Memory for inputs of these sizes, which the worker has in its pages by now, as it has the rooms for outputs.
+
+        The memory of earlier calls is used again where it is large enough, and not far too large. Where not all that a
+        submission has begun can be stopped, it is new for every call and only shown with it.
+
+        Raises:
+            CallFailed: it has no place for that, or said something else.
+        """
+        places = [place for place, size in enumerate(sizes) if not self._stops or not self._fits(place, size)]
+        for place in places:
+            size = -(-sizes[place] // _PAGE_BYTES) * _PAGE_BYTES + 2 * _PAGE_BYTES
+            descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            if place < len(self._inputs):
+                os.close(self._inputs[place])
+                self._inputs[place] = descriptor
+            else:
+                self._inputs.append(descriptor)
+            os.ftruncate(descriptor, size)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        shown = places if self._stops else []
+        self.child.send({"type": "map", "inputs": shown}, [*(self._inputs[place] for place in shown), *rooms])
+        if not isinstance(self._ready(phase, "mapped"), Mapped):
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
+        return self._inputs[: len(sizes)]
+
+    def _fits(self, place: int, size: int) -> bool:
+        if place >= len(self._inputs):
+            return False
+        room = os.fstat(self._inputs[place]).st_size
+        return size <= room <= 2 * size + _SPARE_BYTES
+
+    def _ready(self, phase: Phase, expected: str) -> Answer:
+        """What the worker answers before a call, which is its own time."""
         seconds = min(self._limits.first_call_seconds, self._allowance.left_seconds)
         late = f"it was not ready for a {phase.name} call within {seconds:g} s"
         start = time.monotonic()
         try:
-            answer = worker_answer(self.child, ("prepared", "raised"), start + seconds, late)
+            return worker_answer(self.child, (expected, "raised"), start + seconds, late)
         finally:
             self._allowance.spend(time.monotonic() - start)
-        if not isinstance(answer, Prepared):
-            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
 
     def run(
         self,
         phase: Phase,
-        inputs: Sequence[int],
+        fill: Callable[[], None],
         outputs: Sequence[int],
         form: Optional[Mapping[str, Any]],
         *,
         cold: bool,
         rules: Rules,
-    ) -> Tuple[Called, List[List[Tuple[int, int, int]]]]:
-        """Show the inputs, and have the outputs written, which have the `form` if that is known.
+    ) -> Tuple[Called, "List[Output]"]:
+        """Have the outputs written of as many calls, which have the `form` if that is known.
+
+        The worker is stopped while `fill` writes the inputs, so that it does not see them before the clock runs.
 
         Returns:
-            The call, and of each output the parts that are in the worker's memory: offset, address and bytes. The
-            worker is stopped until it is told to go on.
+            The calls and their outputs, for which the worker is stopped until it is told to go on.
         """
         limits, left = self._limits, self._allowance.left_seconds
         allowed = limits.call_seconds if self._called else limits.first_call_seconds
-        allowed *= len(inputs)
+        allowed *= len(outputs)
         late = f"the call did not return within {allowed:g} s"
         if left < allowed:
             late = f"the call did not return within the {phase.seconds:g} s for all {phase.name} cases"
@@ -112,11 +172,15 @@ class Worker:
             "const_inputs": rules.const_inputs,
             "fresh_output": rules.fresh_output,
         }
+        self._fill(fill)
         deadline = time.monotonic() + min(allowed, left)
         start_ns = time.monotonic_ns()
-        self.child.send(frame, [*inputs, *outputs])
         try:
-            expected = ("done", "overlapped", "raised") if len(inputs) > 1 else ("done", "raised")
+            self.child.send(frame, [] if self._stops else self._inputs[: len(outputs)])
+        finally:
+            self._go_on()
+        try:
+            expected = ("done", "overlapped", "raised") if len(outputs) > 1 else ("done", "raised")
             answer = worker_answer(self.child, expected, deadline, late)
             still_ns = self._stop() if isinstance(answer, Done) else start_ns
         finally:
@@ -133,11 +197,27 @@ class Worker:
             )
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
         parts: List[List[Tuple[int, int, int]]] = [[] for _ in outputs]
-        for output, *part in answer.held:
-            if output >= len(outputs):
+        for place, at, address, size in answer.held:
+            if place >= len(outputs):
                 raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it has more outputs than calls", worker_lost=True)
-            parts[output].append((part[0], part[1], part[2]))
-        return Called(len(inputs), answer.elapsed_ns, wall_ns), parts
+            parts[place].append((at, address, size))
+        held = [Output(self, file, each) for file, each in zip(outputs, parts, strict=True)]
+        return Called(len(outputs), answer.elapsed_ns, wall_ns), held
+
+    def _fill(self, fill: Callable[[], None]) -> None:
+        """Write the inputs while nothing of the submission runs that knows their memory, and leave it stopped so."""
+        if not self._stops:
+            fill()
+            return
+        self._stop()
+        try:
+            fill()
+            if turns(self._turns) != self._turns:
+                message = "it ran while its inputs were written, after it had been stopped"
+                raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
+        except BaseException:
+            self._go_on()
+            raise
 
     def read(self, address: int, copy: int, at: int, size: int) -> None:
         """Copy a part of an output from the worker's memory into a file.
@@ -148,11 +228,12 @@ class Worker:
         try:
             if not self._readable:
                 raise PermissionError("it was told that its memory cannot be read")
-            for done in range(0, size, _COPY_BYTES):
-                count = min(size - done, _COPY_BYTES)
-                before = (at + done) % mmap.ALLOCATIONGRANULARITY
-                with mmap.mmap(copy, before + count, offset=at + done - before) as memory:
-                    read_memory(self.child.worker_pid, address + done, memory, before, count)
+            # By way of a little memory that stays in the processor's caches: mapping the file would cost more.
+            memory = bytearray(min(size, _READ_BYTES))
+            for done in range(0, size, _READ_BYTES):
+                count = min(size - done, _READ_BYTES)
+                read_memory(self.child.worker_pid, address + done, memory, count)
+                write_at(copy, at + done, memoryview(memory)[:count])
         except ProcessLookupError:
             raise CallFailed(Verdict.CRASH, "the process of the submission is gone", worker_lost=True) from None
         except OSError as error:
@@ -179,7 +260,7 @@ class Worker:
         """
         try:
             yield
-            if not same_turns(self._turns):
+            if turns(self._turns) != self._turns:
                 message = "it ran on while its output was copied, after it had been stopped"
                 raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True)
         finally:
@@ -198,8 +279,7 @@ class Worker:
     def _stop(self) -> int:
         """Stop the worker and its company, and return the monotonic time in nanoseconds at which nothing ran any more.
 
-        The company is looked at afterwards, so that a worker that has none, or has had the same for long, pays nothing
-        for that.
+        A worker without company is not charged for looking for it.
         """
         try:
             return self._stilled(time.monotonic() + _STILL_SECONDS)
@@ -214,10 +294,13 @@ class Worker:
     def _stilled(self, deadline: float) -> int:
         self._signal_stop(self._companions)
         self.child.freeze(deadline)
-        still_ns = time.monotonic_ns()
+        # Before the time is taken: many threads take long to read of, and what runs meanwhile has to count.
         self._turns = turns([self.child.worker_pid])
+        still_ns = time.monotonic_ns()
+        # Company may have run until it was seen to be still, and have woken and stopped by itself before that.
+        moved = bool(self._companions)
         # Twice: a process that moves while it is looked for may be missed once.
-        looks, moved = 0, False
+        looks = 0
         while looks < _LOOKS:
             found = self._company()
             stopped = [self.child.worker_pid, *found]
@@ -225,9 +308,9 @@ class Worker:
                 looks, moved = 0, True
                 self._signal_stop(stopped)
             else:
-                if looks == 0:
-                    still_ns = time.monotonic_ns() if moved or not same_turns(self._turns) else still_ns
+                if looks == 0 and (moved or turns(self._turns) != self._turns):
                     self._turns = turns(stopped)
+                    still_ns = time.monotonic_ns()
                 looks += 1
             self._companions = found
             if time.monotonic() >= deadline:
@@ -238,7 +321,7 @@ class Worker:
 class Output:
     """An output of a worker: in a file and, as far as `parts` says (offset, address, bytes of each), in its memory."""
 
-    def __init__(self, worker: "Worker", file: int, parts: Sequence[Tuple[int, int, int]]) -> None:
+    def __init__(self, worker: Worker, file: int, parts: Sequence[Tuple[int, int, int]]) -> None:
         self._worker = worker
         self._file = file
         self._parts = sorted(parts)
@@ -292,7 +375,7 @@ def _send(source: int, target: int, begin: int, end: int) -> None:
     """Copy a range of one file to the same place in another."""
     os.lseek(target, begin, os.SEEK_SET)
     while begin < end:
-        count = os.sendfile(target, source, begin, min(end - begin, _COPY_BYTES))
+        count = os.sendfile(target, source, begin, min(end - begin, _SENT_BYTES))
         if count == 0:
             return
         begin += count

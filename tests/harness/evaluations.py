@@ -104,7 +104,7 @@ def job_folder(
         created_at=status.at,
         status=status,
     )
-    return jobs.write_folder(folder, run, task, gpu, code=submission.encode(), harness=harness or harness_bytes())
+    return jobs.Folders(folder).write(run, task, gpu, code=submission.encode(), harness=harness or harness_bytes())
 
 
 def evaluate(

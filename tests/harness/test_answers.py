@@ -15,8 +15,8 @@ DONE = {"type": "done", "call": 7, "elapsed_ns": 5, "held": []}
     "frame",
     [
         {"type": "run"},
-        {"type": "loaded"},
-        {"type": "loaded", "isolation": []},
+        {"type": "confined"},
+        {"type": "confined", "isolation": []},
         {"type": "done", "call": 1, "held": []},
         {"type": "done", "call": 1, "elapsed_ns": 1},
         {**DONE, "call": True},

@@ -47,8 +47,10 @@ def left_behind() -> list[str]:
 def test_the_compiler_s_text_is_shown_and_its_first_error_is_the_message(tmp_path: Path) -> None:
     result = compiled(tmp_path, kernel("int unused; retrun 0;"))
     assert result.verdict is Verdict.COMPILE_ERROR
-    assert result.message.startswith("g++ ended with status 1: submission.cpp:4:13: error: ")
+    assert result.message.startswith("g++ ended with status 1: k.cpp:4:13: error: ")
     assert "unused variable" in result.build.text
+    assert "k.cpp:4:5: warning" in result.build.text
+    assert "submission.cpp" not in result.build.text
     assert "/tmp" not in result.build.text
     assert result.cases == ()
     assert result.provenance["compiles"] == 1
@@ -58,7 +60,7 @@ def test_the_compiler_s_text_is_shown_and_its_first_error_is_the_message(tmp_pat
 def test_warnings_of_a_kernel_that_passes_are_shown(tmp_path: Path) -> None:
     result = compiled(tmp_path, kernel("int unused;" + BODY))
     assert result.verdict is Verdict.PASS, result.message
-    assert "warning: unused variable" in result.build.text
+    assert "k.cpp:4:5: warning: unused variable" in result.build.text
 
 
 @needs_gcc
@@ -235,7 +237,7 @@ def test_a_cuda_kernel_on_a_node_without_a_gpu_is_compiled_and_not_blamed(tmp_pa
 def test_errors_of_nvcc_are_shown_and_those_of_the_settings_blame_no_kernel(tmp_path: Path) -> None:
     wrong = compiled(tmp_path / "a", CUDA.replace("return 0", "retrun 0"), ending=".cu", arch="sm_90a")
     assert wrong.verdict is Verdict.COMPILE_ERROR
-    assert "submission.cu(4): error:" in wrong.message
+    assert "k.cu(4): error:" in wrong.message
     unknown = compiled(tmp_path / "b", CUDA, ending=".cu", arch="sm_20")
     assert unknown.verdict is Verdict.INFRA_ERROR
     assert "Unsupported gpu architecture" in unknown.message

@@ -1,11 +1,17 @@
 """Which claims of a worker are believed."""
 
+import os
+import subprocess
+import sys
+import time
+
 import pytest
 
 from hpc_board.harness.calls import Called
-from hpc_board.harness.consistency import colder_than_hot, drift, equal_claims, unclaimed_time
+from hpc_board.harness.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
 from hpc_board.harness.floor import Peak, Work, floor_ns, peak_of
 from hpc_board.harness.judge import _failed
+from hpc_board.harness.other_work import OtherWork, _own_ticks
 from hpc_board.harness.timing import enough, timing
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
@@ -34,8 +40,36 @@ def test_more_than_that_a_slack_and_a_share_of_all_time_has_to_be_claimed(wall_m
 
 
 def test_single_interruptions_of_the_machine_prove_nothing() -> None:
-    disturbed = [*calls(1 * MS, 2 * MS, 8), *calls(1 * MS, 500 * MS, 2)]
-    assert unclaimed_time(disturbed, calls(1 * MS, 2 * MS), LIMITS) is None
+    interrupted = [*calls(1 * MS, 2 * MS, 8), *calls(1 * MS, 500 * MS, 2)]
+    assert unclaimed_time(interrupted, calls(1 * MS, 2 * MS), LIMITS) is None
+
+
+@pytest.mark.parametrize(
+    ("walls_ms", "others", "words"),
+    [
+        ([10, 10, 11, 12], 0.1, ""),
+        ([10, 10, 11, 90], 0.1, ""),
+        ([10, 10, 10, 16, 30], 0.1, "calls of the reference took up to 3 times as long as usual"),
+        ([10, 30], 0.1, ""),
+        ([10, 10, 11, 12], 0.2, "other work took 0.2 of the processors"),
+    ],
+)
+def test_a_machine_is_disturbed_by_others_or_where_the_reference_s_calls_differ(
+    walls_ms: list[float], others: float, words: str
+) -> None:
+    assert disturbed([Called(1, 1, wall_ms * MS) for wall_ms in walls_ms], others) == words
+
+
+def test_the_work_of_others_is_told_from_one_s_own() -> None:
+    spin = "import time\nwhile time.process_time() < 0.5: pass"
+    before = _own_ticks()
+    subprocess.run([sys.executable, "-c", spin], check=True)
+    assert _own_ticks() - before >= 0.4 * os.sysconf("SC_CLK_TCK")
+    others = OtherWork()
+    aside = f"import os\nif os.fork(): os._exit(0)\nos.setsid()\n{spin}"
+    subprocess.run([sys.executable, "-c", aside], check=True)
+    time.sleep(0.5)
+    assert others.processors() > 0.2
 
 
 def test_in_a_row_the_slack_counts_once() -> None:

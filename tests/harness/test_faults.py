@@ -3,7 +3,7 @@
 import pytest
 
 from hpc_board.harness.device import DeviceMissing
-from hpc_board.harness.faults import fault, message_of
+from hpc_board.harness.faults import fault, lacking, message_of
 from hpc_board.harness.payload import NoRoom
 from hpc_board.model.result import Verdict
 
@@ -104,3 +104,14 @@ def test_pytorch_s_own_error_types_are_known() -> None:
         pytest.skip("this PyTorch has no AcceleratorError")
     assert fault(torch.AcceleratorError("misaligned address")) is Verdict.CRASH
     assert fault(torch.AcceleratorError("device(s) is/are busy or unavailable")) is Verdict.DEVICE_ERROR
+
+
+@pytest.mark.parametrize(
+    ("name", "library"), [("torch", "PyTorch"), ("numpy", "NumPy"), ("torch.nothing", ""), ("helper", "")]
+)
+def test_only_what_an_installation_has_to_provide_is_lacking(name: str, library: str) -> None:
+    error = ModuleNotFoundError(f"No module named '{name}'", name=name)
+    missing = DeviceMissing("this Python has none")
+    missing.__cause__ = error
+    assert lacking(error) == lacking(missing) == library
+    assert lacking(DeviceMissing("no cuda device")) == lacking(ImportError("broken", name=name)) == ""

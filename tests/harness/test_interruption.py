@@ -6,12 +6,14 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpc_board import jobs
 from hpc_board.harness.process_tree import children_of
+from hpc_board.harness.result_file import judged_before
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import a_task, job_folder, progress
@@ -138,3 +140,65 @@ def test_a_supervisor_that_ends_before_it_heeds_signals_is_accounted_for(tmp_pat
     result = result_in(folder)
     assert result.provenance["interrupted"] == "SIGTERM"
     assert result.message == "stopped by SIGTERM before the first case"
+
+
+def test_a_job_that_is_begun_again_is_judged_again_unless_it_was_judged(tmp_path: Path) -> None:
+    folder = job_folder(tmp_path, "def custom_kernel(data):\n    return [2 * x for x in data]\n", a_task(), Mode.TEST)
+    environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7"}
+
+    def attempt(count: int) -> Result:
+        begun_again = {"SLURM_RESTART_COUNT": str(count)} if count else {}
+        subprocess.run(["bash", jobs.SCRIPT], cwd=folder, env=environ | begun_again, check=True, timeout=120)
+        return result_in(folder)
+
+    first = attempt(0)
+    assert attempt(1) == first
+    stopped = replace(first, provenance={**first.provenance, "interrupted": "SIGTERM"})
+    (folder / jobs.RESULT).write_text(stopped.to_json())
+    second = attempt(2)
+    assert (second.verdict, second.restart_count) == (Verdict.PASS, 2)
+    assert Result.from_json((folder / "result.1.json").read_bytes()) == stopped
+
+
+def left_by_attempt(folder: Path, count: int, monkeypatch: pytest.MonkeyPatch, **facts: str) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", str(count))
+    result = Result(1, "n", "test", Verdict.INFRA_ERROR, "", (), job_id="7", restart_count=count, provenance=facts)
+    (folder / "result.json").write_text(result.to_json())
+    (folder / "progress.jsonl").write_text("{}\n")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", str(count + 1))
+
+
+def test_a_job_that_is_begun_again_after_a_whole_result_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_by_attempt(tmp_path, 0, monkeypatch)
+    assert judged_before(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["progress.jsonl", "result.json"]
+    monkeypatch.setenv("SLURM_JOB_ID", "8")
+    assert not judged_before(tmp_path)
+
+
+def test_a_job_that_is_begun_again_after_an_interruption_sets_aside_what_that_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_by_attempt(tmp_path, 0, monkeypatch, interrupted="SIGTERM")
+    assert not judged_before(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["progress.0.jsonl", "result.0.json"]
+    assert not judged_before(tmp_path)
+
+
+def test_a_result_that_cannot_be_read_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left_by_attempt(tmp_path, 1, monkeypatch)
+    (tmp_path / "result.json").write_text("{")
+    assert not judged_before(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["progress.1.jsonl", "result.1.json"]
+
+
+def test_a_job_that_is_begun_for_the_first_time_sets_nothing_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_by_attempt(tmp_path, 0, monkeypatch)
+    monkeypatch.delenv("SLURM_RESTART_COUNT")
+    assert not judged_before(tmp_path)
+    assert (tmp_path / "result.json").exists()

@@ -13,6 +13,7 @@ import pytest
 
 from hpc_board import bundled, jobs
 from hpc_board.catalog import read_task
+from hpc_board.errors import BoardError
 from hpc_board.harness.parts import mapped
 from hpc_board.lint import Bounds, Checked, check
 from hpc_board.model.findings import Severity
@@ -211,6 +212,16 @@ def test_what_is_broken_is_found_and_named(reference: str, code: str, words: str
     found = checked(reference, limits={"judge_seconds": 3} if code == "lost" else {})
     assert code in errors(found)
     assert words in " ".join(finding.message for finding in found.findings if finding.code == code)
+
+
+@pytest.mark.parametrize("place", ["import random", "def generate_input(size, seed):"])
+def test_a_library_that_is_missing_is_no_fault_of_the_task(place: str) -> None:
+    indent = "    " if place.endswith(":") else ""
+    with pytest.raises(BoardError) as caught:
+        checked(changed(place, f"{place}\n{indent}import sys; sys.modules['numpy'] = None; import numpy"))
+    assert caught.value.exit_code == 3
+    assert "has no NumPy" in caught.value.message
+    assert caught.value.message.endswith("with --python")
 
 
 def test_what_comes_after_a_lost_judge_is_left_out_and_said_to_be() -> None:

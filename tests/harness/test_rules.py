@@ -1,7 +1,9 @@
 """What a task may ask of a call beside a right output, and what a board may ask of a node."""
 
 import json
+import os
 import platform
+import signal
 import socket
 import subprocess
 import sys
@@ -72,6 +74,53 @@ def test_a_machine_whose_speed_changes_is_unstable_and_the_kernel_not_to_blame(t
     assert result.verdict is Verdict.UNSTABLE, result.message
     assert not result.verdict.blames_kernel
     assert "the reference's times before and after differ" in result.message
+
+
+CLAIMS_LITTLE = """
+from hpc_board.harness.device import CpuDevice
+
+honest = CpuDevice.timed
+
+
+def timed(self, call, shown, *, cold):
+    value, elapsed_ns = honest(self, call, shown, cold=cold)
+    return value, 1000 + elapsed_ns % 97
+
+
+CpuDevice.timed = timed
+
+
+def custom_kernel(data):
+    import time
+    time.sleep(0.02)
+    return [2 * x for x in data]
+"""
+
+
+@pytest.fixture
+def others() -> Iterator[None]:
+    """Somebody else's work on every processor, below no process of this test."""
+    spin = f"for _ in $(seq {os.cpu_count()}); do (echo $BASHPID; exec >&-; while :; do :; done) & done"
+    spinning = subprocess.run(["bash", "-c", spin], stdout=subprocess.PIPE, check=True, text=True)
+    yield
+    for pid in map(int, spinning.stdout.split()):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.usefixtures("others")
+def test_a_false_claim_on_a_busy_machine_is_unstable_and_never_believed(tmp_path: Path) -> None:
+    task = a_task(limits={**QUICK, "slack_seconds": 0.002})
+    result = evaluate(tmp_path, CLAIMS_LITTLE, task, Mode.BENCHMARK).result
+    assert result.verdict is Verdict.UNSTABLE, result.message
+    assert "the machine was busy with other things (other work took" in result.message
+
+
+def test_a_false_claim_on_a_quiet_machine_is_the_kernel_s_fault(tmp_path: Path) -> None:
+    task = a_task(limits={**QUICK, "slack_seconds": 0.002})
+    result = evaluate(tmp_path, CLAIMS_LITTLE, task, Mode.BENCHMARK).result
+    if "the machine was busy with other things" in result.message:
+        pytest.skip("this machine is not quiet")
+    assert result.verdict is Verdict.TIMING_INCONSISTENT, result.message
 
 
 @pytest.mark.parametrize(
@@ -222,6 +271,24 @@ def test_a_worker_has_no_tcp_without_the_filter_either(
     result = evaluate(tmp_path, f"{DIALS}print(*dialled({port}))\n{RIGHT}").result
     assert result.verdict is Verdict.PASS, result.message
     assert result.stdout.text.split() == ["EACCES", "EACCES"]
+
+
+@pytest.mark.parametrize(("stops", "known"), [("True", True), ("False", False)])
+def test_a_worker_whose_device_cannot_be_stopped_gets_the_memory_of_inputs_with_its_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: str, known: bool
+) -> None:
+    knows = 'print("knows", "memfd:inputs" in open("/proc/self/maps").read())'
+    changed = edited(
+        (
+            Edit("workers.py", 'self._stops = device == "cpu"', f"self._stops = {stops}"),
+            # Between its answer to "map" and its call.
+            Edit("worker.py", 'return {"type": "mapped"}', f'{knows}; return {{"type": "mapped"}}'),
+        )
+    )
+    monkeypatch.setattr(evaluations, "harness_bytes", lambda: changed)
+    result = evaluate(tmp_path, RIGHT, a_task(const_inputs=True), Mode.RANKED).result
+    assert result.verdict is Verdict.PASS, result.message
+    assert set(result.stdout.text.splitlines()) == {f"knows {known}"}
 
 
 def test_levels_are_what_they_are_made_of() -> None:

@@ -33,7 +33,7 @@ def kernel(body: str, *, imports: str = "import os, sys, time") -> str:
         (kernel("return [float('nan')] * len(data)"), Verdict.WRONG_NONFINITE, "nan instead of"),
         (kernel("return data[1:]"), Verdict.WRONG_SHAPE, "has 2 parts, expected 3"),
         (kernel("return {str(i): x for i, x in enumerate(data)}"), Verdict.WRONG_DTYPE, "is a dict, expected a list"),
-        (kernel("return [1] * len(data)"), Verdict.WRONG_DTYPE, "is a int, expected a float"),
+        (kernel("return [1] * len(data)"), Verdict.WRONG_DTYPE, "is an int, expected a float"),
         (kernel("return object()"), Verdict.WRONG_DTYPE, "cannot be taken"),
         (kernel("return (x for x in data)"), Verdict.WRONG_DTYPE, "cannot be taken"),
         (kernel("1 / 0"), Verdict.EXCEPTION, "ZeroDivisionError"),
@@ -201,18 +201,35 @@ def test_a_gpu_that_the_node_does_not_have_is_a_device_error_that_says_what_is_m
     ("reference", "words"),
     [
         ("1 / 0", "reference.py cannot be imported: ZeroDivisionError"),
-        (REFERENCE.replace("rng.uniform(1, 2)", "rng.nothing()"), "the task cannot make the inputs"),
+        (REFERENCE.replace("rng.uniform(1, 2)", "rng.nothing()"), "the task cannot make the inputs: generate_input"),
+        (REFERENCE.replace("2 * x", "2 * y"), "the task cannot answer its own inputs: ref_kernel fails: NameError"),
         (REFERENCE.replace("return True", "return 1 / 0"), "the task cannot check the output"),
         (REFERENCE.replace('return True, ""', "return None"), "check_implementation returned a NoneType"),
         (REFERENCE.replace("return [rng", "return object() or [rng"), "it is a builtins.object"),
         ("import os; os._exit(3)", "the judge could not start"),
+        (f"import helper_of_the_task\n{REFERENCE}", "No module named 'helper_of_the_task'"),
     ],
-    ids=["import", "generate", "check", "answer", "value", "exit"],
+    ids=["import", "generate", "reference", "check", "answer", "value", "exit", "helper"],
 )
 def test_a_broken_task_is_never_blamed_on_the_submission(tmp_path: Path, reference: str, words: str) -> None:
     result = evaluate(tmp_path, RIGHT, a_task(reference)).result
     assert result.verdict is Verdict.TASK_ERROR
     assert words in result.message
+
+
+@pytest.mark.parametrize(("module", "library"), [("torch", "PyTorch"), ("numpy", "NumPy")])
+@pytest.mark.parametrize("place", ["import random", "def generate_input(size, seed):"])
+def test_a_library_that_the_job_s_python_lacks_is_not_the_task_s_fault(
+    tmp_path: Path, module: str, library: str, place: str
+) -> None:
+    lacking = f"import sys; sys.modules['{module}'] = None; import {module}"
+    indent = "    " if place.endswith(":") else ""
+    reference = REFERENCE.replace(place, f"{place}\n{indent}{lacking}", 1)
+    result = evaluate(tmp_path, RIGHT, a_task(reference)).result
+    assert result.verdict is Verdict.INFRA_ERROR, result.message
+    assert f"the Python {sys.executable} has no {library}, which the task needs" in result.message
+    assert "as gpus.CPU.python in the settings" in result.message
+    assert len(result.cases) <= 1
 
 
 def test_an_output_whose_form_depends_on_the_values_is_compared_with_the_right_form(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def _off(
     return Mutation(defence, cheat, (Edit(file, old, new),), gains, both)
 
 
-_CHECK = "message = self._check(number, group, given, answer, copy)"
+_CHECK = "message = self._check(number, group, given, answer, copy, probe=probe)"
 _NO_LANDLOCK = Edit("sandbox.py", "    if abi < 1:\n", "    if True:\n")
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -78,14 +78,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "x05_double_fork_fills_later",
         "bench.py",
         _CHECK,
-        _CHECK.replace("copy)", "output)"),
+        _CHECK.replace("copy,", "output,"),
         _passes,
     ),
     _off(
         "outputs are looked at again later",
         "x05_double_fork_fills_later",
         "bench.py",
-        "(wrong or _entropy.randrange(_LATE_PROBES) == 0)",
+        "(wrong or probe)",
         "False",
         _is_called(Verdict.WRONG_VALUE),
     ),
@@ -101,8 +101,32 @@ MUTATIONS: tuple[Mutation, ...] = (
         "who is stopped stays so while an output is copied",
         "x32_wakes_itself",
         "workers.py",
-        "if not same_turns(self._turns):",
-        "if False:",
+        'if turns(self._turns) != self._turns:\n                message = "it ran on',
+        'if False:\n                message = "it ran on',
+        _passes,
+    ),
+    _off(
+        "nobody seals the memory of inputs further",
+        "x36_seals_its_inputs",
+        "workers.py",
+        " | fcntl.F_SEAL_SEAL",
+        "",
+        _is_called(Verdict.TASK_ERROR),
+    ),
+    _off(
+        "all that a worker has started is stopped with it",
+        "x35_helper_finishes_the_end",
+        "workers.py",
+        "found = self._company()",
+        "found = []",
+        _passes,
+    ),
+    _off(
+        "the clock runs on until all company is stopped",
+        "x34_companion_that_cannot_stop",
+        "workers.py",
+        "                    still_ns = time.monotonic_ns()\n                looks += 1",
+        "                looks += 1",
         _passes,
     ),
     _off(
@@ -157,7 +181,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "calls in a row",
         "x20_hides_in_the_slack",
         "phases.py",
-        "if problem is None and row is not None:",
+        "if words is None and row is not None:",
         "if False:",
         _passes,
     ),
@@ -215,7 +239,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "sandbox.py",
         "    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))\n",
         "    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))\n",
-        _is_called(Verdict.TASK_ERROR),
+        _is_called(Verdict.PROTOCOL_VIOLATION),
     ),
     _off(
         "whatever is left is killed",

@@ -51,7 +51,8 @@ def _cheat(
 
 
 _TEST, _BENCHMARK, _RANKED = Mode.TEST, Mode.BENCHMARK, Mode.RANKED
-_TIMES = Verdict.TIMING_INCONSISTENT
+# The second where others keep the machine busy meanwhile.
+_TIMES = Verdict.TIMING_INCONSISTENT, Verdict.UNSTABLE
 
 SUITE: tuple[Cheat, ...] = (
     _cheat("p01_honest_ref", "none: computes", "digest", _RANKED, Verdict.PASS, variant="ranked"),
@@ -68,7 +69,7 @@ SUITE: tuple[Cheat, ...] = (
         tries=True,
     ),
     _cheat("p05_pickle_bomb", "an object that runs code when unpickled", "arrays", _TEST, Verdict.WRONG_DTYPE),
-    _cheat("p06_patch_perf_counter", "slows the clock of its process", "digest", _BENCHMARK, _TIMES),
+    _cheat("p06_patch_perf_counter", "slows the clock of its process", "digest", _BENCHMARK, *_TIMES),
     _cheat("p07_patch_allclose", "makes comparisons succeed", "tensors", _TEST, Verdict.WRONG_VALUE),
     _cheat("p08_frame_theft", "looks for the expected answer in frames", "arrays", _TEST, Verdict.WRONG_VALUE),
     _cheat("p09_lazy_subclass", "an array that computes on access", "arrays", _TEST, Verdict.WRONG_DTYPE),
@@ -135,12 +136,12 @@ SUITE: tuple[Cheat, ...] = (
         "a tenth of the time where it counts",
         "digest",
         _BENCHMARK,
-        _TIMES,
+        *_TIMES,
         variant="long",
     ),
-    _cheat("x02_clock_code_swapped", "exchanges the clock's code", "digest", _BENCHMARK, _TIMES),
-    _cheat("x03_computes_while_writing", "computes after the clock has stopped", "digest", _BENCHMARK, _TIMES),
-    _cheat("x04_computes_while_reading", "computes before the clock starts", "digest", _BENCHMARK, _TIMES),
+    _cheat("x02_clock_code_swapped", "exchanges the clock's code", "digest", _BENCHMARK, *_TIMES),
+    _cheat("x03_computes_while_writing", "computes after the clock has stopped", "digest", _BENCHMARK, *_TIMES),
+    _cheat("x04_computes_while_reading", "computes before the clock starts", "digest", _BENCHMARK, *_TIMES),
     _cheat(
         "x05_double_fork_fills_later",
         "a process that is gone fills the output",
@@ -204,17 +205,17 @@ SUITE: tuple[Cheat, ...] = (
         isolation="S2",
         tries=True,
     ),
-    _cheat("x16_always_the_same_time", "claims a constant", "digest, many calls", _BENCHMARK, _TIMES),
-    _cheat("x17_leaves_threads", "threads that outlive their call", "digest", _BENCHMARK, _TIMES),
-    _cheat("x18_claims_nothing", "claims no time at all", "arrays", _BENCHMARK, _TIMES),
-    _cheat("x19_claims_a_nanosecond", "claims a nanosecond", "arrays", _BENCHMARK, Verdict.BELOW_FLOOR, _TIMES),
-    _cheat("x20_hides_in_the_slack", "hides a short call in the slack", "digest, short", _BENCHMARK, _TIMES),
+    _cheat("x16_always_the_same_time", "claims a constant", "digest, many calls", _BENCHMARK, *_TIMES),
+    _cheat("x17_leaves_threads", "threads that outlive their call", "digest", _BENCHMARK, *_TIMES),
+    _cheat("x18_claims_nothing", "claims no time at all", "arrays", _BENCHMARK, *_TIMES),
+    _cheat("x19_claims_a_nanosecond", "claims a nanosecond", "arrays", _BENCHMARK, Verdict.BELOW_FLOOR, *_TIMES),
+    _cheat("x20_hides_in_the_slack", "hides a short call in the slack", "digest, short", _BENCHMARK, *_TIMES),
     _cheat(
         "x01_claims_less_when_timed",
         "the same of a short call, and honest in a row",
         "digest, short",
         _BENCHMARK,
-        _TIMES,
+        *_TIMES,
         variant="short",
     ),
     _cheat(
@@ -252,8 +253,8 @@ SUITE: tuple[Cheat, ...] = (
         Verdict.PASS,
         Verdict.LATE_WRITE,
     ),
-    _cheat("x28_slows_the_reference", "slows the reference's calls", "digest, few calls", _BENCHMARK, _TIMES),
-    _cheat("x29_honest_at_first", "lies from the third process on", "digest, short", _RANKED, _TIMES),
+    _cheat("x28_slows_the_reference", "slows the reference's calls", "digest, few calls", _BENCHMARK, *_TIMES),
+    _cheat("x29_honest_at_first", "lies from the third process on", "digest, short", _RANKED, *_TIMES),
     _cheat(
         "x30_finishes_while_it_is_copied",
         "a thread finishes the end of a large output while its beginning is copied",
@@ -273,7 +274,30 @@ SUITE: tuple[Cheat, ...] = (
         "claims about 1 us, where an output takes as long to write as to compute",
         "copies, memory-bound",
         _BENCHMARK,
-        _TIMES,
+        *_TIMES,
+    ),
+    _cheat(
+        "x36_seals_its_inputs",
+        "keeps the judge from writing inputs",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        tries=True,
+    ),
+    _cheat(
+        "x35_helper_finishes_the_end",
+        "a helper fills the end while the beginning is copied",
+        "digest, large output",
+        _TEST,
+        Verdict.LATE_WRITE,
+    ),
+    _cheat(
+        "x34_companion_that_cannot_stop",
+        "a helper computes on in a process that no signal stops",
+        "digest, in a block",
+        _BENCHMARK,
+        *_TIMES,
+        Verdict.LATE_WRITE,
     ),
     _cheat(
         "x33_descriptors_on_their_way",

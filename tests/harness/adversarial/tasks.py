@@ -116,6 +116,11 @@ TASKS: dict[str, Task] = {
     "digest, large output": a_task(
         _LARGE.format(check_seconds=0), **_rounds(4000), limits={**_TIMED, "slack_seconds": 0.2}
     ),
+    "digest, in a block": a_task(
+        _LARGE.replace("2**27", "2**20").format(check_seconds=0),
+        **_rounds(_LONG_ROUNDS),
+        limits={**_TIMED, "burst_seconds": 0},
+    ),
     "copies, memory-bound": a_task(
         _ARRAYS.replace("2 * data", "data.copy()"),
         tests=({"size": 1000, "seed": 1},),
