@@ -8,7 +8,7 @@ SOURCES := hpc_board tests scripts tasks examples
 
 .PHONY: help
 help: ## what there is
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 .PHONY: demo
 demo: .venv/.demo ## three ranked submissions on this machine, in the folder demo: no root, no GPU, no Slurm needed
@@ -61,15 +61,25 @@ gpu-check: ## on a node with a GPU and PyTorch: tasks, cheats and other clocks -
 suite-table: .venv/.dev ## what the harness does about each known cheat, and what it would do without each defence
 	$(BIN)/python scripts/suite_table.py
 
-# A real Slurm for the tests: installed from the distribution where this may be done, otherwise its tests are left out.
+# A real Slurm and an SSH server for the tests: installed from the distribution where this may be done, otherwise their
+# tests are left out.
 .PHONY: slurm
 slurm:
-	@if command -v slurmctld >/dev/null && command -v munged >/dev/null && command -v tmux >/dev/null; then :; \
+	@if command -v slurmctld >/dev/null && command -v munged >/dev/null && command -v tmux >/dev/null && command -v sshd >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo "installing Slurm, munge and tmux for the tests"; \
+		echo "installing Slurm, munge, tmux and an SSH server for the tests"; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-			slurm-wlm slurm-wlm-basic-plugins munge tmux >/dev/null; \
-	else echo "no Slurm here, and only root on Debian or Ubuntu can install it: its tests are left out and counted"; fi
+			slurm-wlm slurm-wlm-basic-plugins munge tmux openssh-server openssh-client >/dev/null; \
+	else echo "no Slurm or no SSH server here, and only root on Debian or Ubuntu can install them: their tests are left out and counted"; fi
+
+# Another release of Slurm with pyslurm, in a folder outside of the checkout; tests that need it are left out without it.
+.PHONY: slurm-chroot
+slurm-chroot: .venv/.dev ## for tests: the Slurm of a newer Debian, and pyslurm, in ~/.cache (root, 2 minutes, 1 GB)
+	@if ! command -v mmdebstrap >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing mmdebstrap"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null; \
+	fi
+	$(BIN)/python -m tests.slurm.chroot
 
 .venv/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -5,20 +5,19 @@ dies between two of these leaves a run that the next one takes up: a job is look
 sent again, and only after `SETTLE`, since a command that was under way may still arrive.
 """
 
-import errno
 import fcntl
 import hashlib
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
 from hpc_board import jobs
+from hpc_board.asking import PATIENCE, Asking
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.acceptance import ended_at, result_faults
 from hpc_board.model.gpu import Cluster, Gpu
@@ -29,9 +28,13 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Job, JobKey, Scheduler
 from hpc_board.store import Store
+from hpc_board.transport import IsNoFileError
 
-SETTLE = timedelta(seconds=30)
-"""How long a submission whose outcome is unknown is left alone before it is looked up and, if absent, sent again."""
+SETTLE = timedelta(seconds=90)
+"""How long a submission whose outcome is unknown is left alone before it is looked up and, if absent, sent again.
+
+Longer than an sbatch may live whose client has lost it: 60 s, and 11 more on a login node over SSH.
+"""
 
 LOCAL_RESULT_GRACE = timedelta(seconds=3)
 """How long a result may appear after the end of a job of this machine, whose files are visible at once."""
@@ -42,9 +45,15 @@ TRIES_MAX = 4
 LOCK_SECONDS = 10.0
 """How long to wait for another client that is carrying runs on."""
 
+_LAST_WORDS_BYTES = 4096
+_LAST_WORDS_MAX = 160
 _TRY = "try "
 _LOCK_LOOK_SECONDS = 0.05
 _UNCONFIRMED = "the scheduler has not confirmed the job"
+_WISH_STORED = (
+    "That run {id} shall be cancelled is stored, and done as soon as the scheduler answers `hpc-board watch {id}`, "
+    "`hpc-board poll` or the app."
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Advance:
     """Everything that turning the state machine needs.
 
     `schedulers` and `clusters` have the clusters of the settings by name, `gpus` the GPUs. `harness` gives the bytes
-    of the harness file.
+    of the harness file. `folders` has the clusters whose job folders lie elsewhere than below `folder`.
     """
 
     folder: Path
@@ -69,24 +78,23 @@ class Advance:
     clusters: Mapping[str, Cluster]
     gpus: Mapping[str, Gpu]
     harness: Callable[[], bytes]
+    folders: Mapping[str, jobs.Folders] = field(default_factory=dict)
     settle: timedelta = SETTLE
     lock_seconds: float = LOCK_SECONDS
 
-    def __call__(self, *, ask: bool = False) -> bool:
+    def __call__(self) -> bool:
         """Carry every run in flight as far as it goes now; False if another process is doing so at this moment.
-
-        `ask` asks the schedulers even if they were asked a moment ago.
 
         Raises:
             StorageError: the board cannot be written.
             SchedulerError: a scheduler did not answer; its runs stay as they are, the others were carried on.
         """
-        turn = self.turn(ask=ask)
+        turn = self.turn()
         if turn is not None and turn.errors:
             raise turn.errors[0]
         return turn is not None
 
-    def turn(self, *, ask: bool = False) -> Turn | None:
+    def turn(self) -> Turn | None:
         """Do the same, and say what hindered it; None if another process is doing so at this moment.
 
         Raises:
@@ -97,7 +105,7 @@ class Advance:
                 return None
             errors: list[BoardError] = []
             runs = self.store.in_flight()
-            asked = self._clusters_to_ask(runs, anyway=ask)
+            asked = self._clusters_to_ask(runs)
             for run in runs:
                 if run.cluster not in self.schedulers:
                     self._strand(run)
@@ -125,11 +133,13 @@ class Advance:
     def cancel(self, run: Run, user: str) -> None:
         """Ask for the end of `run`; one that has ended is left alone.
 
-        The wish is written down first, so that a job which nobody can find yet ends as soon as it is found.
+        The wish is written down first, so that a job which nobody can find or reach yet ends as soon as a later turn
+        can.
 
         Raises:
             InputError: the run's cluster is not in the settings any more.
-            SchedulerError: the scheduler did not answer, or another process holds the board for long.
+            SchedulerError: the scheduler did not answer, and the hint says that the wish is stored; or another process
+                holds the board for long.
         """
         with self._lock(wait_seconds=self.lock_seconds) as mine:
             if not mine:
@@ -150,17 +160,19 @@ class Advance:
                 )
             wish = replace(run.status, reason=f"cancel requested by {user}", cancel_requested=True)
             run = self._store_status(run, wish)
-            if not run.status.job_id:
-                self._look_up(run)
-            else:
-                self.schedulers[run.cluster].cancel([_key(run)])
+            try:
+                if not run.status.job_id:
+                    self._look_up(run)
+                else:
+                    self.schedulers[run.cluster].cancel([_key(run)])
+            except SchedulerError as error:
+                stored = _WISH_STORED.format(id=run.id)
+                error.hint = f"{error.hint} {stored}" if isinstance(error, SchedulerRefused) else stored
+                raise
 
     def asked_at(self, cluster: str) -> datetime | None:
         """When this cluster's scheduler was last asked, by any client of the board."""
-        try:
-            return datetime.fromtimestamp(self._asked_file(cluster).stat().st_mtime, UTC)
-        except OSError:
-            return None
+        return self._asking(cluster).asked_at
 
     def _again(self, run: Run) -> Run:
         return self.store.run(run.id)
@@ -212,7 +224,11 @@ class Advance:
             SchedulerError: nobody knows.
         """
         scheduler = self.schedulers[run.cluster]
-        job_id = scheduler.find(run.token, run.created_at)
+        try:
+            job_id = scheduler.find(run.token, run.created_at)
+        except SchedulerRefused as error:
+            # That nobody can ask says nothing of the job.
+            raise SchedulerError(error.message, hint=error.hint) from error
         if job_id is None:
             return False
         run = self._record(run, RunState.QUEUED, job_id=job_id, evidence="found by its name")
@@ -234,12 +250,14 @@ class Advance:
             raise InputError(f"not accepted after {tries} tries: {run.status.evidence}")
         task = self.store.task(run.task, run.task_version)
         code = self.store.code(run.code_sha256)
-        path = jobs.write_folder(self.folder, run, task, gpu, code=code, harness=harness)
+        path = self._folders(run).write(run, task, gpu, code=code, harness=harness)
         script = jobs.script(task, gpu, run.mode)
         job = Job(run.token, path, jobs.SCRIPT, gpu, script.options, script.time_limit_seconds)
         run = self._record(run, RunState.SUBMITTING, evidence=f"{_TRY}{tries + 1}", at=_now())
         job_id = self.schedulers[run.cluster].submit(job)
         self._record(run, RunState.QUEUED, job_id=job_id)
+        with _writing(self.folder):
+            self._asking(run.cluster).settle(news=True)
 
     def _record(
         self,
@@ -268,9 +286,9 @@ class Advance:
 
     def _look_into_folder(self, run: Run) -> None:
         """Take in the run's result if it is there; else notice that its job has begun."""
-        path = jobs.folder(self.folder, run.id)
+        folders = self._folders(run)
         try:
-            data = regular_file(path / jobs.RESULT, RESULT_BYTES_MAX)
+            data = folders.read(run, jobs.RESULT, RESULT_BYTES_MAX)
         except FileNotFoundError:
             data = b""
         except IsNoFileError as error:
@@ -281,7 +299,8 @@ class Advance:
             return
         if not data:
             # A name without its contents is a network file system that lags behind.
-            if run.state is RunState.QUEUED and _is_file(path / jobs.PROGRESS) and not self._ran_before(run):
+            begun = run.state is RunState.QUEUED and folders.files.is_file(folders.of(run) / jobs.PROGRESS)
+            if begun and not self._ran_before(run):
                 self._record(run, RunState.RUNNING, evidence="its progress file is there")
             return
         self._take_result(run, data)
@@ -291,9 +310,10 @@ class Advance:
         return any(status.state is RunState.RUNNING for status in self.store.history(run.id))
 
     def _hindrance(self, run: Run) -> str:
-        """Why the run's result cannot be read although something is there; empty where nothing hinders it."""
+        """Why there is no result although something is there in its place; empty where nothing hinders it."""
         try:
-            regular_file(jobs.folder(self.folder, run.id) / jobs.RESULT, 0)
+            if not self._folders(run).read(run, jobs.RESULT, 0):
+                return f"{jobs.RESULT} is empty"
         except (FileNotFoundError, IsNoFileError):
             return ""
         except OSError as error:
@@ -338,19 +358,19 @@ class Advance:
     def _partial(self, run: Run) -> Result | None:
         """What the run's job left when it was told to end, None where it left nothing of the kind."""
         try:
-            data = regular_file(jobs.folder(self.folder, run.id) / jobs.RESULT, RESULT_BYTES_MAX)
+            data = self._folders(run).read(run, jobs.RESULT, RESULT_BYTES_MAX)
             result = self._accepted(run, self.store.task(run.task, run.task_version), data)
         except (OSError, ResultError):
             return None
         return result if result.interrupted else None
 
-    def _clusters_to_ask(self, runs: Sequence[Run], *, anyway: bool) -> list[str]:
+    def _clusters_to_ask(self, runs: Sequence[Run]) -> list[str]:
         """The clusters of `runs` whose schedulers are asked in this turn, which all clients are told."""
         clusters = {run.cluster: None for run in runs if run.cluster in self.schedulers}
-        asked = [cluster for cluster in clusters if anyway or self._due(cluster)]
+        asked = [cluster for cluster in clusters if self._asking(cluster).due(_now())]
         for cluster in asked:
-            with _writing(self._asked_file(cluster)):
-                self._asked_file(cluster).touch()
+            with _writing(self.folder):
+                self._asking(cluster).begin(_now())
         return asked
 
     def _ask_schedulers(self, clusters: Sequence[str], runs: Sequence[Run]) -> list[SchedulerError]:
@@ -364,37 +384,75 @@ class Advance:
                 news = self.schedulers[cluster].poll([_key(run) for run in members])
             except SchedulerError as error:
                 errors.append(error)
-                continue
-            for run in members:
-                if run.token in news:
-                    self._take(run, news[run.token])
+                news = {}
+            states = [self._take(run, news[run.token]).state for run in members if run.token in news]
+            before = [run.state for run in members if run.token in news]
+            # A wish that met a silent scheduler is repeated until the job ends.
+            unheard = [run for run in members if _goes_on(news.get(run.token)) and run.status.cancel_requested]
+            try:
+                if unheard:
+                    self.schedulers[cluster].cancel([_key(run) for run in unheard])
+            except SchedulerError as error:
+                errors.append(error)
+            with _writing(self.folder):
+                self._asking(cluster).settle(news=states != before)
         return errors
 
-    def _due(self, cluster: str) -> bool:
-        asked = self.asked_at(cluster)
-        pause = timedelta(seconds=self.clusters[cluster].poll_seconds)
-        return asked is None or not timedelta(0) <= _now() - asked < pause
+    def _asking(self, cluster: str) -> Asking:
+        settings = self.clusters[cluster]
+        # This machine's own queue is a folder, which nobody is asked too often for.
+        patience = 1.0 if settings.scheduler == "local" else PATIENCE
+        return Asking(self.folder / f"asked-{cluster}", settings.poll_seconds, patience=patience)
 
-    def _take(self, run: Run, news: JobNews) -> None:
+    def _take(self, run: Run, news: JobNews) -> Status:
         if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
             news = replace(news, state=JobState.CANCELLED)
-        news = replace(news, evidence="; ".join(filter(None, (news.evidence, self._hindrance(run)))))
+        if _goes_on(news) and run.status.cancel_requested:
+            news = replace(news, reason=run.status.reason)
         local = self.clusters[run.cluster].scheduler == "local"
         grace = LOCAL_RESULT_GRACE if local else RESULT_GRACE
         partial = self._partial(run)
-        status = next_status(run.status, news, _now(), result_grace=grace, interrupted=partial is not None)
+        if partial is not None and news.restarts is not None and partial.restart_count != news.restarts:
+            # What an earlier attempt had come to explains nothing of this one.
+            partial = None
+        hindrance = self._hindrance(run)
+        if partial is not None and news.state is JobState.MISSING:
+            hindrance = f"{jobs.RESULT} is of a job that was told to end"
+        status = next_status(
+            run.status, news, _now(), result_grace=grace, interrupted=partial is not None, hindrance=hindrance
+        )
         if status.state.ended and partial is not None:
             self.store.stop(run.id, status, partial)
+        elif status.state.ended:
+            self._store_status(run, replace(status, evidence=f"{status.evidence}{self._last_words(run)}"))
         else:
             self._store_status(run, status)
+        return status
 
-    def _asked_file(self, cluster: str) -> Path:
-        return self.folder / f"asked-{cluster}"
+    def _folders(self, run: Run) -> jobs.Folders:
+        return self.folders.get(run.cluster) or jobs.Folders(self.folder)
+
+    def _last_words(self, run: Run) -> str:
+        """The last line of the job's output, to be told after other evidence; empty where it has printed nothing."""
+        try:
+            name = f"slurm-{run.status.job_id}.out"
+            lines = (
+                self._folders(run).read(run, name, _LAST_WORDS_BYTES, end=True).decode(errors="replace").splitlines()
+            )
+        except OSError:
+            return ""
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        return f'; its output ends with "{one_line(last, _LAST_WORDS_MAX)}"' if last else ""
 
 
 def _hinders(error: BoardError) -> bool:
     """Whether a run stays unsent because of `error`; a refusal ends the run, whose state tells it."""
     return isinstance(error, StorageError) or not isinstance(error, InputError | SchedulerRefused)
+
+
+def _goes_on(news: JobNews | None) -> bool:
+    """Whether a job waits or runs, so that a wish to cancel it has not been heard."""
+    return news is not None and news.state in (JobState.PENDING, JobState.RUNNING)
 
 
 def _key(run: Run) -> JobKey:
@@ -417,43 +475,6 @@ def _locked(descriptor: int, path: Path, wait_seconds: float) -> bool:
             time.sleep(_LOCK_LOOK_SECONDS)
         else:
             return True
-
-
-def _is_file(path: Path) -> bool:
-    """Whether a regular file of a job folder is there and can be seen: a job may have closed its folder."""
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
-
-
-class IsNoFileError(OSError):
-    """Something else than a regular file lies where a job should have left one."""
-
-
-def regular_file(path: Path, limit: int, *, end: bool = False) -> bytes:
-    """The first `limit` bytes, and one more if there is one, of a file that a job left; or the last ones, if `end`.
-
-    Raises:
-        IsNoFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
-        OSError: it cannot be read.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise IsNoFileError(f"{path.name} is no regular file") from error
-        raise
-    try:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            raise IsNoFileError(f"{path.name} is no regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            if end:
-                file.seek(max(0, facts.st_size - limit))
-            return file.read(limit + 1)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -7,14 +7,14 @@ import pwd
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpc_board import catalog, config, intake, jobs
-from hpc_board.advance import Advance, Turn, regular_file
+from hpc_board.advance import Advance, Turn
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError, WaitExpired
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.result import Case, Result
@@ -25,6 +25,12 @@ from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.schedulers import Job, Scheduler
 from hpc_board.store import NewRun, Store
+
+if TYPE_CHECKING:
+    from hpc_board import site_check
+    from hpc_board.model.checkup import Line
+    from hpc_board.transport import Host
+    from hpc_board.transport.ssh import Connection
 
 LOG_BYTES_MAX = 256 * 1024
 
@@ -42,14 +48,25 @@ class Board:
     """Tasks, GPUs, submissions, runs and standings under one folder.
 
     Every method may be called from any thread, opens what it needs, and raises BoardError for what a user can mend.
+    `warn` is told, from any thread, what works although not as the settings say; a front end may put its own there.
     """
 
-    def __init__(self, settings: config.Settings, *, user: str | None = None) -> None:
+    def __init__(
+        self, settings: config.Settings, *, user: str | None = None, warn: Callable[[str], object] = lambda _: None
+    ) -> None:
         self.settings = settings
         self.user = user or _user_name(os.geteuid())
+        self.warn = warn
+        self._connections = _connections(settings)
 
     @classmethod
-    def open(cls, explicit: Path | None = None, environ: Mapping[str, str] = os.environ) -> "Board":
+    def open(
+        cls,
+        explicit: Path | None = None,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        warn: Callable[[str], object] = lambda _: None,
+    ) -> "Board":
         """The board that the settings found for this user describe.
 
         Raises:
@@ -60,7 +77,7 @@ class Board:
         except FileNotFoundError:
             here = Path("/")  # the working folder was removed, so no settings lie in it
         file = config.find(explicit, environ, here)
-        return cls(config.load(file, environ))
+        return cls(config.load(file, environ), warn=warn)
 
     # Tasks and GPUs
 
@@ -90,8 +107,53 @@ class Board:
                 statuses += [GpuStatus(gpu, available) for gpu, available in zip(gpus, found, strict=True)]
             except (SchedulerError, StorageError) as error:
                 statuses += [GpuStatus(gpu, Availability(gpu.name), error.message) for gpu in gpus]
+        statuses = [replace(status, warning=_python_warning(status.gpu)) for status in statuses]
         order = {gpu.name: index for index, gpu in enumerate(self.settings.gpus)}
         return sorted(statuses, key=lambda status: order[status.gpu.name])
+
+    def check_gpus(
+        self,
+        names: Sequence[str] = (),
+        *,
+        send: bool = True,
+        timeout_seconds: float | None = None,
+        say: Callable[[str], object] = lambda _: None,
+    ) -> "list[site_check.Checked]":
+        """Prove these GPUs of the settings, or all: what Slurm says to their jobs, and what a probe job of each finds.
+
+        Without `send` no job is sent. No run is stored, and nothing is left in the board's folder.
+
+        Raises:
+            InputError: there is no such GPU, or its cluster is used over SSH and a job would be sent.
+            StorageError: the board's folder cannot be written.
+        """
+        from hpc_board import site_check
+
+        gpus = [self.gpu(name) for name in names] or list(self.settings.gpus)
+        far = [gpu for gpu in gpus if gpu.cluster.ssh is not None]
+        if send and far:
+            raise InputError(
+                f"{far[0].name}: a probe job is sent from its own cluster, and {far[0].cluster.name} is used over SSH.",
+                hint="Run `hpc-board admin check` on the login node, or here with --no-job.",
+            )
+        plan = site_check.Plan(
+            board=self.settings.board,
+            tasks=self.tasks().tasks,
+            schedulers=self._schedulers,
+            harness=_harness,
+            timeout_seconds=site_check.TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,
+            say=say,
+        )
+        return site_check.check(gpus, plan, send=send)
+
+    def examine(self, origin: str) -> "list[Line]":
+        """What is wrong with this installation, and what is not; `origin` says what names the settings file."""
+        from hpc_board import doctor
+        from hpc_board.transport.this_host import ThisHost
+
+        count = self.in_flight
+        patient = doctor.Patient(self.settings, origin, self.tasks(), count, ThisHost(), logins=self._login_hosts)
+        return list(doctor.examine(patient))
 
     def header(self, file: Path) -> Directives:
         """What the header of a submission asks for, before anything else about the file is decided.
@@ -142,7 +204,7 @@ class Board:
         previews = []
         for gpu in draft.gpus:
             script = jobs.script(draft.task, gpu, draft.mode)
-            folder = jobs.folder(self.settings.board, "RUN")
+            folder = jobs.folder(self._folders_on(gpu.cluster.name).board, "RUN")
             job = Job("hb-TOKEN", folder, jobs.SCRIPT, gpu, script.options, script.time_limit_seconds)
             command = tuple(self._schedulers[gpu.cluster.name].command(job))
             previews.append(Preview(gpu, script.text, command))
@@ -189,12 +251,9 @@ class Board:
 
     # Following
 
-    def advance(self, *, ask: bool = False) -> bool:
-        """Carry the runs in flight as far as they go; False if another client is doing so at this moment.
-
-        `ask` asks the schedulers even if they were asked a moment ago.
-        """
-        return self._advance(ask=ask)
+    def advance(self) -> bool:
+        """Carry the runs in flight as far as they go; False if another client is doing so at this moment."""
+        return self._advance()
 
     def wait(
         self,
@@ -285,13 +344,14 @@ class Board:
 
     def progress(self, run: int) -> list[Progress]:
         """What the harness has said so far, oldest first; lines that are none are left out."""
-        data = self._job_file(run, jobs.PROGRESS)
+        data = self._job_file(self.run(run), jobs.PROGRESS)
         return [line for line in map(_progress, data.splitlines()) if line is not None]
 
     def log(self, run: int) -> str:
         """The end of the job's own output, safe to print; empty before the job has started."""
-        job_id = self.run(run).status.job_id
-        data = self._job_file(run, f"slurm-{job_id}.out", end=True) if job_id else b""
+        found = self.run(run)
+        job_id = found.status.job_id
+        data = self._job_file(found, f"slurm-{job_id}.out", end=True) if job_id else b""
         return printable(data.decode(errors="replace"), LOG_BYTES_MAX)
 
     def code(self, submission: int) -> tuple[str, bytes]:
@@ -353,7 +413,18 @@ class Board:
 
     @cached_property
     def _schedulers(self) -> dict[str, Scheduler]:
-        return {cluster.name: _scheduler(cluster, self.settings.board) for cluster in self.settings.clusters}
+        return {
+            cluster.name: _scheduler(cluster, self.settings, self._login_hosts.get(cluster.name), self._warn)
+            for cluster in self.settings.clusters
+        }
+
+    @cached_property
+    def _login_hosts(self) -> "dict[str, Host]":
+        if not self._connections:
+            return {}
+        from hpc_board.transport.ssh import SshHost
+
+        return {name: SshHost(connection) for name, connection in self._connections.items()}
 
     @cached_property
     def _advance(self) -> Advance:
@@ -364,13 +435,41 @@ class Board:
             clusters={cluster.name: cluster for cluster in self.settings.clusters},
             gpus={gpu.name: gpu for gpu in self.settings.gpus},
             harness=_harness,
+            folders=self._folders,
         )
 
-    def _job_file(self, run: int, name: str, *, end: bool = False) -> bytes:
+    @cached_property
+    def _folders(self) -> dict[str, jobs.Folders]:
+        return {cluster.name: self._folders_of(cluster) for cluster in self.settings.clusters}
+
+    def _folders_of(self, cluster: Cluster) -> jobs.Folders:
+        connection = self._connections.get(cluster.name)
+        if connection is None:
+            return jobs.Folders(self.settings.board)
+        from hpc_board.transport.ssh_files import SshFiles
+
+        return jobs.Folders(Path(cluster.board_folder), SshFiles(connection), elsewhere=True)
+
+    def _folders_on(self, cluster: str) -> jobs.Folders:
+        return self._folders.get(cluster) or jobs.Folders(self.settings.board)
+
+    def _warn(self, text: str) -> None:
+        self.warn(text)
+
+    def _job_file(self, run: Run, name: str, *, end: bool = False) -> bytes:
         try:
-            return regular_file(jobs.folder(self.settings.board, run) / name, LOG_BYTES_MAX, end=end)
+            return self._folders_on(run.cluster).read(run, name, LOG_BYTES_MAX, end=end)
         except OSError:
             return b""
+
+
+def _python_warning(gpu: Gpu) -> str:
+    """What is to be said of a Python that this machine does not have; nodes may, where they are other machines."""
+    if not gpu.python.startswith("/") or gpu.cluster.ssh is not None or os.access(gpu.python, os.X_OK):
+        return ""
+    if gpu.cluster.scheduler == "local":
+        return f"gpus.{gpu.name}.python is no program: {gpu.python}"
+    return f"gpus.{gpu.name}.python is not on this machine, only on the nodes if at all: {gpu.python}"
 
 
 class _Problem:
@@ -414,14 +513,33 @@ def _user_name(uid: int) -> str:
         return str(uid)
 
 
-def _scheduler(cluster: Cluster, board: Path) -> Scheduler:
+def _connections(settings: config.Settings) -> "dict[str, Connection]":
+    """One connection for each cluster with `ssh`; none of them is made before it is needed."""
+    logins = {cluster.name: cluster.ssh for cluster in settings.clusters if cluster.ssh is not None}
+    if not logins:
+        return {}
+    from hpc_board.transport.ssh import Connection
+
+    return {name: Connection(login) for name, login in logins.items()}
+
+
+def _scheduler(
+    cluster: Cluster, settings: config.Settings, login: "Host | None", warn: Callable[[str], object]
+) -> Scheduler:
     if cluster.scheduler == "local":
         from hpc_board.schedulers.local.client import LocalScheduler
 
-        return LocalScheduler(cluster, board / "local" / cluster.name)
+        return LocalScheduler(cluster, settings.board / "local" / cluster.name, devices=settings.devices)
     from hpc_board.schedulers.slurm.client import SlurmScheduler
+
+    if login is not None:
+        return SlurmScheduler(cluster, login)
     from hpc_board.transport.this_host import ThisHost
 
+    if cluster.client == "pyslurm":
+        from hpc_board.schedulers.slurm.pyslurm_client import PyslurmScheduler
+
+        return PyslurmScheduler(cluster, ThisHost(), warn=warn)
     return SlurmScheduler(cluster, ThisHost())
 
 

@@ -14,7 +14,8 @@ from msgspec import Meta
 from hpc_board import bundled
 from hpc_board.documents import Document, Place
 from hpc_board.errors import InputError
-from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle, Sandbox, SandboxRuntime
+from hpc_board.model.gpu import Cluster, Device, Gpu, Login, Request, RequestStyle, Sandbox, SandboxRuntime
+from hpc_board.model.gpu_names import gpu_model_name
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.sbatch import extra_faults
 
@@ -49,6 +50,14 @@ Module = Annotated[
 ]
 Memory = Annotated[str, Meta(pattern=r"\A[0-9]{1,12}[KMGTkmgt]?\Z", description='an amount of memory such as "16G"')]
 Count = Annotated[int, Meta(ge=1, le=65_536, description="a whole number from 1")]
+Port = Annotated[int, Meta(ge=1, le=65_535, description="a port number")]
+SshWord = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[A-Za-z0-9_\[:][A-Za-z0-9_.@:,%\[\]+-]{0,254}\Z",
+        description="a name without spaces, such as login2.site.org or alice",
+    ),
+]
 Seconds = Annotated[float, Meta(gt=0, le=3600, description="a number of seconds, above 0 and at most 3600")]
 
 
@@ -59,10 +68,18 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class SshSection(Section, frozen=True):
     """`ssh:` of a cluster: a login node on which the scheduler's commands run."""
 
-    host: Line
-    """The login node."""
-    user: Line | None = None
-    """The account there."""
+    host: SshWord
+    """The login node: its name or address, or a `Host` of `~/.ssh/config`."""
+    user: SshWord | None = None
+    """The account there; else as `ssh` has it."""
+    port: Port | None = None
+    """The port of its SSH server; else as `ssh` has it."""
+    key: Line | None = None
+    """A file with a private key, the only one to be offered; else those of the agent and of `~/.ssh`."""
+    proxy_jump: SshWord | None = None
+    """Hosts to go through, as `ssh -J` has them: `[user@]host[:port]`, several joined by commas."""
+    proxy_command: Line | None = None
+    """A command that connects its standard input and output to the login node, as `ssh -o ProxyCommand` has it."""
 
 
 class ClusterSection(Section, frozen=True):
@@ -71,13 +88,15 @@ class ClusterSection(Section, frozen=True):
     scheduler: Literal["slurm", "local"]
     """What runs the jobs: Slurm, or this host by itself."""
     client: Literal["cli", "pyslurm"] = "cli"
-    """How Slurm is asked: by its commands, or through pyslurm."""
+    """How Slurm is asked: by its commands, or about its queue through pyslurm and by the commands otherwise."""
+    pyslurm_python: Line | None = None
+    """The Python that has pyslurm, for `client: pyslurm`: by default the one that runs hpc-board."""
     poll_seconds: Seconds | None = None
     """Shortest time between two questions to the scheduler: 15 for Slurm (at least 1), 0.5 for `local`."""
     ssh: SshSection | None = None
-    """The login node, where hpc-board does not run on one."""
+    """The login node, where hpc-board does not run on one of this cluster's."""
     board_folder: Line | None = None
-    """The folder for jobs as the login node of `ssh` sees it."""
+    """With `ssh`: the folder for jobs, by its full path on the cluster."""
 
 
 class RequestSection(Section, frozen=True):
@@ -201,9 +220,13 @@ _SLURM_ONLY = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What the settings file says, with every default filled in; `file` is None for the embedded default."""
+    """What the settings file says, with every default filled in; `file` is None for the embedded default.
+
+    `devices` is where the user's boards agree on whose job has a device of a machine.
+    """
 
     board: Path
+    devices: Path
     tasks: tuple[Path, ...]
     gpus: tuple[Gpu, ...]
     clusters: tuple[Cluster, ...]
@@ -254,16 +277,17 @@ def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
         DocumentError: it has faults; all of them are listed.
     """
     board = _xdg(environ, "XDG_DATA_HOME", ".local/share") / "hpc-board"
+    devices = _xdg(environ, "XDG_STATE_HOME", ".local/state") / "hpc-board/devices"
     here = Cluster("local", poll_seconds=0.5)
     if file is None:
-        return Settings(board, (bundled.folder("tasks"),), _machine_gpus(here), (here,))
+        return Settings(board, devices, (bundled.folder("tasks"),), _machine_gpus(here), (here,))
     document = Document.read(file, hint="Correct these lines of the settings file.")
     section = document.value(SettingsFile)
     base = file.absolute().parent
     if section.board is not None:
         board = _inside(document, ("board",), base, section.board)
     tasks = _task_folders(document, section, base)
-    clusters = {name: _cluster(document, name, item) for name, item in section.clusters.items()}
+    clusters = {name: _cluster(document, name, item, base) for name, item in section.clusters.items()}
     sandbox = _sandbox(document, ("defaults", "sandbox"), section.defaults.sandbox, base)
     gpus = tuple(_gpu(document, name, item, clusters, base, sandbox) for name, item in section.gpus.items())
     _check_gpu_names(document, tuple(section.gpus))
@@ -272,7 +296,7 @@ def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
     elif not section.gpus and not document.faults:
         document.fault(("gpus",), "no GPU is given; a board needs at least one")
     document.check()
-    return Settings(board, tasks, gpus, tuple(clusters.values()), file.absolute())
+    return Settings(board, devices, tasks, gpus, tuple(clusters.values()), file.absolute())
 
 
 def time_limit_seconds(text: str) -> int:
@@ -293,15 +317,6 @@ def time_limit_seconds(text: str) -> int:
     if not 0 < total <= 366 * 86_400:
         raise ValueError(f'expected {_TIME_WORDS}, found "{text}"')
     return total
-
-
-def gpu_model_name(model: str) -> str:
-    """A board's name for a GPU model as its driver calls it: "NVIDIA A100-SXM4-80GB" is an A100."""
-    short = re.search(r"\b[A-Z]{1,2}[0-9]{1,4}[A-Z]?\b", model)
-    if short:
-        return short[0]
-    words = [word for word in re.findall(r"[A-Za-z0-9]+", model) if word not in ("NVIDIA", "GeForce", "Tesla")]
-    return "-".join(words)[:64].rstrip("-") or "GPU"
 
 
 def machine_gpu_names(driver: Path = Path("/proc/driver/nvidia/gpus")) -> tuple[str, ...]:
@@ -336,10 +351,16 @@ def _xdg(environ: Mapping[str, str], variable: str, default: str) -> Path:
 
 def _inside(document: Document, place: Place, base: Path, path: str) -> Path:
     try:
-        return base / Path(path).expanduser()
+        return _straight(base / Path(path).expanduser())
     except RuntimeError:
         document.fault(place, f'there is no home folder for "{path}"')
         return base / path
+
+
+def _straight(path: Path) -> Path:
+    """The same path without "..", as far as no link on the way leads elsewhere."""
+    straight = Path(os.path.normpath(path))
+    return straight if os.path.realpath(straight) == os.path.realpath(path) else path
 
 
 def _check_path(document: Document, place: Place, path: Path, test: Callable[[Path], bool], kind: str) -> None:
@@ -359,19 +380,59 @@ def _task_folders(document: Document, section: SettingsFile, base: Path) -> tupl
     return tuple(folders)
 
 
-def _cluster(document: Document, name: str, section: ClusterSection) -> Cluster:
+def _cluster(document: Document, name: str, section: ClusterSection, base: Path) -> Cluster:
     place = ("clusters", name)
     slurm = section.scheduler == "slurm"
-    if section.client == "pyslurm":
-        document.fault((*place, "client"), f"pyslurm {_VERSION_WORDS}; use cli")
-    if section.ssh is not None:
-        document.fault((*place, "ssh"), f"{_VERSION_WORDS}; run hpc-board on a login node")
-    if section.board_folder is not None:
-        document.fault((*place, "board_folder"), f"{_VERSION_WORDS}; remove it")
+    if section.client == "pyslurm" and not slurm:
+        document.fault((*place, "client"), "pyslurm is for Slurm")
+    if section.client == "pyslurm" and section.ssh is not None:
+        document.fault((*place, "client"), "pyslurm asks from this host alone; use cli where commands run over ssh")
+    if section.pyslurm_python is not None and section.client != "pyslurm":
+        document.fault((*place, "pyslurm_python"), "is given although client is not pyslurm")
     if slurm and section.poll_seconds is not None and section.poll_seconds < 1:
         document.fault((*place, "poll_seconds"), "expected at least 1 second for Slurm")
-    poll_seconds = section.poll_seconds or (15.0 if slurm else 0.5)
-    return Cluster(name, section.scheduler, section.client, poll_seconds)
+    return Cluster(
+        name,
+        section.scheduler,
+        section.client,
+        section.poll_seconds or (15.0 if slurm else 0.5),
+        _login(document, place, section, base),
+        _board_folder(document, place, section),
+        section.pyslurm_python or "",
+    )
+
+
+def _login(document: Document, place: Place, section: ClusterSection, base: Path) -> Login | None:
+    ssh = section.ssh
+    if ssh is None:
+        return None
+    if section.scheduler != "slurm":
+        document.fault((*place, "ssh"), f"is for Slurm; cluster {place[-1]} has the scheduler local")
+    if ssh.proxy_jump is not None and ssh.proxy_command is not None:
+        document.fault((*place, "ssh", "proxy_command"), "is given beside proxy_jump; there is one way to a host")
+    key = None if ssh.key is None else _inside(document, (*place, "ssh", "key"), base, ssh.key)
+    if key is not None:
+        _check_path(document, (*place, "ssh", "key"), key, Path.is_file, "file")
+    return Login(
+        ssh.host,
+        ssh.user or "",
+        ssh.port,
+        "" if key is None else str(key),
+        ssh.proxy_jump or "",
+        ssh.proxy_command or "",
+    )
+
+
+def _board_folder(document: Document, place: Place, section: ClusterSection) -> str:
+    folder = section.board_folder or ""
+    if not document.has((*place, "ssh")):
+        if document.has((*place, "board_folder")):
+            document.fault((*place, "board_folder"), "is given without ssh; `board` is the folder for jobs then")
+    elif not document.has((*place, "board_folder")):
+        document.fault((*place, "board_folder"), "is missing; with ssh, a folder of the cluster has to take the jobs")
+    elif folder and (not folder.startswith("/") or ".." in Path(folder).parts or Path(folder) == Path("/")):
+        document.fault((*place, "board_folder"), f'expected a full path such as /scratch/alice/board, found "{folder}"')
+    return folder
 
 
 def _gpu(
@@ -392,6 +453,9 @@ def _gpu(
         _check_scheduler_keys(document, place, section, cluster)
     if section.container is not None:
         document.fault((*place, "container"), f"{_VERSION_WORDS}; name the Python of an environment instead")
+    image = section.sandbox.image if section.sandbox is not None else None
+    if cluster.ssh is not None and image is not None and not image.startswith("/"):
+        document.fault((*place, "sandbox", "image"), f"expected a full path, as cluster {cluster.name} sees it")
     template = None if section.template is None else _inside(document, (*place, "template"), base, section.template)
     if template is not None:
         _check_path(document, (*place, "template"), template, Path.is_file, "file")

@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from hpc_board.errors import DocumentError, Fault, InputError
-from hpc_board.model.names import suggestion
+from hpc_board.model.names import nearest, suggestion
 from hpc_board.model.text import one_line
 
 DOCUMENT_BYTES_MAX = 1_000_000
@@ -170,14 +170,18 @@ class Document:
     def _struct(self, node: yaml.MappingNode, type_: type[msgspec.Struct], place: Place) -> Any:
         fields = {field.encode_name: field for field in msgspec.structs.fields(type_)}
         found = {}
-        for key, (_, value_node) in self._entries(node, place).items():
+        entries = self._entries(node, place)
+        for key, (_, value_node) in entries.items():
             if key in fields:
                 found[key] = self._value(value_node, fields[key].type, (*place, key))
             else:
                 self._unknown_key(key, type_, (*place, key))
         missing = [key for key, field in fields.items() if field.required and key not in found]
+        unknown = [] if type_.__struct_config__.forbid_unknown_fields else [key for key in entries if key not in fields]
         for key in missing:
-            self.fault((*place, key), f"is missing; expected {_words(fields[key].type)}")
+            near = nearest(key, unknown)
+            meant = f'. Is "{one_line(near)}" in line {self._lines[*place, near]} meant for it?' if near else ""
+            self.fault((*place, key), f"is missing; expected {_words(fields[key].type)}{meant}")
         usable = {key: value for key, value in found.items() if value is not msgspec.UNSET}
         if any(field.required and key not in usable for key, field in fields.items()):
             return msgspec.UNSET

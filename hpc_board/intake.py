@@ -254,9 +254,10 @@ def _check_devices(source: Source, language: Language, gpus: Sequence[Gpu]) -> N
 def _check_cases(task: Task, mode: Mode) -> None:
     key, cases = ("tests", task.tests) if mode is Mode.TEST else ("benchmarks", task.benchmarks)
     if not cases:
+        meant = next((f" There, {each}" for each in task.warnings if f'"{key}"' in each), "")
         raise InputError(
             f"{task.name} cannot be run in mode {mode}: the task has no {key}.",
-            hint=f"Choose another --mode, or ask the task's author for `{key}` in its task.yml.",
+            hint=f"Choose another --mode, or ask the task's author for `{key}` in its task.yml.{meant}",
         )
 
 

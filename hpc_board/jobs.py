@@ -6,10 +6,8 @@ is why the script which is previewed is, byte for byte, the one that is sent.
 
 import hashlib
 import json
-import os
 import shlex
-import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,8 @@ from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.run import Run
 from hpc_board.model.sbatch import directive, options_for
 from hpc_board.model.task import Mode, Task, language_of
+from hpc_board.transport import Files
+from hpc_board.transport.local_files import LocalFiles
 
 SCRIPT = "job.sh"
 HARNESS = "harness.pyz"
@@ -28,6 +28,9 @@ RESULT = "result.json"
 PROGRESS = "progress.jsonl"
 BUILD_CACHE = "../../cache/build"
 """Where the harness keeps compiled submissions, as seen from a job folder."""
+
+PROBE_SECONDS = 600
+"""The time limit of a probe job, see `probe_script`."""
 
 _MARGIN_SECONDS = 60
 """Time that a job gets beside what its limits say: starting Python, looking at the node, ending processes, writing."""
@@ -76,9 +79,21 @@ def script(task: Task, gpu: Gpu, mode: Mode) -> Script:
     Raises:
         InputError: the settings' own template cannot be read or rendered.
     """
+    return _rendered(gpu, time_limit_seconds(task, gpu, mode), task.name, str(mode))
+
+
+def probe_script(gpu: Gpu) -> Script:
+    """The batch script that looks at a node of `gpu` instead of evaluating anything; otherwise as a run's.
+
+    Raises:
+        InputError: the settings' own template cannot be read or rendered.
+    """
+    return _rendered(gpu, min(gpu.time_limit_seconds or PROBE_SECONDS, PROBE_SECONDS), "no task", "probe")
+
+
+def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
     import jinja2
 
-    seconds = time_limit_seconds(task, gpu, mode)
     options = options_for(gpu, seconds) if gpu.cluster.scheduler == "slurm" else {}
     path = Path(gpu.template) if gpu.template else bundled.folder("job_templates") / "job.sh.j2"
     environment = jinja2.Environment(  # noqa: S701 - a shell script, quoted by the filter below
@@ -88,9 +103,9 @@ def script(task: Task, gpu: Gpu, mode: Mode) -> Script:
     try:
         text = environment.from_string(path.read_text(encoding="utf-8")).render(
             directives=[directive(name, value) for name, value in options.items()],
-            task=task.name,
+            task=task,
             gpu=gpu.name,
-            mode=str(mode),
+            mode=mode,
             modules=gpu.modules,
             environment=dict(gpu.env),
             python=gpu.python,
@@ -161,44 +176,68 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dic
     }
 
 
+def probe_facts(gpu: Gpu, nonce: str, answer_seconds: float) -> dict[str, Any]:
+    """What `job.json` tells the harness in a probe job, which waits for `answer_seconds` for an answer."""
+    return {
+        "format": 1,
+        "inspect": {"nonce": nonce, "answer_seconds": answer_seconds},
+        "gpu": gpu.name,
+        "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
+    }
+
+
 def folder(board: Path, run: int | str) -> Path:
     """The folder of a run's job."""
     return board / "runs" / str(run)
 
 
-def write_folder(board: Path, run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> Path:
-    """Write the job folder of `run` whole or not at all, and return it; one that is there already is kept.
+@dataclass(frozen=True)
+class Folders:
+    """The job folders of a board on one cluster: below `board`, on the machine whose `files` these are.
 
-    Raises:
-        StorageError: the board's folder cannot be written.
+    `elsewhere` says that the board's database lies on another machine. Two boards may then have come to the same
+    folder, so that a run's number alone does not name its folder.
     """
-    target = folder(board, run.id)
-    if target.is_dir():
+
+    board: Path
+    files: Files = field(default_factory=LocalFiles)
+    elsewhere: bool = False
+
+    def of(self, run: Run) -> Path:
+        """The folder of the job of `run`."""
+        return folder(self.board, f"{run.id}-{run.token}" if self.elsewhere else run.id)
+
+    def write(self, run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> Path:
+        """Write the job folder of `run` whole or not at all, and return it; one that is there already is kept.
+
+        Raises:
+            InputError: the batch script cannot be rendered.
+            StorageError: the board's folder cannot be written.
+            SchedulerError: the machine that has the folder cannot be reached.
+        """
+        target = self.of(run)
+        contents: dict[str, bytes] = {
+            SCRIPT: script(task, gpu, run.mode).text.encode(),
+            FACTS: json.dumps(facts(run, task, gpu, code=code, harness=harness), indent=1).encode(),
+            HARNESS: harness,
+            f"submission/{task.name_on_node(run.file_name)}": code,
+        }
+        contents |= {f"task/{file.name}": file.text.encode() for file in task.files if file.text is not None}
+        try:
+            self.files.write_folder(target, contents)
+        except OSError as error:
+            raise StorageError(
+                f"{target}: the job folder cannot be written: {error.strerror or error}",
+                hint=f"Free some space, or point `{'board_folder' if self.elsewhere else 'board'}` in the settings to a"
+                " folder that you may write.",
+            ) from error
         return target
-    draft = target.with_name(f".{run.id}.{os.getpid()}")
-    contents: dict[str, bytes] = {
-        SCRIPT: script(task, gpu, run.mode).text.encode(),
-        FACTS: json.dumps(facts(run, task, gpu, code=code, harness=harness), indent=1).encode(),
-        HARNESS: harness,
-        f"submission/{task.name_on_node(run.file_name)}": code,
-    }
-    contents |= {f"task/{file.name}": file.text.encode() for file in task.files if file.text is not None}
-    try:
-        draft.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(mode=0o700)
-        for name, data in contents.items():
-            path = draft / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        draft.rename(target)
-    except OSError as error:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise StorageError(
-            f"{target}: the job folder cannot be written: {error.strerror or error}",
-            hint="Free some space, or point `board` in the settings to a folder that you may write.",
-        ) from error
-    return target
+
+    def read(self, run: Run, name: str, limit: int, *, end: bool = False) -> bytes:
+        """What the job of `run` left under `name`, as `Files.read` has it.
+
+        Raises:
+            IsNoFileError: it is no regular file.
+            OSError: it is not there, or cannot be read now.
+        """
+        return self.files.read(self.of(run) / name, limit, end=end)

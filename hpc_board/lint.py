@@ -64,7 +64,7 @@ def check(task: Task, bounds: Bounds) -> Checked:
     """Check `task`; what its judge says is asked only where its files can be used at all.
 
     Raises:
-        BoardError: the judge could not be started, or left nothing.
+        BoardError: the judge could not be started, or left nothing, or this machine lacks what it needs.
     """
     functions, found = _defined(task)
     if not found:
@@ -141,7 +141,7 @@ def _asked(task: Task, bounds: Bounds) -> Lint:
     """What the harness finds out in a process that is started as a job is."""
     gpu = Gpu("this machine", Cluster("here"), bounds.device, python=bounds.python)
     with tempfile.TemporaryDirectory(prefix="hpc-board-check-") as name:
-        folder = jobs.write_folder(Path(name), _run(task), task, gpu, code=b"", harness=harness_bytes())
+        folder = jobs.Folders(Path(name)).write(_run(task), task, gpu, code=b"", harness=harness_bytes())
         argv = [gpu.python, "-I", "-B", jobs.HARNESS, "lint", jobs.FACTS, str(bounds.cases_max), str(bounds.seconds)]
         env = {"TMPDIR": name, **{key: os.environ[key] for key in _DEVICE_VARIABLES if key in os.environ}}
         try:
@@ -155,9 +155,15 @@ def _asked(task: Task, bounds: Bounds) -> Lint:
                 hint=f"Does {gpu.python} start? --python names another one.",
             )
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Lint)
+            lint = msgspec.json.decode(path.read_bytes(), type=Lint)
         except msgspec.DecodeError as error:
             raise BoardError(f"what the judge left cannot be read: {error}") from error
+    if lint.of_machine:
+        raise BoardError(
+            f"the task was not checked: {printable(lint.message)}",
+            hint="This machine lacks something, not the task: --device and --python say what to use of it.",
+        )
+    return lint
 
 
 def _seconds_at_most(task: Task, bounds: Bounds) -> float:

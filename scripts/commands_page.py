@@ -16,7 +16,7 @@ terminal, or where `NO_COLOR` is set.
 | 0 | done; with `--wait` and for `watch`: every run passed |
 | 1 | evaluated, and some run did not pass; `task check`: errors were found |
 | 2 | usage, a bad file, bad settings; also `submit` where the scheduler refused every job |
-| 3 | the scheduler or a job failed, which is not the kernel's fault |
+| 3 | the scheduler or a job failed, which is not the kernel's fault; `admin check` and `doctor`: a problem was found |
 | 4 | gave up waiting; the runs go on |
 | 5 | refused: deadline, or not allowed |
 | 130 | interrupted; runs that were sent go on |

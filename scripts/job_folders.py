@@ -38,7 +38,7 @@ def a_run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
 def written(folder: Path, task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str = "submission.py") -> Path:
     """The job folder of a run, written below `folder`."""
     run = a_run(task, gpu, mode, file_name)
-    return jobs.write_folder(folder, run, task, gpu, code=code.encode(), harness=harness_bytes())
+    return jobs.Folders(folder).write(run, task, gpu, code=code.encode(), harness=harness_bytes())
 
 
 def parts(task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str) -> dict[str, str]:

@@ -25,6 +25,8 @@ _KINDS = {
     "module": config.Module,
     "memory": config.Memory,
     "count": config.Count,
+    "port": config.Port,
+    "ssh name": config.SshWord,
     "seconds": config.Seconds,
     "variable name": config.EnvName,
     "variable value": config.EnvValue,

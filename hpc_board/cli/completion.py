@@ -22,8 +22,8 @@ _SHELLS = ("bash", "zsh", "fish")
 def completion(ctx: click.Context, shell: str | None) -> None:
     """Print the script that completes commands in your shell.
 
-    It completes commands, options, and the names of tasks and GPUs. Without an argument it is the script for the
-    shell that $SHELL names.
+    It completes commands, options, modes, the names of tasks and GPUs, and the numbers of runs. Without an argument
+    it is the script for the shell that $SHELL names.
     """
     from click.shell_completion import get_completion_class
 

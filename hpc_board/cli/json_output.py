@@ -1,10 +1,12 @@
 """The JSON that scripts read. Keys are added, never renamed or removed; times are ISO 8601 UTC, scores seconds."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from hpc_board.board import Board, Preview
+from hpc_board.model.checkup import Line
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.lint import PROBES, Probe, accepted_formats
 from hpc_board.model.result import Case, Log
@@ -16,6 +18,7 @@ from hpc_board.model.text import one_line, printable
 
 if TYPE_CHECKING:
     from hpc_board.lint import Checked
+    from hpc_board.site_check import Checked as CheckedGpu
 
 _MESSAGE_MAX = 16_384
 
@@ -183,6 +186,7 @@ def gpu_object(status: GpuStatus) -> dict[str, Any]:
         "queued": available.queued,
         "state": one_line(available.state),
         "problem": printable(status.problem),
+        "warning": one_line(status.warning),
     }
 
 
@@ -258,3 +262,33 @@ def _case(case: Case, *, samples: bool = False) -> dict[str, Any]:
 
 def _log(log: Log) -> str:
     return printable(log.text, len(log.text))
+
+
+def gpu_check_object(checked: "CheckedGpu") -> dict[str, Any]:
+    """A GPU of the settings, what was looked at, and what its probe job reported."""
+    return {
+        "gpu": checked.gpu.name,
+        "cluster": checked.gpu.cluster.name,
+        "proven": checked.proven,
+        "lines": [line_object(line) for line in checked.lines],
+        "node": None if checked.inspection is None else _safe(asdict(checked.inspection)),
+    }
+
+
+def line_object(line: Line) -> dict[str, Any]:
+    """One thing that was looked at."""
+    return {
+        "level": str(line.level),
+        "subject": line.subject,
+        "message": printable(line.message, _MESSAGE_MAX),
+        "advice": printable(line.advice, _MESSAGE_MAX),
+    }
+
+
+def _safe(value: Any) -> Any:
+    """A value from outside with all its texts made printable."""
+    if isinstance(value, str):
+        return one_line(value, 2000)
+    if isinstance(value, dict):
+        return {one_line(str(key)): _safe(each) for key, each in value.items()}
+    return [_safe(each) for each in value] if isinstance(value, list | tuple) else value

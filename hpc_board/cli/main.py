@@ -2,12 +2,14 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import click
 
 from hpc_board import __version__
+from hpc_board.cli.admin import admin
 from hpc_board.cli.completion import completion
 from hpc_board.cli.exits import Program
 from hpc_board.cli.options import examples, open_board
@@ -18,8 +20,12 @@ from hpc_board.cli.submit import submit
 from hpc_board.cli.tasks import gpus, list_, task, template
 
 
-def _command_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in cli.commands if name.startswith(incomplete)]
+def _command_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    try:
+        _, command = _command(ctx.find_root(), ctx.params.get("names") or ())
+    except click.UsageError:
+        return []
+    return [name for name in getattr(command, "commands", ()) if name.startswith(incomplete)]
 
 
 @click.group(
@@ -59,18 +65,29 @@ def cli(ctx: click.Context, config: Path | None) -> None:
     run_app(ctx.obj())
 
 
-@click.command("help", epilog=examples("hpc-board help", "hpc-board help submit"))
-@click.argument("name", metavar="[COMMAND]", required=False, shell_complete=_command_names)
+@click.command("help", epilog=examples("hpc-board help", "hpc-board help submit", "hpc-board help task check"))
+@click.argument("names", metavar="[COMMAND]...", nargs=-1, shell_complete=_command_names)
 @click.pass_context
-def help_(ctx: click.Context, name: str | None) -> None:
+def help_(ctx: click.Context, names: tuple[str, ...]) -> None:
     """Show the help of a command, or the list of all."""
-    root = ctx.find_root()
-    if name is None:
-        click.echo(root.get_help())
-        return
-    cli.resolve_command(root, [name])  # where there is no such command, it ends here with the nearest one
-    command = cli.commands[name]
-    click.echo(command.get_help(click.Context(command, info_name=name, parent=root)))
+    found, command = _command(ctx.find_root(), names)
+    click.echo(command.get_help(found))
+
+
+def _command(root: click.Context, names: Sequence[str]) -> tuple[click.Context, click.Command]:
+    """The command that these names lead to, one below the other, and its context.
+
+    Raises:
+        click.UsageError: there is none; the nearest one is offered.
+    """
+    found, command = root, root.command
+    for name in names:
+        if not isinstance(command, click.Group):
+            raise click.UsageError(f"`{found.command_path}` has no commands of its own.", root)
+        command.resolve_command(found, [name])  # where there is no such command, it ends here with the nearest one
+        command = command.commands[name]
+        found = click.Context(command, info_name=name, parent=found)
+    return found, command
 
 
 for command in (
@@ -87,6 +104,7 @@ for command in (
     cancel,
     code,
     poll,
+    admin,
     completion,
     help_,
 ):

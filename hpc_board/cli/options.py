@@ -11,6 +11,7 @@ from hpc_board.errors import BoardError
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
+    from hpc_board.model.run import Run
 
 Open = Callable[[], "Board"]
 """Opens the board that the command line names; commands find it in click's context."""
@@ -61,8 +62,9 @@ def examples(*lines: str) -> str:
 def open_board(config: Path | None) -> "Board":
     """The board that the settings describe, in the file `config` or where settings are looked for."""
     from hpc_board.board import Board
+    from hpc_board.cli.printing import remark
 
-    return Board.open(config)
+    return Board.open(config, warn=lambda text: remark(f"Warning: {text}"))
 
 
 def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -73,6 +75,33 @@ def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str)
 def gpu_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """The GPUs' names that begin with `incomplete`, for the shell."""
     return _beginning(incomplete, lambda board: (gpu.name for gpu in board.settings.gpus), ctx)
+
+
+def mode_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The modes that begin with `incomplete`, for the shell."""
+    from hpc_board.model.task import Mode
+
+    return [str(mode) for mode in Mode if mode.startswith(incomplete.casefold())]
+
+
+def run_numbers(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The numbers of the user's newest runs that begin with `incomplete`, for the shell."""
+    return _beginning(incomplete, lambda board: (str(run.id) for run in _runs(board)), ctx)
+
+
+def going_run_numbers(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The numbers of the user's runs that have not ended, as far as they begin with `incomplete`, for the shell."""
+    return _beginning(incomplete, lambda board: (str(run.id) for run in _runs(board) if not run.state.ended), ctx)
+
+
+def submission_numbers(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The numbers of the user's newest submissions that begin with `incomplete`, for the shell."""
+    return _beginning(incomplete, lambda board: dict.fromkeys(str(run.submission) for run in _runs(board)), ctx)
+
+
+def _runs(board: "Board") -> "tuple[Run, ...]":
+    """The user's newest runs; a board that is not there yet is not made for that."""
+    return board.runs() if board.settings.board.is_dir() else ()
 
 
 def _beginning(incomplete: str, names: "Callable[[Board], Iterable[str]]", ctx: click.Context) -> list[str]:

@@ -14,7 +14,10 @@ from hpc_board.cli.options import (
     Open,
     examples,
     force_option,
+    going_run_numbers,
     json_option,
+    run_numbers,
+    submission_numbers,
     task_names,
 )
 from hpc_board.errors import BoardError, WaitExpired
@@ -50,7 +53,7 @@ def runs(open_: Open, everyone: bool, task: str | None, limit: int, as_json: boo
 
 
 @click.command(epilog=examples("hpc-board run 12", "hpc-board run 12 --log", "hpc-board run 12 --json --samples"))
-@click.argument("id_", metavar="ID", type=NUMBER)
+@click.argument("id_", metavar="ID", type=NUMBER, shell_complete=run_numbers)
 @click.option("--log", "only_log", is_flag=True, help="Print what the job and the kernel printed, alone.")
 @click.option("--samples", is_flag=True, help="With --json: the time of every single call.")
 @json_option
@@ -92,7 +95,7 @@ def _print_logs(board: "Board", run: "Run") -> None:
 
 
 @click.command(epilog=examples("hpc-board watch 12", "hpc-board watch 12 --timeout 600 --json"))
-@click.argument("id_", metavar="ID", type=NUMBER)
+@click.argument("id_", metavar="ID", type=NUMBER, shell_complete=going_run_numbers)
 @click.option(
     "--timeout",
     "timeout_seconds",
@@ -126,7 +129,7 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
 
 
 @click.command(epilog=examples("hpc-board cancel 12", "hpc-board cancel 12 13 14"))
-@click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER, shell_complete=going_run_numbers)
 @click.pass_obj
 def cancel(open_: Open, ids: tuple[int, ...]) -> None:
     """Cancel runs of your own.
@@ -154,7 +157,7 @@ def cancel(open_: Open, ids: tuple[int, ...]) -> None:
 
 
 @click.command(epilog=examples("hpc-board code 7", "hpc-board code 7 -o kernel.py"))
-@click.argument("submission", metavar="SUBMISSION", type=SUBMISSION_NUMBER)
+@click.argument("submission", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
 @click.pass_obj

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hpc_board.cli.exits import DONE, NO_VERDICT, exit_code_of
-from hpc_board.cli.options import SECONDS, Open, examples, gpu_names, json_option, task_names
+from hpc_board.cli.options import SECONDS, Open, examples, gpu_names, json_option, mode_names, task_names
 from hpc_board.cli.streams import unless_printed
 from hpc_board.errors import WaitExpired
 
@@ -36,7 +36,12 @@ if TYPE_CHECKING:
     help="A GPU, several with commas between them, or `all`; may be repeated. Else from the file's header.",
     shell_complete=gpu_names,
 )
-@click.option("--mode", metavar="MODE", help="test (the default), benchmark, profile or ranked.")
+@click.option(
+    "--mode",
+    metavar="MODE",
+    help="test (the default), benchmark, profile or ranked.",
+    shell_complete=mode_names,
+)
 @click.option("--note", default="", help="A remark to keep with the submission.")
 @click.option(
     "--dry-run",

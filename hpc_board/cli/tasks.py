@@ -154,7 +154,8 @@ def check(
     """Ask a task's judge about right and cheap answers.
 
     SOURCE is a task's folder, or the name of a known task. Everything runs on
-    this machine. The exit code is 1 if submissions could cheat, or none pass.
+    this machine. The exit code is 1 if submissions could cheat, or none pass,
+    2 if SOURCE cannot be read, 3 if this machine lacks what the judge needs.
     """
     from hpc_board import lint
     from hpc_board.cli.exits import NOT_PASSED

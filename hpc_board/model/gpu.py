@@ -55,16 +55,37 @@ class Sandbox:
 
 
 @dataclass(frozen=True)
+class Login:
+    """An account on a login node, by SSH; what is "" or None here is up to the user's SSH configuration.
+
+    `key` is the path of a private key. `proxy_jump` ("[user@]host[:port]", several joined by commas) and
+    `proxy_command` are as OpenSSH has them.
+    """
+
+    host: str
+    user: str = ""
+    port: Optional[int] = None
+    key: str = ""
+    proxy_jump: str = ""
+    proxy_command: str = ""
+
+
+@dataclass(frozen=True)
 class Cluster:
     """A scheduler that runs jobs: `slurm`, or the embedded `local`.
 
-    `poll_seconds` is the shortest time between two questions to the scheduler, for all clients of the board.
+    `poll_seconds` is the shortest time between two questions to the scheduler, for all clients of the board. `ssh` is
+    the login node on which the scheduler's commands run, None for this machine; job folders then lie below
+    `board_folder` there. `pyslurm_python` is the Python that has pyslurm, "" for the one that runs hpc-board.
     """
 
     name: str
     scheduler: str = "local"
     client: str = "cli"
     poll_seconds: float = 15.0
+    ssh: Optional[Login] = None
+    board_folder: str = ""
+    pyslurm_python: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,8 +144,12 @@ class Availability:
 
 @dataclass(frozen=True)
 class GpuStatus:
-    """A GPU of the settings, and how much of it is free; `problem` says why that is not known."""
+    """A GPU of the settings, and how much of it is free; `problem` says why that is not known.
+
+    `warning` says why its jobs may fail although there are some of it.
+    """
 
     gpu: Gpu
     availability: Availability
     problem: str = ""
+    warning: str = ""

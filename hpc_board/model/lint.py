@@ -131,9 +131,13 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Lint:
-    """All that checking a task has found out; `message` says why nothing was, "" where something was."""
+    """All that checking a task has found out; `message` says why nothing was, "" where something was.
+
+    `of_machine` says that it is this machine which lacks something, and not the task.
+    """
 
     message: str = ""
     cases: Tuple[CheckedCase, ...] = ()
     left_out: Tuple[LeftOut, ...] = ()
     printed: str = ""
+    of_machine: bool = False

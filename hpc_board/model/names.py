@@ -12,6 +12,12 @@ NAME_WORDS = "a name of letters, digits and . _ + - that begins with a letter or
 
 def suggestion(word: str, words: Iterable[str]) -> str:
     """The sentence ' Did you mean "x"?' with the nearest of `words`, case aside; empty where none is near."""
+    near = nearest(word, words)
+    return f' Did you mean "{near}"?' if near else ""
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The one of `words` that is near to `word`, case aside; empty where none is."""
     by_folded = {candidate.casefold(): candidate for candidate in words}
     near = difflib.get_close_matches(word[:100].casefold(), by_folded, n=1)
-    return f' Did you mean "{by_folded[near[0]]}"?' if near else ""
+    return by_folded[near[0]] if near else ""

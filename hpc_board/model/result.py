@@ -15,6 +15,9 @@ TEXT_MAX = 256 * 1024
 
 INTERRUPTED = "interrupted"
 """The fact in a result's provenance that names the signal by which its job was told to end."""
+LIBRARY_MISSING = "which the task needs: install it there"
+"""What every message says of a library that the Python of a job lacks, so that reports know it from other faults."""
+
 _BRACKETS_MAX = 4 * TEXT_MAX + 4 * CASES_MAX
 """More opening brackets than in any honest result: three for each case, and some in what was printed."""
 
@@ -169,7 +172,7 @@ class Result:
             ResultError: the data is no well-formed result.
         """
         if len(data) > RESULT_BYTES_MAX:
-            raise ResultError(f"result.json has {len(data)} bytes, more than {RESULT_BYTES_MAX}")
+            raise ResultError(f"result.json has more than {RESULT_BYTES_MAX} bytes")
         # Empty lists take thirty times as much memory as their text, so what is made of little else is not parsed.
         if data.count(b"[") + data.count(b"{") > _BRACKETS_MAX:
             raise ResultError(f"result.json has more than {_BRACKETS_MAX} opening brackets")

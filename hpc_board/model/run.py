@@ -76,7 +76,10 @@ class JobState(str, Enum):
 
 @dataclass(frozen=True)
 class JobNews:
-    """What a scheduler said of one job at one moment; `evidence` is its own words ("squeue: PENDING (Priority)")."""
+    """What a scheduler said of one job at one moment; `evidence` is its own words ("squeue: PENDING (Priority)").
+
+    `restarts` counts how often it put the job back into the queue after it had begun, None where it does not say.
+    """
 
     state: JobState
     job_id: str = ""
@@ -84,6 +87,7 @@ class JobNews:
     node: str = ""
     evidence: str = ""
     expected_start: Optional[datetime] = None
+    restarts: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -187,20 +191,27 @@ _ENDED_AS = {
 
 
 def next_status(
-    status: Status, news: JobNews, now: datetime, *, result_grace: timedelta = RESULT_GRACE, interrupted: bool = False
+    status: Status,
+    news: JobNews,
+    now: datetime,
+    *,
+    result_grace: timedelta = RESULT_GRACE,
+    interrupted: bool = False,
+    hindrance: str = "",
 ) -> Status:
     """The status of a run without a result, after the scheduler said `news` of its job.
 
     A job that ended, or that the scheduler does not know, gets time for its result to become visible: `collecting`
     until the grace is over, then the state that explains the missing result. Anything unknown changes nothing. The job
-    of an `interrupted` run has left what it had, so that only the scheduler's word is missing.
+    of an `interrupted` run has left what it had, so that only the scheduler's word is missing. `hindrance` says what is
+    wrong with a result file that is there and is no result yet.
     """
     known = replace(
         status,
         job_id=news.job_id or status.job_id,
         node=news.node or status.node,
         reason=news.reason,
-        evidence=news.evidence,
+        evidence="; ".join(filter(None, (news.evidence, hindrance))),
         expected_start=news.expected_start,
         ended_in_queue_at=None,
         unanswered=False,
@@ -221,5 +232,11 @@ def next_status(
         grace = min(grace, CANCELLED_GRACE)
     if now - since < grace:
         return replace(known.moved(RunState.COLLECTING, now), ended_in_queue_at=since)
-    evidence = f"{news.evidence}; no result file after {int(grace.total_seconds())} s"
+    waited = f"{hindrance or 'no result file'} after {_duration(grace)}, since {since:%H:%M} UTC"
+    evidence = "; ".join(filter(None, (news.evidence, waited)))
     return replace(known.moved(_ENDED_AS[news.state], now), evidence=evidence)
+
+
+def _duration(delta: timedelta) -> str:
+    seconds = int(delta.total_seconds())
+    return f"{seconds // 60} min" if seconds > 60 and seconds % 60 == 0 else f"{seconds} s"

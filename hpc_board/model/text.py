@@ -18,6 +18,9 @@ _CONTROLS = re.compile(
     # letters and marks without a shape
     "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]"
 )
+_AN = re.compile(r"[AEFHILMNORSX](?![a-z])|[AEIOaeio]|8")
+"""What "an" stands before: letters that are spoken as such ("H100", "MI300"), and vowels."""
+
 _MARKS_MAX = 4
 """How many combining marks a character may bear: more are found in no language, and paint over their neighbours."""
 
@@ -35,6 +38,11 @@ def one_line(text: str, limit: int = 200) -> str:
     """`text` made printable on one line of at most `limit` characters."""
     flat = " ".join(printable(text, 4 * limit).split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def with_article(name: str) -> str:
+    """A name after "a" or "an", as it is spoken: "an H100", "a B200", "an array", "a NoneType"."""
+    return f"an {name}" if _AN.match(name) else f"a {name}"
 
 
 def _few_marks(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hpc_board.model.result import Verdict
+from hpc_board.model.result import LIBRARY_MISSING, Verdict
 from hpc_board.model.run import RunState
 
 
@@ -14,10 +14,13 @@ class Meaning:
     next: str
 
 
-def verdict_meaning(verdict: Verdict, message: str = "") -> Meaning:
-    """What this verdict says of a run whose result has this message."""
-    if verdict is Verdict.CRASH and message.startswith(_SUPERVISOR_DIED):
-        return _SUPERVISOR_KILLED
+def verdict_meaning(verdict: Verdict, message: str = "", *, on_cpu: bool = False) -> Meaning:
+    """What this verdict says of a run whose result has this message, `on_cpu` where its board's jobs run on one."""
+    if on_cpu and verdict is Verdict.DEVICE_ERROR:
+        return _COMPILED_FOR_GPU if "compile" in message else _NO_GPU_HERE
+    for told, words, meaning in _BY_MESSAGE:
+        if verdict is told and words in message:
+            return meaning
     return _VERDICTS[verdict]
 
 
@@ -30,11 +33,58 @@ def state_meaning(state: RunState) -> Meaning:
     return _ENDS[state]
 
 
-_SUPERVISOR_DIED = "the supervisor was killed by signal"
+_NO_GPU_HERE = Meaning(
+    "The submission asked for a GPU, and the jobs of this board run on a CPU.",
+    "Keep to the device of the inputs, or send it to a board with GPUs of its own: `hpc-board gpus` says which have.",
+)
 
-_SUPERVISOR_KILLED = Meaning(
-    "The process that supervises the kernel was killed while a case ran.",
-    "Submit again; if it repeats, the kernel kills its parent or the node runs out of memory: ask the admin.",
+_COMPILED_FOR_GPU = Meaning(
+    "The submission is made for a GPU, and the jobs of this board run on a CPU.",
+    "Send it to a board with GPUs of its own: `hpc-board gpus` says which have. C++ and Python run here as well.",
+)
+
+_BY_MESSAGE = (
+    (
+        Verdict.CRASH,
+        "the supervisor was killed by signal",
+        Meaning(
+            "The process that supervises the kernel was killed while a case ran.",
+            "Submit again; if it repeats, the kernel kills its parent or the node runs out of memory: ask the admin.",
+        ),
+    ),
+    (
+        Verdict.INFRA_ERROR,
+        LIBRARY_MISSING,
+        Meaning(
+            "The Python of these jobs lacks a library that the task needs; your kernel was not judged.",
+            "Show the message to whoever keeps the settings, and submit again when it is mended.",
+        ),
+    ),
+    (
+        Verdict.DEVICE_ERROR,
+        "nothing says what to compile for",
+        Meaning(
+            "Nobody knows for which GPU to compile; your kernel was not judged.",
+            "Ask whoever keeps the settings for the `arch` of this GPU; with it, compilers need no GPU to ask.",
+        ),
+    ),
+    (
+        Verdict.DEVICE_ERROR,
+        "is a build without GPU support",
+        Meaning(
+            "PyTorch is there, but in a build that can use no GPU; your kernel was not judged.",
+            "Ask whoever keeps the settings for a `python` there whose PyTorch is built for this GPU.",
+        ),
+    ),
+    (
+        Verdict.DEVICE_ERROR,
+        "device can be used on this node",
+        Meaning(
+            "The job has no GPU that PyTorch can use; your kernel was not judged.",
+            "Submit again; if it comes back, show the message to the admin: the node may be broken, or the settings "
+            "ask for no GPU in `request`.",
+        ),
+    ),
 )
 
 _VERDICTS = {
@@ -112,15 +162,14 @@ _VERDICTS = {
     ),
     Verdict.TIMING_INCONSISTENT: Meaning(
         "The times that the kernel's process reported do not fit the time that really went by.",
-        "Do all work within the timed call, and leave clocks, events and synchronisation functions alone. On a machine "
-        "that others keep busy an honest kernel can look like this as well: then submit again.",
+        "Do all work within the timed call, and leave clocks, events and synchronisation functions alone.",
     ),
     Verdict.BELOW_FLOOR: Meaning(
         "The time is below what any right call can take on this device.",
         "Make sure that every call computes its output anew, instead of returning one that it kept.",
     ),
     Verdict.UNSTABLE: Meaning(
-        "The outputs are right, but the machine changed its speed while they were timed: the reference's times say so.",
+        "The outputs are right, but the machine changed its speed or was busy with other things while they were timed.",
         "Submit again; if it comes back on a quiet node, ask the admin about its clocks, cooling and power limits.",
     ),
     Verdict.TASK_ERROR: Meaning(

@@ -1,5 +1,6 @@
 """What the job and the kernel of a run printed: in short for a report, or all that was kept."""
 
+import re
 from collections.abc import Iterator
 
 from hpc_board.model.result import Log as Printed
@@ -14,6 +15,8 @@ _TAIL_LINES = 20
 _BUILD_HEAD_LINES = 30
 _MESSAGE_HEAD_LINES = 5
 _LINE_CHARACTERS_MAX = 500
+_PREFIXES_MAX = 5
+_TRACEBACK = "Traceback (most recent call last):"
 
 _LEFT_NONE = "its job left none, and what a kernel prints is kept with a result only"
 _NOTHING_BECAUSE = {
@@ -52,10 +55,21 @@ def job_log(run: Run, log: str) -> Iterator[Log]:
 
 
 def message_log(run: Run, title: str, message: str) -> Log:
-    """A message of many lines, without the middle of a very long one."""
-    text = printable(message, len(message)).strip("\n")
+    """A message of many lines, without the middle of a very long one, and without what its traceback says again."""
+    text = _unrepeated(printable(message, len(message)).strip("\n"))
     rest = f"`hpc-board run {run.id} --json` has more"
     return Log(title, _shortened(text, rest, head=_MESSAGE_HEAD_LINES, tail=_TAIL_LINES))
+
+
+def _unrepeated(text: str) -> str:
+    """A text without the lines before a traceback that ends with them, whatever stands before their exception."""
+    said, mark, traceback = text.partition(f"\n{_TRACEBACK}")
+    for _ in range(_PREFIXES_MAX):
+        # A traceback has the exception's name with that of its module.
+        if mark and re.search(rf"\n(\w+\.)*{re.escape(said.rstrip())}\s*\Z", traceback):
+            return f"{_TRACEBACK}{traceback}"
+        _, _, said = said.partition(": ")
+    return text
 
 
 def run_logs(result: Result | None, log: str) -> tuple[Log, ...]:

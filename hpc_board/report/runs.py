@@ -9,7 +9,7 @@ from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.standings import duration_text
 from hpc_board.model.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.task import Mode
-from hpc_board.model.text import one_line, printable
+from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.meanings import state_meaning, verdict_meaning
 from hpc_board.report.printed import job_log, kernel_logs, message_log, profile_log
@@ -19,6 +19,20 @@ _TRUST = {
     "self-run": "self-run: the job ran under the participant's own account",
     "verified": "verified: the job ran under the board's account",
 }
+_BY_INPUTS = (
+    Verdict.WRONG_SHAPE,
+    Verdict.WRONG_DTYPE,
+    Verdict.WRONG_VALUE,
+    Verdict.WRONG_NONFINITE,
+    Verdict.WRONG_ALIASED,
+    Verdict.MUTATED_INPUT,
+    Verdict.EXCEPTION,
+    Verdict.CRASH,
+    Verdict.TIMEOUT,
+)
+"""The verdicts that may depend on what a call's inputs hold, and so on their seed."""
+
+_CELL_CHARACTERS_MAX = 200
 _SHORT_HASH = 12
 _ERROR_MAX = 0.1
 _NOISY_CASES_MAX = 3
@@ -139,17 +153,35 @@ def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[C
     passed = result.verdict is Verdict.PASS
     yield Paragraph(_passed_text(run, result, rank) if passed else _failed_text(result), run_tone(run))
     if not passed:
-        meaning = verdict_meaning(result.verdict, result.message)
-        yield Paragraph(f"{meaning.what}\n{meaning.next}")
+        on_cpu = run.emulated or run.gpu.upper() == "CPU"
+        meaning = verdict_meaning(result.verdict, result.message, on_cpu=on_cpu)
+        note = _seed_note(run, result)
+        yield Paragraph(f"{meaning.what}\n{meaning.next}{note}")
     if run.emulated:
         yield Paragraph(
-            f"Emulated: jobs for {run.gpu} run on a CPU on this cluster; the times say nothing about a {run.gpu}.",
+            f"Emulated: jobs for {run.gpu} run on a CPU on this cluster; the times say nothing about "
+            f"{with_article(run.gpu)}.",
             Tone.BAD,
         )
     yield from _case_blocks(run, cases)
     if "\n" in result.message.strip():
         yield message_log(run, "message", result.message)
     yield from profile_log(result)
+
+
+def _seed_note(run: Run, result: Result) -> str:
+    """A line on the seed of the case that failed, where it may not be the one that the case shows."""
+    case = next((case for case in result.cases if case.verdict is not Verdict.PASS), None)
+    if case is None or case.verdict not in _BY_INPUTS:
+        return ""
+    if case.phase != "test" and run.mode is not Mode.PROFILE:
+        return "\nIt failed with a secret seed, not with one that the case shows: repeat it with several seeds."
+    if run.mode in (Mode.RANKED, Mode.PROFILE):
+        return (
+            "\nIt ran with the seed that the case shows, then with a secret one: if it passes at home with the first, "
+            "it failed with the second, so try several others."
+        )
+    return ""
 
 
 def _case_blocks(run: Run, cases: Sequence[Case]) -> Iterator[Block]:
@@ -209,7 +241,13 @@ def _tests_table(cases: Sequence[Case]) -> Table:
         Column("MESSAGE", flexible=True),
     )
     rows = tuple(
-        (str(case.index + 1), _word(case.verdict), one_line(case.spec), telling_line(case.message)) for case in cases
+        (
+            str(case.index + 1),
+            _word(case.verdict),
+            one_line(case.spec),
+            telling_line(case.message, _CELL_CHARACTERS_MAX),
+        )
+        for case in cases
     )
     return _without_empty(Table(columns, rows))
 
@@ -243,7 +281,9 @@ def _benchmarks_table(cases: Sequence[Case]) -> Table:
             else ("",) * 6
         )
         word = _word(case.verdict) + (", noisy" if timing and timing.noisy else "")
-        rows.append((str(case.index + 1), word, *times, one_line(case.spec), telling_line(case.message)))
+        rows.append(
+            (str(case.index + 1), word, *times, one_line(case.spec), telling_line(case.message, _CELL_CHARACTERS_MAX))
+        )
     return _without_empty(Table(columns, tuple(rows)))
 
 

@@ -77,7 +77,7 @@ def _remark(status: GpuStatus, told_at: str) -> str:
     emulated = "emulated on the CPU" if status.gpu.emulated else ""
     repeated = status.problem and told_at != status.gpu.name
     state = f"as for {told_at}" if repeated else status.problem or status.availability.state
-    return "; ".join(part for part in (one_line(state), emulated) if part)
+    return "; ".join(part for part in (one_line(state), emulated, one_line(status.warning)) if part)
 
 
 def standings_table(

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from hpc_board.model.gpu import Availability, Gpu
 from hpc_board.model.run import JobNews
+from hpc_board.model.site import Site
 
 
 @dataclass(frozen=True)
@@ -62,3 +63,18 @@ class Scheduler(Protocol):
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
         """How much of each of these GPUs is free now, in the same order."""
+
+
+@runtime_checkable
+class Rehearsing(Protocol):
+    """A scheduler that can be asked what it would do, and what its cluster is like. Both may raise SchedulerError."""
+
+    def rehearse(self, job: Job) -> str:
+        """What the scheduler says to the job, in its own words, without taking it.
+
+        Raises:
+            SchedulerRefused: it would refuse the job.
+        """
+
+    def site(self) -> Site:
+        """The partitions and nodes, as far as this account may see them."""

@@ -1,6 +1,7 @@
 """Which journal SQLite may keep beside the database: it depends on the file system below."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 MOUNTS = Path("/proc/self/mountinfo")
@@ -24,21 +25,34 @@ def journal_mode(folder: Path, mounts: Path = MOUNTS) -> str:
     return "wal" if file_system(table, folder.resolve()) in LOCAL_FILE_SYSTEMS else "delete"
 
 
+@dataclass(frozen=True)
+class Mount:
+    """The type of a file system, and how it is mounted: all options, with commas between them; "" where unknown."""
+
+    kind: str = ""
+    options: str = ""
+
+
 def file_system(mountinfo: str, path: PurePath) -> str:
-    """The type of the file system that holds the absolute `path`, "" where `mountinfo` does not say.
+    """The type of the file system that holds the absolute `path`, "" where `mountinfo` does not say."""
+    return mounted(mountinfo, path).kind
+
+
+def mounted(mountinfo: str, path: PurePath) -> Mount:
+    """The file system that holds the absolute `path`, as far as `mountinfo` tells.
 
     The longest mount point above `path` counts, and of several mounts on one point the last, which hides the others.
     """
-    depth, kind = 0, ""
+    depth, found = 0, Mount()
     for line in mountinfo.splitlines():
         mount, separator, source = line.partition(" - ")
         fields, described = mount.split(), source.split()
-        if not separator or len(fields) < 5 or not described:
+        if not separator or len(fields) < 6 or not described:
             continue
         point = PurePath(_unescaped(fields[4]))
         if path.is_relative_to(point) and len(point.parts) >= depth:
-            depth, kind = len(point.parts), described[0]
-    return kind
+            depth, found = len(point.parts), Mount(described[0], ",".join([fields[5], *described[2:3]]))
+    return found
 
 
 def _unescaped(text: str) -> str:

@@ -1,7 +1,8 @@
-"""Where commands run and files live: this host now, a login node over SSH behind the same protocol."""
+"""Where commands run and files live: this host, or a login node over SSH behind the same protocols."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 
@@ -43,4 +44,39 @@ class Host(Protocol):
         Raises:
             CommandTimeout: it did not end within `timeout_seconds` and was killed.
             CommandMissing: the program is not there.
+            SchedulerError: the machine cannot be reached, or was lost meanwhile; whether the command did its work is
+                unknown.
         """
+
+
+class IsNoFileError(OSError):
+    """Something else than a regular file lies where a file should be."""
+
+
+class Files(Protocol):
+    """The files of a machine, by absolute paths as that machine sees them.
+
+    FileNotFoundError says that something is not there; every other OSError, with its `strerror`, that nobody can tell
+    at the moment.
+    """
+
+    def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
+        """Make `folder` with these files in it, by their paths below it, whole or not at all; one that is there stays.
+
+        The folder is for this account alone; folders above it are made where they are missing.
+
+        Raises:
+            OSError: it cannot be written.
+            SchedulerError: the machine cannot be reached; whether the folder is there now is unknown.
+        """
+
+    def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
+        """The first `limit` bytes, and one more if there is one, of a file that a job left; or the last ones, if `end`.
+
+        Raises:
+            IsNoFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
+            OSError: it is not there, or cannot be read now.
+        """
+
+    def is_file(self, path: Path) -> bool:
+        """Whether a regular file is there and can be seen: a job may have closed its folder."""

@@ -2,6 +2,7 @@
 
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import time
@@ -9,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, cast
 
+from hpc_board.errors import SchedulerError
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
+from hpc_board.transport.conversation import Conversation
 
 OUTPUT_BYTES_MAX = 8 * 1024 * 1024
 """How much of each output stream is kept; the rest is read and dropped, so that the command is never blocked."""
@@ -92,7 +95,12 @@ class ThisHost:
                     start_new_session=True,
                 )
             except OSError as error:
-                raise CommandMissing(f"{argv[0]} cannot be started: {error}") from error
+                if shutil.which(argv[0], path=self._environment.get("PATH", os.defpath)) is None:
+                    raise CommandMissing(f"{argv[0]} cannot be started: {error}") from error
+                raise SchedulerError(
+                    f"{argv[0]} cannot be started now: {error.strerror or error}",
+                    hint="This machine may have too many processes or too little memory; try later.",
+                ) from error
         with process:
             outputs = _Outputs(process)
             try:
@@ -104,6 +112,14 @@ class ThisHost:
         if not ended:
             raise CommandTimeout(f"{argv[0]} did not end within {timeout_seconds:g} s")
         return Completed(process.returncode, outputs.stdout, outputs.stderr, outputs.truncated)
+
+    def converse(self, argv: Sequence[str]) -> Conversation:
+        """Start `argv` without a shell, with the scrubbed environment, as a program that answers lines.
+
+        Raises:
+            ConversationOver: it cannot be started.
+        """
+        return Conversation(argv, self._environment)
 
 
 @contextmanager

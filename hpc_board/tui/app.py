@@ -43,6 +43,9 @@ BEAT_SECONDS = 1.0
 FOLLOW_SECONDS = 2.0
 """How long the app rests before it carries the runs in flight on again."""
 
+WARNING_SECONDS = 20.0
+"""How long a warning stays, as it is given once."""
+
 
 def run(board: Board, file: Path | None = None) -> None:
     """Open the app on `board`, with the form for `file` if one is given, until the user leaves.
@@ -91,6 +94,7 @@ class BoardApp(App[None]):
 
     def on_mount(self) -> None:
         """Open the first screen and begin to follow the runs."""
+        self._board.warn = self._tell_warning
         self._open(TasksScreen(self._board, self._now))
         if self._file is not None:
             self._choice = Choice(folder=self._file.parent, file=self._file)
@@ -174,6 +178,9 @@ class BoardApp(App[None]):
                 self._tell_end(ended, rank)
         self._beat()
         self.set_timer(self._follow_seconds, self._follow)
+
+    def _tell_warning(self, text: str) -> None:
+        self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS, markup=False)
 
     def _tell_end(self, run: Run, rank: int | None) -> None:
         word, _ = state(run)

@@ -6,7 +6,7 @@ from hpc_board.model.gpu import Availability
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import Run, RunState
 from hpc_board.model.standings import Standing, duration_text
-from hpc_board.model.task import Mode, Ranking
+from hpc_board.model.task import Language, Mode, Ranking, Task
 from hpc_board.report import outcome
 from hpc_board.tui.palette import Tone
 
@@ -24,6 +24,8 @@ RANKED_BY = {
     Ranking.MEAN: "the arithmetic mean",
     Ranking.GEOM: "the geometric mean",
 }
+
+_LANGUAGES_CELLS = 5
 
 _TONES = {
     RunState.CREATED: Tone.WAITING,
@@ -94,6 +96,15 @@ def capacity(available: Availability) -> tuple[str, str]:
         "?" if count is None else str(count) for count in (available.free, available.total, available.queued)
     )
     return f"{free}/{total} free", f"{queued} queued"
+
+
+def languages(task: Task) -> str:
+    """The languages that a task takes, in few cells: "py", "py cu", "cpp+2", or "all"."""
+    names = tuple(map(str, task.accepted))
+    if len(names) == len(Language):
+        return "all"
+    both = " ".join(names)
+    return both if len(both) <= _LANGUAGES_CELLS else f"{names[0]}+{len(names) - 1}"
 
 
 def trust(made: Run | Standing) -> str:

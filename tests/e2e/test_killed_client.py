@@ -38,7 +38,7 @@ def carried_on(files: BoardFiles) -> Board:
     deadline = time.monotonic() + 60
     while board._store.in_flight():
         assert time.monotonic() < deadline, board._store.in_flight()
-        board.advance(ask=True)
+        board.advance()
         time.sleep(0.2)
     return board
 

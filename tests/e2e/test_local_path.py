@@ -156,3 +156,11 @@ def test_a_template_that_cannot_be_rendered_stores_nothing_and_hinders_nothing(
     assert done.returncode == 2
     assert "gpus.CPU.template" in done.stderr
     assert board.json("runs") == []
+
+
+def test_this_machine_is_proven_by_a_probe_job_that_leaves_nothing(board: BoardFiles) -> None:
+    (found,) = board.json("admin", "check")
+    assert (found["gpu"], found["proven"]) == ("CPU", True)
+    assert [line["subject"] for line in found["lines"]][:2] == ["job", "python"]
+    assert board.json("runs") == []
+    assert not (board.folder / "board" / "checks").exists()

@@ -3,7 +3,7 @@
     with SlurmLab(folder) as lab:
         subprocess.run(["sinfo"], env=lab.environment)
 
-    python -m tests.slurm.lab [--accounting] COMMAND ...      # the same for one command
+    python -m tests.slurm.lab [--accounting] [--chroot] COMMAND ...      # the same for one command
 
 It runs as root or as an ordinary user, and several run side by side. Its daemons are children of a keeper process
 that waits for the end of its standard input: when the starting process ends, however it ends, the keeper kills the
@@ -12,6 +12,7 @@ daemons, the jobs and whatever else they left behind.
 
 import argparse
 import contextlib
+import copy
 import ctypes
 import json
 import os
@@ -40,6 +41,8 @@ NODES = {"h100-1": "gpu:h100:2", "a100-1": "gpu:a100:2", "cpu-1": ""}
 _PATH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
 _START_SECONDS = 60.0
 _SOCKET_PATH_MAX = 100
+_CHROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_COMMANDS = ("sbatch", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sacctmgr", "sdiag", "srun")
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -59,6 +62,9 @@ class SlurmLab:
     `folder` is created; its path must be short, as sockets lie in it. `configuration` replaces or adds lines of
     slurm.conf ("MinJobAge" -> "2"), `max_time` is the partitions' time limit. With `accounting`, a database of its own
     and slurmdbd run too, and `sacct` answers. The default partition is `cpu`.
+
+    `root` is a folder that tests/slurm/chroot.py made: daemons and jobs run within, and see the temporary folder and
+    the repository under their own paths. Commands in the lab's `environment` go there too.
     """
 
     def __init__(
@@ -68,29 +74,47 @@ class SlurmLab:
         configuration: Mapping[str, str] | None = None,
         max_time: str = "INFINITE",
         accounting: bool = False,
+        root: Path | None = None,
     ) -> None:
         self.folder = folder.absolute()
+        self.root = root
         self._configuration = dict(configuration or {})
         self._max_time = max_time
         self._accounting = accounting
         self._keeper: subprocess.Popen[bytes] | None = None
+        self.client = "cli"
+
+    def asked_through(self, client: str) -> Self:
+        """The same lab, for tests that ask it in this way: `cli` or `pyslurm`."""
+        lab = copy.copy(self)
+        lab.client = client
+        return lab
 
     @property
     def environment(self) -> dict[str, str]:
         """The environment in which Slurm's commands talk to this cluster."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SBATCH_"))}
-        return kept | {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": _PATH}
+        path = _PATH if self.root is None else f"{self.folder / 'bin'}:{_PATH}"
+        return kept | {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": path}
+
+    @property
+    def pyslurm_python(self) -> str:
+        """The Python that can import pyslurm and reach this cluster with it."""
+        return str(self.folder / "bin" / "pyslurm-python")
 
     def __enter__(self) -> Self:
         if len(str(self.folder / "munge.sock")) > _SOCKET_PATH_MAX:
             raise LabError(f"{self.folder}: the path is too long for sockets; choose a shorter folder")
         self._write_files()
+        program = str(shutil.copy(__file__, self.folder))
         self._keeper = subprocess.Popen(
-            [sys.executable, __file__, "--keep", str(self.folder)],
+            self._within([sys.executable if self.root is None else "python3", program, "--keep", str(self.folder)]),
             stdin=subprocess.PIPE,
-            env=self.environment,
+            env=self._environment_within,
             start_new_session=True,
         )
+        if self.root is not None:
+            self._write_commands(self._keeper.pid)
         try:
             self._wait_until_idle(self._keeper)
         except BaseException:
@@ -123,8 +147,45 @@ class SlurmLab:
             time.sleep(0.05)
 
     def pid(self, daemon: str) -> int:
-        """The process id of a daemon: `slurmctld`, or `slurmd.NODE`."""
+        """The process id of a daemon: `slurmctld`, `slurmdbd`, or `slurmd.NODE`."""
         return int((self.folder / f"{daemon}.pid").read_text())
+
+    def start(self, daemon: str) -> None:
+        """Start a daemon that has ended once more, on the state that it left; it may take a moment to answer."""
+        if self._keeper is not None and self._keeper.stdin is not None:
+            self._keeper.stdin.write(f"{daemon}\n".encode())
+            self._keeper.stdin.flush()
+
+    @property
+    def _environment_within(self) -> dict[str, str]:
+        return self.environment if self.root is None else self.environment | {"PATH": _CHROOT_PATH}
+
+    def _within(self, argv: list[str]) -> list[str]:
+        """The command that runs `argv` where the lab's Slurm is; it replaces itself by that, so its process id holds.
+
+        The mounts belong to its own namespace, and are gone with the last process in there.
+        """
+        if self.root is None:
+            return argv
+        from tests.slurm import chroot
+
+        repository = Path(chroot.__file__).parents[2]
+        mounts = chroot.mounts(self.root, [Path(tempfile.gettempdir()), self.folder, repository])
+        return ["unshare", "--mount", "sh", "-ec", f'{mounts}; exec chroot "$0" "$@"', str(self.root), *argv]
+
+    def _write_commands(self, keeper_pid: int) -> None:
+        """Commands that run where the keeper runs, in the caller's folder if that is visible there."""
+        from tests.slurm import chroot
+
+        folder = self.folder / "bin"
+        folder.mkdir()
+        for name, program in [*((name, name) for name in _COMMANDS), ("pyslurm-python", chroot.PYTHON)]:
+            (folder / name).write_text(
+                "#!/bin/sh\n"
+                f"exec nsenter --target={keeper_pid} --mount --root --wd -- /usr/bin/env 'PATH={_CHROOT_PATH}' "
+                f"""sh -c 'cd "$0" 2>/dev/null || cd /; exec "$@"' "$PWD" {program} "$@"\n"""
+            )
+            (folder / name).chmod(0o755)
 
     def _wait_until_idle(self, keeper: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + _START_SECONDS * (3 if self._accounting else 1)
@@ -154,7 +215,7 @@ class SlurmLab:
         key.touch(mode=0o600)
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o400)
-        controller_port, database_port, dbd_port, *node_ports = _free_ports(3 + len(NODES))
+        controller_port, database_port, dbd_port, *node_ports = free_ports(3 + len(NODES))
         daemons = {
             "munged": [
                 "munged",
@@ -181,6 +242,8 @@ class SlurmLab:
             daemons[f"slurmd.{node}"] = ["slurmd", "-D", "-N", node, "-f", str(self.folder / "slurm.conf")]
         daemons["slurmctld"] = ["slurmctld", "-D", "-c", "-f", str(self.folder / "slurm.conf")]
         (self.folder / "slurm.conf").write_text("\n".join(lines) + "\n")
+        if self.root is not None:
+            (self.folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
         (self.folder / "gres.conf").write_text("\n".join(self._gres_lines()) + "\n")
         (self.folder / "daemons.json").write_text(json.dumps(daemons, indent=1))
 
@@ -235,18 +298,20 @@ class SlurmLab:
     def _accounting_daemons(self, database_port: int, dbd_port: int) -> dict[str, list[str]]:
         data = self.folder / "database"
         subprocess.run(
-            [
-                "mariadb-install-db",
-                "--no-defaults",
-                f"--datadir={data}",
-                f"--user={_user_name()}",
-                "--auth-root-authentication-method=normal",
-                "--skip-test-db",
-            ],
+            self._within(
+                [
+                    "mariadb-install-db",
+                    "--no-defaults",
+                    f"--datadir={data}",
+                    f"--user={_user_name()}",
+                    "--auth-root-authentication-method=normal",
+                    "--skip-test-db",
+                ]
+            ),
             check=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=self.environment,
+            env=self._environment_within,
         )
         setup = self.folder / "database.sql"
         setup.write_text(
@@ -288,7 +353,7 @@ def _short_host_name() -> str:
     return socket.gethostname().partition(".")[0]
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on, below those that the kernel gives to outgoing connections."""
     ports: list[int] = []
     with contextlib.ExitStack() as stack:
@@ -313,15 +378,24 @@ def _keep(folder: Path) -> None:
     daemons: dict[str, list[str]] = json.loads((folder / "daemons.json").read_text())
     try:
         for name, argv in daemons.items():
-            with (folder / f"{name}.out.log").open("wb") as log:
-                child = subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder
-                )
-            _wait_until_ready(name, folder, child)
-        while not select.select([sys.stdin], [], [], 0.1)[0]:
+            _wait_until_ready(name, folder, _started(name, argv, folder))
+        while asked := _asked_to_start():
+            for name in asked.split():
+                # slurmctld's -c drops the state that it saved.
+                _started(name, [word for word in daemons[name] if word != "-c"], folder)
             _reap()
     finally:
         _kill_descendants()
+
+
+def _started(name: str, argv: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    with (folder / f"{name}.out.log").open("ab") as log:
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder)
+
+
+def _asked_to_start() -> str:
+    """The names of daemons that standard input asks for, a space if it asks for none now; empty at its end."""
+    return os.read(0, 4096).decode() if select.select([0], [], [], 0.1)[0] else " "
 
 
 def _wait_until_ready(name: str, folder: Path, child: subprocess.Popen[bytes]) -> None:
@@ -373,6 +447,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.slurm.lab", description=main.__doc__)
     parser.add_argument("--keep", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--accounting", action="store_true", help="run slurmdbd too, so that sacct answers")
+    parser.add_argument("--chroot", action="store_true", help="run the Slurm that tests/slurm/chroot.py installed")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     if options.keep:
@@ -380,9 +455,16 @@ def main() -> int:
         return 0
     if not options.command:
         parser.error("a command is missing")
+    root = None
+    if options.chroot:
+        from tests.slurm import chroot
+
+        if hindrance := chroot.hindrance():
+            parser.error(hindrance)
+        root = chroot.folder()
     with tempfile.TemporaryDirectory(prefix="slurm-lab-") as folder:
         Path(folder).chmod(0o755)
-        with SlurmLab(Path(folder) / "lab", accounting=options.accounting) as lab:
+        with SlurmLab(Path(folder) / "lab", accounting=options.accounting, root=root) as lab:
             return subprocess.run(options.command, env=lab.environment, check=False).returncode
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import short_folder, skip_without_slurm
-from tests.slurm import lab
+from tests.slurm import chroot, lab
+from tests.slurm.places import skip_without_chroot
 
 pytestmark = pytest.mark.slurm
 
@@ -19,7 +20,7 @@ STARTER = """
 import sys, time
 from pathlib import Path
 from tests.slurm.lab import SlurmLab
-with SlurmLab(Path(sys.argv[1])) as lab:
+with SlurmLab(Path(sys.argv[1]), root=Path(sys.argv[2]) if sys.argv[2:] else None) as lab:
     lab.run("sbatch", "--output=/dev/null", "--wrap=setsid sleep 600 & sleep 600")
     while "R" not in lab.run("squeue", "--noheader", "--format=%t"):
         time.sleep(0.1)
@@ -42,11 +43,13 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
-def test_nothing_is_left_when_the_starting_process_is_killed() -> None:
-    skip_without_slurm()
+@pytest.mark.parametrize("place", ["host", "chroot"])
+def test_nothing_is_left_when_the_starting_process_is_killed(place: str) -> None:
+    skip_without_slurm() if place == "host" else skip_without_chroot()
+    root = [] if place == "host" else [str(chroot.folder())]
     with short_folder() as folder:
         starter = subprocess.Popen(
-            [sys.executable, "-c", STARTER, str(folder / "lab")],
+            [sys.executable, "-c", STARTER, str(folder / "lab"), *root],
             cwd=Path(lab.__file__).parents[2],
             stdout=subprocess.PIPE,
             text=True,
@@ -60,6 +63,7 @@ def test_nothing_is_left_when_the_starting_process_is_killed() -> None:
         while processes_of(folder):
             assert time.monotonic() < deadline, "processes of the lab are left"
             time.sleep(0.1)
+    assert str(chroot.folder()) not in Path("/proc/self/mounts").read_text()
 
 
 @pytest.mark.root

@@ -21,8 +21,11 @@ from hpc_board.model.sbatch import directive, options_for
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm.client import SlurmScheduler
 from hpc_board.transport import Completed
+from hpc_board.transport.conversation import Conversation
 from hpc_board.transport.this_host import ThisHost
+from tests.slurm import places
 from tests.slurm.lab import SlurmLab
+from tests.slurm.places import PLACES, ChrootLab, source_of
 
 pytestmark = pytest.mark.slurm
 
@@ -69,11 +72,48 @@ class CountingHost:
         self.commands.append(argv[0])
         return self.host.run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin)
 
+    def converse(self, argv: Sequence[str]) -> Conversation:
+        return self.host.converse(argv)
+
+
+@pytest.fixture(scope="module")
+def chroot_lab() -> Iterator[ChrootLab]:
+    with places.chroot_labs() as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def slurm_lab(request: pytest.FixtureRequest, chroot_lab: ChrootLab) -> SlurmLab:
+    return lab_at(request, "slurm_lab", chroot_lab)
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def forgetful_lab(request: pytest.FixtureRequest, chroot_lab: ChrootLab) -> SlurmLab:
+    return lab_at(request, "forgetful_lab", chroot_lab, configuration={"MinJobAge": "2"})
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def accounting_lab(request: pytest.FixtureRequest, chroot_lab: ChrootLab) -> SlurmLab:
+    return lab_at(request, "accounting_lab", chroot_lab, configuration={"MinJobAge": "2"}, accounting=True)
+
+
+def lab_at(request: pytest.FixtureRequest, name: str, chroot_lab: ChrootLab, **arguments: object) -> SlurmLab:
+    """The lab of this host that all tests share, or one in the folder with another Slurm."""
+    if request.param == "host":
+        shared: SlurmLab = request.getfixturevalue(name)
+        return shared
+    return chroot_lab(**arguments).asked_through("pyslurm" if request.param.endswith("pyslurm") else "cli")
+
 
 @pytest.fixture
 def scheduler(slurm_lab: SlurmLab) -> Iterator[SlurmScheduler]:
     with emptied_afterwards(slurm_lab) as scheduler:
         yield scheduler
+
+
+@pytest.fixture
+def source(slurm_lab: SlurmLab) -> str:
+    return source_of(slurm_lab)
 
 
 @contextmanager
@@ -85,8 +125,8 @@ def emptied_afterwards(lab: SlurmLab) -> Iterator[SlurmScheduler]:
         lab.cancel_jobs()
 
 
-def scheduler_of(lab: SlurmLab) -> SlurmScheduler:
-    return SlurmScheduler(CLUSTER, ThisHost(lab.environment))
+def scheduler_of(lab: SlurmLab, environ: Mapping[str, str] | None = None) -> SlurmScheduler:
+    return places.scheduler_of(lab, CLUSTER, ThisHost(environ or lab.environment))
 
 
 def job(folder: Path, body: str = "sleep 600", gpu: Gpu = H100, **options: str) -> Job:
@@ -127,20 +167,20 @@ def stopped(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_job_is_followed_from_the_queue_to_its_end(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+def test_a_job_is_followed_from_the_queue_to_its_end(scheduler: SlurmScheduler, source: str, tmp_path: Path) -> None:
     mine = job(tmp_path / "job", "pwd; while [ ! -e go ]; do sleep 0.1; done")
     running = key(mine, scheduler.submit(mine))
 
     first = scheduler.poll([running])[mine.name]
     assert first.state in (JobState.PENDING, JobState.RUNNING)
     news = news_once(scheduler, running, JobState.RUNNING)
-    assert (news.node, news.job_id, news.evidence) == ("h100-1", running.job_id, "squeue: RUNNING")
+    assert (news.node, news.job_id, news.evidence) == ("h100-1", running.job_id, f"{source}: RUNNING")
     (mine.folder / "go").touch()
-    assert news_once(scheduler, running, JobState.ENDED).evidence == "squeue: COMPLETED"
+    assert news_once(scheduler, running, JobState.ENDED).evidence == f"{source}: COMPLETED"
     assert (mine.folder / f"slurm-{running.job_id}.out").read_text() == f"{mine.folder}\n"
 
 
-def test_a_waiting_job_says_why_in_words(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+def test_a_waiting_job_says_why_in_words(scheduler: SlurmScheduler, source: str, tmp_path: Path) -> None:
     both = replace(H100, request=Request(RequestStyle.GRES, "gpu:h100:2"))
     first, second = job(tmp_path / "1", gpu=both), job(tmp_path / "2", gpu=both)
     news_once(scheduler, key(first, scheduler.submit(first)), JobState.RUNNING)
@@ -148,7 +188,7 @@ def test_a_waiting_job_says_why_in_words(scheduler: SlurmScheduler, tmp_path: Pa
 
     news = awaited(lambda: _waits_for_resources(scheduler.poll([waiting])[waiting.name]))
 
-    assert news.evidence == "squeue: PENDING (Resources)"
+    assert news.evidence == f"{source}: PENDING (Resources)"
     expected = awaited(lambda: scheduler.poll([waiting])[waiting.name].expected_start)
     assert expected > datetime.now(UTC)
 
@@ -157,26 +197,27 @@ def _waits_for_resources(news: JobNews) -> JobNews | None:
     return news if news.reason == "waiting for resources (Resources)" else None
 
 
-def test_a_failed_job_has_ended_and_says_so(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+def test_a_failed_job_has_ended_and_says_so(scheduler: SlurmScheduler, source: str, tmp_path: Path) -> None:
     mine = job(tmp_path / "job", "exit 3")
     news = news_once(scheduler, key(mine, scheduler.submit(mine)), JobState.ENDED)
-    assert news.evidence == "squeue: FAILED (NonZeroExitCode)"
+    assert news.evidence == f"{source}: FAILED (NonZeroExitCode)"
 
 
 def test_one_question_answers_for_all_jobs(slurm_lab: SlurmLab, tmp_path: Path) -> None:
     with emptied_afterwards(slurm_lab):
         host = CountingHost(ThisHost(slurm_lab.environment))
-        scheduler = SlurmScheduler(CLUSTER, host)
+        scheduler = places.scheduler_of(slurm_lab, CLUSTER, host)
         jobs = [job(tmp_path / str(number)) for number in range(3)]
         keys = [key(mine, scheduler.submit(mine)) for mine in jobs]
         host.commands.clear()
 
         news = scheduler.poll(keys)
-        assert host.commands == ["squeue"]
+        asked = ["squeue"] if slurm_lab.client == "cli" else []
+        assert host.commands == asked
         assert set(news) == {mine.name for mine in jobs}
 
         scheduler.poll([*keys, JobKey("hb-never", "999999", datetime.now(UTC))])
-        assert host.commands == ["squeue", "squeue", "sacct"]
+        assert host.commands == [*asked, *asked, "sacct"]
 
 
 @pytest.mark.parametrize("value", WEIRD)
@@ -248,7 +289,7 @@ def test_a_refusal_has_slurms_words_and_names_the_setting(
         ("#!/bin/bash\n", {"bogus": ""}, "unrecognized option '--bogus'"),
         ("#!/bin/bash\n", {"hold": "3"}, "option '--hold' doesn't allow an argument"),
         ("#!/bin/bash\n", {"time": "abc"}, "Invalid --time specification"),
-        ("#!/bin/bash\n", {"gres": "gpu:h100:x"}, "Invalid generic resource"),
+        ("#!/bin/bash\n", {"gres": "gpu:h100:x"}, r"Invalid (generic resource|Trackable RESource)"),
         ("#!/bin/bash\n", {"ntasks": "abc"}, "Invalid numeric value"),
         ("#!/bin/bash\n", {"nodes": "abc"}, "is not a valid node count"),
         ('#!/bin/bash\n#SBATCH --comment="x\n', {}, "line 2: Unmatched"),
@@ -282,8 +323,7 @@ def test_a_job_that_a_failing_wrapper_handed_over_is_found_by_its_name(
     wrapper.write_text(f'#!/bin/sh\n{sbatch} "$@" >/dev/null\n{last_words}exit 1\n')
     wrapper.chmod(0o755)
     with emptied_afterwards(slurm_lab):
-        wrapped = ThisHost(environment | {"PATH": f"{wrapper.parent}:{environment['PATH']}"})
-        scheduler = SlurmScheduler(CLUSTER, wrapped)
+        scheduler = scheduler_of(slurm_lab, environment | {"PATH": f"{wrapper.parent}:{environment['PATH']}"})
         before = datetime.now(UTC)
         mine = job(tmp_path / "job")
         with pytest.raises(SchedulerError, match="no clear answer") as unclear:
@@ -317,12 +357,12 @@ def test_two_constraints_must_both_hold(scheduler: SlurmScheduler, tmp_path: Pat
         scheduler.submit(job(tmp_path / "job", gpu=replace(by_feature, constraint="a100&lab")))
 
 
-def test_a_cancelled_job_is_cancelled_once(scheduler: SlurmScheduler, tmp_path: Path) -> None:
+def test_a_cancelled_job_is_cancelled_once(scheduler: SlurmScheduler, source: str, tmp_path: Path) -> None:
     mine = job(tmp_path / "job")
     running = key(mine, scheduler.submit(mine))
     news_once(scheduler, running, JobState.RUNNING)
     scheduler.cancel([running])
-    assert news_once(scheduler, running, JobState.CANCELLED).evidence == "squeue: CANCELLED"
+    assert news_once(scheduler, running, JobState.CANCELLED).evidence == f"{source}: CANCELLED"
     scheduler.cancel([running])
 
 
@@ -394,7 +434,7 @@ def test_the_environment_changes_nothing(slurm_lab: SlurmLab, tmp_path: Path) ->
         "PYTHONPATH": "/nowhere",
     }
     with emptied_afterwards(slurm_lab):
-        scheduler = SlurmScheduler(CLUSTER, ThisHost(slurm_lab.environment | hostile))
+        scheduler = scheduler_of(slurm_lab, slurm_lab.environment | hostile)
         before = datetime.now(UTC)
         mine = job(tmp_path / "job", "env; while [ ! -e go ]; do sleep 0.1; done")
         running = key(mine, scheduler.submit(mine))
@@ -414,7 +454,7 @@ def test_a_controller_that_is_silent_changes_nothing(slurm_lab: SlurmLab, tmp_pa
         mine = job(tmp_path / "job")
         running = key(mine, scheduler.submit(mine))
         with stopped(slurm_lab.pid("slurmctld")):
-            with pytest.raises(SchedulerError, match=r"squeue failed: .*timed out"):
+            with pytest.raises(SchedulerError, match=rf"{source_of(slurm_lab)} failed: .*timed out"):
                 scheduler.poll([running])
             impatient = SlurmScheduler(CLUSTER, ThisHost(slurm_lab.environment), timeout_seconds=0.5)
             with pytest.raises(SchedulerError, match=r"squeue did not answer within 0\.5 s"):
@@ -441,7 +481,7 @@ def test_a_forgotten_job_is_missing_with_evidence(forgetful_lab: SlurmLab, tmp_p
         mine = job(tmp_path / "job", "true")
         ended = key(mine, scheduler.submit(mine))
         news = news_once(scheduler, ended, JobState.MISSING)
-    assert news.evidence == "squeue: not listed; sacct: accounting storage is disabled"
+    assert news.evidence == f"{source_of(forgetful_lab)}: not listed; sacct: accounting storage is disabled"
 
 
 def test_a_forgotten_job_is_explained_by_the_accounts(accounting_lab: SlurmLab, tmp_path: Path) -> None:
@@ -452,7 +492,9 @@ def test_a_forgotten_job_is_explained_by_the_accounts(accounting_lab: SlurmLab, 
         scheduler.cancel(keys[1:])
         forgotten = awaited(lambda: _both_from_accounts(scheduler.poll(keys)))
         assert forgotten[failed.name].state is JobState.ENDED
-        assert forgotten[failed.name].evidence == "squeue: not listed; sacct: FAILED, exit code 3:0"
+        assert (
+            forgotten[failed.name].evidence == f"{source_of(accounting_lab)}: not listed; sacct: FAILED, exit code 3:0"
+        )
         assert forgotten[failed.name].node == "h100-1"
         assert forgotten[cancelled.name].state is JobState.CANCELLED
         assert scheduler.find(failed.name, before) == keys[0].job_id
@@ -466,7 +508,7 @@ def _both_from_accounts(news: Mapping[str, JobNews]) -> Mapping[str, JobNews] | 
 
 def test_accounts_that_do_not_answer_change_nothing(accounting_lab: SlurmLab, tmp_path: Path) -> None:
     with emptied_afterwards(accounting_lab):
-        scheduler = SlurmScheduler(CLUSTER, ThisHost(accounting_lab.environment), timeout_seconds=5)
+        scheduler = places.scheduler_of(accounting_lab, CLUSTER, timeout_seconds=5)
         alive = job(tmp_path / "job")
         listed = key(alive, scheduler.submit(alive))
         gone = JobKey("hb-gone", "999999", datetime.now(UTC))
@@ -474,4 +516,4 @@ def test_accounts_that_do_not_answer_change_nothing(accounting_lab: SlurmLab, tm
             news = scheduler.poll([listed, gone])
     assert news[alive.name].state in (JobState.PENDING, JobState.RUNNING)
     assert news["hb-gone"].state is JobState.UNKNOWN
-    assert news["hb-gone"].evidence.startswith("squeue: not listed; sacct ")
+    assert news["hb-gone"].evidence.startswith(f"{source_of(accounting_lab)}: not listed; sacct ")

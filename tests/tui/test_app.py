@@ -12,9 +12,10 @@ from textual.pilot import Pilot
 from textual.widgets import Button, Input, Log
 
 from hpc_board.errors import BoardError, SchedulerError, StorageError
+from hpc_board.model.gpu import GpuStatus
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import Run, RunState
-from hpc_board.model.task import Mode
+from hpc_board.model.task import Language, Mode
 from hpc_board.tui.messages import Followed, Pulse
 from hpc_board.tui.screens import submit
 from hpc_board.tui.screens.confirm import Confirm
@@ -488,6 +489,16 @@ async def test_the_table_updates_itself_and_tells_the_end_of_a_run() -> None:
         await until(pilot, lambda: "running" not in text_of(pilot.app) and "9.50 µs" in text_of(pilot.app))
 
 
+async def test_a_warning_from_another_thread_is_shown_and_is_no_markup() -> None:
+    board = FakeBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        thread = threading.Thread(target=board.warn, args=["Cluster main is asked by [bold]commands[/]."])
+        thread.start()
+        await until(pilot, lambda: "Warning: Cluster main is asked by [bold]commands[/]." in toasts(pilot))
+        thread.join()
+
+
 async def test_a_run_is_cancelled_only_after_a_yes() -> None:
     board = FakeBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
@@ -865,3 +876,23 @@ async def test_a_beat_that_comes_while_the_app_closes_is_harmless() -> None:
         await settled(pilot)
     assert not app.screen_stack
     app._beat()
+
+
+async def test_the_facts_of_a_task_name_all_languages_that_it_takes() -> None:
+    several = dataclasses.replace(TASKS[0], languages=tuple(Language))
+    async with app_on(FakeBoard(tasks=(several,))).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        shown = text_of(pilot.app)
+        assert "Languages  py, cpp, cu, hip" in shown
+        assert "all" in next(line for line in shown.splitlines() if several.name in line)
+
+
+async def test_the_form_says_what_may_be_wrong_with_a_gpu_that_is_up() -> None:
+    class Warned(FakeBoard):
+        def gpus(self) -> list[GpuStatus]:
+            return [dataclasses.replace(status, warning="gpus.H100.python is no program") for status in super().gpus()]
+
+    async with app_on(Warned()).run_test(size=(120, 24)) as pilot:
+        await press(pilot, "s")
+        await settled(pilot)
+        assert "3/8 free  python?" in text_of(pilot.app)

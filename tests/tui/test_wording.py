@@ -8,11 +8,11 @@ import pytest
 
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import RunState
-from hpc_board.model.task import Mode, Ranking
+from hpc_board.model.task import Language, Mode, Ranking
 from hpc_board.report import outcome, plain, standings_table, task_report
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.widgets.path_input import completion
-from hpc_board.tui.wording import MODE_HELP, RANKED_BY, listing, span, state, time_left, trust, why
+from hpc_board.tui.wording import MODE_HELP, RANKED_BY, languages, listing, span, state, time_left, trust, why
 from tests.tui.fake_board import NOW, STANDINGS, TASKS, run
 
 
@@ -44,6 +44,21 @@ def test_every_mode_is_explained_in_the_form(mode: Mode) -> None:
 def test_the_score_of_a_task_is_named_in_words(ranking: Ranking) -> None:
     report = task_report(replace(TASKS[0], ranking_by=ranking), (), NOW)
     assert RANKED_BY[ranking].removesuffix(" benchmark") in plain(report, 100)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "words"),
+    [
+        ((), "py"),
+        ((Language.PY, Language.CU), "py cu"),
+        ((Language.PY, Language.CPP), "py+1"),
+        ((Language.CPP, Language.CU, Language.HIP), "cpp+2"),
+        (tuple(Language), "all"),
+    ],
+)
+def test_all_languages_of_a_task_are_told_in_a_narrow_column(accepted: tuple[Language, ...], words: str) -> None:
+    assert languages(replace(TASKS[0], languages=accepted)) == words
+    assert len(words) <= 5
 
 
 def test_a_run_on_its_way_to_the_scheduler_says_what_is_known_of_that() -> None:

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from hpc_board import jobs
-from hpc_board.advance import TRIES_MAX, Advance, IsNoFileError, regular_file
+from hpc_board.advance import TRIES_MAX, Advance
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.acceptance import is_model
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
-from hpc_board.model.run import JobNews, JobState, Run, RunState, Status
+from hpc_board.model.run import RESULT_GRACE, JobNews, JobState, Run, RunState, Status
 from hpc_board.model.task import Mode, Task
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.store import NewRun, Store
@@ -44,6 +44,7 @@ class Scripted:
     submit_error: Exception | None = None
     loses_answer: bool = False
     find_error: Exception | None = None
+    cancel_error: Exception | None = None
     news: JobNews | None = None
 
     def command(self, job: Job) -> Sequence[str]:
@@ -69,6 +70,8 @@ class Scripted:
         return {key.name: self.news for key in keys} if self.news else {}
 
     def cancel(self, keys: Sequence[JobKey]) -> None:
+        if self.cancel_error is not None:
+            raise self.cancel_error
         self.cancelled += [key.job_id for key in keys]
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
@@ -181,7 +184,7 @@ def test_a_job_without_an_answer_is_looked_up_no_more_often_than_a_queue_is_aske
     for _ in range(3):
         seldom()
     assert world.scheduler.looked_up == [run.token]
-    seldom(ask=True)
+    replace(seldom, clusters={"main": replace(CLUSTER, poll_seconds=0)})()
     assert world.scheduler.looked_up == [run.token] * 2
 
 
@@ -229,6 +232,32 @@ def test_a_turn_says_which_schedulers_it_asked(world: World) -> None:
     assert asked == [{"main"}, set()]
 
 
+def test_a_scheduler_with_nothing_new_is_asked_less_and_less_often(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [datetime(2026, 5, 1, tzinfo=UTC)]
+    monkeypatch.setattr("hpc_board.advance._now", lambda: clock[0])
+    run = world.run()
+    patient = replace(world.advance, clusters={"main": replace(CLUSTER, scheduler="slurm", poll_seconds=10)})
+    patient.launch([run])
+    world.scheduler.news = JobNews(JobState.PENDING)
+
+    def asked(seconds: int) -> int:
+        found = 0
+        for _ in range(seconds):
+            clock[0] += timedelta(seconds=1)
+            turn = patient.turn()
+            found += turn is not None and "main" in turn.asked
+        return found
+
+    assert 6 <= asked(200) <= 12, "pauses of 10 s that grow to 40 s"
+    assert 4 <= asked(200) <= 7, "pauses of up to 40 s"
+    world.scheduler.news = JobNews(JobState.RUNNING)
+    while world.state(run) is RunState.QUEUED:
+        asked(1)
+    assert asked(10) == 1, "a change makes the next pause short"
+
+
 def test_a_run_of_a_cluster_that_left_the_settings_hinders_no_other(world: World) -> None:
     queued, created = world.run(), world.run()
     world.advance.launch([queued])
@@ -272,16 +301,47 @@ def _status_after_a_turn(world: World, run: Run) -> Status:
     return world.store.run(run.id).status
 
 
+@pytest.mark.parametrize("state", [JobState.PENDING, JobState.RUNNING])
+def test_a_wish_to_cancel_a_job_that_cannot_be_reached_is_stored_said_so_and_done_later(
+    world: World, state: JobState
+) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    world.scheduler.cancel_error = SchedulerError("squeue failed", hint="nothing has changed, try later")
+    with pytest.raises(SchedulerError, match="squeue failed") as caught:
+        world.advance.cancel(run, "ada")
+    assert f"run {run.id} shall be cancelled is stored" in caught.value.hint
+    assert "nothing has changed" not in caught.value.hint
+    world.scheduler.news = JobNews(state, reason="Priority")
+    with pytest.raises(SchedulerError, match="squeue failed"):
+        world.advance()
+    assert world.store.run(run.id).status.reason == "cancel requested by ada"
+    world.scheduler.cancel_error = None
+    world.advance()
+    assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
+
+
+def test_a_wish_to_cancel_without_the_schedulers_commands_says_what_they_lack_as_well(world: World) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    world.scheduler.cancel_error = SchedulerRefused("squeue cannot be run", hint="Run hpc-board on a login node.")
+    with pytest.raises(SchedulerRefused) as caught:
+        world.advance.cancel(run, "ada")
+    assert caught.value.hint.startswith(
+        f"Run hpc-board on a login node. That run {run.id} shall be cancelled is stored"
+    )
+
+
 def test_a_job_cannot_call_off_its_cancellation(world: World) -> None:
     run = world.run()
     world.advance.launch([run])
     world.advance.cancel(run, "ada")
     shutil.rmtree(jobs.folder(world.folder, run.id))
     world.scheduler.news = JobNews(JobState.MISSING)
-    world.advance(ask=True)
+    world.advance()
     since = datetime.now(UTC) - timedelta(minutes=1)
     world.store.record(run.id, replace(world.store.run(run.id).status, ended_in_queue_at=since))
-    world.advance(ask=True)
+    world.advance()
     assert world.state(run) is RunState.CANCELLED
 
 
@@ -295,12 +355,50 @@ def test_a_cancelled_submission_that_never_arrived_is_not_sent_again(world: Worl
     assert world.state(run) is RunState.CANCELLED
 
 
+def test_a_wish_to_cancel_that_met_a_silent_scheduler_is_repeated_until_the_job_ends(world: World) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    world.scheduler.cancel_error = SchedulerError("Socket timed out")
+    with pytest.raises(SchedulerError):
+        world.advance.cancel(run, "ada")
+    world.scheduler.news = JobNews(JobState.RUNNING)
+    with pytest.raises(SchedulerError, match="Socket timed out"):
+        world.advance()
+    assert world.state(run) is RunState.RUNNING
+    world.scheduler.cancel_error = None
+    world.advance()
+    assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
+    world.scheduler.news = JobNews(JobState.COMPLETING)
+    world.advance()
+    assert len(world.scheduler.cancelled) == 1
+
+
+def test_a_job_that_ended_without_a_result_says_what_it_printed_last(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    world.leave(run, "slurm-101.out", b"starting\nmodule load failed: \x1b[31mcuda\n \n")
+    world.scheduler.news = JobNews(JobState.ENDED, evidence="squeue: FAILED (NonZeroExitCode)")
+    world.advance()
+    waiting = world.store.run(run.id).status.evidence
+    assert waiting == "squeue: FAILED (NonZeroExitCode)"
+    monkeypatch.setattr("hpc_board.advance._now", lambda: datetime.now(UTC) + RESULT_GRACE)
+    world.advance()
+    ended = world.store.run(run.id)
+    assert ended.state is RunState.ERROR
+    assert ended.status.evidence.startswith("squeue: FAILED (NonZeroExitCode); no result file after 60 s, since ")
+    words = ended.status.evidence.partition("; its output ends with ")[2]
+    assert "module load failed: " in words
+    assert "\x1b" not in words
+
+
 def test_a_run_whose_folder_was_removed_is_followed_and_cancelled(world: World) -> None:
     run = world.run()
     world.advance.launch([run])
     shutil.rmtree(jobs.folder(world.folder, run.id))
     world.scheduler.news = JobNews(JobState.RUNNING)
-    world.advance(ask=True)
+    world.advance()
     assert world.state(run) is RunState.RUNNING
     world.advance.cancel(run, "ada")
     assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
@@ -337,7 +435,7 @@ def test_a_state_keeps_the_time_of_its_beginning_when_its_reason_changes(world: 
     world.advance.launch([run])
     since = world.store.run(run.id).status.at
     world.scheduler.news = JobNews(JobState.PENDING, reason="Priority")
-    world.advance(ask=True)
+    world.advance()
     status = world.store.run(run.id).status
     assert (status.state, status.reason, status.at) == (RunState.QUEUED, "Priority", since)
 
@@ -533,11 +631,11 @@ def test_a_result_that_cannot_be_read_adds_one_row_and_not_one_in_every_turn(wor
     folder.write_text("a file in the place of the job's folder")
     world.scheduler.news = JobNews(JobState.PENDING, evidence="squeue: PENDING")
     advance = world.advance if in_settings else replace(world.advance, schedulers={})
-    advance(ask=True)
+    advance()
     before = world.store.history(run.id)
     assert before[-1].evidence.endswith("result.json cannot be read now: Not a directory")
     for _ in range(3):
-        advance(ask=True)
+        advance()
     assert world.store.history(run.id) == before
 
 
@@ -549,10 +647,10 @@ def test_a_folder_is_no_progress_and_progress_puts_a_run_forward_once(world: Wor
     world.advance()
     assert [world.state(run) for run in (folder_, file_)] == [RunState.QUEUED, RunState.RUNNING]
     world.scheduler.news = JobNews(JobState.PENDING, evidence="squeue: PENDING")
-    world.advance(ask=True)
+    world.advance()
     before = [world.store.history(run.id) for run in (folder_, file_)]
     for _ in range(3):
-        world.advance(ask=True)
+        world.advance()
     assert [world.store.history(run.id) for run in (folder_, file_)] == before
 
 
@@ -612,26 +710,7 @@ def _carries_on_beside_a_closed_folder(folder: Path) -> bool:
     path = jobs.folder(folder, closed.id)
     path.chmod(0)
     world.scheduler.news = JobNews(JobState.ENDED)
-    carried = world.advance(ask=True)
+    carried = world.advance()
     path.chmod(0o700)
     told = " ".join(status.evidence for status in world.store.history(closed.id))
     return carried and "cannot be read now" in told and world.state(other) is RunState.COLLECTING
-
-
-@pytest.mark.parametrize("kind", ["folder", "link", "pipe", "device"])
-def test_what_is_no_regular_file_is_told_and_leaves_nothing_open(tmp_path: Path, kind: str) -> None:
-    place = tmp_path / "result.json"
-    if kind == "folder":
-        place.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(place)
-    elif kind == "link":
-        (tmp_path / "other").write_text("{}")
-        place.symlink_to("other")
-    else:
-        place = Path("/dev/null")
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    for _ in range(5):
-        with pytest.raises(IsNoFileError, match="is no regular file"):
-            regular_file(place, 100)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -37,7 +37,7 @@ def running(world: World) -> Run:
     run = world.run()
     world.advance.launch([run])
     world.scheduler.news = JobNews(JobState.RUNNING, evidence="squeue: RUNNING")
-    world.advance(ask=True)
+    world.advance()
     return run
 
 
@@ -56,11 +56,11 @@ def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept
     run = running(world)
     left = partial(run)
     world.leave(run, jobs.RESULT, left.to_json().encode())
-    world.advance(ask=True)
+    world.advance()
     assert world.state(run) is RunState.RUNNING
 
     world.scheduler.news = JobNews(news, evidence=f"squeue: {news}")
-    world.advance(ask=True)
+    world.advance()
 
     ended = world.store.run(run.id)
     assert ended.state is state
@@ -79,11 +79,32 @@ def test_a_job_that_is_still_listed_is_waited_for(world: World) -> None:
     run = running(world)
     world.leave(run, jobs.RESULT, partial(run).to_json().encode())
     world.scheduler.news = JobNews(JobState.COMPLETING)
-    world.advance(ask=True)
+    world.advance()
     assert world.state(run) is RunState.COLLECTING
     world.scheduler.news = JobNews(JobState.MISSING)
-    world.advance(ask=True)
+    world.advance()
     assert world.state(run) is RunState.COLLECTING
+
+
+def test_what_an_earlier_attempt_had_come_to_explains_nothing_of_the_next_one(world: World) -> None:
+    run = running(world)
+    world.leave(run, jobs.RESULT, partial(run).to_json().encode())
+    world.scheduler.news = JobNews(JobState.NODE_FAIL, evidence="squeue: NODE_FAIL, restart 1", restarts=1)
+    world.advance()
+    assert world.state(run) is RunState.COLLECTING
+    world.leave(run, jobs.RESULT, partial(run, restart_count=1).to_json().encode())
+    world.advance()
+    assert world.state(run) is RunState.NODE_FAIL
+
+
+def test_a_job_that_nobody_knows_any_more_and_that_was_interrupted_says_both(world: World) -> None:
+    run = running(world)
+    left = partial(run)
+    world.leave(run, jobs.RESULT, left.to_json().encode())
+    world.scheduler.news = JobNews(JobState.MISSING, evidence="squeue: not listed")
+    world.advance()
+    evidence = world.store.run(run.id).status.evidence
+    assert evidence == "squeue: not listed; result.json is of a job that was told to end"
 
 
 def test_a_result_that_passed_and_was_interrupted_is_not_accepted(world: World) -> None:

@@ -21,11 +21,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board import __version__
+from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.harness.toolchain import header_text
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.run import RunState
 from hpc_board.model.task import Mode
+from hpc_board.report import gpus_table, plain
 from tests.unit.recorded import KERNEL, REPOSITORY, Recorded, full_device, recorded, result_of, status_of, timed_case
 
 RUN_KEYS = ["id", "gpu", "state", "verdict", "score_s", "rank", "job", "cases", "message"]
@@ -101,6 +103,7 @@ def test_the_version_is_printed() -> None:
         (("sbmit",), "submit"),
         (("submti",), "submit"),
         (("help", "submti"), "submit"),
+        (("help", "task", "chekc"), "check"),
         (("submit", "--dryrun", "x"), "--dry-run"),
         (("runs", "--lmit", "1"), "--limit"),
     ],
@@ -168,6 +171,9 @@ def test_help_is_a_command_too() -> None:
     for name in cli.commands:
         asked = run(cli, [name, "--help"], prog_name="hpc-board").stdout
         assert run(cli, ["help", name], prog_name="hpc-board").stdout == asked
+    nested = run(cli, ["task", "check", "--help"], prog_name="hpc-board").stdout
+    assert run(cli, ["help", "task", "check"], prog_name="hpc-board").stdout == nested
+    assert "`hpc-board submit` has no commands" in run(cli, ["help", "submit", "x"], prog_name="hpc-board").stderr
 
 
 def test_help_needs_no_settings(board: Recorded) -> None:
@@ -237,6 +243,29 @@ def test_a_task_with_faults_is_named_on_stderr_and_hides_no_other(board: Recorde
     assert done.exit_code == 0
     assert "broken" in done.stderr
     assert "narrow" in {task["name"] for task in json.loads(done.stdout)}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "python", "words"),
+    [
+        ("local", "/nowhere/bin/python", "gpus.CPU.python is no program: /nowhere/bin/python"),
+        ("slurm", "/nowhere/bin/python", "gpus.CPU.python is not on this machine"),
+        ("local", sys.executable, ""),
+        ("slurm", "python3", ""),
+    ],
+)
+def test_a_python_that_is_not_there_is_told_with_its_gpu(
+    board: Recorded, scheduler: str, python: str, words: str
+) -> None:
+    partition = ", partition: cpu" if scheduler == "slurm" else ""
+    board.settings.write_text(
+        f"board: board\nclusters:\n  here: {{scheduler: {scheduler}}}\n"
+        f"gpus:\n  CPU: {{cluster: here, python: {python}{partition}}}\n"
+    )
+    (gpu,) = Board.open(board.settings).gpus()
+    assert gpu.warning.startswith(words)
+    assert bool(gpu.warning) is bool(words)
+    assert gpu.warning in plain([gpus_table([gpu])])
 
 
 def test_gpus_are_listed_with_their_state_and_their_emulation(board: Recorded) -> None:
@@ -554,6 +583,26 @@ def test_the_live_line_of_a_run_that_slurm_does_not_answer_has_the_reason(board:
         os.close(master)
     assert b"submitting" in shown
     assert b"Still waiting" not in shown
+
+
+def test_pyslurm_that_does_not_work_is_told_once_and_slurm_is_asked_by_its_commands(board: Recorded) -> None:
+    asked = board.folder / "asked"
+    environ = slurm_programs(
+        board,
+        sbatch="echo 104",
+        squeue=f"echo x >> {asked}",
+        sacct="exit",
+        python="""echo '{"id": 0, "error": "ModuleNotFoundError: No module named pyslurm"}'""",
+    )
+    python = board.folder / "bin" / "python"
+    slurm = f"{{scheduler: slurm, client: pyslurm, pyslurm_python: {python}, "
+    board.settings.write_text(board.settings.read_text().replace("{scheduler: slurm, ", slurm))
+    done = board.hpc_board("submit", "kernel.py", "--wait", "--timeout", "4", **environ)
+    assert done.returncode == 4
+    warning = f"Warning: Cluster here is asked by Slurm's commands, as pyslurm under {python} cannot be imported: "
+    assert done.stderr.count("Warning: ") == done.stderr.count(warning) == 1
+    assert "No module named pyslurm" in done.stderr
+    assert asked.read_text().count("x") > 1
 
 
 def test_a_queue_that_cannot_be_asked_is_told_once(board: Recorded) -> None:
@@ -1118,3 +1167,12 @@ def test_a_locale_without_greek_letters_breaks_no_report(board: Recorded) -> Non
     done = board.hpc_board("run", "1", PYTHONIOENCODING="iso8859-2")
     assert done.returncode == 0
     assert "Score 12.3 ?s" in done.stdout
+
+
+# Administration
+
+
+def test_a_cluster_s_name_that_is_none_is_refused_before_anything_is_asked(board: Recorded) -> None:
+    done = call(board, "admin", "detect", "--cluster", "a b")
+    assert done.exit_code == 2
+    assert "--cluster: 'a b' is no name" in done.output

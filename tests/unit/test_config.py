@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hpc_board import bundled
-from hpc_board.config import Settings, find, gpu_model_name, load, machine_gpu_names, time_limit_seconds
+from hpc_board.config import Settings, find, load, machine_gpu_names, time_limit_seconds
 from hpc_board.errors import DocumentError, InputError
-from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle, Sandbox, SandboxRuntime
+from hpc_board.model.gpu import Cluster, Device, Gpu, Login, Request, RequestStyle, Sandbox, SandboxRuntime
 from tests.conftest import short_folder
 from tests.unit.users import NEEDS_ROOT, another_user
 
@@ -71,8 +71,9 @@ def test_every_key_of_the_settings_arrives(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "job.sh.j2").touch()
     main, box = Cluster("main", "slurm", "cli", 30.0), Cluster("box", "local", "cli", 0.5)
-    assert load(written(tmp_path, FULL), {}) == Settings(
+    assert load(written(tmp_path, FULL), {"XDG_STATE_HOME": str(tmp_path / "state")}) == Settings(
         board=tmp_path / "boards/ours",
+        devices=tmp_path / "state/hpc-board/devices",
         tasks=(tmp_path / "tasks", bundled.folder("tasks")),
         clusters=(main, box),
         gpus=(
@@ -133,6 +134,16 @@ def test_a_file_without_clusters_and_gpus_uses_those_of_this_machine(tmp_path: P
 
 def test_a_home_folder_in_a_path_is_expanded(tmp_path: Path) -> None:
     assert load(written(tmp_path, "board: ~/b"), {}).board == Path.home() / "b"
+
+
+def test_a_path_that_climbs_is_shown_without_its_detour_unless_a_link_is_on_the_way(tmp_path: Path) -> None:
+    own, far = tmp_path / "own", tmp_path / "far/away"
+    own.mkdir()
+    far.mkdir(parents=True)
+    (own / "link").symlink_to(far)
+    assert load(written(own, "board: ../b"), {}).board == tmp_path / "b"
+    assert load(own / "../own/hpc-board.yaml", {}).board == tmp_path / "b"
+    assert load(written(own, "board: link/../b"), {}).board.resolve() == tmp_path / "far/b"
     assert faults(tmp_path, "board: ~nobody-of-this-name/b") == [
         'line 1: board: there is no home folder for "~nobody-of-this-name/b"'
     ]
@@ -199,9 +210,26 @@ def test_a_value_that_a_gpu_cannot_have_is_named(tmp_path: Path, keys: str, faul
 @pytest.mark.parametrize(
     ("cluster", "fault"),
     [
-        ("scheduler: slurm, client: pyslurm", "client: pyslurm is not supported by hpc-board 0.1"),
-        ("scheduler: slurm, ssh: {host: login2}", "ssh: is not supported by hpc-board 0.1"),
-        ("scheduler: slurm, board_folder: /x", "board_folder: is not supported by hpc-board 0.1"),
+        ("scheduler: local, client: pyslurm", "client: pyslurm is for Slurm"),
+        ("scheduler: slurm, pyslurm_python: /x", "pyslurm_python: is given although client is not pyslurm"),
+        ("scheduler: slurm, ssh: {host: login2}", "board_folder: is missing; with ssh, a folder of the cluster"),
+        ("scheduler: slurm, board_folder: /x", "board_folder: is given without ssh"),
+        ("scheduler: slurm, board_folder: x, ssh: {host: a}", "board_folder: expected a full path such as"),
+        ("scheduler: slurm, board_folder: /a/../b, ssh: {host: a}", "board_folder: expected a full path such as"),
+        ("scheduler: slurm, board_folder: /, ssh: {host: a}", "board_folder: expected a full path such as"),
+        ("scheduler: slurm, board_folder: /x, ssh: {user: a}", "ssh.host: is missing; expected a name without spaces"),
+        ("scheduler: slurm, board_folder: /x, ssh: {host: -oProxyCommand=id}", "ssh.host: expected a name"),
+        ("scheduler: slurm, board_folder: /x, ssh: {host: a, user: 'a b'}", "ssh.user: expected a name"),
+        ("scheduler: slurm, board_folder: /x, ssh: {host: a, port: 65536}", "ssh.port: expected a port number"),
+        ("scheduler: slurm, board_folder: /x, ssh: {host: a, key: none}", "ssh.key: "),
+        (
+            "scheduler: slurm, board_folder: /x, ssh: {host: a, proxy_jump: b, proxy_command: c}",
+            "ssh.proxy_command: is given beside proxy_jump",
+        ),
+        (
+            "scheduler: local, board_folder: /x, ssh: {host: a}",
+            "ssh: is for Slurm; cluster main has the scheduler local",
+        ),
         ("scheduler: slurm, poll_seconds: 0.5", "poll_seconds: expected at least 1 second"),
         ("scheduler: local, poll_seconds: 0", "poll_seconds: expected a number of seconds"),
         ("scheduler: local, poll_seconds: .nan", "poll_seconds: expected a number of seconds"),
@@ -214,6 +242,28 @@ def test_a_value_that_a_cluster_cannot_have_is_named(tmp_path: Path, cluster: st
         text = text.replace(", partition: p", "")
     (found,) = faults(tmp_path, text)
     assert found.startswith(f"line 1: clusters.main.{fault}")
+
+
+def test_a_cluster_over_ssh_has_its_login_and_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "key").touch()
+    path = tmp_path / "hpc-board.yaml"
+    path.write_text(
+        "clusters: {far: {scheduler: slurm, board_folder: /scratch/alice/board, ssh: {host: login2, user: alice,"
+        " port: 2222, key: key, proxy_jump: 'bob@gate:22,inner'}}}\ngpus: {A: {cluster: far, partition: p}}\n"
+    )
+    (cluster,) = load(path, {}).clusters
+    assert cluster.ssh == Login("login2", "alice", 2222, str(tmp_path / "key"), "bob@gate:22,inner")
+    assert cluster.board_folder == "/scratch/alice/board"
+
+
+def test_an_image_on_another_machine_needs_a_full_path(tmp_path: Path) -> None:
+    text = (
+        "clusters: {far: {scheduler: slurm, board_folder: /x, ssh: {host: a}}}\n"
+        "gpus: {A: {cluster: far, partition: p, sandbox: {runtime: apptainer, image: IMAGE}}}"
+    )
+    (found,) = faults(tmp_path, text.replace("IMAGE", "~/k.sif"))
+    assert found.startswith("line 2: gpus.A.sandbox.image: expected a full path")
+    assert load(written(tmp_path, text.replace("IMAGE", "/shared/k.sif")), {}).gpus
 
 
 def test_what_only_slurm_understands_is_refused_on_a_local_cluster(tmp_path: Path) -> None:
@@ -272,29 +322,6 @@ def test_a_time_limit_is_read_as_slurm_reads_it(text: str, seconds: int) -> None
 def test_what_is_no_time_limit_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a time up to a year"):
         time_limit_seconds(text)
-
-
-@pytest.mark.parametrize(
-    ("model", "name"),
-    [
-        ("NVIDIA H100 80GB HBM3", "H100"),
-        ("NVIDIA H200", "H200"),
-        ("NVIDIA A100-SXM4-40GB", "A100"),
-        ("NVIDIA GH200 480GB", "GH200"),
-        ("NVIDIA B200", "B200"),
-        ("NVIDIA L4", "L4"),
-        ("NVIDIA L40S", "L40S"),
-        ("Tesla T4", "T4"),
-        ("Tesla V100-PCIE-16GB", "V100"),
-        ("NVIDIA RTX A6000", "A6000"),
-        ("NVIDIA GeForce RTX 4090", "RTX-4090"),
-        ("NVIDIA TITAN V", "TITAN-V"),
-        ("\x1b]0;x\x07", "0-x"),
-        ("Tesla", "GPU"),
-    ],
-)
-def test_a_gpu_model_has_a_short_name(model: str, name: str) -> None:
-    assert gpu_model_name(model) == name
 
 
 def test_the_gpus_of_the_driver_are_listed_once_each(tmp_path: Path) -> None:

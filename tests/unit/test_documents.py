@@ -39,6 +39,11 @@ class Tolerant(msgspec.Struct):
     name: str = ""
 
 
+class Needy(msgspec.Struct):
+    names: list[str]
+    size: int
+
+
 def written(folder: Path, text: str) -> Path:
     path = folder / "bicycle.yaml"
     path.write_text(text)
@@ -148,6 +153,15 @@ def test_unknown_keys_are_warnings_where_the_struct_permits_them(tmp_path: Path)
     assert document.warnings == [
         'line 1: the key nam is not known, and ignored. Did you mean "name"?',
         "line 2: the key other is not known, and ignored.",
+    ]
+
+
+def test_a_missing_key_is_looked_for_among_those_that_are_not_known(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError) as caught:
+        Document.read(written(tmp_path, "other: 1\nname: [Ada]")).value(Needy)
+    assert [fault.message for fault in caught.value.faults] == [
+        'is missing; expected a list. Is "name" in line 2 meant for it?',
+        "is missing; expected a whole number",
     ]
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.recorded import Recorded, recorded
 
 HEAVY = frozenset({"textual", "torch", "paramiko", "numpy", "rich"})
+FAR = "  far: {scheduler: slurm, ssh: {host: login2}, board_folder: /scratch/board}\n"
 
 
 @pytest.fixture
@@ -58,3 +59,17 @@ def test_the_runs_are_listed_without_what_only_submitting_needs(board: Recorded)
     loaded = modules(board, "runs")
     assert "sqlite_utils" in loaded
     assert loaded & (HEAVY | {"jinja2"}) == set()
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_ssh_is_loaded_for_clusters_that_have_it_and_its_library_when_one_is_reached(
+    board: Recorded, far: bool
+) -> None:
+    settings = board.folder / "hpc-board.yaml"
+    if far:
+        text = settings.read_text().replace("gpus:\n", f"{FAR}gpus:\n  FAR: {{cluster: far, partition: p}}\n")
+        settings.write_text(text)
+    for argv in (("submit", "kernel.py", "--dry-run"), ("runs",)):
+        loaded = modules(board, *argv)
+        assert ("hpc_board.transport.ssh" in loaded) is far
+        assert not {"paramiko", "cryptography"} & loaded

@@ -268,6 +268,13 @@ def test_a_mode_in_which_a_task_has_nothing_to_run_is_refused(mode: str, task: T
     assert "--mode" in caught.value.hint
 
 
+def test_a_mistyped_key_for_the_cases_is_told_where_they_are_missing() -> None:
+    warning = 'line 7: the key test is not known, and ignored. Did you mean "tests"?'
+    with pytest.raises(InputError) as caught:
+        drafted(task="add_py", gpus=["CPU"], catalog=Catalog((replace(ADD, tests=(), warnings=("other", warning)),)))
+    assert caught.value.hint.endswith(f"`tests` in its task.yml. There, {warning}")
+
+
 def test_a_mode_needs_no_cases_but_its_own() -> None:
     for mode, task in (("test", replace(ADD, benchmarks=())), ("benchmark", replace(ADD, tests=()))):
         assert drafted(task="add_py", gpus=["CPU"], mode=mode, catalog=Catalog((task,))).mode == mode

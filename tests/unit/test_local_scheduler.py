@@ -483,6 +483,32 @@ def test_jobs_on_two_gpus_run_together_and_each_sees_its_own(bench: Bench) -> No
     assert sorted(seen) == ["0", "1"]
 
 
+def test_jobs_of_two_boards_share_the_devices_of_a_machine(bench: Bench) -> None:
+    devices = bench.root / "devices"
+    bench.scheduler = LocalScheduler(HERE, bench.folder, devices=devices)
+    other = LocalScheduler(HERE, bench.root / "other", devices=devices)
+    first = bench.submit("a", f"touch begun; {UNTIL_GO}")
+    bench.await_file(first, "begun")
+    second = JobKey("b", other.submit(bench.job("b", "exit 0")), BEGINNING)
+    waiting = "waits until a job of another board has left the device"
+    for _ in range(5):
+        news = other.poll([second])["b"]
+        assert (news.state, news.reason) == (JobState.PENDING, waiting)
+        assert other.availability([CPU])[0].free == 0
+    third = bench.submit("c", "exit 0")
+    assert bench.news(third).reason == "position 1 in the queue"
+    bench.let_go(first)
+    await_true(lambda: other.poll([second])["b"].state is JobState.ENDED)
+    bench.await_state(third, JobState.ENDED)
+    assert other.availability([CPU])[0].free == 1
+
+
+def test_a_board_whose_user_has_no_folder_for_devices_runs_its_jobs(bench: Bench) -> None:
+    (bench.root / "file").touch()
+    bench.scheduler = LocalScheduler(HERE, bench.folder, devices=bench.root / "file" / "devices")
+    bench.await_state(bench.submit("a", "exit 0"), JobState.ENDED)
+
+
 def test_a_job_that_ran_when_the_machine_was_restarted_has_lost_its_node(bench: Bench) -> None:
     key = started_elsewhere(bench, Start("0", 2**22, 1, "another boot", 5.0))
     assert "machine was restarted" in bench.await_state(key, JobState.NODE_FAIL).reason

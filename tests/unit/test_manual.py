@@ -37,7 +37,7 @@ from tests.unit.recorded import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
-REFUSED = {"client: pyslurm", "ssh", "board_folder", "container"}
+REFUSED = {"container"}
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -118,9 +118,6 @@ def test_the_shorter_settings_of_other_pages_can_be_read(tmp_path: Path, page: P
 @pytest.mark.parametrize(
     ("place", "lines"),
     [
-        ("clusters.main.client", "client: pyslurm"),
-        ("clusters.main.ssh", "ssh: {host: login}"),
-        ("clusters.main.board_folder", "board_folder: /x"),
         ("gpus.H100.container", "container: {runtime: apptainer, image: x.sif}"),
     ],
 )
@@ -148,7 +145,7 @@ def test_every_style_of_request_is_shown() -> None:
 
 def test_every_variable_of_batch_script_templates_is_listed() -> None:
     listed = text("settings.md").partition("## Batch script templates")[2].partition("\n## ")[0]
-    calls = [node for node in ast.walk(ast.parse(inspect.getsource(jobs.script))) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(jobs))) if isinstance(node, ast.Call)]
     (render,) = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "render"]
     given = {str(keyword.arg) for keyword in render.keywords}
     assert named_in_first_cells(listed) == given
@@ -347,8 +344,8 @@ def test_every_entry_of_a_board_folder_is_explained(ranked: tuple[BoardFiles, di
     shown = text("clusters.md").partition("    <board>/\n")[2].partition("\n\n")[0]
     explained = {line.split()[0].partition("/")[0].replace("<cluster>", "here") for line in shown.splitlines()}
     names = {path.name for path in (files.folder / "board").iterdir()}
-    # The cache begins with the first submission that is compiled.
-    assert {name for name in names if not name.startswith("board.db-")} | {"cache"} == explained
+    # The cache begins with the first submission that is compiled, and checks are there while somebody waits for them.
+    assert {name for name in names if not name.startswith("board.db-")} | {"cache", "checks"} == explained
 
 
 # Languages

@@ -14,7 +14,7 @@ from hpc_board.errors import SchedulerError
 from hpc_board.harness.account import killed
 from hpc_board.harness.progress import Step
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
-from hpc_board.model.result import Case, Log, Result, Verdict
+from hpc_board.model.result import LIBRARY_MISSING, Case, Log, Result, Verdict
 from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.standings import Standing
 from hpc_board.model.task import Language, Mode, Task, TaskFile
@@ -115,7 +115,25 @@ def test_a_cell_holds_the_line_that_says_most_and_the_whole_message_stands_once_
     assert "1  exception  a     ValueError: bad\n" in text
     assert "2  exception  b     KeyError: 'x'\n" in text
     assert text.count("line 3") == 1
-    assert "--- test 1 ---\nValueError: bad\nTraceback" in text
+    assert "--- test 1 ---\nTraceback" in text
+    assert text.count("ValueError: bad") == 2
+
+
+@pytest.mark.parametrize(
+    "told", ["OutOfMemoryError: a long\nstory", "the task cannot: check fails: OutOfMemoryError: a long\nstory"]
+)
+def test_what_a_traceback_says_at_its_end_does_not_stand_before_it_as_well(told: str) -> None:
+    trace = "Traceback (most recent call last):\n  line 3\ntorch.OutOfMemoryError: a long\nstory"
+    shown = message_log(run_of(RunState.FINISHED), "test 1", f"{told}\n{trace}\n")
+    assert shown.text == trace
+    cut = message_log(run_of(RunState.FINISHED), "test 1", f"{told} that is cut\n{trace}")
+    assert cut.text == f"{told} that is cut\n{trace}"
+
+
+def test_a_cell_is_bounded_where_no_terminal_bounds_it() -> None:
+    result = result_of(Verdict.WRONG_VALUE, Case("test", 0, "a", Verdict.WRONG_VALUE, "x" * 300))
+    (row,) = [line for line in text_of(run_report(finished(result), result)).splitlines() if line.startswith("1  ")]
+    assert len(row) < 250
 
 
 def test_a_message_that_belongs_to_no_case_is_shown_whole_below_what_it_means() -> None:
@@ -321,6 +339,31 @@ def test_a_failed_run_says_which_case_failed_why_and_what_to_do() -> None:
     assert "2  wrong value  size: 127  5 of 127 elements differ" in text
 
 
+@pytest.mark.parametrize(
+    ("mode", "phase", "verdict", "words"),
+    [
+        (
+            Mode.RANKED,
+            "benchmark",
+            Verdict.WRONG_VALUE,
+            "It failed with a secret seed, not with one that the case shows",
+        ),
+        (Mode.BENCHMARK, "benchmark", Verdict.EXCEPTION, "It failed with a secret seed, not with one that the case"),
+        (Mode.RANKED, "test", Verdict.WRONG_VALUE, "if it passes at home with the first, it failed with the second"),
+        (Mode.PROFILE, "benchmark", Verdict.CRASH, "if it passes at home with the first, it failed with the second"),
+        (Mode.TEST, "test", Verdict.WRONG_VALUE, ""),
+        (Mode.RANKED, "benchmark", Verdict.TIMING_INCONSISTENT, ""),
+    ],
+)
+def test_a_failure_that_may_be_of_a_secret_seed_says_so(mode: Mode, phase: str, verdict: Verdict, words: str) -> None:
+    case = Case(phase, 0, "size: 127; seed: 4242", verdict, "bad")
+    result = result_of(verdict, case, message=f"{phase} case 1 (size: 127; seed: 4242): bad")
+    for show in (run_report, run_summary):
+        text = text_of(show(finished(result, mode=mode), result))
+        assert words in text
+        assert ("secret" in text) is bool(words)
+
+
 @pytest.mark.parametrize("verdict", [Verdict.TASK_ERROR, Verdict.INFRA_ERROR, Verdict.DEVICE_ERROR])
 def test_a_failure_that_is_not_the_kernels_does_not_blame_it(verdict: Verdict) -> None:
     result = result_of(verdict, message="no device")
@@ -334,6 +377,42 @@ def test_every_verdict_has_a_meaning_and_a_next_step(verdict: Verdict) -> None:
     meaning = verdict_meaning(verdict)
     assert meaning.what.endswith(".")
     assert meaning.next.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "message", "emulated", "words"),
+    [
+        (
+            Verdict.DEVICE_ERROR,
+            "it compiles for sm_90, but jobs for H100 run on a CPU here",
+            True,
+            "C++ and Python run",
+        ),
+        (Verdict.DEVICE_ERROR, "nothing says what to compile for: no GPU", True, "C++ and Python run"),
+        (Verdict.DEVICE_ERROR, "nothing says what to compile for: no GPU", False, "the `arch` of this GPU"),
+        (Verdict.DEVICE_ERROR, "RuntimeError: No CUDA GPUs are available", True, "the device of the inputs"),
+        (
+            Verdict.DEVICE_ERROR,
+            "no cuda device can be used on this node: PyTorch 2.13.0+cpu is a build without GPU support; visible",
+            False,
+            "whose PyTorch is built for this GPU",
+        ),
+        (
+            Verdict.DEVICE_ERROR,
+            "no cuda device can be used on this node: PyTorch 2.13.0 is built for 12.8; visible",
+            False,
+            "the settings ask for no GPU",
+        ),
+        (Verdict.DEVICE_ERROR, "CUDA error: uncorrectable ECC error", False, "illegal memory accesses"),
+        (Verdict.INFRA_ERROR, f"the Python p has no PyTorch, {LIBRARY_MISSING}", False, "whoever keeps the settings"),
+    ],
+)
+def test_the_advice_fits_what_the_job_lacked(verdict: Verdict, message: str, emulated: bool, words: str) -> None:
+    result = result_of(verdict, message=message)
+    text = text_of(run_report(finished(result, emulated=emulated), result))
+    assert words in text
+    assert ("illegal memory accesses" in text) is ("ECC" in message)
+    assert ("Submit again" in text) is ("built for 12.8" in message or "ECC" in message)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])

@@ -28,6 +28,7 @@ from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "slurm" / "22.05"
+MEND = "; cancel it, and correct `{}` of this GPU in the settings ({})"
 CLUSTER = Cluster("main", "slurm")
 H100 = Gpu("H100", CLUSTER, Device.CUDA, "h100", Request(RequestStyle.GRES, "gpu:h100:1"))
 CPU = Gpu("CPU", CLUSTER, Device.CPU, "cpu")
@@ -106,8 +107,14 @@ def test_recorded_nodes_of_sinfo_are_read() -> None:
 
 
 def test_a_separator_in_the_last_column_stays_in_it() -> None:
-    (row,) = queue_rows("7|hb|PENDING|1|N/A||a|b\n")
-    assert row.reason == "a|b"
+    (row,) = queue_rows("7|hb|PENDING|1|N/A||2|a|b \n")
+    assert (row.restarts, row.reason) == (2, "a|b")
+
+
+@pytest.mark.parametrize("count", ["", "N/A", "-1", "٤", "9" * 5000])
+def test_a_count_of_restarts_that_is_none_is_zero(count: str) -> None:
+    (row,) = queue_rows(f"7|hb|PENDING|1|N/A||{count}|None\n")
+    assert row.restarts == 0
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", " \n"])
@@ -130,7 +137,7 @@ def test_output_without_a_row_is_no_answer(rows: Callable[[str], Sequence[object
 
 @pytest.mark.parametrize("job_id", ["123+0", "109_1", "109_[1-3]", "٤٢", "-1", "", "1" * 11, "9" * 5000, "--all"])
 def test_a_row_whose_id_is_none_of_a_job_of_ours_is_left_out(job_id: str) -> None:
-    assert queue_rows(f"{job_id}|hb|PENDING|1|N/A||None\n") == []
+    assert queue_rows(f"{job_id}|hb|PENDING|1|N/A||0|None\n") == []
     assert account_rows(f"{job_id}|hb|COMPLETED|0:0|1|cpu-1\n") == []
 
 
@@ -236,6 +243,7 @@ def test_other_refusals_say_what_to_do(words: str, setting: str) -> None:
         'sbatch: error: "abc" is not a valid node count',
         'sbatch: error: Invalid numeric value "abc" for --ntasks.',
         "sbatch: error: Invalid generic resource (gres) specification",
+        "sbatch: error: Invalid Trackable RESource (TRES) specification",
         'sbatch: error: unrecognized --hint argument "foo", see --hint=help',
         "sbatch: error: invalid --profile=foo option",
         "Invalid time specification (pos=0): foo\nsbatch: error: Invalid --begin specification",
@@ -347,7 +355,9 @@ def test_accounts_that_print_nonsense_leave_the_state_unknown(tmp_path: Path) ->
 
 
 def test_a_job_that_cannot_be_ours_is_not_found() -> None:
-    rows = "".join(f"{job_id}|hb-1|RUNNING|1795230906|N/A|n1|None\n" for job_id in ("109_1", "7", "123+0", "9" * 5000))
+    rows = "".join(
+        f"{job_id}|hb-1|RUNNING|1795230906|N/A|n1|0|None\n" for job_id in ("109_1", "7", "123+0", "9" * 5000)
+    )
     assert SlurmScheduler(CLUSTER, Answers(Completed(0, rows, ""))).find("hb-1", NOW) == "7"
 
 
@@ -435,8 +445,19 @@ def test_a_word_that_is_not_known_is_unknown(word: str) -> None:
         ("AssocGrpGRES", "waiting for a limit of its account or user (AssocGrpGRES)"),
         (
             "AssocMaxWallDurationPerJobLimit",
-            "will not start: its time limit is above what the QOS or account allows (AssocMaxWallDurationPerJobLimit)",
+            "will never start: its time limit is above what the QOS or account allows"
+            + MEND.format("time", "AssocMaxWallDurationPerJobLimit"),
         ),
+        (
+            "QOSMaxGRESPerJob",
+            "will never start: a limit of its QOS for each job forbids it" + MEND.format("request", "QOSMaxGRESPerJob"),
+        ),
+        (
+            "AssocGrpCPUMinutesLimit",
+            "waiting for the budget of its account or user; ask an administrator (AssocGrpCPUMinutesLimit)",
+        ),
+        ("QOSMaxJobsPerUserLimit", "waiting for a limit of its QOS (QOSMaxJobsPerUserLimit)"),
+        ("JobHeldUser", "will never start while its user holds it: `scontrol release` lets it go (JobHeldUser)"),
         ("SomethingNew", "SomethingNew"),
     ],
 )
@@ -444,10 +465,44 @@ def test_a_waiting_jobs_reason_is_told_in_words(reason: str, text: str) -> None:
     assert pending_reason_text(reason) == text
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "AccountNotAllowed",
+        "AssocMaxGRESPerJob",
+        "AssocMaxNodePerJobLimit",
+        "BadConstraints",
+        "DependencyNeverSatisfied",
+        "InvalidAccount",
+        "InvalidQOS",
+        "JobHeldAdmin",
+        "JobHeldUser",
+        "JobHoldMaxRequeue",
+        "MaxMemPerLimit",
+        "PartitionConfig",
+        "PartitionNodeLimit",
+        "PartitionTimeLimit",
+        "QOSMaxCpuMinutesPerJobLimit",
+        "QOSMaxCpuPerNode",
+        "QOSMaxWallDurationPerJobLimit",
+        "QOSMinCpuNotSatisfied",
+        "QOSMinGRES",
+        "QOSNotAllowed",
+        "QOSTimeLimit",
+        "ReservationDeleted",
+        "launch failed requeued held",
+    ],
+)
+def test_a_job_that_will_never_start_says_so_and_what_to_do(reason: str) -> None:
+    why, _, remedy = pending_reason_text(reason).removesuffix(f" ({reason})").partition(";")
+    assert why.startswith("will never start")
+    assert remedy or ": " in why
+
+
 def test_every_recorded_reason_has_words() -> None:
     for row in queue_rows(recorded("squeue.txt")):
         if job_state(row.state) is JobState.PENDING:
-            assert pending_reason_text(row.reason).startswith(("waiting ", "held ", "will not "))
+            assert pending_reason_text(row.reason).startswith(("waiting ", "will never start"))
 
 
 # generic resources

@@ -14,10 +14,12 @@ from hpc_board.cli.main import cli
 from hpc_board.lint import Bounds, check
 from hpc_board.model.findings import findings
 from hpc_board.model.lint import Behaviour, CheckedCase, Lint, Probed, accepted_formats
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import RunState
 from hpc_board.report import check_report, plain
 from hpc_board.store.rows import task_definition, task_value
 from tests.harness.evaluations import REFERENCE, a_task
-from tests.unit.recorded import Recorded, recorded
+from tests.unit.recorded import Recorded, recorded, result_of, status_of
 
 DOCUMENT = """\
 files:
@@ -128,19 +130,38 @@ def test_a_task_is_shown_as_before_whatever_comes_first(board: Recorded) -> None
     assert call(board, "task").exit_code == 2
 
 
+def offered(*words: str) -> list[str]:
+    """What a shell is offered for the last of these words."""
+    completion = ShellComplete(cli, {}, "hpc-board", "X")
+    return [item.value for item in completion.get_completions(list(words[:-1]), words[-1])]
+
+
 def test_a_shell_is_offered_tasks_and_commands(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(board.folder)
     monkeypatch.delenv("HPC_BOARD_CONFIG", raising=False)
-
-    def offered(*words: str) -> list[str]:
-        return [
-            item.value for item in ShellComplete(cli, {}, "hpc-board", "X").get_completions(list(words[:-1]), words[-1])
-        ]
 
     assert offered("task", "che") == ["check"]
     assert offered("task", "softm") == ["softmax_py"]
     assert offered("task", "check", "softm") == offered("task", "show", "softm") == ["softmax_py"]
     assert offered("task", "vectoradd_py", "--fi") == ["--file"]
+    assert offered("help", "ta") == ["task"]
+    assert offered("help", "task", "ch") == ["check"]
+    assert offered("help", "submit", "") == []
+
+
+def test_a_shell_is_offered_modes_and_the_numbers_of_runs(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(board.folder)
+    monkeypatch.delenv("HPC_BOARD_CONFIG", raising=False)
+
+    assert offered("run", "") == []
+    assert not (board.folder / "board").exists()
+    board.add(result=result_of(Verdict.PASS))
+    going = board.add(status_of(RunState.RUNNING))
+    assert offered("submit", "k.py", "--mode", "") == ["test", "benchmark", "profile", "ranked"]
+    assert offered("submit", "k.py", "--mode", "R") == ["ranked"]
+    assert offered("run", "") == ["2", "1"]
+    assert offered("watch", "") == offered("cancel", "") == offered("cancel", "1", "") == [str(going.id)]
+    assert offered("code", "2") == [str(going.submission)]
 
 
 def test_unknown_keys_are_told_when_tasks_are_listed_and_checked(board: Recorded) -> None:

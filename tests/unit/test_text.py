@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc_board.model.text import one_line, printable
+from hpc_board.model.text import one_line, printable, with_article
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,10 @@ def test_no_format_character_is_shown() -> None:
 
 def test_one_line_says_that_it_was_cut() -> None:
     assert one_line("a\nb" * 200, 10) == "a ba ba b…"
+
+
+def test_a_name_has_the_article_with_which_it_is_spoken() -> None:
+    an = ["H100", "A100", "L4", "MI300X", "RTX-6000", "int", "array", "object", "8-core"]
+    a = ["B200", "V100", "T4", "GH200", "CPU", "gpu-big", "tensor", "NoneType", "Larger", "float", "dict"]
+    assert [with_article(name) for name in an] == [f"an {name}" for name in an]
+    assert [with_article(name) for name in a] == [f"a {name}" for name in a]

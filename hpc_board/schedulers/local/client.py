@@ -5,7 +5,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -34,13 +34,21 @@ class LocalScheduler:
     """A cluster of this machine alone. Jobs outlive the client; every client that polls sees to it that they run.
 
     `folder` holds the queue. `slots` says how many jobs of a kind of device run at a time ("cpu", "cuda" or "hip" ->
-    count); by default one on the CPU, and one on each GPU.
+    count); by default one on the CPU, and one on each GPU. Queues with the same folder `devices` share the machine's
+    devices: a job waits until no other queue's job has its own.
     """
 
-    def __init__(self, cluster: Cluster, folder: Path, slots: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        folder: Path,
+        slots: Mapping[str, int] | None = None,
+        *,
+        devices: Path | None = None,
+    ) -> None:
         self._cluster = cluster
         self._counts = dict(slots or {})
-        self._queue = Queue(folder.absolute(), socket.gethostname())
+        self._queue = Queue(folder.absolute(), socket.gethostname(), devices)
 
     def command(self, job: Job) -> Sequence[str]:
         """The command that is run for the job, for the user to read."""
@@ -88,8 +96,9 @@ class LocalScheduler:
         with self._queue.locked():
             entries = self._queue.unended()
             known = [self._entry(job) for job in jobs]
+            taken = {pool for pool in {entry.ticket.pool for entry in entries} if self._taken_elsewhere(pool, entries)}
         self._start_spoolers()
-        return {job.name: _news(entry, entries) for job, entry in zip(jobs, known, strict=True)}
+        return {job.name: _news(entry, entries, taken) for job, entry in zip(jobs, known, strict=True)}
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:
         """End the jobs: one that waits at once, one that runs as soon as its spooler reads of it."""
@@ -110,13 +119,23 @@ class LocalScheduler:
         self._queue.create()
         with self._queue.locked():
             entries = self._queue.unended()
-        return [self._availability(gpu, entries) for gpu in gpus]
+            return [self._availability(gpu, entries) for gpu in gpus]
 
     def _availability(self, gpu: Gpu, entries: Sequence[Entry]) -> Availability:
         pool, host = str(gpu.device), self._queue.host
         total = len(self._slots(gpu.device))
-        free = max(0, total - len(running(entries, host, pool)))
+        free = len(self._free(gpu.device, entries))
         return Availability(gpu.name, free, total, len(waiting(entries, host, pool)), "up" if total else "no device")
+
+    def _free(self, device: Device, entries: Sequence[Entry]) -> list[Slot]:
+        """The slots that no job of this queue has, and no other queue's either."""
+        own = running(entries, self._queue.host, str(device))
+        return [slot for slot in self._slots(device) if slot.device not in own and not self._queue.device_is_busy(slot)]
+
+    def _taken_elsewhere(self, pool: str, entries: Sequence[Entry]) -> bool:
+        """Whether only other queues' jobs keep the next job of a pool waiting."""
+        slots = self._slots(Device(pool))
+        return len(running(entries, self._queue.host, pool)) < len(slots) and not self._free(Device(pool), entries)
 
     def _entry(self, job: JobKey) -> Entry | None:
         entry = self._queue.entry(int(job.job_id)) if is_number(job.job_id) else None
@@ -159,7 +178,8 @@ class LocalScheduler:
 
     def _run_spooler(self, slot: Slot, serving: int) -> None:
         package = Path(hpc_board.__file__).absolute().parents[1]
-        place = [str(self._queue.folder), self._queue.host, slot.pool, slot.device, str(serving)]
+        queue = [str(self._queue.folder), self._queue.host, str(self._queue.devices)]
+        place = [*queue, slot.pool, slot.device, str(serving)]
         with self._log.open("ab") as log:
             if log.tell() > LOG_BYTES_MAX:
                 log.truncate(0)
@@ -181,7 +201,7 @@ class LocalScheduler:
         return self._queue.folder / "spooler.log"
 
 
-def _news(entry: Entry | None, entries: Sequence[Entry]) -> JobNews:
+def _news(entry: Entry | None, entries: Sequence[Entry], taken: Container[str]) -> JobNews:
     if entry is None:
         return JobNews(JobState.MISSING, evidence="local: the queue has no such job")
     ticket = entry.ticket
@@ -193,7 +213,10 @@ def _news(entry: Entry | None, entries: Sequence[Entry]) -> JobNews:
         reason = "is being cancelled" if entry.cancelled else ""
         return JobNews(JobState.RUNNING, job_id, reason, ticket.host, f"local: runs as process {entry.start.leader}")
     ahead = [other.ticket.number for other in waiting(entries, ticket.host, ticket.pool)]
-    reason = f"position {ahead.index(ticket.number) + 1} in the queue"
+    position = ahead.index(ticket.number) + 1
+    reason = f"position {position} in the queue"
+    if position == 1 and ticket.pool in taken:
+        reason = "waits until a job of another board has left the device"
     return JobNews(JobState.PENDING, job_id, reason, evidence=f"local: waits on {ticket.host}")
 
 

@@ -67,11 +67,14 @@ def own_file(path: Path) -> bytes | None:
         os.close(descriptor)
 
 
-def try_lock(path: Path) -> int | None:
-    """A descriptor that holds the lock file until it and all its copies are closed; None if somebody holds it."""
+def try_lock(path: Path, *, shared: bool = False) -> int | None:
+    """A descriptor that holds the lock file until it and all its copies are closed; None if somebody holds it.
+
+    Several may hold it `shared`, as long as nobody holds it otherwise.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         return None

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,13 +21,16 @@ CLOCK_SLACK = timedelta(days=1)
 class Queue:
     """The jobs of one board that run on the machines with this folder, as one of these machines, `host`, sees them.
 
+    In `devices`, by default a folder of its own, queues tell each other which devices their jobs have. Where that
+    folder cannot be written, this queue's jobs keep out of each other's way alone.
     Whatever reads or writes jobs expects that its caller holds `locked`. Everything raises StorageError where the
     folder cannot be used.
     """
 
-    def __init__(self, folder: Path, host: str) -> None:
+    def __init__(self, folder: Path, host: str, devices: Path | None = None) -> None:
         self.folder = folder
         self.host = host
+        self.devices = (devices or folder / "devices").absolute()
         self._active = folder / "active"
         self._ended = folder / "ended"
         self._locks = folder / "locks"
@@ -36,6 +40,8 @@ class Queue:
         with storage(self.folder):
             for folder in (self.folder, self._active, self._ended, self._locks):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):
+            self.devices.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @contextmanager
     def locked(self, *, patience_seconds: float = 30) -> Iterator[None]:
@@ -55,7 +61,19 @@ class Queue:
     def claim_device(self, slot: Slot) -> int | None:
         """A descriptor that keeps the device of `slot` busy while any process has it; None while it is busy."""
         with storage(self.folder):
-            return try_lock(self._locks / f"busy-{self.host}-{slot.file_name}")
+            return try_lock(self._device_lock(slot))
+
+    def device_is_busy(self, slot: Slot) -> bool:
+        """Whether a process has the device of `slot` that a job was given, of this queue or another."""
+        with storage(self.folder):
+            looked = try_lock(self._device_lock(slot), shared=True)
+        if looked is not None:
+            os.close(looked)
+        return looked is None
+
+    def _device_lock(self, slot: Slot) -> Path:
+        folder = self.devices if os.access(self.devices, os.W_OK | os.X_OK) else self._locks
+        return folder / f"{self.host}-{slot.file_name}"
 
     def add(
         self,

@@ -90,10 +90,10 @@ class StartedJob:
 def main(arguments: Sequence[str]) -> None:
     """Serve a slot in the background.
 
-    The arguments are the queue's folder, the machine's name in it, the slot's pool and device, and the number of the
-    inherited descriptor that makes this process the only one that serves the slot.
+    The arguments are the queue's folder, the machine's name in it, the folder of its devices, the slot's pool and
+    device, and the number of the inherited descriptor that makes this process the only one that serves the slot.
     """
-    folder, host, pool, device, serving = arguments
+    folder, host, devices, pool, device, serving = arguments
     if os.fork():
         return
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD):
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     # Whatever outlives its parent within a job becomes a child of this process, and is found and ended with the job.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    serve(Queue(Path(folder), host), Slot(pool, device), int(serving))
+    serve(Queue(Path(folder), host, Path(devices)), Slot(pool, device), int(serving))
 
 
 def serve(queue: Queue, slot: Slot, serving: int) -> None:

@@ -1,6 +1,7 @@
 """The door to one Slurm cluster."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -8,9 +9,11 @@ from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Gpu
 from hpc_board.model.run import JobNews, JobState
 from hpc_board.model.sbatch import argument
+from hpc_board.model.site import Site
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm.capacity import availability
+from hpc_board.schedulers.slurm.detect import site
 from hpc_board.schedulers.slurm.outputs import (
     SACCT_FORMAT,
     SINFO_FORMAT,
@@ -22,7 +25,7 @@ from hpc_board.schedulers.slurm.outputs import (
     queue_rows,
     submitted_job_id,
 )
-from hpc_board.schedulers.slurm.refusals import not_accepted
+from hpc_board.schedulers.slurm.refusals import not_accepted, words_of
 from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed, Host
 
@@ -30,7 +33,9 @@ TIMEOUT_SECONDS: Final = 60.0
 """How long one command of Slurm may take: a busy controller answers late, and sbatch itself retries for a while."""
 
 _ACCOUNTED_AT_ONCE = 50
-_CLOCK_SLACK = timedelta(minutes=10)
+_CLOCK_SLACK = timedelta(days=1)
+"""How far the controller's clock may lie behind this host's: more than a time zone that somebody got wrong."""
+
 _LIVE = (JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN)
 _FINAL = (
     JobState.ENDED,
@@ -44,6 +49,14 @@ _FINAL = (
 
 class _AccountingAbsentError(Exception):
     """The cluster keeps no accounts, or has no sacct here; the message says which."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What the controller listed, and what it was asked with: "squeue" or "pyslurm"."""
+
+    source: str
+    rows: Sequence[QueueRow]
 
 
 class SlurmScheduler:
@@ -108,20 +121,45 @@ class SlurmScheduler:
             )
         return job_id
 
+    def rehearse(self, job: Job) -> str:
+        """What `sbatch --test-only` says to the job: when and where it would start.
+
+        Raises:
+            InputError: an option or the folder's path cannot be handed to Slurm.
+            SchedulerRefused: Slurm would refuse the job.
+            SchedulerError: Slurm gave no clear answer.
+        """
+        sbatch, _, *rest = self.command(job)
+        argv = [sbatch, "--test-only", *rest]
+        try:
+            done = self._host.run(argv, timeout_seconds=self._timeout_seconds, cwd=str(job.folder))
+        except CommandTimeout as error:
+            raise SchedulerError(
+                f"sbatch --test-only did not answer within {self._timeout_seconds:g} s",
+                hint="Slurm is busy or down; try later.",
+            ) from error
+        except CommandMissing as error:
+            raise self._missing("sbatch", error) from error
+        if done.returncode == 0:
+            return words_of(done.stderr)
+        unclear = not_accepted(done.stderr, job.gpu.name)
+        if not isinstance(unclear, SchedulerRefused):
+            unclear.hint = "Slurm may be busy or down; try later."
+        raise unclear
+
+    def site(self) -> Site:
+        """The partitions and nodes, as sinfo and scontrol list them to this account."""
+        return site(self._host, self._timeout_seconds)
+
     def find(self, name: str, submitted_at: datetime) -> str | None:
         """The id of this account's newest job called `name`, submitted not before `submitted_at`; None if none."""
         earliest = submitted_at - _CLOCK_SLACK
-        rows: list[QueueRow | AccountRow] = [*self._queue([name], "--me")]
-        if not rows:
+        times = _times(self._queue([name], mine=True).rows, name, earliest)
+        if not times:
             try:
-                rows += self._accounts(f"--name={name}", earliest)
+                times = _times(self._accounts(f"--name={name}", earliest), name, earliest)
             except _AccountingAbsentError:
                 return None
-        times = {
-            row.job_id: row.submitted_at
-            for row in rows
-            if row.name == name and row.submitted_at is not None and row.submitted_at >= earliest
-        }
         return max(times, key=lambda job_id: (times[job_id], int(job_id)), default=None)
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobNews]:
@@ -131,7 +169,8 @@ class SlurmScheduler:
         """
         if not jobs:
             return {}
-        listed = {(row.job_id, row.name): row for row in self._queue([job.name for job in jobs])}
+        listing = self._queue([job.name for job in jobs])
+        listed = {(row.job_id, row.name): row for row in listing.rows}
         news: dict[str, JobNews] = {}
         gone = []
         for job in jobs:
@@ -139,9 +178,9 @@ class SlurmScheduler:
             if row is None:
                 gone.append(job)
             else:
-                news[job.name] = _queue_news(row)
+                news[job.name] = _queue_news(row, listing.source)
         for start in range(0, len(gone), _ACCOUNTED_AT_ONCE):
-            news |= self._accounted(gone[start : start + _ACCOUNTED_AT_ONCE])
+            news |= self._accounted(gone[start : start + _ACCOUNTED_AT_ONCE], listing.source)
         return news
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:
@@ -149,7 +188,7 @@ class SlurmScheduler:
         if not jobs:
             return
         ours = {(job.job_id, job.name) for job in jobs}
-        rows = self._queue([job.name for job in jobs])
+        rows = self._queue([job.name for job in jobs]).rows
         live = [row.job_id for row in rows if (row.job_id, row.name) in ours and job_state(row.state) in _LIVE]
         if live:
             self._answer(["scancel", "--quiet", *live])
@@ -162,23 +201,14 @@ class SlurmScheduler:
         waiting = self._answer(["squeue", "--all", "--noheader", "--states=PENDING", "--format=%P"])
         return [availability(gpu, nodes, waiting.split()) for gpu in gpus]
 
-    def _queue(self, names: Sequence[str], *options: str) -> list[QueueRow]:
-        return queue_rows(
-            self._answer(
-                [
-                    "squeue",
-                    "--all",
-                    "--noheader",
-                    "--states=all",
-                    f"--name={','.join(names)}",
-                    f"--format={SQUEUE_FORMAT}",
-                    *options,
-                ]
-            )
-        )
+    def _queue(self, names: Sequence[str], *, mine: bool = False) -> Listing:
+        """The jobs with these names that the controller remembers, only this account's if `mine`."""
+        argv = ["squeue", "--all", "--noheader", "--states=all", f"--name={','.join(names)}"]
+        argv += [f"--Format={SQUEUE_FORMAT}", *(["--me"] if mine else [])]
+        return Listing("squeue", queue_rows(self._answer(argv)))
 
-    def _accounted(self, jobs: Sequence[JobKey]) -> Iterator[tuple[str, JobNews]]:
-        """The news of jobs that squeue does not list."""
+    def _accounted(self, jobs: Sequence[JobKey], source: str) -> Iterator[tuple[str, JobNews]]:
+        """The news of jobs that `source` does not list."""
         try:
             rows = self._accounts(
                 f"--jobs={','.join(job.job_id for job in jobs)}",
@@ -186,14 +216,14 @@ class SlurmScheduler:
             )
         except _AccountingAbsentError as error:
             for job in jobs:
-                yield job.name, JobNews(JobState.MISSING, job.job_id, evidence=f"squeue: not listed; sacct: {error}")
+                yield job.name, JobNews(JobState.MISSING, job.job_id, evidence=f"{source}: not listed; sacct: {error}")
             return
         except SchedulerError as error:
             for job in jobs:
-                yield job.name, JobNews(JobState.UNKNOWN, job.job_id, evidence=f"squeue: not listed; {error.message}")
+                yield job.name, JobNews(JobState.UNKNOWN, job.job_id, evidence=f"{source}: not listed; {error.message}")
             return
         for job in jobs:
-            yield job.name, _account_news(job, rows)
+            yield job.name, _account_news(job, rows, source)
 
     def _accounts(self, which: str, earliest: datetime) -> list[AccountRow]:
         argv = [
@@ -213,6 +243,8 @@ class SlurmScheduler:
             raise _AccountingAbsentError("not installed here") from error
         if "accounting storage is disabled" in done.stderr.lower():
             raise _AccountingAbsentError("accounting storage is disabled")
+        if done.returncode != 0 and "is after end time" in done.stderr:
+            return []  # a start in the future, by Slurm's own clock: no job can be that new
         return account_rows(self._checked(argv, done))
 
     def _answer(self, argv: Sequence[str]) -> str:
@@ -246,11 +278,22 @@ class SlurmScheduler:
     def _missing(self, program: str, error: CommandMissing) -> SchedulerRefused:
         return SchedulerRefused(
             f"{program} cannot be run: {error}",
-            hint=f"Run hpc-board on a login node of cluster {self._cluster.name} with Slurm's commands on PATH.",
+            hint=f"Run hpc-board on a login node of cluster {self._cluster.name} with Slurm's commands on PATH."
+            if self._cluster.ssh is None
+            else f"Name a login node in clusters.{self._cluster.name}.ssh.host where login shells find sbatch.",
         )
 
 
-def _queue_news(row: QueueRow) -> JobNews:
+def _times(rows: Sequence[QueueRow | AccountRow], name: str, earliest: datetime) -> dict[str, datetime]:
+    """When the jobs of this name were submitted, by their ids; one of unknown time counts as the earliest of them."""
+    return {
+        row.job_id: row.submitted_at or earliest
+        for row in rows
+        if row.name == name and (row.submitted_at is None or row.submitted_at >= earliest)
+    }
+
+
+def _queue_news(row: QueueRow, source: str) -> JobNews:
     state = job_state(row.state)
     reason = one_line(row.reason, 120)
     waits = state is JobState.PENDING
@@ -260,21 +303,26 @@ def _queue_news(row: QueueRow) -> JobNews:
         job_id=row.job_id,
         reason=pending_reason_text(reason) if waits else "",
         node=one_line(row.node, 120),
-        evidence=f"squeue: {words}" + (f" ({reason})" if reason not in ("", "None") else ""),
+        evidence=f"{source}: {words}" + (f" ({reason})" if reason not in ("", "None") else "") + _attempt(row),
         expected_start=row.start if waits else None,
+        restarts=row.restarts,
     )
 
 
-def _account_news(job: JobKey, rows: Sequence[AccountRow]) -> JobNews:
-    """What the accounts say of a job that squeue does not list; a state that is not final explains nothing then."""
+def _attempt(row: QueueRow) -> str:
+    return f", restart {row.restarts}" if row.restarts else ""
+
+
+def _account_news(job: JobKey, rows: Sequence[AccountRow], source: str) -> JobNews:
+    """What the accounts say of a job that `source` does not list; a state that is not final explains nothing then."""
     attempts = [row for row in rows if (row.job_id, row.name) == (job.job_id, job.name)]
     if not attempts:
-        return JobNews(JobState.MISSING, job.job_id, evidence="squeue: not listed; sacct: not listed")
+        return JobNews(JobState.MISSING, job.job_id, evidence=f"{source}: not listed; sacct: not listed")
     last = max(attempts, key=lambda row: row.submitted_at or job.submitted_at)
     state = job_state(last.state)
     return JobNews(
         state=state if state in _FINAL else JobState.MISSING,
         job_id=job.job_id,
         node=one_line(last.node, 120),
-        evidence=f"squeue: not listed; sacct: {one_line(last.state, 40)}, exit code {one_line(last.exit_code, 12)}",
+        evidence=f"{source}: not listed; sacct: {one_line(last.state, 40)}, exit code {one_line(last.exit_code, 12)}",
     )

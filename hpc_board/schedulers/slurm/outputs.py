@@ -8,12 +8,15 @@ from typing import Final
 from hpc_board.errors import SchedulerError
 from hpc_board.model.text import one_line
 
-SQUEUE_FORMAT: Final = "%i|%j|%T|%V|%S|%N|%r"
+SQUEUE_FORMAT: Final = (
+    "JobArrayID:|,Name:|,State:|,SubmitTime:|,StartTime:|,NodeList:|,RestartCnt:|,Reason: "  # a space ends the line
+)
 SACCT_FORMAT: Final = "JobIDRaw,JobName,State,ExitCode,Submit,NodeList"
 SINFO_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUsState:|,Gres:|,GresUsed:|"
 
 _SUBMITTED = re.compile(r"^([0-9]{1,10})(?:;\S+)?$", re.MULTILINE)
-_JOB_ID = re.compile(r"[0-9]{1,10}")
+JOB_ID: Final = re.compile(r"[0-9]{1,10}")
+_COUNT = re.compile(r"[0-9]{1,9}")
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,10}")
 _EPOCH_SECONDS_MAX = 2**33
 _CPU_COUNTS = re.compile("[0-9]{1,9}/([0-9]{1,9})/[0-9]{1,9}/([0-9]{1,9})")
@@ -21,7 +24,10 @@ _CPU_COUNTS = re.compile("[0-9]{1,9}/([0-9]{1,9})/[0-9]{1,9}/([0-9]{1,9})")
 
 @dataclass(frozen=True)
 class QueueRow:
-    """A job as squeue lists it. `start` is when it started or, of a waiting job, is expected to; None if unknown."""
+    """A job as squeue lists it. `start` is when it started or, of a waiting job, is expected to; None if unknown.
+
+    `restarts` counts how often Slurm put it back into the queue, where that is told.
+    """
 
     job_id: str
     name: str
@@ -30,6 +36,7 @@ class QueueRow:
     start: datetime | None
     node: str
     reason: str
+    restarts: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,15 +73,15 @@ def submitted_job_id(stdout: str) -> str | None:
 
 
 def queue_rows(stdout: str) -> list[QueueRow]:
-    """The jobs that `squeue --format=SQUEUE_FORMAT` printed; ids of array tasks and the like are never ours.
+    """The jobs that `squeue --Format=SQUEUE_FORMAT` printed; ids of array tasks and the like are never ours.
 
     Raises:
         SchedulerError: it printed something else.
     """
     return [
-        QueueRow(job_id, name, state, epoch(submit), epoch(start), node, reason)
-        for job_id, name, state, submit, start, node, reason in _table("squeue", stdout, 7)
-        if _JOB_ID.fullmatch(job_id)
+        QueueRow(job_id, name, state, epoch(submit), epoch(start), node, reason, _count(restarts))
+        for job_id, name, state, submit, start, node, restarts, reason in table("squeue", stdout, 8)
+        if JOB_ID.fullmatch(job_id)
     ]
 
 
@@ -86,8 +93,8 @@ def account_rows(stdout: str) -> list[AccountRow]:
     """
     return [
         AccountRow(job_id, name, state, exit_code, epoch(submit), "" if node == "None assigned" else node)
-        for job_id, name, state, exit_code, submit, node in _table("sacct", stdout, 6)
-        if _JOB_ID.fullmatch(job_id)
+        for job_id, name, state, exit_code, submit, node in table("sacct", stdout, 6)
+        if JOB_ID.fullmatch(job_id)
     ]
 
 
@@ -98,7 +105,7 @@ def node_rows(stdout: str) -> list[NodeRow]:
         SchedulerError: it printed something else.
     """
     rows = []
-    for node, partition, available, state, cpus, gres, gres_used, _ in _table("sinfo", stdout, 8):
+    for node, partition, available, state, cpus, gres, gres_used, _ in table("sinfo", stdout, 8):
         idle, total = _cpu_counts(cpus)
         rows.append(
             NodeRow(
@@ -123,10 +130,13 @@ def epoch(text: str) -> datetime | None:
     return datetime.fromtimestamp(int(text), UTC)
 
 
-def _table(program: str, stdout: str, columns: int) -> list[list[str]]:
+def table(program: str, stdout: str, columns: int) -> list[list[str]]:
     """The lines that have all columns; what follows the last separator is kept whole, other lines are no rows.
 
     Output without a single row is no answer: taken for "nothing is listed", it would end runs that go on.
+
+    Raises:
+        SchedulerError: there is such output.
     """
     lines = [[field.strip() for field in line.split("|", columns - 1)] for line in stdout.splitlines()]
     rows = [fields for fields in lines if len(fields) == columns]
@@ -136,6 +146,10 @@ def _table(program: str, stdout: str, columns: int) -> list[list[str]]:
             hint=f"Run `{program}` yourself: a wrapper around it, or a message of the site, may be in the way.",
         )
     return rows
+
+
+def _count(text: str) -> int:
+    return int(text) if _COUNT.fullmatch(text) else 0
 
 
 def _cpu_counts(text: str) -> tuple[int, int]:

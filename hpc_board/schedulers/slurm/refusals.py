@@ -33,12 +33,14 @@ _COMMUNICATION: Final = (
 _REFUSALS: Final = re.compile(
     # the controller's own answer
     r"batch job submission failed:"
+    # the same with --test-only
+    r"|^allocation failure:"
     # what sbatch says of its options and of the script, before it asks the controller
     r"|^\S{0,200}sbatch\S{0,40}: (?:error: |fatal: )?(?:"
     r"unrecognized option|invalid option --|option '.*' (?:is ambiguous|doesn't allow an argument|requires an argument)"
     r"|(?:invalid|unrecognized) (?:.* )?--[a-z]|--\S+ is not valid"
     r"|\".*\" is not a valid node count|invalid number of (?:tasks|cpus|nodes)"
-    r"|invalid generic resource|invalid argument: |invalid directive found in batch script"
+    r"|invalid generic resource|invalid trackable resource|invalid argument: |invalid directive found in batch script"
     r"|\S.*: line [0-9]+: (?:unmatched|unexpected) "
     r"|unable to open file|could not open user environment file"
     r"|batch script is empty|batch script contains dos line breaks|this does not look like a batch script"
@@ -82,9 +84,8 @@ def not_accepted(stderr: str, gpu: str) -> SchedulerError:
     SchedulerRefused if the controller or sbatch itself understood and refused; a plain SchedulerError, so that the
     job is looked up, if the words are about the way to the controller, about anything else, or absent.
     """
-    words = "; ".join(line.removeprefix("sbatch: ").removeprefix("error: ") for line in stderr.splitlines() if line)
-    shown = one_line(words, 300) or "no reason given"
-    folded = words.lower()
+    shown = words_of(stderr) or "no reason given"
+    folded = stderr.lower()
     if not _REFUSALS.search(stderr) or any(phrase in folded for phrase in _COMMUNICATION):
         return SchedulerError(
             f"sbatch got no clear answer: {shown}",
@@ -92,3 +93,9 @@ def not_accepted(stderr: str, gpu: str) -> SchedulerError:
         )
     hint = next((text for phrase, text in _HINTS if phrase in folded), _GENERAL_HINT)
     return SchedulerRefused(f"sbatch refused the job for {gpu}: {shown}", hint=hint.format(gpu=gpu))
+
+
+def words_of(stderr: str) -> str:
+    """What sbatch printed to standard error, on one line and without its name before each."""
+    lines = (line.removeprefix("sbatch: ").removeprefix("error: ") for line in stderr.splitlines() if line)
+    return one_line("; ".join(lines), 300)

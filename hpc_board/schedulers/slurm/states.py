@@ -1,5 +1,6 @@
 """Slurm's words for a job's state and for why it waits, in the vocabulary of the product."""
 
+import re
 from typing import Final
 
 from hpc_board.model.run import JobState
@@ -56,6 +57,8 @@ _STATES: Final = {
     "PR": JobState.PREEMPTED,
 }
 
+_MEND: Final = "cancel it, and correct `{}` of this GPU in the settings"
+
 _REASONS: Final = {
     "None": "waiting for Slurm to look at it",
     "Priority": "waiting behind jobs of higher priority",
@@ -66,29 +69,45 @@ _REASONS: Final = {
     "Reservation": "waiting for its reservation to begin",
     "Licenses": "waiting for licences",
     "Dependency": "waiting for another job",
-    "DependencyNeverSatisfied": "will not start: the job it waits for did not end as needed",
-    "JobHeldUser": "held by its user; release it with `scontrol release`",
-    "JobHeldAdmin": "held by an administrator",
-    "JobHoldMaxRequeue": "held: it was requeued too often",
-    "launch failed requeued held": "held after a failed launch: ask an administrator to look at the node",
-    "InvalidAccount": "will not start: the account is not valid for this user",
-    "InvalidQOS": "will not start: the QOS is not valid for this user",
-    "BadConstraints": "will not start: no node can satisfy the request",
-    "PartitionConfig": "will not start: the partition cannot satisfy the request",
+    "DependencyNeverSatisfied": (
+        "will never start: the job it waits for did not end as needed; cancel it, and remove `--dependency` "
+        "of this GPU from the settings"
+    ),
+    "JobHeldUser": "will never start while its user holds it: `scontrol release` lets it go",
+    "JobHeldAdmin": "will never start while an administrator holds it: ask why",
+    "JobHoldMaxRequeue": "will never start: it was requeued too often; cancel it and submit again",
+    "launch failed requeued held": (
+        "will never start: it could not be launched; cancel it, submit again, and ask an administrator about the node"
+    ),
+    "InvalidAccount": f"will never start: the account is not valid for this user; {_MEND.format('account')}",
+    "InvalidQOS": f"will never start: the QOS is not valid for this user; {_MEND.format('qos')}",
+    "BadConstraints": (
+        f"will never start: no node can satisfy the request; {_MEND.format('request')} or its `constraint`"
+    ),
+    "PartitionConfig": f"will never start: the partition cannot satisfy the request; {_MEND.format('request')}",
     "PartitionDown": "waiting for the partition, which is down",
     "PartitionInactive": "waiting for the partition, which is inactive",
-    "PartitionNodeLimit": "will not start: it asks for more nodes than the partition allows",
-    "PartitionTimeLimit": "will not start: its time limit is above the partition's",
+    "PartitionNodeLimit": (
+        f"will never start: the partition does not allow jobs of one node; {_MEND.format('partition')}"
+    ),
+    "PartitionTimeLimit": f"will never start: its time limit is above the partition's; {_MEND.format('time')}",
     "NodeDown": "waiting for a node that is down",
-    "ReservationDeleted": "will not start: its reservation was deleted",
+    "ReservationDeleted": f"will never start: its reservation was deleted; {_MEND.format('reservation')}",
     "ReqNodeNotAvail": "waiting for a node that is down, drained or reserved",
     "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions": (
         "waiting for nodes that are down, drained or reserved"
     ),
-    "AccountNotAllowed": "will not start: the account may not use this partition or QOS",
-    "QOSNotAllowed": "will not start: the QOS may not be used here",
-    "MaxMemPerLimit": "will not start: it asks for more memory than a limit allows",
+    "AccountNotAllowed": (
+        f"will never start: the account may not use this partition or QOS; {_MEND.format('account')}"
+    ),
+    "QOSNotAllowed": f"will never start: the QOS may not be used here; {_MEND.format('qos')}",
+    "QOSTimeLimit": f"will never start: its time limit is above the QOS's; {_MEND.format('time')}",
+    "MaxMemPerLimit": f"will never start: it asks for more memory than a limit allows; {_MEND.format('memory')}",
 }
+
+
+_ONE_JOB: Final = re.compile(r"(?:QOS|Assoc)(?:Max[A-Za-z]+Per(?:Job|Node)(?:Limit)?|Min[A-Za-z]+)$")
+_BUDGET: Final = re.compile(r"(?:QOS|Assoc)Grp[A-Za-z]*Minutes")
 
 
 def job_state(word: str) -> JobState:
@@ -111,10 +130,13 @@ def pending_reason_text(reason: str) -> str:
 
 def _limit_text(word: str) -> str:
     """The words for the large family of limits, which Slurm names by one scheme: whose limit, which one, of what."""
+    whose = "QOS" if word.startswith("QOS") else "account or user"
     if word.startswith(("QOSMaxWall", "AssocMaxWall", "MaxWall")):
-        return "will not start: its time limit is above what the QOS or account allows"
-    if word.startswith("QOS"):
-        return "waiting for a limit of its QOS"
-    if word.startswith(("Assoc", "MaxJobs")):
-        return "waiting for a limit of its account or user"
+        return f"will never start: its time limit is above what the QOS or account allows; {_MEND.format('time')}"
+    if _ONE_JOB.match(word):
+        return f"will never start: a limit of its {whose} for each job forbids it; {_MEND.format('request')}"
+    if _BUDGET.match(word):
+        return f"waiting for the budget of its {whose}; ask an administrator"
+    if word.startswith(("QOS", "Assoc", "MaxJobs")):
+        return f"waiting for a limit of its {whose}"
     return ""

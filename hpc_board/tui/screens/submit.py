@@ -55,7 +55,8 @@ class SubmitScreen(BoardScreen):
     ]
     HELP: ClassVar[str] = (
         "Tab takes a grey completion, and else moves between the fields; Space ticks a GPU, a ticks all. "
-        "A header in the file (#!POPCORN leaderboard NAME, #!POPCORN gpus A B) chooses task and GPUs."
+        "A header in the file (#!POPCORN leaderboard NAME, #!POPCORN gpus A B) chooses task and GPUs. `python?` marks "
+        "a GPU whose Python this machine does not have; `hpc-board gpus` says which."
     )
 
     path_input = getters.query_one("#file", PathInput)

@@ -19,11 +19,11 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import RANKED_BY, moment, score, time_left
+from hpc_board.tui.wording import RANKED_BY, languages, moment, score, time_left
 
 _COLUMNS = (
     Column("task", "Task", 20, grows=True),
-    Column("language", "Lang", 4),
+    Column("language", "Lang", 5),
     Column("gpus", "GPUs", 24, from_width=72),
     Column("left", "Closes in", 9, right=True),
 )
@@ -121,7 +121,7 @@ class TasksScreen(BoardScreen):
         left, tone = time_left(task.deadline, self.now())
         cells = {
             "task": toned(task.name),
-            "language": toned(task.language, Tone.MUTED),
+            "language": toned(languages(task), Tone.MUTED),
             "gpus": toned(" ".join(task.gpus) or "all", Tone.MUTED),
             "left": toned(left, tone),
         }
@@ -130,7 +130,11 @@ class TasksScreen(BoardScreen):
     def _show_selected(self, name: str | None) -> None:
         task = next((task for task in self._catalog.tasks if task.name == name), None) if self._catalog else None
         if task is None:
-            words = "There are no tasks yet. `hpc-board create` makes one from a folder." if self._catalog else ""
+            words = (
+                "There are no tasks yet. The settings' `tasks` names the folders that hold them."
+                if self._catalog
+                else ""
+            )
             self.query_one("#facts", Static).update(toned(words, Tone.MUTED))
             self.places.update("")
             self.description.update("")
@@ -143,9 +147,11 @@ class TasksScreen(BoardScreen):
     def _facts(self, task: Task) -> Table:
         left, _ = time_left(task.deadline, self.now())
         ranked_by = RANKED_BY[task.ranking_by]
+        several = [("Languages", ", ".join(task.accepted))] if len(task.accepted) > 1 else []
         return facts(
             [
                 ("Closes", f"{moment(task.deadline)} ({left})" if task.deadline else "never"),
+                *several,
                 ("Cases", f"{len(task.tests)} tests, {len(task.benchmarks)} benchmarks, ranked by {ranked_by}"),
             ]
         )

@@ -77,7 +77,9 @@ def _state(gpu: Gpu, statuses: Mapping[str, GpuStatus] | None) -> Text:
         line = Text.assemble((f"{'no answer':>10}", Tone.BAD.value))
     else:
         free, queued = capacity(status.availability)
-        line = Text.assemble(f"{free:>10}", "  ", (f"{queued:>11}", Tone.MUTED.value))
+        # Beside a script there is little room: what may be wrong comes before what can wait.
+        warning = ("  python?" if status.warning else "", Tone.WAITING.value)
+        line = Text.assemble(f"{free:>10}", warning, "  ", (f"{queued:>11}", Tone.MUTED.value))
     if gpu.emulated:
         line = Text.assemble(line, ("  emulated", Tone.WAITING.value))
     if status is not None and status.problem:

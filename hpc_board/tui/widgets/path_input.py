@@ -21,7 +21,7 @@ class PathInput(Input):
     def __init__(self, *, value: str, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(
             value=value,
-            placeholder="a .py, .cu, .cuh or .cpp file",
+            placeholder=".py, .cpp, .cu, .cuh or .hip file",
             suggester=_PathSuggester(),
             compact=True,
             select_on_focus=False,

@@ -1,0 +1,126 @@
+"""`admin`: setting a board up on a cluster, and proving that it works."""
+
+import os
+import re
+from pathlib import Path
+
+import click
+
+from hpc_board.cli.options import SECONDS, Open, examples, force_option, gpu_names, json_option
+from hpc_board.errors import InputError
+
+
+@click.group(
+    epilog=examples(
+        "hpc-board admin detect -o hpc-board.yaml",
+        "hpc-board admin check",
+        "hpc-board admin doctor",
+    )
+)
+def admin() -> None:
+    """Set up a board on a cluster, and prove that it works."""
+
+
+@admin.command(epilog=examples("hpc-board admin detect", "hpc-board admin detect --cluster main -o hpc-board.yaml"))
+@click.option("--cluster", metavar="NAME", help="What to call the cluster; else as Slurm does.")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
+@force_option
+def detect(cluster: str | None, output: Path | None, force: bool) -> None:
+    """Write settings from what Slurm says of its GPUs.
+
+    Each kind of GPU becomes an entry. What Slurm does not tell, and what you
+    have to decide, stands in comments. Nothing is sent, and no settings are
+    read.
+    """
+    from hpc_board.cli.files import write_file
+    from hpc_board.cli.printing import remark
+    from hpc_board.detection import settings
+    from hpc_board.model.names import NAME, NAME_WORDS
+    from hpc_board.schedulers.slurm.detect import site
+    from hpc_board.transport.this_host import ThisHost
+
+    if cluster is not None and not re.fullmatch(NAME, cluster):
+        raise InputError(f"--cluster: {cluster!r} is no name.", hint=f"Give {NAME_WORDS}.")
+    detected = settings(site(ThisHost()), cluster)
+    if not detected.gpus:
+        remark("No entry is certain, so that all lines are comments: read them, and take the # from what is right.")
+    if output is None:
+        click.echo(detected.text.encode(), nl=False)
+        return
+    write_file(output, detected.text.encode(), force=force)
+    remark(f"The settings are in {output}, with {', '.join(detected.gpus) or 'no GPU'}.")
+    remark(f"Read its comments, and then: hpc-board --config {output} admin check")
+
+
+@admin.command(
+    epilog=examples(
+        "hpc-board admin check",
+        "hpc-board admin check H100 --timeout 1800",
+        "hpc-board admin check --no-job --json",
+    )
+)
+@click.argument("gpus", metavar="[GPU]...", nargs=-1, shell_complete=gpu_names)
+@click.option("--no-job", is_flag=True, help="Send no probe jobs; only ask Slurm what it would say.")
+@click.option("--timeout", metavar="SECONDS", type=SECONDS, help="How long to wait for the jobs at most; else for 600.")
+@json_option
+@click.pass_obj
+def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | None, as_json: bool) -> None:
+    """Prove the GPUs of the settings, or those named.
+
+    Slurm is asked whether it takes the options of a job; then a short job for
+    each GPU reports what it finds on a node. It leaves no run, no rank and no
+    folder, and Ctrl-C cancels it. The exit code is 3 if there is a problem.
+    """
+    from hpc_board.cli.exits import NO_VERDICT
+    from hpc_board.cli.printing import print_blocks, print_json, remark
+    from hpc_board.report import checkup_report
+
+    checked = open_().check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
+    if as_json:
+        from hpc_board.cli.json_output import gpu_check_object
+
+        print_json([gpu_check_object(each) for each in checked])
+    else:
+        sound = "No problem; no job was sent" if no_job else "Proven"
+        print_blocks(*(block for each in checked for block in checkup_report(each.gpu.name, each.lines, sound)))
+    if not all(each.proven for each in checked):
+        raise click.exceptions.Exit(NO_VERDICT)
+
+
+@admin.command(epilog=examples("hpc-board admin doctor", "hpc-board admin doctor --json"))
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool) -> None:
+    """Say what is wrong with this installation.
+
+    Looks at the settings, the board's folder with its file system and locks,
+    the tasks, Slurm's commands and its controller, and the entries' Pythons.
+    Nothing is sent or changed. The exit code is 3 if there is a problem.
+    """
+    from hpc_board.cli.exits import NO_VERDICT
+    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.errors import BoardError
+    from hpc_board.model.checkup import Level, Line
+    from hpc_board.report import checkup_report
+
+    try:
+        lines = ctx.obj().examine(_origin(ctx))
+    except BoardError as error:
+        lines = [Line(Level.PROBLEM, "settings", error.message, error.hint)]
+    if as_json:
+        from hpc_board.cli.json_output import line_object
+
+        print_json([line_object(line) for line in lines])
+    else:
+        print_blocks(*checkup_report("", lines, "No problem"))
+    if any(line.level is Level.PROBLEM for line in lines):
+        raise click.exceptions.Exit(NO_VERDICT)
+
+
+def _origin(ctx: click.Context) -> str:
+    """What names the settings file; "" where it is looked for."""
+    if ctx.find_root().params.get("config") is not None:
+        return "by --config"
+    if os.environ.get("HPC_BOARD_CONFIG"):
+        return "by $HPC_BOARD_CONFIG"
+    return ""

@@ -1,0 +1,149 @@
+"""What a Slurm cluster says of itself: the questions, and the pure reading of the answers."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from hpc_board.errors import SchedulerError, SchedulerRefused
+from hpc_board.model.site import Partition, Site, SiteNode
+from hpc_board.model.text import one_line
+from hpc_board.schedulers.slurm.outputs import table
+from hpc_board.transport import CommandMissing, CommandTimeout, Host
+
+SITE_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUs:|,Time:|,Gres:|,Features:|"
+NODES: Final = ("sinfo", "--noheader", "--Node", f"--Format={SITE_FORMAT}")
+PARTITIONS: Final = ("scontrol", "show", "partition", "--oneliner")
+CONFIGURATION: Final = ("scontrol", "show", "config")
+
+_NODES_MAX = 50_000
+_SETTING = re.compile(r"^([A-Za-z_]{1,60}) *= (.{0,1000}?) *$", re.MULTILINE)
+_FIELD = re.compile(r"(?:^| )([A-Za-z]{1,40})=(\S{0,4000})")
+_TIME = re.compile(r"(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
+
+
+def site(host: Host, timeout_seconds: float = 60.0) -> Site:
+    """The cluster whose commands `host` has, as far as this account may see it.
+
+    What only `scontrol` tells may be missing; `Site.unknown` says so.
+
+    Raises:
+        SchedulerRefused: there is no sinfo.
+        SchedulerError: sinfo failed, or printed something else.
+    """
+    answers: dict[tuple[str, ...], str] = {}
+    unknown = []
+    for argv in (NODES, PARTITIONS, CONFIGURATION):
+        try:
+            answers[argv] = _answer(host, argv, timeout_seconds)
+        except SchedulerError as error:
+            if argv is NODES:
+                raise
+            unknown.append(error.message)
+    nodes, partitions = site_nodes(answers[NODES])
+    described = partition_facts(answers.get(PARTITIONS, ""))
+    known = {name: _joined(found, described.get(name)) for name, found in partitions.items()}
+    return Site(
+        tuple(known[name] for name in sorted(known)),
+        nodes,
+        configuration(answers.get(CONFIGURATION, "")),
+        tuple(unknown),
+    )
+
+
+def site_nodes(stdout: str) -> tuple[tuple[SiteNode, ...], dict[str, Partition]]:
+    """The nodes and the partitions that `sinfo --Node --Format=SITE_FORMAT` printed, the nodes by their names.
+
+    Raises:
+        SchedulerError: it printed something else.
+    """
+    nodes: dict[str, SiteNode] = {}
+    partitions: dict[str, Partition] = {}
+    for node, partition, available, state, cpus, time, gres, features, _ in table("sinfo", stdout, 9)[:_NODES_MAX]:
+        name = partition.removesuffix("*")
+        partitions[name] = Partition(
+            name, default=partition.endswith("*"), up=available == "up", max_time_seconds=seconds(time)
+        )
+        known = nodes.get(node)
+        if known is None:
+            words = () if features in ("(null)", "N/A") else tuple(filter(None, features.split(",")))
+            count = int(cpus) if re.fullmatch("[0-9]{1,6}", cpus) else 0
+            nodes[node] = SiteNode(node, (name,), state.lower(), count, gres, words)
+        elif name not in known.partitions:
+            nodes[node] = replace(known, partitions=tuple(sorted((*known.partitions, name))))
+    return tuple(nodes[name] for name in sorted(nodes)), partitions
+
+
+def partition_facts(stdout: str) -> dict[str, Partition]:
+    """The partitions that `scontrol show partition --oneliner` printed, by their names; other lines are none."""
+    found = {}
+    for line in stdout.splitlines():
+        fields = dict(_FIELD.findall(line))
+        name = fields.get("PartitionName")
+        if name:
+            found[name] = Partition(
+                name,
+                default=fields.get("Default") == "YES",
+                up=fields.get("State", "UP") == "UP",
+                max_time_seconds=seconds(fields.get("MaxTime", "")),
+                accounts=_some(fields.get("AllowAccounts", "")),
+                groups=_some(fields.get("AllowGroups", "")),
+                qos=_some(fields.get("AllowQos", "")),
+                root_only=fields.get("RootOnly") == "YES",
+                reservation_only=fields.get("ReqResv") == "YES",
+                preempted=fields.get("PreemptMode", "OFF").split(",")[0] in ("CANCEL", "REQUEUE", "SUSPEND"),
+            )
+    return found
+
+
+def configuration(stdout: str) -> Mapping[str, str]:
+    """The settings that `scontrol show config` printed, by their names; "(null)" is ""."""
+    return {name: "" if value == "(null)" else value for name, value in _SETTING.findall(stdout)}
+
+
+def seconds(text: str) -> int | None:
+    """A time limit as sinfo and scontrol print it ("30:00", "1-12:00:00"); None for "infinite" and the like."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        return None
+    days, *rest = (None if group is None else int(group) for group in match.groups())
+    numbers = [number for number in rest if number is not None]
+    if days is not None:
+        numbers += [0] * (3 - len(numbers))
+    elif len(numbers) == 1:
+        numbers = [0, *numbers, 0]
+    total = (days or 0) * 86_400
+    for factor, number in zip((1, 60, 3600), reversed(numbers), strict=False):
+        total += factor * number
+    return total or None
+
+
+def _some(text: str) -> str:
+    return "" if text.upper() in ("ALL", "(NULL)", "N/A") else text
+
+
+def _joined(listed: Partition, described: Partition | None) -> Partition:
+    """A partition as sinfo lists it, with what scontrol says of it beside."""
+    if described is None:
+        return listed
+    return replace(described, max_time_seconds=described.max_time_seconds or listed.max_time_seconds)
+
+
+def _answer(host: Host, argv: tuple[str, ...], timeout_seconds: float) -> str:
+    try:
+        done = host.run(argv, timeout_seconds=timeout_seconds, env={"SLURM_TIME_FORMAT": "%s"})
+    except CommandMissing as error:
+        raise SchedulerRefused(
+            f"{argv[0]} cannot be run: {error}", hint="Run hpc-board on a login node with Slurm's commands on PATH."
+        ) from error
+    except CommandTimeout as error:
+        raise SchedulerError(
+            f"{argv[0]} did not answer within {timeout_seconds:g} s", hint="Slurm is busy or down; try later."
+        ) from error
+    if done.returncode != 0 or done.truncated:
+        why = "it printed more than can be read" if done.truncated else one_line(done.stderr, 300)
+        raise SchedulerError(
+            f"{' '.join(argv[:3])} failed: {why or f'status {done.returncode}'}",
+            hint="Slurm may be busy or down; try later.",
+        )
+    return done.stdout

@@ -1,0 +1,216 @@
+"""A Slurm cluster whose queue is read through pyslurm, in a process of its own; the rest goes by the commands."""
+
+import json
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from hpc_board.errors import SchedulerError
+from hpc_board.model.gpu import Cluster
+from hpc_board.model.text import one_line
+from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, Listing, SlurmScheduler
+from hpc_board.schedulers.slurm.outputs import JOB_ID, QueueRow, epoch
+from hpc_board.transport import Host
+from hpc_board.transport.conversation import Conversation, ConversationOver
+
+HELPER: Final = Path(__file__).with_name("pyslurm_helper.py")
+
+START_SECONDS: Final = 15.0
+"""How long the import of pyslurm may take: without a slurm.conf that it can read it blocks for a minute."""
+
+ANSWER_SECONDS: Final = 30.0
+"""How long an answer may take: Slurm's own time-out of a message is 10 seconds by default."""
+
+PAUSE_SECONDS: Final = 30.0
+"""How long the commands alone are used after a failure; twice as long after each further one in a row."""
+
+PAUSE_SECONDS_MAX: Final = 1800.0
+"""How long the commands alone are used at most."""
+
+_COLUMNS = 8
+_CONTROLLER_ERRORS: Final = frozenset(
+    {
+        *range(1001, 1005),  # SLURM_COMMUNICATIONS_..._ERROR
+        *range(1800, 1806),  # SLURMCTLD_COMMUNICATIONS_...
+        *range(5003, 5006),  # what Slurm says of its sockets, "timed out" among them
+        *(104, 110, 111, 113),  # ECONNRESET, ETIMEDOUT, ECONNREFUSED, EHOSTUNREACH
+    }
+)
+"""Error numbers of a controller that cannot be reached: the commands would only ask it again."""
+
+
+class ConversingHost(Host, Protocol):
+    """A machine on which commands run, and programs that stay."""
+
+    def converse(self, argv: Sequence[str]) -> Conversation:
+        """Start `argv` as a program that answers lines."""
+
+
+class _HelperFailedError(Exception):
+    """The helper gave no answer that can be used; the message says why, in the middle of a sentence."""
+
+
+class _ControllerError(Exception):
+    """Slurm's controller cannot be reached; the message is Slurm's own."""
+
+
+class PyslurmScheduler(SlurmScheduler):
+    """A Slurm cluster, asked about its queue through pyslurm and by its commands on `host`.
+
+    A question that pyslurm fails to answer is asked by the commands; `warn` is told of the first one, from any thread.
+    `helper` is the command of the program that has pyslurm, by default `pyslurm_helper.py` under the cluster's Python.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        host: ConversingHost,
+        *,
+        warn: Callable[[str], object],
+        helper: Sequence[str] = (),
+        start_seconds: float = START_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
+        super().__init__(cluster, host, timeout_seconds=timeout_seconds)
+        self._python = cluster.pyslurm_python or sys.executable
+        self._warn = warn
+        self._warned = False
+        self._answer_seconds = answer_seconds
+        command = helper or [self._python, "-B", str(HELPER), f"{start_seconds:g}"]
+        self._helper = _Helper(lambda: host.converse(command), start_seconds, clock)
+
+    def _queue(self, names: Sequence[str], *, mine: bool = False) -> Listing:
+        try:
+            answer = self._helper.ask({"ask": "jobs", "names": list(names), "mine": mine}, self._answer_seconds)
+            return Listing("pyslurm", answer)
+        except _ControllerError as error:
+            raise SchedulerError(
+                f"pyslurm failed: {error}",
+                hint=f"Slurm on cluster {self._cluster.name} may be busy or down; nothing has changed, try later.",
+            ) from error
+        except _HelperFailedError as error:
+            self._tell(str(error))
+            return super()._queue(names, mine=mine)
+
+    def _tell(self, reason: str) -> None:
+        """Say once why the commands are used."""
+        if self._warned:
+            return
+        self._warned = True
+        self._warn(
+            f"Cluster {self._cluster.name} is asked by Slurm's commands, as pyslurm under {self._python} {reason}. "
+            f"Set clusters.{self._cluster.name}.pyslurm_python to a Python whose pyslurm works, or client to cli."
+        )
+
+
+class _Helper:
+    """The process that has pyslurm: started when it is needed, and again after it failed, though not at once."""
+
+    def __init__(self, start: Callable[[], Conversation], start_seconds: float, clock: Callable[[], float]) -> None:
+        self._start = start
+        self._start_seconds = start_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._conversation: Conversation | None = None
+        self._questions = 0
+        self._failures = 0
+        self._paused_until = -math.inf
+        self._last_failure = ""
+
+    def ask(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
+        """The rows that answer `question`.
+
+        Raises:
+            _ControllerError: Slurm's controller cannot be reached.
+            _HelperFailedError: the helper does not work.
+        """
+        with self._lock:
+            if self._clock() < self._paused_until:
+                raise _HelperFailedError(self._last_failure)
+            try:
+                rows = self._asked(question, timeout_seconds)
+            except _HelperFailedError as error:
+                self._end()
+                self._paused_until = self._clock() + min(PAUSE_SECONDS * 2**self._failures, PAUSE_SECONDS_MAX)
+                self._failures += 1
+                self._last_failure = str(error)
+                raise
+            except BaseException:
+                # The answer to a question that was interrupted is nobody's; and where the controller is was read when
+                # the helper started, so that one that cannot be reached may be elsewhere by now.
+                self._end()
+                raise
+            self._failures = 0
+            return rows
+
+    def _asked(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
+        if self._conversation is None:
+            self._conversation = self._started()
+        self._questions += 1
+        request = {"id": self._questions, **question, "seconds": timeout_seconds + 1}
+        answer = self._exchange(self._conversation, json.dumps(request), timeout_seconds)
+        if answer.get("id") != self._questions:
+            raise _HelperFailedError("answered another question than it was asked")
+        if "error" in answer:
+            message = one_line(str(answer["error"]), 200)
+            if answer.get("errno") in _CONTROLLER_ERRORS:
+                raise _ControllerError(message)
+            raise _HelperFailedError(f"failed: {message}")
+        return _rows(answer.get("ok"))
+
+    def _started(self) -> Conversation:
+        try:
+            conversation = self._start()
+        except ConversationOver as error:
+            raise _HelperFailedError(f"cannot be used: {error}") from error
+        try:
+            hello = self._exchange(conversation, "", self._start_seconds)
+            if "ok" not in hello:
+                reason = one_line(str(hello.get("error")), 200)
+                raise _HelperFailedError(f"cannot be imported: {reason}")
+        except BaseException:
+            conversation.close()
+            raise
+        return conversation
+
+    def _exchange(self, conversation: Conversation, line: str, timeout_seconds: float) -> dict[str, Any]:
+        try:
+            answer = json.loads(conversation.ask(line, timeout_seconds=timeout_seconds))
+        except ConversationOver as error:
+            said = one_line(conversation.complaints, 200)
+            raise _HelperFailedError(f"{error}" + (f" ({said})" if said else "")) from error
+        except (ValueError, RecursionError) as error:
+            raise _HelperFailedError("answered something that is no JSON") from error
+        if not isinstance(answer, dict):
+            raise _HelperFailedError("answered something that was not asked for")
+        return answer
+
+    def _end(self) -> None:
+        if self._conversation is not None:
+            self._conversation.close()
+            self._conversation = None
+
+
+def _rows(value: object) -> list[QueueRow]:
+    """The jobs in an answer; ids of array tasks and the like are never ours.
+
+    Raises:
+        _HelperFailedError: it is no list of jobs.
+    """
+    if not isinstance(value, list) or not all(isinstance(row, list) and len(row) == _COLUMNS for row in value):
+        raise _HelperFailedError("answered something else than a list of jobs")
+    rows = []
+    for job_id, name, state, submitted, start, node, reason, restarts in value:
+        texts = (job_id, name, state, node or "", reason or "None")
+        if not all(isinstance(text, str) for text in texts) or type(restarts) is not int:
+            raise _HelperFailedError("answered something else than a list of jobs")
+        if JOB_ID.fullmatch(job_id):
+            times = epoch(str(submitted)), epoch(str(start))
+            rows.append(QueueRow(job_id, name, state, *times, node or "", reason or "None", restarts))
+    return rows

@@ -1,0 +1,397 @@
+"""A login node over SSH: one kept connection for commands and files."""
+
+import contextlib
+import re
+import secrets
+import shlex
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hpc_board.errors import SchedulerError
+from hpc_board.model.gpu import Login
+from hpc_board.model.text import one_line
+from hpc_board.transport import CommandMissing, CommandTimeout, Completed
+from hpc_board.transport.this_host import OUTPUT_BYTES_MAX, scrubbed_environment
+
+if TYPE_CHECKING:
+    from paramiko import Channel
+
+    from hpc_board.transport.ssh_login import Link
+
+RETRY_SECONDS: Final = 10.0
+"""How long a host that could not be reached is left alone, or four times as long as trying took."""
+
+REFUSED_SECONDS: Final = 120.0
+"""How long a host that refused the login is left alone: sites shut out those who try again and again."""
+
+_SESSIONS_MAX = 4
+"""How many commands run at the same time: servers allow ten sessions on a connection, files need one."""
+
+_OPEN_SECONDS = 15.0
+_ENVIRONMENT_SECONDS = 30.0
+_LOOK_SECONDS = 0.05
+_GRACE_SECONDS = 10.0
+_CHUNK_BYTES = 64 * 1024
+_NOISE_BYTES_KEPT = 1000
+_MISSING, _NO_FOLDER = "missing", "no-folder"
+
+
+class Connection:
+    """The one connection to a login node for all threads, made when it is first needed and again when it was lost.
+
+    A host that could not be reached, or refused the login, is left alone for a while: the same error comes at once.
+    """
+
+    def __init__(self, login: Login) -> None:
+        self.login = login
+        self._lock = threading.Lock()
+        self._link: Link | None = None
+        self._failure: tuple[float, SchedulerError] | None = None
+
+    @property
+    def name(self) -> str:
+        """The account for a reader."""
+        return one_line(f"{self.login.user}@{self.login.host}" if self.login.user else self.login.host, 120)
+
+    def link(self) -> "Link":
+        """The connection, made anew where there is none.
+
+        Raises:
+            SchedulerError: the host cannot be reached, or refuses the login.
+        """
+        from hpc_board.transport.ssh_login import LoginRefused, log_in
+
+        with self._lock:
+            if self._link is not None and self._link.alive:
+                return self._link
+            if self._link is not None:
+                self._link.close()
+                self._link = None
+            if self._failure is not None and time.monotonic() < self._failure[0]:
+                raise type(self._failure[1])(self._failure[1].message, hint=self._failure[1].hint)
+            began = time.monotonic()
+            try:
+                self._link = log_in(self.login)
+            except SchedulerError as error:
+                now = time.monotonic()
+                # A host that swallows what is sent to it must not take most of the time of a board's other clusters.
+                pause = REFUSED_SECONDS if isinstance(error, LoginRefused) else max(RETRY_SECONDS, 4 * (now - began))
+                self._failure = (now + pause, error)
+                raise
+            self._failure = None
+            return self._link
+
+    def channel(self, seconds: float = _OPEN_SECONDS) -> "tuple[Link, Channel]":
+        """A new session; a connection on which none can be had within `seconds` is made anew, once.
+
+        Raises:
+            SchedulerError: the host cannot be reached, refuses the login, or opens no session.
+        """
+        import paramiko
+
+        words = ""
+        for _ in range(2):
+            link = self.link()
+            try:
+                return link, link.transport.open_session(timeout=min(seconds, _OPEN_SECONDS))
+            except paramiko.ChannelException as error:
+                raise SchedulerError(
+                    f"{self.name} opens no further session: {one_line(str(error), 100)}",
+                    hint="Nothing has changed, try later; the host may limit sessions by MaxSessions.",
+                ) from error
+            except (paramiko.SSHException, EOFError, OSError) as error:
+                words = one_line(str(error) or "it was closed", 100)
+                link.close()
+        raise SchedulerError(
+            f"the connection to {self.name} was lost twice: {words}", hint="Nothing has changed, try later."
+        )
+
+    def close(self) -> None:
+        """End the connection; the next use makes a new one."""
+        with self._lock:
+            if self._link is not None:
+                self._link.close()
+                self._link = None
+
+
+class SshHost:
+    """Runs commands on a login node; safe to use from several threads.
+
+    What the user's shells print when they start is told apart from a command's output by random marks. A command gets
+    what `scrubbed_environment` keeps of the environment of a login shell there, where sites put Slurm's commands into
+    `PATH`; the commands themselves run without the login shell's rest.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._environment: tuple[Link, dict[str, str], bool] | None = None
+        self._asking = threading.Lock()
+        self._sessions = threading.BoundedSemaphore(_SESSIONS_MAX)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_seconds: float,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str = "",
+    ) -> Completed:
+        """Run `argv` with the scrubbed environment plus `env`, and wait for its end.
+
+        The command is killed when the time is over, and when the connection is lost as soon as the host notices.
+
+        Raises:
+            CommandTimeout: it did not end within `timeout_seconds`.
+            CommandMissing: the program is not there.
+            SchedulerError: the host or the folder cannot be reached; or the connection was lost while the command ran,
+                and whether it did its work is unknown.
+        """
+        with self._sessions:
+            link, channel = self._connection.channel(timeout_seconds)
+            with contextlib.closing(channel):
+                with self._asking:
+                    found, whole = self._environment_on(link)
+                try:
+                    return self._execute(link, channel, argv, timeout_seconds, {**found, **(env or {})}, cwd, stdin)
+                except CommandMissing as error:
+                    if whole:
+                        raise
+                    raise SchedulerError(
+                        f"{argv[0]} is not in PATH on {self._connection.name}, and its login shell does not say more",
+                        hint=f"Look whether `{link.destination.command} 'bash -lc true'` ends; the host may be busy.",
+                    ) from error
+
+    def _environment_on(self, link: "Link") -> tuple[dict[str, str], bool]:
+        """What a command may see of the user's environment there, asked once for each connection.
+
+        False beside it says that a login shell did not answer, which may be due to a busy host.
+        """
+        known = self._environment
+        if known is not None and known[0] is link:
+            return known[1:]
+        plain = self._ask(link, ["env", "-0"])
+        mark = secrets.token_hex(16)
+        inner = f"printf '%s\\0' {mark}; env -0"
+        # A login shell may be one that does not know this language; bash reads the site's start-up files as well.
+        outer = 'case "${SHELL##*/}" in bash|zsh|ksh|dash|sh) ;; *) SHELL=bash;; esac; exec "$SHELL" -l -c "$1"'
+        try:
+            login = self._ask(link, ["sh", "-c", outer, "sh", inner]).partition(f"{mark}\0")[2]
+        except CommandTimeout:
+            login = ""
+        found = scrubbed_environment({**_variables(plain), **_variables(login)})
+        if login:
+            # A host that was slow once is asked again.
+            self._environment = (link, found, True)
+        return found, bool(login)
+
+    def _ask(self, link: "Link", argv: Sequence[str]) -> str:
+        import paramiko
+
+        try:
+            channel = link.transport.open_session(timeout=_OPEN_SECONDS)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise self._lost("it was asked for its environment") from error
+        return self._execute(link, channel, argv, _ENVIRONMENT_SECONDS, None, None, "").stdout
+
+    def _execute(
+        self,
+        link: "Link",
+        channel: "Channel",
+        argv: Sequence[str],
+        seconds: float,
+        environment: Mapping[str, str] | None,
+        cwd: str | None,
+        stdin: str,
+    ) -> Completed:
+        import paramiko
+
+        from hpc_board.transport.ssh_login import closed_after
+
+        begin, end = secrets.token_hex(16), secrets.token_hex(16)
+        script = _script(argv, begin, end, max(seconds, 0) + _GRACE_SECONDS, environment, cwd, stdin)
+        deadline = time.monotonic() + seconds
+        out, err = _Framed(begin, end), _Framed(begin, end)
+        ended = False
+        with closed_after(max(seconds, 0) + _GRACE_SECONDS, link):
+            try:
+                # Every login shell understands this; what follows is for sh alone.
+                channel.exec_command("exec /bin/sh")
+                channel.settimeout(_LOOK_SECONDS)
+                _send(channel, script.encode(), deadline)
+                ended = _read(channel, out, err, deadline)
+            except (paramiko.SSHException, EOFError, OSError) as error:
+                raise self._lost(f"{argv[0]} ran") from error
+            finally:
+                # This ends the command where it still runs.
+                channel.close()
+        if out.complete:
+            return _completed(argv, self._connection.name, out, err)
+        if not ended:
+            raise CommandTimeout(f"{argv[0]} did not end within {seconds:g} s on {self._connection.name}")
+        if link.alive and not out.begun:
+            words = one_line(f"{out.noise} {err.noise}", 200)
+            raise SchedulerError(
+                f"{self._connection.name} does not run commands: {words or 'its login shell ends at once'}",
+                hint=f"Look what `{link.destination.command} true` does: it has to end without a question.",
+            )
+        raise self._lost(f"{argv[0]} ran")
+
+    def _lost(self, while_: str) -> SchedulerError:
+        return SchedulerError(
+            f"the connection to {self._connection.name} was lost while {while_}",
+            hint="It is made again with the next question; a job is looked up by its name before it is sent again.",
+        )
+
+
+def _script(
+    argv: Sequence[str],
+    begin: str,
+    end: str,
+    seconds: float,
+    environment: Mapping[str, str] | None,
+    cwd: str | None,
+    stdin: str,
+) -> str:
+    """What sh reads on the host: marks around the command, and a watch that kills it when the client is gone.
+
+    It is one function that is called in the last line, so that a script of which a part arrived does nothing. The marks
+    are written in halves: a shell that traces what it does prints them in another form than the command's frame. The
+    client closes the session to end the command, and the watch's `cat` then sees the end of the session's input.
+    """
+    command = shlex.join(argv)
+    found = f"command -v {shlex.quote(argv[0])} >/dev/null 2>&1"
+    if environment is not None:
+        assignments = (f"{name}={value}" for name, value in environment.items())
+        command = shlex.join(["env", "-i", *assignments]) + f" {command}"
+        found = f"(PATH={shlex.quote(environment.get('PATH', ''))}; {found})"
+    source = f"printf %s {shlex.quote(stdin)} | " if stdin else ""
+    no_source = "" if stdin else " </dev/null"
+    begin_halves, end_halves = (f"{mark[:8]} {mark[8:]}" for mark in (begin, end))
+    return f"""hb_run() {{
+printf '%s%s\\n' {begin_halves}
+printf '%s%s\\n' {begin_halves} >&2
+if ! cd {shlex.quote(cwd or ".")}; then
+hb_status={_NO_FOLDER}
+elif {found}; then
+exec 3<&0
+{source}setsid {command}{no_source} 3<&- &
+hb_pid=$!
+(timeout {int(seconds) + 1} cat <&3 >/dev/null 2>&1; kill -s KILL -- "-$hb_pid") >/dev/null 2>&1 &
+hb_watch=$!
+wait "$hb_pid"
+hb_status=$?
+kill -s KILL "$hb_watch" >/dev/null 2>&1
+else
+hb_status={_MISSING}
+fi
+printf '%s%s\\n' {end_halves} >&2
+printf '%s%s %s\\n' {end_halves} "$hb_status"
+}}
+hb_run; exit
+"""
+
+
+class _Framed:
+    """An output stream of which only what stands between two marks counts, kept up to a limit."""
+
+    def __init__(self, begin: str, end: str) -> None:
+        self._begin, self._end = f"{begin}\n".encode(), end.encode()
+        self._pending = bytearray()
+        self._kept = bytearray()
+        self._noise = bytearray()
+        self.begun = False
+        self.ended = False
+        self.truncated = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole frame has been seen, and the line behind it."""
+        return self.ended and b"\n" in self._pending
+
+    @property
+    def text(self) -> str:
+        return self._kept.decode(errors="replace")
+
+    @property
+    def noise(self) -> str:
+        """What stood before the frame, or stands in its place."""
+        return (self._noise if self.begun else self._noise + self._pending).decode(errors="replace")
+
+    @property
+    def status(self) -> str:
+        """The word behind the frame."""
+        return bytes(self._pending).partition(b"\n")[0].decode(errors="replace").strip()
+
+    def feed(self, data: bytes) -> None:
+        """Take what was read; what follows the frame is what the command left behind, and of no interest."""
+        if self.ended:
+            self._pending += data[: max(0, 100 - len(self._pending))]
+            return
+        self._pending += data
+        if not self.begun:
+            before, mark, after = self._pending.partition(self._begin)
+            self.begun = bool(mark)
+            cut = len(before) if mark else max(0, len(before) - len(self._begin))
+            self._noise += before[: min(cut, _NOISE_BYTES_KEPT - len(self._noise))]
+            self._pending = bytearray(after if mark else before[cut:])
+        if self.begun:
+            inside, mark, after = self._pending.partition(self._end)
+            self.ended = bool(mark)
+            cut = len(inside) if mark else max(0, len(inside) - len(self._end))
+            kept = inside[: min(cut, OUTPUT_BYTES_MAX - len(self._kept))]
+            self._kept += kept
+            self.truncated |= len(kept) < cut
+            self._pending = bytearray(after[:100] if mark else inside[cut:])
+
+
+def _send(channel: "Channel", data: bytes, deadline: float) -> None:
+    rest = memoryview(data)
+    while rest and time.monotonic() < deadline and not channel.closed:
+        try:
+            rest = rest[channel.send(rest[:_CHUNK_BYTES]) :]
+        except TimeoutError:
+            continue
+
+
+def _read(channel: "Channel", out: _Framed, err: _Framed, deadline: float) -> bool:
+    """Read both streams until their frames are whole or the session is over; False if the time is over before."""
+    patience = deadline
+    while time.monotonic() < patience:
+        while channel.recv_stderr_ready() and time.monotonic() < patience:
+            err.feed(channel.recv_stderr(_CHUNK_BYTES))
+        if out.complete:
+            if err.ended or channel.closed:
+                return True
+            patience = min(patience, time.monotonic() + 2)
+        try:
+            data = channel.recv(_CHUNK_BYTES)
+        except TimeoutError:
+            continue
+        if not data:
+            while channel.recv_stderr_ready():
+                err.feed(channel.recv_stderr(_CHUNK_BYTES))
+            return True
+        out.feed(data)
+    return False
+
+
+def _completed(argv: Sequence[str], name: str, out: _Framed, err: _Framed) -> Completed:
+    if out.status == _MISSING:
+        raise CommandMissing(f"{argv[0]} is not in the PATH of a login shell on {name}")
+    if out.status == _NO_FOLDER:
+        raise SchedulerError(
+            f"{name} cannot enter the folder for {argv[0]}: {one_line(err.text, 200)}",
+            hint="Look whether the folder `board_folder` of the settings is there on the login node.",
+        )
+    if not re.fullmatch("[0-9]{1,3}", out.status):
+        raise SchedulerError(f"{name} printed the status {one_line(out.status, 40)!r} for {argv[0]}")
+    return Completed(int(out.status), out.text, err.text, out.truncated or err.truncated)
+
+
+def _variables(text: str) -> dict[str, str]:
+    """The variables that `env -0` printed."""
+    pairs = (entry.partition("=") for entry in text.split("\0"))
+    return {name: value for name, mark, value in pairs if mark and value.isprintable()}

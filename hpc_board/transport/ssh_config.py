@@ -1,0 +1,185 @@
+"""Where a login node is and how to log in: the settings' `ssh:` first, then the user's and the system's SSH files."""
+
+import getpass
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpc_board.documents import read_text
+from hpc_board.errors import InputError, SchedulerError
+from hpc_board.model.gpu import Login
+from hpc_board.model.text import one_line
+
+CONNECT_SECONDS = 15.0
+"""How long one step of logging in may take, unless ConnectTimeout says otherwise."""
+
+_FILE_BYTES_MAX = 1_000_000
+_INCLUDES_MAX = 16
+_INCLUDE = re.compile(r"\s*include[\s=]+(.*)", re.IGNORECASE)
+_JUMP = re.compile(r"(?:ssh://)?(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:\s]+)(?::([0-9]{1,5}))?/?")
+_DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A host to log in to, with all that is known about the way.
+
+    `given` is the host as the settings name it; `alias` is the name that known_hosts files have in place of host and
+    port, "" without one. `keys_only` says that no other keys than `keys` are offered, not even of an agent; `agent` is
+    the socket of the agent, "" for none. At most one of `jump` and `proxy_command` is there.
+    """
+
+    given: str
+    host: str
+    port: int
+    user: str
+    alias: str
+    keys: tuple[Path, ...]
+    keys_only: bool
+    agent: str
+    known_hosts: tuple[Path, ...]
+    jump: Login | None
+    proxy_command: str
+    connect_seconds: float
+
+    @property
+    def name(self) -> str:
+        """The destination for a reader."""
+        return one_line(f"{self.user}@{self.given}", 120)
+
+    @property
+    def command(self) -> str:
+        """The command of OpenSSH that logs in to the same account."""
+        port = [] if self.port == 22 else ["-p", str(self.port)]
+        return one_line(shlex.join(["ssh", *port, f"{self.user}@{self.given}"]), 200)
+
+
+def destination(login: Login, environ: Mapping[str, str] = os.environ) -> Destination:
+    """Where `login` leads by the settings and, for what they leave open, the SSH configuration files.
+
+    Raises:
+        SchedulerError: a configuration file cannot be understood.
+    """
+    home = Path(environ.get("HOME") or Path.home())
+    files = (home / ".ssh" / "config", Path("/etc/ssh/ssh_config"))
+    options = _options(login, files)
+    proxies = [key for key in options if key in ("proxyjump", "proxycommand")]
+    first = proxies[0] if proxies else ""
+    proxy = options.get(first) or "none"
+    known = [
+        *_paths(options.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2"), home),
+        *_paths(options.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"), home),
+    ]
+    named = [login.key] if login.key else options.get("identityfile", [])
+    keys = [path for name in named for path in _paths(shlex.quote(name), home)]
+    return Destination(
+        given=login.host,
+        host=options["hostname"],
+        port=_port(options.get("port", "22"), login),
+        user=options.get("user") or getpass.getuser(),
+        alias=options.get("hostkeyalias", "").lower(),
+        keys=tuple(keys or (home / ".ssh" / name for name in _DEFAULT_KEYS)),
+        keys_only=bool(login.key) or options.get("identitiesonly", "").lower() == "yes",
+        agent=_agent(options.get("identityagent", "SSH_AUTH_SOCK"), environ, home),
+        known_hosts=tuple(known),
+        jump=_jump(proxy, login) if first == "proxyjump" else None,
+        proxy_command="" if first != "proxycommand" or proxy == "none" else proxy,
+        connect_seconds=_seconds(options.get("connecttimeout", "")),
+    )
+
+
+def _options(login: Login, files: tuple[Path, ...]) -> dict[str, Any]:
+    """What the SSH configuration says of `login`; the settings stand before it, as options of a command would."""
+    import paramiko
+
+    own = {
+        "User": login.user,
+        "Port": login.port or "",
+        "ProxyJump": login.proxy_jump,
+        "ProxyCommand": login.proxy_command,
+    }
+    config = paramiko.SSHConfig()
+    place = "the settings"
+    try:
+        config.parse([f"{key} {value}" for key, value in own.items() if value])
+        for file in files:
+            place = str(file)
+            config.parse(_lines(file, file.parent))
+        place = " or ".join(map(str, files))
+        return dict(config.lookup(login.host))
+    except (paramiko.SSHException, ImportError, LookupError, ValueError, RuntimeError) as error:
+        raise SchedulerError(
+            f"{place} cannot be understood: {one_line(str(error) or type(error).__name__, 200)}",
+            hint="Correct it, or name host, user, port and key under `ssh` in the settings and remove what is unusual.",
+        ) from error
+
+
+def _lines(file: Path, base: Path, depth: int = 0) -> Iterator[str]:
+    """The lines of an SSH configuration file with those of the files that it includes in their place."""
+    try:
+        text = read_text(file, _FILE_BYTES_MAX)
+    except InputError:
+        return
+    for line in text.splitlines():
+        include = _INCLUDE.fullmatch(line)
+        if include is None:
+            yield line
+        elif depth < _INCLUDES_MAX:
+            for pattern in shlex.split(include[1], comments=True):
+                path = Path(pattern).expanduser()
+                path = path if path.is_absolute() else base / path
+                for found in sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor)))):
+                    yield from _lines(found, base, depth + 1)
+
+
+def _paths(text: str, home: Path) -> list[Path]:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = [text]
+    return [
+        home / word.removeprefix("~/") if word.startswith("~/") else Path(word)
+        for word in words
+        if word.lower() != "none"
+    ]
+
+
+def _port(text: str, login: Login) -> int:
+    if re.fullmatch(r"[0-9]{1,5}", text) and 0 < int(text) < 65_536:
+        return int(text)
+    raise SchedulerError(
+        f"the SSH configuration has the port {one_line(text, 40)!r} for {one_line(login.host, 100)}",
+        hint="Correct `Port` in ~/.ssh/config, or give `port` under `ssh` in the settings.",
+    )
+
+
+def _seconds(text: str) -> float:
+    return min(float(text), 300.0) if re.fullmatch(r"[0-9]{1,4}", text) and int(text) else CONNECT_SECONDS
+
+
+def _agent(text: str, environ: Mapping[str, str], home: Path) -> str:
+    if text.lower() == "none":
+        return ""
+    variable = "SSH_AUTH_SOCK" if text == "SSH_AUTH_SOCK" else text.removeprefix("$") if text.startswith("$") else ""
+    if variable:
+        return environ.get(variable.strip("{}"), "")
+    return str(home / text.removeprefix("~/")) if text.startswith("~/") else text
+
+
+def _jump(text: str, login: Login) -> Login | None:
+    """The last host of a ProxyJump, which is reached over those before it; None for "none"."""
+    if text.lower() == "none":
+        return None
+    *earlier, last = text.split(",")
+    match = _JUMP.fullmatch(last.strip())
+    if match is None:
+        raise SchedulerError(
+            f"the way to {one_line(login.host, 100)} leads over {one_line(last, 100)!r}, which names no host",
+            hint="A jump host is written [user@]host[:port]; correct `proxy_jump` or ProxyJump.",
+        )
+    user, host, port = match.groups()
+    return Login(host.strip("[]"), user or "", int(port) if port else None, proxy_jump=",".join(earlier))

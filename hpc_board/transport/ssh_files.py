@@ -1,0 +1,232 @@
+"""Files of a login node, by SFTP over the connection that its commands use."""
+
+import errno
+import re
+import stat
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from hpc_board.errors import SchedulerError
+from hpc_board.model.text import one_line
+from hpc_board.transport import IsNoFileError
+from hpc_board.transport.ssh import Connection
+
+if TYPE_CHECKING:
+    from paramiko import Channel, SFTPClient
+
+    from hpc_board.transport.ssh_login import Link
+
+FILE_SECONDS: Final = 120.0
+"""How long one question about files, or one job folder, may take before the connection counts as lost."""
+
+_CHUNK_BYTES = 32 * 1024
+_NOISE_BYTES_MAX = 64 * 1024
+_VERSION_ANSWER = re.compile(rb"\0[\0-\xff]{3}\x02\0\0\0\x03", re.DOTALL)
+_ENTRIES_MAX = 10_000
+
+T = TypeVar("T")
+
+
+class SshFiles:
+    """Files that a login node sees; safe to use from several threads, one question at a time.
+
+    SFTP cannot flush a file to the disk: a host that loses its power in the wrong moment may keep an incomplete folder.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._session: tuple[Link, SFTPClient] | None = None
+
+    def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
+        """Make `folder` with these files in it, whole or not at all; one that is there stays.
+
+        Raises:
+            OSError: it cannot be written.
+            SchedulerError: the host cannot be reached; whether the folder is there now is unknown.
+        """
+        self._do(lambda sftp: _write_folder(sftp, folder, contents))
+
+    def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
+        """The first `limit` bytes, and one more if there is one, of a file that a job left; or the last ones, if `end`.
+
+        SFTP follows links when it opens a file. What is one is told before; a job that puts one into the place of its
+        file in that moment has its own user's file read.
+
+        Raises:
+            IsNoFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
+            OSError: it is not there, or cannot be read now.
+        """
+        return self._told(lambda sftp: _read(sftp, path, limit, end))
+
+    def is_file(self, path: Path) -> bool:
+        """Whether a regular file is there and can be seen."""
+        try:
+            return self._told(lambda sftp: stat.S_ISREG(sftp.lstat(str(path)).st_mode or 0))
+        except OSError:
+            return False
+
+    def _told(self, question: "Callable[[SFTPClient], T]") -> T:
+        try:
+            return self._do(question)
+        except SchedulerError as error:
+            raise OSError(errno.EHOSTUNREACH, error.message) from error
+
+    def _do(self, question: "Callable[[SFTPClient], T]") -> T:
+        """The answer to `question`; a session that turns out to be dead is made anew, once.
+
+        Raises:
+            OSError: the host answers with an error.
+            SchedulerError: the host cannot be reached, or the connection was lost.
+        """
+        import paramiko
+
+        from hpc_board.transport.ssh_login import closed_after
+
+        words = ""
+        with self._lock:
+            for _ in range(2):
+                link, opened = self._opened()
+                with closed_after(FILE_SECONDS, link) as late:
+                    try:
+                        return question(self._sftp(link, opened))
+                    except IsNoFileError:
+                        raise
+                    except (OSError, EOFError, paramiko.SSHException, paramiko.SFTPError) as error:
+                        answered = isinstance(error, OSError) and self._usable(link)
+                        if answered:
+                            raise OSError(error.errno, error.strerror or str(error)) from error  # type: ignore[union-attr]
+                        words = one_line(str(error) or "it was closed", 100)
+                        self._end(opened)
+                if late.is_set():
+                    words = f"not done within {FILE_SECONDS:g} s"
+                    break
+        raise SchedulerError(
+            f"the connection to {self._connection.name} for files was lost: {words}",
+            hint="It is made again with the next question; nothing is lost.",
+        )
+
+    def _opened(self) -> "tuple[Link, Channel | SFTPClient]":
+        """The link to use with its session for files, or with a new channel where there is none."""
+        if self._session is not None and self._usable(self._session[0]):
+            return self._session
+        self._session = None
+        return self._connection.channel()
+
+    def _sftp(self, link: "Link", opened: "Channel | SFTPClient") -> "SFTPClient":
+        import paramiko
+
+        if isinstance(opened, paramiko.SFTPClient):
+            return opened
+        opened.invoke_subsystem("sftp")
+        self._session = (link, paramiko.SFTPClient(_Quiet(opened)))
+        return self._session[1]
+
+    def _usable(self, link: "Link") -> bool:
+        return link.alive and self._session is not None and not self._session[1].get_channel().closed
+
+    def _end(self, opened: "Channel | SFTPClient") -> None:
+        opened.close()
+        self._session = None
+
+
+class _Quiet:
+    """A channel to an SFTP server from which the words of shell start-up files before its first answer are taken."""
+
+    def __init__(self, channel: "Channel") -> None:
+        self._channel = channel
+        self._begun = False
+        self._first = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    def recv(self, size: int) -> bytes:
+        """Read at most `size` bytes of the server's answers; none at their end."""
+        while not self._begun:
+            data = bytes(self._channel.recv(_CHUNK_BYTES))
+            self._first += data
+            answer = _VERSION_ANSWER.search(self._first)
+            if answer is not None:
+                self._begun, self._first = True, self._first[answer.start() :]
+            elif not data or len(self._first) > _NOISE_BYTES_MAX:
+                raise OSError(f"no SFTP, but {one_line(self._first.decode(errors='replace'), 80)!r}")
+        if not self._first:
+            return bytes(self._channel.recv(size))
+        part, self._first = self._first[:size], self._first[size:]
+        return part
+
+
+def _read(sftp: "SFTPClient", path: Path, limit: int, end: bool) -> bytes:
+    facts = sftp.lstat(str(path))
+    if not stat.S_ISREG(facts.st_mode or 0):
+        raise IsNoFileError(f"{path.name} is no regular file")
+    size = facts.st_size or 0
+    start = max(0, size - limit) if end else 0
+    with sftp.open(str(path), "rb") as file:
+        # Not by `readv`: its thread prints a traceback where the connection is lost.
+        file.seek(start)
+        return bytes(file.read(min(limit + 1, size - start)))
+
+
+def _write_folder(sftp: "SFTPClient", folder: Path, contents: Mapping[str, bytes]) -> None:
+    if _is_folder(sftp, folder):
+        return
+    _make_folders(sftp, folder.parent)
+    draft = folder.with_name(f".{folder.name}")
+    _remove(sftp, draft)
+    try:
+        sftp.mkdir(str(draft), 0o700)
+        made = {draft}
+        for name, data in contents.items():
+            path = draft / name
+            for parent in reversed(path.relative_to(draft).parents):
+                if draft / parent not in made:
+                    sftp.mkdir(str(draft / parent), 0o700)
+                    made.add(draft / parent)
+            with sftp.open(str(path), "wx") as file:
+                file.set_pipelined(True)
+                file.write(data)
+            if sftp.lstat(str(path)).st_size != len(data):
+                raise OSError(errno.EIO, f"{name} was not written whole")
+        sftp.posix_rename(str(draft), str(folder))
+    except OSError:
+        _remove(sftp, draft)
+        raise
+
+
+def _is_folder(sftp: "SFTPClient", path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(sftp.stat(str(path)).st_mode or 0)
+    except FileNotFoundError:
+        return False
+
+
+def _make_folders(sftp: "SFTPClient", path: Path) -> None:
+    if _is_folder(sftp, path):
+        return
+    if path != path.parent:
+        _make_folders(sftp, path.parent)
+    try:
+        sftp.mkdir(str(path), 0o700)
+    except OSError:
+        # Another client may have made it in the same moment; SFTP does not say which error this was.
+        if not _is_folder(sftp, path):
+            raise
+
+
+def _remove(sftp: "SFTPClient", folder: Path) -> None:
+    """Remove what an interrupted attempt left."""
+    try:
+        entries = sftp.listdir_attr(str(folder))
+    except OSError:
+        return
+    for entry in entries[:_ENTRIES_MAX]:
+        path = folder / entry.filename
+        if stat.S_ISDIR(entry.st_mode or 0):
+            _remove(sftp, path)
+        else:
+            sftp.remove(str(path))
+    sftp.rmdir(str(folder))

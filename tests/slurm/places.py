@@ -1,0 +1,62 @@
+"""Where the tests' Slurm lives and how it is asked: this host's own release, and the one in the folder of chroot.py."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NoReturn
+
+import pytest
+
+from hpc_board.model.gpu import Cluster
+from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, SlurmScheduler
+from hpc_board.schedulers.slurm.pyslurm_client import ConversingHost, PyslurmScheduler
+from hpc_board.transport.this_host import ThisHost
+from tests.conftest import short_folder
+from tests.slurm import chroot
+from tests.slurm.lab import SlurmLab
+
+PLACES: Sequence[str] = ("host", "chroot", "chroot-pyslurm")
+"""The parameters of a lab's fixture: with `pyslurm` the tests ask it through that, otherwise by the commands."""
+
+ChrootLab = Callable[..., SlurmLab]
+
+
+def skip_without_chroot() -> None:
+    if hindrance := chroot.hindrance():
+        pytest.skip(hindrance)
+
+
+@contextmanager
+def chroot_labs() -> Iterator[ChrootLab]:
+    """What gives a lab in the folder for the arguments of SlurmLab, the same one for the same arguments."""
+    with ExitStack() as stack:
+        labs: dict[str, SlurmLab] = {}
+
+        def lab(**arguments: object) -> SlurmLab:
+            skip_without_chroot()
+            key = repr(arguments)
+            if key not in labs:
+                folder = stack.enter_context(short_folder())
+                labs[key] = stack.enter_context(SlurmLab(folder / "lab", root=chroot.folder(), **arguments))  # type: ignore[arg-type]
+            return labs[key]
+
+        yield lab
+
+
+def scheduler_of(
+    lab: SlurmLab, cluster: Cluster, host: ConversingHost | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS
+) -> SlurmScheduler:
+    """The client for which the lab's tests are."""
+    host = host or ThisHost(lab.environment)
+    if lab.client == "cli":
+        return SlurmScheduler(cluster, host, timeout_seconds=timeout_seconds)
+    asked = Cluster(cluster.name, "slurm", "pyslurm", cluster.poll_seconds, pyslurm_python=lab.pyslurm_python)
+    return PyslurmScheduler(asked, host, warn=_unexpected, timeout_seconds=timeout_seconds)
+
+
+def source_of(lab: SlurmLab) -> str:
+    """What the evidence calls the one who listed the queue."""
+    return "squeue" if lab.client == "cli" else "pyslurm"
+
+
+def _unexpected(warning: str) -> NoReturn:
+    raise AssertionError(warning)

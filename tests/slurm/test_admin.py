@@ -1,0 +1,230 @@
+"""`hpc-board admin` on a real Slurm, through the command line as an admin uses it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.boards import BoardFiles, board_files, slurm_jobs
+from tests.slurm.lab import SlurmLab
+
+pytestmark = pytest.mark.slurm
+
+RECORDED = Path(__file__).parents[1] / "fixtures" / "slurm" / "sites" / "lab-22.05.yaml"
+
+
+@pytest.fixture
+def board(tmp_path: Path, slurm_lab: SlurmLab) -> BoardFiles:
+    return board_files(tmp_path, slurm=True, environ={"SLURM_CONF": slurm_lab.environment["SLURM_CONF"]})
+
+
+# detect
+
+
+def test_the_settings_of_the_lab_are_found_whatever_its_release(board: BoardFiles) -> None:
+    done = board.run("admin", "detect")
+    assert done.returncode == 0, done.stderr
+    release = re.compile(r"Slurm [0-9.]+")
+    assert _rows(release.sub("Slurm X", done.stdout)) == _rows(release.sub("Slurm X", RECORDED.read_text()))
+
+
+def _rows(text: str) -> list[str]:
+    """The lines after the header, which is wrapped by the length of the release's number."""
+    return text.partition("\nclusters:")[2].splitlines()
+
+
+def test_the_settings_are_written_into_a_file_that_the_next_command_reads(board: BoardFiles) -> None:
+    target = board.folder / "found.yaml"
+    done = board.run("admin", "detect", "--cluster", "here", "-o", target)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert f"The settings are in {target}, with H100, A100, CPU." in done.stderr
+    found = BoardFiles(board.folder, target, {**board.environ, "XDG_DATA_HOME": str(board.folder)})
+    gpus = {gpu["gpu"]: gpu for gpu in found.json("gpus")}
+    assert {name: (gpu["cluster"], gpu["total"]) for name, gpu in gpus.items()} == {
+        "H100": ("here", 2),
+        "A100": ("here", 2),
+        "CPU": ("here", 4),
+    }
+    again = board.run("admin", "detect", "-o", target)
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+    assert board.run("admin", "detect", "-o", target, "--force").returncode == 0
+
+
+def test_a_machine_without_sinfo_is_told_so(board: BoardFiles) -> None:
+    (board.folder / "bin").mkdir()
+    done = BoardFiles(board.folder, board.settings, {"PATH": str(board.folder / "bin")}).run("admin", "detect")
+    assert done.returncode == 2
+    assert "sinfo cannot be run" in done.stderr
+    assert "login node" in done.stderr
+
+
+# check
+
+
+def checked(board: BoardFiles, *words: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """The exit code of `admin check --json`, and what it says of each GPU."""
+    done = board.run("admin", "check", *words, "--json")
+    assert "Traceback" not in done.stderr
+    return done.returncode, {each["gpu"]: each for each in json.loads(done.stdout)}
+
+
+def line(found: dict[str, Any], subject: str) -> dict[str, str]:
+    only: dict[str, str]
+    (only,) = (each for each in found["lines"] if each["subject"] == subject)
+    return only
+
+
+def changed(board: BoardFiles, gpu: str, **keys: Any) -> None:
+    settings = yaml.safe_load(board.settings.read_text())
+    settings["gpus"][gpu] |= keys
+    board.settings.write_text(yaml.safe_dump(settings))
+
+
+def test_the_gpus_of_the_lab_are_proven_and_nothing_is_left(board: BoardFiles) -> None:
+    (board.folder / "scratch").mkdir()
+    changed(board, "A100", env={"TMPDIR": str(board.folder / "scratch")}, minimum_isolation="S1")
+    code, found = checked(board, "H100", "a100", "CPU")
+    assert code == 0, found
+    assert [each["node"]["node"] for each in found.values()] == ["h100-1", "a100-1", "cpu-1"]
+    for each in found.values():
+        assert each["proven"]
+        assert line(each, "sbatch")["message"].startswith("Job ")
+        assert line(each, "files")["level"] == line(each, "clock")["level"] == "ok"
+        assert abs(each["node"]["greeted_at"] - time.time()) < 300
+    assert found["A100"]["node"]["scratch"] == str(board.folder / "scratch")
+    assert board.json("runs") == []
+    assert not (board.folder / "board" / "checks").exists()
+    jobs = {each["node"]["job_id"] for each in found.values()}
+    assert {state for job, _, state in _probes(board) if job in jobs} == {"COMPLETED"}
+
+
+def _probes(board: BoardFiles) -> list[list[str]]:
+    return [job for job in slurm_jobs(board.environ) if job[1].startswith("hb-")]
+
+
+def test_what_slurm_refuses_and_what_the_node_lacks_are_problems_of_their_entries(board: BoardFiles) -> None:
+    changed(board, "H100", request={"style": "gres", "value": "gpu:a100:1"})
+    changed(board, "A100", python="/no/such/python")
+    changed(board, "CPU", partition="no-such")
+    code, found = checked(board)
+    assert code == 3
+    refused = line(found["H100"], "sbatch")
+    assert "Requested node configuration is not available" in refused["message"]
+    assert "gpus.H100.request" in refused["advice"]
+    assert "/no/such/python: No such file" in line(found["A100"], "job")["message"]
+    assert "there is no partition no-such" in line(found["CPU"], "partition")["message"]
+    assert "the job sees no GPU" in line(found["H100-CUDA"], "gpu")["message"]
+    assert not (board.folder / "board" / "checks").exists()
+
+
+def test_without_a_job_slurm_alone_is_asked(board: BoardFiles) -> None:
+    before = _probes(board)
+    code, found = checked(board, "H100", "--no-job")
+    assert (code, found["H100"]["node"]) == (0, None)
+    assert _probes(board) == before
+
+
+def test_an_interrupted_check_leaves_no_job(board: BoardFiles, slurm_lab: SlurmLab) -> None:
+    slurm_lab.run("sbatch", "--partition=cpu", "--exclusive", "--output=/dev/null", "--wrap=sleep 300")
+    known = {job[0] for job in _probes(board)}
+    client = subprocess.Popen(
+        board.command("admin", "check", "CPU"),
+        env={**os.environ, **board.environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not {job[0] for job in _probes(board)} - known and time.monotonic() < deadline:
+            time.sleep(0.1)
+        client.send_signal(signal.SIGINT)
+        _, errors = client.communicate(timeout=60)
+        assert client.returncode == 130, errors
+        (state,) = (state for job, _, state in _probes(board) if job not in known)
+        assert state == "CANCELLED"
+        assert not (board.folder / "board" / "checks").exists()
+        code, found = checked(board, "CPU", "--timeout", "2")
+        assert code == 3
+        assert line(found["CPU"], "job")["message"].startswith("no report within 2 s: waiting for ")
+    finally:
+        slurm_lab.cancel_jobs()
+
+
+def test_a_silent_controller_is_a_problem_and_no_traceback(board: BoardFiles, slurm_lab: SlurmLab) -> None:
+    controller = slurm_lab.pid("slurmctld")
+    os.kill(controller, signal.SIGSTOP)
+    try:
+        code, found = checked(board, "H100", "CPU")
+    finally:
+        os.kill(controller, signal.SIGCONT)
+    assert code == 3
+    assert {each["lines"][0]["subject"] for each in found.values()} == {"cluster"}
+
+
+# doctor
+
+
+def examined(board: BoardFiles) -> tuple[int, list[tuple[str, str, str]]]:
+    """The exit code of `admin doctor --json`, and level, subject and message of each line."""
+    done = board.run("admin", "doctor", "--json")
+    assert "Traceback" not in done.stderr
+    return done.returncode, [(each["level"], each["subject"], each["message"]) for each in json.loads(done.stdout)]
+
+
+def test_the_lab_is_healthy(board: BoardFiles) -> None:
+    board.json("runs")
+    code, lines = examined(board)
+    assert code == 0, lines
+    said = {subject: message for level, subject, message in lines if level == "ok"}
+    assert said["settings"] == f"{board.settings} (by --config); 4 GPU entries"
+    assert "0 runs in flight" in said["database"]
+    assert "is Python 3." in said["gpu H100"]
+    slurm = [message for _, subject, message in lines if subject == "slurm lab"]
+    assert re.match(r"slurm(-wlm)? \d+\.\d+", slurm[0])
+    assert re.fullmatch(r"the controller answers in \d+ ms", slurm[1])
+    assert slurm[2].startswith("no accounting: ")
+    assert slurm[3] == "MinJobAge is 300 s, and Slurm is asked every 1 s"
+
+
+def test_a_cluster_with_accounting_that_forgets_jobs_is_healthy_too(tmp_path: Path, accounting_lab: SlurmLab) -> None:
+    environ = {"SLURM_CONF": accounting_lab.environment["SLURM_CONF"]}
+    code, lines = examined(board_files(tmp_path, slurm=True, environ=environ))
+    assert code == 0, lines
+    assert ("ok", "slurm lab", "sacct answers") in lines
+    assert ("ok", "slurm lab", "MinJobAge is 2 s, and Slurm is asked every 1 s") in lines
+
+
+def test_a_silent_controller_and_missing_commands_are_problems(board: BoardFiles, slurm_lab: SlurmLab) -> None:
+    controller = slurm_lab.pid("slurmctld")
+    os.kill(controller, signal.SIGSTOP)
+    try:
+        code, lines = examined(board)
+    finally:
+        os.kill(controller, signal.SIGCONT)
+    assert code == 3
+    assert [subject for level, subject, message in lines if "the controller does not answer" in message] == [
+        "slurm lab"
+    ]
+    (board.folder / "bin").mkdir()
+    bare = BoardFiles(board.folder, board.settings, {"PATH": str(board.folder / "bin")})
+    code, lines = examined(bare)
+    assert code == 3
+    assert {level for level, subject, _ in lines if subject == "slurm lab"} == {"problem", "warning"}
+
+
+def test_settings_with_faults_are_the_problem(board: BoardFiles) -> None:
+    changed(board, "H100", partitoin="x")
+    code, lines = examined(board)
+    assert code == 3
+    ((level, subject, message),) = lines
+    assert (level, subject) == ("problem", "settings")
+    assert 'Did you mean "partition"?' in message

@@ -1,0 +1,728 @@
+"""What a site's Slurm, its nodes and its disks do to a board: no run is lost or doubled, and each says why it ended.
+
+docs/design/faults.md has a row for each of these tests.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hpc_board import advance, config, jobs
+from hpc_board.board import Board
+from hpc_board.errors import SchedulerError, StorageError
+from hpc_board.model.result import RESULT_BYTES_MAX, Verdict
+from hpc_board.model.run import MISSING_GRACE, RESULT_GRACE, Run, RunState
+from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, SlurmScheduler
+from hpc_board.transport.this_host import ThisHost
+from tests.conftest import short_folder, skip_without_slurm
+from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
+from tests.slurm.lab import SlurmLab
+
+pytestmark = pytest.mark.slurm
+
+SETTLED = timedelta(seconds=2)
+WAIT_SECONDS = 60.0
+GIB = 1024**3
+
+SITE = {
+    "MessageTimeout": "3",
+    "SlurmdTimeout": "8",
+    "PreemptType": "preempt/partition_prio",
+    "PreemptMode": "REQUEUE",
+    "SelectTypeParameters": "CR_Core_Memory",
+    "DefMemPerNode": "800",
+    "JobAcctGatherType": "jobacct_gather/linux",
+    "JobAcctGatherFrequency": "task=1",
+    "JobAcctGatherParams": "OverMemoryKill",
+    "PartitionName": "urgent Nodes=h100-1 PriorityTier=10 MaxTime=INFINITE State=UP",
+}
+"""slurm.conf of a cluster that preempts, kills what exceeds its memory, and gives nodes up after seconds."""
+
+FORGETFUL = {"MinJobAge": "2", "FirstJobId": "100", "MaxJobId": "105"}
+"""slurm.conf of a cluster that forgets ended jobs at once and has few ids."""
+
+CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+int clock_gettime(clockid_t which, struct timespec *at) {
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int status = real(which, at);
+    if (status == 0 && which == CLOCK_REALTIME) at->tv_sec += 3600;
+    return status;
+}
+"""
+"""A library that, loaded before others, puts the clock of a process an hour forward."""
+
+
+@pytest.fixture(scope="module")
+def faulty_lab() -> Iterator[SlurmLab]:
+    skip_without_slurm()
+    with short_folder() as folder, SlurmLab(folder / "lab", configuration=SITE) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def reusing_lab() -> Iterator[SlurmLab]:
+    skip_without_slurm()
+    with short_folder() as folder, SlurmLab(folder / "lab", configuration=FORGETFUL) as lab:
+        yield lab
+
+
+@dataclass(frozen=True)
+class Site:
+    """A board on a lab's Slurm that is carried on when a test says so."""
+
+    lab: SlurmLab
+    files: BoardFiles
+    patch: pytest.MonkeyPatch
+    patience_seconds: float = TIMEOUT_SECONDS
+
+    @property
+    def board(self) -> Board:
+        """The board, as a client sees it that starts now."""
+        board = Board(config.load(self.files.settings, os.environ))
+        board.__dict__["_schedulers"] = {
+            "lab": SlurmScheduler(board.settings.clusters[0], ThisHost(), timeout_seconds=self.patience_seconds)
+        }
+        impatient = {"lab": replace(board.settings.clusters[0], poll_seconds=0)}
+        board.__dict__["_advance"] = replace(board._advance, settle=SETTLED, clusters=impatient)
+        return board
+
+    @property
+    def hold(self) -> Path:
+        """While this file is there, jobs on the GPUs HELD-... have begun and their harness has not."""
+        return self.files.folder / "hold"
+
+    def held(self) -> None:
+        self.hold.touch()
+
+    def released(self) -> None:
+        self.hold.unlink(missing_ok=True)
+
+    def submit(self, *gpus: str, kernel: str = RIGHT, task: str = "double") -> list[Run]:
+        board = self.board
+        file = self.files.kernel(kernel.replace("leaderboard double", f"leaderboard {task}"))
+        return board.submit(board.draft(file, gpus=gpus, mode="test"))
+
+    def now(self, run: Run) -> Run:
+        return self.board.run(run.id)
+
+    def until(self, run: Run, *states: RunState, fits: Callable[[Run], bool] = lambda _: True) -> Run:
+        """`run` once it is in one of the states and `fits`, carried on until then whatever Slurm says."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        board = self.board
+        while True:
+            with suppress(SchedulerError, StorageError):
+                board.advance()
+            seen = board.run(run.id)
+            if (not states or seen.state in states) and fits(seen):
+                return seen
+            assert not seen.state.ended, f"{seen.state}: {seen.explanation}"
+            assert time.monotonic() < deadline, f"{seen.state}: {seen.explanation}"
+            time.sleep(0.1)
+
+    def finished(self, *runs: Run) -> None:
+        """Every one of `runs` passes, from one job each."""
+        for run in runs:
+            seen = self.until(run, RunState.FINISHED)
+            assert seen.verdict is Verdict.PASS, seen.message
+            self.happened_once(seen)
+
+    def happened_once(self, run: Run) -> None:
+        """`run` was sent to Slurm once, ended once, and one job wrote into its folder."""
+        history = self.board.history(run.id)
+        assert sum(status.state.ended for status in history) == 1
+        assert sum(status.state is RunState.SUBMITTING and status.evidence == "try 1" for status in history) == 1
+        assert not any(status.evidence == "try 2" for status in history)
+        assert len([name for _, name, _ in slurm_jobs(self.files.environ) if name == run.token]) <= 1
+        assert len(list(self.folder(run).glob("slurm-*.out"))) <= 1
+
+    def folder(self, run: Run) -> Path:
+        return jobs.folder(self.board.settings.board, run.id)
+
+    def job(self, run: Run) -> str:
+        """Slurm's word for the state of the run's job, empty where it does not list it."""
+        states = [state for _, name, state in slurm_jobs(self.files.environ) if name == run.token]
+        return states[0] if states else ""
+
+    def job_until(self, run: Run, *states: str) -> None:
+        """Wait for Slurm alone; the board is not carried on."""
+        awaited(lambda: self.job(run) in states)
+
+    def later(self, delta: timedelta) -> None:
+        """The board's clock from now on."""
+        self.patch.setattr(advance, "_now", lambda: datetime.now(UTC) + delta)
+
+
+def awaited(question: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not question():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def site(faulty_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    yield site_on(faulty_lab, tmp_path, monkeypatch)
+    faulty_lab.cancel_jobs()
+
+
+def site_on(lab: SlurmLab, folder: Path, patch: pytest.MonkeyPatch) -> Site:
+    """A board whose GPUs are H100, A100 and CPU, each also as HELD-..., and a task whose calls may take minutes."""
+    patch.setenv("SLURM_CONF", lab.environment["SLURM_CONF"])
+    environ = {name: lab.environment[name] for name in ("SLURM_CONF", "PATH")}
+    files = board_files(folder, slurm=True, environ=environ)
+    python = folder / "python"
+    python.write_text(
+        f'#!/bin/sh\nwhile [ -e {folder}/hold ]; do sleep 0.1; done\nexec {sys.executable} "$@"\n', encoding="utf-8"
+    )
+    python.chmod(0o755)
+    gpus = settings_of(files)["gpus"]
+    change_settings(
+        files, **{f"HELD-{name}": {**gpus[name], "python": str(python)} for name in ("H100", "A100", "CPU")}
+    )
+    slow = folder / "tasks" / "slow"
+    shutil.copytree(folder / "tasks" / "double", slow)
+    document = yaml.safe_load((slow / "task.yml").read_text())
+    document["hpc_board"]["limits"] |= {"call_seconds": 100, "first_call_seconds": 100}
+    (slow / "task.yml").write_text(yaml.safe_dump(document, sort_keys=False))
+    return Site(lab, files, patch)
+
+
+def settings_of(files: BoardFiles) -> dict[str, Any]:
+    settings: dict[str, Any] = yaml.safe_load(files.settings.read_text())
+    return settings
+
+
+def change_settings(files: BoardFiles, **gpus: dict[str, Any]) -> None:
+    settings = settings_of(files)
+    settings["gpus"] |= gpus
+    files.settings.write_text(yaml.safe_dump(settings, sort_keys=False))
+
+
+@contextmanager
+def stopped(lab: SlurmLab, daemon: str) -> Iterator[None]:
+    """`daemon` neither answers nor ends; what is sent to it waits."""
+    pid = lab.pid(daemon)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def killed(lab: SlurmLab, *daemons: str) -> Iterator[None]:
+    """`daemons` are dead, and start again afterwards on the state that they left.
+
+    The controller saves its state every few seconds, so it is told to end and does that first.
+    """
+    pids = {daemon: lab.pid(daemon) for daemon in daemons}
+    for daemon, pid in pids.items():
+        os.kill(pid, signal.SIGTERM if daemon == "slurmctld" else signal.SIGKILL)
+    awaited(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.values()))
+    try:
+        yield
+    finally:
+        for daemon in daemons:
+            (lab.folder / f"{daemon}.pid").unlink(missing_ok=True)
+            lab.start(daemon)
+        awaited(lambda: all((lab.folder / f"{daemon}.pid").exists() for daemon in daemons))
+        awaited(lambda: answers(lab))
+
+
+def answers(lab: SlurmLab) -> bool:
+    """Whether the controller answers and has every node."""
+    try:
+        states = lab.run("sinfo", "--noheader", "--Node", "--format=%T").split()
+    except subprocess.CalledProcessError:
+        return False
+    return bool(states) and all(state in ("idle", "mixed", "allocated", "completing") for state in states)
+
+
+def kill_job(folder: Path, *, with_step: bool = False) -> None:
+    """Kill all that runs in a job's folder; `with_step` also the process that would tell, as a machine's end does."""
+    awaited(lambda: any(" supervise " in command for _, command in processes_in(folder).values()))
+    found = processes_in(folder)
+    doomed = {pid for pid, (_, command) in found.items() if not command.startswith("slurmstepd: ")}
+    if with_step:
+        # The parent of the job's shell, whose own folder says nothing of which job it is of.
+        doomed |= {parent for parent, command in found.values() if "/slurm_script" in command}
+    for pid in doomed:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def processes_in(folder: Path) -> dict[int, tuple[int, str]]:
+    """The parent and the command of each process whose working folder this is, by its number."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if (entry / "cwd").readlink() == folder:
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    found[int(entry.name)] = (
+                        int((entry / "stat").read_text().rpartition(")")[2].split()[1]),
+                        command,
+                    )
+    return found
+
+
+# The controller
+
+
+def test_a_controller_that_is_silent_while_a_job_is_sent(site: Site) -> None:
+    with stopped(site.lab, "slurmctld"):
+        (run,) = site.submit("CPU")
+        unclear = site.now(run)
+        assert unclear.state is RunState.SUBMITTING
+        assert unclear.status.unanswered
+        assert unclear.status.reason == "the scheduler has not confirmed the job"
+        assert "timed out" in unclear.status.evidence
+    site.finished(run)
+    assert any(status.evidence == "found by its name" for status in site.board.history(run.id))
+
+
+def test_a_controller_that_is_silent_while_it_is_asked(site: Site) -> None:
+    site.held()
+    waiting, ending = (*site.submit("HELD-H100"), *site.submit("HELD-A100"))
+    for run in (waiting, ending):
+        site.until(run, RunState.RUNNING)
+    before = site.board.history(waiting.id)
+    with stopped(site.lab, "slurmctld"):
+        with pytest.raises(SchedulerError, match="timed out"):
+            site.board.advance()
+        assert site.board.history(waiting.id) == before
+        # What a job has left in its folder needs nobody's answer.
+        site.released()
+        awaited(lambda: _collected(site, ending))
+    site.finished(waiting, ending)
+
+
+def _collected(site: Site, run: Run) -> bool:
+    with suppress(SchedulerError):
+        site.board.advance()
+    return site.now(run).state is RunState.FINISHED
+
+
+def test_a_controller_that_is_silent_while_a_job_is_cancelled(site: Site) -> None:
+    (run,) = site.submit("CPU", kernel=HANGING, task="slow")
+    site.until(run, RunState.RUNNING)
+    with stopped(site.lab, "slurmctld"):
+        with pytest.raises(SchedulerError, match="timed out"):
+            site.board.cancel(run.id)
+        wish = site.now(run)
+        assert (wish.state, wish.status.cancel_requested) == (RunState.RUNNING, True)
+        assert wish.status.reason.startswith("cancel requested by ")
+    ended = site.until(run, RunState.CANCELLED)
+    assert "squeue: CANCELLED" in ended.explanation
+    site.happened_once(ended)
+
+
+def test_a_controller_that_is_restarted(site: Site) -> None:
+    site.held()
+    running, waiting = (*site.submit("HELD-H100"), *site.submit("HELD-CPU"))
+    site.until(running, RunState.RUNNING)
+    with killed(site.lab, "slurmctld"), pytest.raises(SchedulerError, match="squeue failed: "):
+        site.board.advance()
+    assert site.now(running).state is RunState.RUNNING
+    site.released()
+    site.finished(running, waiting)
+
+
+# Nodes and partitions
+
+
+def test_a_node_that_dies_under_a_job(site: Site) -> None:
+    site.held()
+    (run,) = site.submit("HELD-H100")
+    site.until(run, RunState.RUNNING)
+    with killed(site.lab, "slurmd.h100-1"):
+        kill_job(site.folder(run), with_step=True)
+        site.until(run, RunState.COLLECTING)
+        site.later(RESULT_GRACE)
+        ended = site.until(run, RunState.NODE_FAIL)
+    assert ended.status.evidence.startswith("squeue: NODE_FAIL (NodeDown); no result file after 60 s")
+    site.happened_once(ended)
+
+
+def test_a_node_whose_daemon_dies_and_whose_job_goes_on(site: Site) -> None:
+    site.held()
+    (run,) = site.submit("HELD-A100")
+    site.until(run, RunState.RUNNING)
+    with killed(site.lab, "slurmd.a100-1"):
+        site.released()
+        site.finished(run)
+
+
+def test_a_node_that_is_drained(site: Site) -> None:
+    site.held()
+    (running,) = site.submit("HELD-A100")
+    site.until(running, RunState.RUNNING)
+    site.lab.run("scontrol", "update", "NodeName=a100-1", "State=drain", "Reason=a test")
+    try:
+        (waiting,) = site.submit("A100")
+        queued = site.until(waiting, RunState.QUEUED, fits=lambda run: "drained" in run.status.reason)
+        assert queued.status.reason.startswith("waiting for ")
+        site.released()
+        site.finished(running)
+    finally:
+        site.lab.run("scontrol", "update", "NodeName=a100-1", "State=resume")
+    site.finished(waiting)
+
+
+def test_a_partition_that_is_down(site: Site) -> None:
+    site.lab.run("scontrol", "update", "PartitionName=cpu", "State=down")
+    try:
+        (run,) = site.submit("CPU")
+        queued = site.until(run, RunState.QUEUED, fits=lambda run: "PartitionDown" in run.status.reason)
+        assert queued.status.reason == "waiting for the partition, which is down (PartitionDown)"
+    finally:
+        site.lab.run("scontrol", "update", "PartitionName=cpu", "State=up")
+    site.finished(run)
+
+
+def test_a_job_that_will_never_start(site: Site) -> None:
+    site.lab.run("scontrol", "update", "PartitionName=cpu", "MaxTime=1")
+    try:
+        (long,) = site.submit("CPU")
+        queued = site.until(long, RunState.QUEUED, fits=lambda run: "PartitionTimeLimit" in run.status.reason)
+        assert queued.status.reason == (
+            "will never start: its time limit is above the partition's; cancel it, and correct `time` of this GPU in "
+            "the settings (PartitionTimeLimit)"
+        )
+        site.lab.run("scontrol", "hold", queued.status.job_id)
+        held = site.until(long, RunState.QUEUED, fits=lambda run: "JobHeld" in run.status.reason)
+        assert held.status.reason.startswith("will never start while ")
+        site.lab.run("scontrol", "release", queued.status.job_id)
+    finally:
+        site.lab.run("scontrol", "update", "PartitionName=cpu", "MaxTime=INFINITE")
+    site.finished(long)
+
+
+# The end of a job that nobody here asked for
+
+
+def test_a_job_that_is_preempted(site: Site) -> None:
+    (run,) = site.submit("H100", kernel=HANGING, task="slow")
+    site.until(run, RunState.RUNNING)
+    urgent(site, "sleep 1")
+    ended = site.until(run, RunState.PREEMPTED)
+    assert ended.status.evidence.startswith("squeue: PREEMPTED")
+    site.happened_once(ended)
+
+
+def test_a_job_that_is_preempted_and_put_back_into_the_queue(site: Site) -> None:
+    short = HANGING.replace("120", "2")
+    (run,) = site.submit("H100", kernel=short, task="slow")
+    running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / jobs.PROGRESS).exists())
+    # hpc-board says --no-requeue; whoever runs the cluster may overrule that.
+    site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "Requeue=1")
+    urgent(site, "sleep 1")
+    back = site.until(run, RunState.QUEUED)
+    assert back.status.evidence == "squeue: PENDING (BeginTime), restart 1"
+    site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "StartTime=now")
+    again = site.until(run, RunState.RUNNING)
+    assert again.status.evidence == "squeue: RUNNING, restart 1"
+    site.finished(run)
+    result = site.board.result(run.id)
+    assert result is not None
+    assert result.restart_count == 1
+    assert (site.folder(run) / "progress.0.jsonl").exists()
+
+
+def urgent(site: Site, command: str) -> None:
+    """A job that takes the whole node h100-1 from whoever has it."""
+    site.lab.run("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", f"--wrap={command}")
+
+
+def test_a_job_that_exceeds_its_time(site: Site) -> None:
+    (run,) = site.submit("CPU", kernel=HANGING, task="slow")
+    running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / jobs.PROGRESS).exists())
+    site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "EndTime=now")
+    ended = site.until(run, RunState.TIMEOUT)
+    assert ended.status.evidence == "squeue: TIMEOUT (TimeLimit)"
+    partial = site.board.result(run.id)
+    assert partial is not None
+    assert partial.message.startswith("stopped by SIGTERM after ")
+    site.happened_once(ended)
+
+
+def test_a_job_that_exceeds_its_memory(site: Site) -> None:
+    change_settings(site.files, CPU={**settings_of(site.files)["gpus"]["CPU"], "memory": "150M"})
+    greedy = RIGHT.replace("    return", "    import time; x = b'x' * (300 << 20); time.sleep(60)\n    return")
+    (run,) = site.submit("CPU", kernel=greedy, task="slow")
+    site.until(run, RunState.COLLECTING)
+    site.later(RESULT_GRACE)
+    # Where a site limits memory by control groups, Slurm itself says OUT_OF_MEMORY.
+    ended = site.until(run, RunState.OUT_OF_MEMORY, RunState.ERROR)
+    assert ended.state is RunState.ERROR
+    assert ended.status.evidence.startswith("squeue: FAILED (JobLaunchFailure); no result file after 60 s")
+    assert "Exceeded job memory limit" in ended.status.evidence
+    site.happened_once(ended)
+
+
+def test_a_job_that_is_cancelled_with_slurm_s_own_command(site: Site) -> None:
+    (running,) = site.submit("CPU", kernel=HANGING, task="slow")
+    site.until(running, RunState.RUNNING, fits=lambda run: (site.folder(run) / jobs.PROGRESS).exists())
+    site.lab.run("scontrol", "update", "PartitionName=a100", "State=down")
+    try:
+        (waiting,) = site.submit("A100")
+        site.lab.run("scancel", site.now(running).status.job_id, site.now(waiting).status.job_id)
+        ended = site.until(running, RunState.CANCELLED)
+        assert ended.status.evidence == "squeue: CANCELLED"
+        assert site.board.result(running.id) is not None
+        site.until(waiting, RunState.COLLECTING)
+        site.later(RESULT_GRACE)
+        unsent = site.until(waiting, RunState.CANCELLED)
+        assert unsent.status.evidence.startswith("squeue: CANCELLED (PartitionDown); no result file after 5 s")
+        for run in (ended, unsent):
+            site.happened_once(run)
+    finally:
+        site.lab.run("scontrol", "update", "PartitionName=a100", "State=up")
+
+
+# Slurm's memory
+
+
+def test_a_job_that_is_forgotten_before_it_is_first_asked_for(
+    reusing_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = site_on(reusing_lab, tmp_path, monkeypatch)
+    site.held()
+    (right,) = site.submit("CPU")
+    (lost,) = site.submit("HELD-A100")
+    site.job_until(lost, "RUNNING")
+    kill_job(site.folder(lost))
+    awaited(lambda: not site.job(right) and not site.job(lost))
+    site.finished(right)
+    missing = site.until(lost, RunState.COLLECTING)
+    assert missing.status.evidence == "squeue: not listed; sacct: accounting storage is disabled"
+    site.later(MISSING_GRACE)
+    ended = site.until(lost, RunState.LOST)
+    said = re.fullmatch(
+        r"squeue: not listed; sacct: accounting storage is disabled; no result file after 5 min, since \d\d:\d\d UTC.*",
+        ended.status.evidence,
+    )
+    assert said, ended.status.evidence
+    site.happened_once(ended)
+
+
+def test_a_job_whose_id_is_another_s_by_now(
+    reusing_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = site_on(reusing_lab, tmp_path, monkeypatch)
+    site.held()
+    (run,) = site.submit("HELD-A100")
+    site.job_until(run, "RUNNING")
+    job_id = site.now(run).status.job_id
+    kill_job(site.folder(run))
+    awaited(lambda: not site.job(run))
+    strangers = others(reusing_lab, job_id)
+    try:
+        missing = site.until(run, RunState.COLLECTING)
+        assert missing.status.evidence.startswith("squeue: not listed; ")
+        site.board.cancel(run.id)
+        assert job_id in reusing_lab.run("squeue", "--noheader", "--states=RUNNING,PENDING", "--format=%i").split()
+        site.later(MISSING_GRACE)
+        ended = site.until(run, RunState.CANCELLED)
+        site.happened_once(ended)
+    finally:
+        reusing_lab.run("scancel", *strangers)
+
+
+def others(lab: SlurmLab, job_id: str) -> list[str]:
+    """Jobs of somebody else, the last of which has the id `job_id`; all wait, held."""
+    mine: list[str] = []
+    while job_id not in mine:
+        mine.append(lab.run("sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=true").strip())
+        assert len(mine) < 20
+    return mine
+
+
+def test_accounts_that_are_down(accounting_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = replace(site_on(accounting_lab, tmp_path, monkeypatch), patience_seconds=4)
+    site.held()
+    (ended,) = site.submit("HELD-A100")
+    site.until(ended, RunState.RUNNING)
+    with stopped(accounting_lab, "slurmdbd"):
+        kill_job(site.folder(ended))
+        (run,) = site.submit("CPU")
+        site.finished(run)
+        awaited(lambda: not site.job(ended))
+        before = site.board.history(ended.id)
+        site.board.advance()
+        assert site.board.history(ended.id) == before
+        assert not site.now(ended).state.ended
+    site.until(ended, RunState.COLLECTING, fits=lambda run: "sacct: " in run.status.evidence)
+    site.later(RESULT_GRACE)
+    told = site.until(ended, RunState.ERROR, RunState.NODE_FAIL)
+    assert told.status.evidence.startswith("squeue: not listed; sacct: ")
+    site.happened_once(told)
+
+
+# What is between the board and Slurm
+
+
+def test_commands_that_print_banners(site: Site) -> None:
+    wrappers = site.files.folder / "bin"
+    wrappers.mkdir()
+    banner = "printf 'Welcome to the cluster!\\n  12 jobs wait\\n*** 4711 ***\\n\\033[31m|a|b|c|\\n\\n'"
+    for program in ("sbatch", "squeue", "scancel", "sacct"):
+        real = shutil.which(program)
+        (wrappers / program).write_text(
+            f'#!/bin/sh\n{banner}\n{banner} >&2\n{real} "$@"\nstatus=$?\n{banner}\nexit $status\n'
+        )
+        (wrappers / program).chmod(0o755)
+    site.patch.setenv("PATH", f"{wrappers}:{os.environ['PATH']}")
+    right, hanging = (*site.submit("CPU"), *site.submit("H100", kernel=HANGING, task="slow"))
+    site.finished(right)
+    site.until(hanging, RunState.RUNNING)
+    site.board.cancel(hanging.id)
+    site.happened_once(site.until(hanging, RunState.CANCELLED))
+
+
+@pytest.mark.root
+def test_a_disk_that_is_full(site: Site) -> None:
+    runs = site.board.settings.board / "runs"
+    runs.mkdir(parents=True)
+    if (
+        os.geteuid() != 0
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(runs)], check=False, capture_output=True
+        ).returncode
+    ):
+        pytest.skip("a small file system of its own can only be mounted by root, where the machine lets it")
+    ballast = runs / "ballast"
+    try:
+        fill(ballast)
+        with pytest.raises(StorageError, match="No space left on device"):
+            site.submit("CPU")
+        (unsent,) = site.board.in_flight()
+        assert unsent.state is RunState.CREATED
+        ballast.unlink()
+        site.finished(unsent)
+
+        site.held()
+        (run,) = site.submit("HELD-CPU")
+        site.until(run, RunState.RUNNING)
+        fill(ballast)
+        site.released()
+        site.until(run, RunState.COLLECTING)
+        site.later(RESULT_GRACE)
+        ended = site.until(run, RunState.ERROR)
+        assert ended.status.evidence.startswith("squeue: FAILED (NonZeroExitCode); no result file after 60 s")
+        site.happened_once(ended)
+    finally:
+        site.lab.cancel_jobs()
+        subprocess.run(["umount", "--lazy", str(runs)], check=True)
+
+
+def fill(path: Path) -> None:
+    with suppress(OSError), path.open("ab", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def test_result_files_that_are_none(site: Site) -> None:
+    names = ("truncated", "empty", "another's", "huge", "right")
+    runs = dict(zip(names, (run for _ in names for run in site.submit("CPU")), strict=True))
+    for run in runs.values():
+        site.job_until(run, "COMPLETED")
+    paths = {name: site.folder(run) / jobs.RESULT for name, run in runs.items()}
+    written = {name: path.read_bytes() for name, path in paths.items()}
+    paths["truncated"].write_bytes(written["truncated"][:500])
+    paths["empty"].write_bytes(b"")
+    paths["another's"].write_bytes(written["right"])
+    with paths["huge"].open("r+b") as file:
+        file.truncate(GIB)
+
+    for name, words in {
+        "truncated": "result.json is not JSON",
+        "another's": "it belongs to another run",
+        "huge": f"result.json has more than {RESULT_BYTES_MAX} bytes",
+    }.items():
+        ended = site.until(runs[name], RunState.ERROR)
+        assert ended.status.reason.startswith("the result is not accepted: ")
+        assert words in ended.status.reason
+        site.happened_once(ended)
+    site.finished(runs["right"])
+    waiting = site.until(runs["empty"], RunState.COLLECTING)
+    assert waiting.status.evidence == "squeue: COMPLETED; result.json is empty"
+    site.later(RESULT_GRACE)
+    ended = site.until(runs["empty"], RunState.ERROR)
+    assert ended.status.evidence.startswith("squeue: COMPLETED; result.json is empty after 60 s")
+    site.happened_once(ended)
+
+
+# Clients and clocks
+
+
+def test_clients_that_carry_on_at_once(site: Site) -> None:
+    runs = [run for _ in range(3) for run in site.submit("CPU", "H100")]
+    ids = [str(run.id) for run in runs]
+    others_ = [
+        subprocess.Popen(
+            site.files.command("watch", id_),
+            env={**os.environ, **site.files.environ},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for id_ in (ids[0], ids[-1])
+    ]
+    later: Sequence[Run] = ()
+    try:
+        later = [run for _ in range(2) for run in site.submit("A100")]
+        for run in (*runs, *later):
+            site.until(run, RunState.FINISHED)
+    finally:
+        for other in others_:
+            _, errors = other.communicate(timeout=WAIT_SECONDS)
+            assert (other.returncode, errors) == (0, "")
+    site.finished(*runs, *later)
+    names = [name for _, name, _ in slurm_jobs(site.files.environ)]
+    assert [names.count(run.token) for run in (*runs, *later)] == [1] * 8
+
+
+def test_a_node_whose_clock_is_an_hour_off(site: Site) -> None:
+    compiler, library = shutil.which("gcc"), site.files.folder / "clock.so"
+    if compiler is None:
+        pytest.skip("there is no gcc to make a library that moves the clock of a job")
+    (site.files.folder / "clock.c").write_text(CLOCK)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", str(library), str(site.files.folder / "clock.c"), "-ldl"], check=True
+    )
+    change_settings(site.files, CPU={**settings_of(site.files)["gpus"]["CPU"], "env": {"LD_PRELOAD": str(library)}})
+    (run,) = site.submit("CPU")
+    site.finished(run)
+    said = json.loads((site.folder(run) / jobs.RESULT).read_text())["ended_at"]
+    assert datetime.fromisoformat(said) > datetime.now(UTC) + timedelta(minutes=50)
+    ended = site.now(run)
+    assert ended.ended_at is None
+    assert ended.status.at < datetime.now(UTC) + timedelta(minutes=1)
+
+
+def test_a_client_whose_clock_is_an_hour_ahead(site: Site) -> None:
+    ahead = timedelta(hours=1)
+    site.later(ahead)
+    site.patch.setattr("hpc_board.board._now", lambda: datetime.now(UTC) + ahead)
+    with stopped(site.lab, "slurmctld"):
+        (run,) = site.submit("CPU")
+        assert site.now(run).state is RunState.SUBMITTING
+    site.finished(run)

@@ -1,0 +1,184 @@
+"""The real pyslurm, on the Slurm of the folder that `make slurm-chroot` makes: what the commands have no part in."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpc_board.model.gpu import Cluster
+from hpc_board.schedulers import JobKey
+from hpc_board.schedulers.slurm.pyslurm_client import HELPER, PyslurmScheduler
+from hpc_board.transport.conversation import Conversation
+from hpc_board.transport.this_host import ThisHost
+from tests.e2e.boards import BoardFiles, board_files
+from tests.slurm.lab import SlurmLab
+from tests.slurm.places import chroot_labs
+
+pytestmark = pytest.mark.slurm
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[SlurmLab]:
+    with chroot_labs() as lab_with:
+        yield lab_with()
+
+
+@pytest.fixture
+def job(lab: SlurmLab) -> Iterator[JobKey]:
+    """A job that runs until the test ends."""
+    name = f"hb-{time.monotonic_ns()}"
+    job_id = lab.run("sbatch", "--parsable", f"--job-name={name}", "--output=/dev/null", "--wrap=sleep 600").strip()
+    while lab.run("squeue", "--noheader", f"--jobs={job_id}", "--format=%T").strip() != "RUNNING":
+        time.sleep(0.1)
+    yield JobKey(name, job_id, datetime.now(UTC))
+    lab.cancel_jobs()
+
+
+class HostWithHelpers(ThisHost):
+    """This host, with the processes that have pyslurm."""
+
+    def __init__(self, environ: dict[str, str], helper_environ: dict[str, str] | None = None) -> None:
+        super().__init__(environ)
+        self.helper_host = ThisHost(helper_environ or environ)
+        self.pids: list[int] = []
+
+    def converse(self, argv: Sequence[str]) -> Conversation:
+        conversation = self.helper_host.converse(argv)
+        self.pids.append(conversation._process.pid)
+        return conversation
+
+
+@dataclass
+class Asked:
+    """A scheduler with the real helper, and what it warned of."""
+
+    scheduler: PyslurmScheduler
+    host: HostWithHelpers
+    warnings: list[str]
+    clock: list[float]
+
+
+def asked(lab: SlurmLab, helper_environ: dict[str, str] | None = None, *, seconds: float = 10) -> Asked:
+    host, warnings, clock = HostWithHelpers(lab.environment, helper_environ), list[str](), [0.0]
+    scheduler = PyslurmScheduler(
+        Cluster("main", "slurm", "pyslurm", pyslurm_python=lab.pyslurm_python),
+        host,
+        warn=warnings.append,
+        start_seconds=seconds,
+        answer_seconds=seconds,
+        clock=lambda: clock[0],
+    )
+    return Asked(scheduler, host, warnings, clock)
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds", "reason"),
+    [(signal.SIGKILL, 10, "ended with status -9"), (signal.SIGSTOP, 2, "did not answer within 2 s")],
+)
+def test_a_helper_that_is_killed_or_hangs_is_replaced_by_the_commands_and_started_again(
+    lab: SlurmLab, job: JobKey, number: signal.Signals, seconds: float, reason: str
+) -> None:
+    with_helper = asked(lab, seconds=seconds)
+    assert with_helper.scheduler.poll([job])[job.name].evidence == "pyslurm: RUNNING"
+    os.kill(with_helper.host.pids[0], number)
+    assert with_helper.scheduler.poll([job])[job.name].evidence == "squeue: RUNNING"
+    assert reason in with_helper.warnings[0]
+    with_helper.clock[0] += 30
+    assert with_helper.scheduler.poll([job])[job.name].evidence == "pyslurm: RUNNING"
+    assert len(with_helper.host.pids) == 2
+    assert len(with_helper.warnings) == 1
+
+
+def test_an_import_that_blocks_for_want_of_a_slurm_conf_is_not_waited_for(lab: SlurmLab, job: JobKey) -> None:
+    with_helper = asked(lab, lab.environment | {"SLURM_CONF": "/no/such/slurm.conf"}, seconds=4)
+    began = time.monotonic()
+    assert with_helper.scheduler.poll([job])[job.name].evidence == "squeue: RUNNING"
+    assert time.monotonic() - began < 30
+    assert "did not answer within 4 s" in with_helper.warnings[0]
+    assert "/no/such/slurm.conf" in with_helper.warnings[0]
+    with pytest.raises(ProcessLookupError):
+        os.kill(with_helper.host.pids[0], 0)
+
+
+def test_a_python_without_pyslurm_is_told(lab: SlurmLab, job: JobKey) -> None:
+    warnings: list[str] = []
+    without_packages = [sys.executable, "-S", str(HELPER), "10"]
+    scheduler = PyslurmScheduler(
+        Cluster("main", "slurm", "pyslurm"), ThisHost(lab.environment), warn=warnings.append, helper=without_packages
+    )
+    assert scheduler.poll([job])[job.name].evidence == "squeue: RUNNING"
+    assert "cannot be imported: ModuleNotFoundError: No module named 'pyslurm'" in warnings[0]
+
+
+def test_a_job_that_was_put_back_into_the_queue_says_so(lab: SlurmLab, job: JobKey) -> None:
+    with_helper = asked(lab)
+    lab.run("scontrol", "update", f"jobid={job.job_id}", "requeue=1")
+    lab.run("scontrol", "requeue", job.job_id)
+    deadline = time.monotonic() + 30
+    while ", restart 1" not in (evidence := with_helper.scheduler.poll([job])[job.name].evidence):
+        assert time.monotonic() < deadline, evidence
+        time.sleep(0.2)
+    assert evidence.startswith("pyslurm: ")
+
+
+def test_the_tasks_of_an_array_are_never_ours(lab: SlurmLab) -> None:
+    name = f"hb-{time.monotonic_ns()}"
+    lab.run("sbatch", "--array=0-2", f"--job-name={name}", "--output=/dev/null", "--wrap=sleep 600")
+    try:
+        assert asked(lab).scheduler.find(name, datetime.now(UTC)) is None
+    finally:
+        lab.cancel_jobs()
+
+
+@pytest.fixture
+def board(tmp_path: Path, lab: SlurmLab) -> BoardFiles:
+    """A board whose squeue notes that it was called, and does not work."""
+    squeue = tmp_path / "bin" / "squeue"
+    squeue.parent.mkdir()
+    squeue.write_text(f"#!/bin/sh\necho called >> '{tmp_path}/squeue-called'\nexit 1\n")
+    squeue.chmod(0o755)
+    environ = {
+        "SLURM_CONF": lab.environment["SLURM_CONF"],
+        "PATH": f"{squeue.parent}:{lab.environment['PATH']}",
+    }
+    board = board_files(tmp_path, slurm=True, environ=environ)
+    settings = yaml.safe_load(board.settings.read_text())
+    settings["clusters"]["lab"] |= {"client": "pyslurm", "pyslurm_python": lab.pyslurm_python}
+    for gpu in settings["gpus"].values():
+        gpu["python"] = "python3"
+    board.settings.write_text(yaml.safe_dump(settings))
+    return board
+
+
+def test_a_run_goes_its_whole_way_without_squeue(board: BoardFiles) -> None:
+    sent = board.json("submit", board.kernel(), "--gpu", "H100", "--gpu", "A100", "--mode", "ranked", "--wait")
+    assert [(run["state"], run["verdict"], run["rank"]) for run in sent["runs"]] == [("finished", "pass", 1)] * 2
+    assert [run["job"]["node"] for run in sent["runs"]] == ["h100-1", "a100-1"]
+    assert not (board.folder / "squeue-called").exists()
+
+
+def test_a_job_that_somebody_cancels_is_explained_by_pyslurm(board: BoardFiles, lab: SlurmLab) -> None:
+    kernel = board.kernel(
+        "#!POPCORN leaderboard double\n\ndef custom_kernel(data):\n    import time; time.sleep(120)\n"
+    )
+    (run,) = board.json("submit", kernel, "--gpu", "H100", "--mode", "test")["runs"]
+    deadline = time.monotonic() + 60
+    while (shown := board.json("run", str(run["id"])))["state"] != "running":
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.3)
+    subprocess.run(["scancel", shown["job"]["id"]], env=lab.environment, check=True)
+    while (shown := board.json("run", str(run["id"])))["state"] in ("running", "collecting"):
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.3)
+    assert shown["state"] == "cancelled"
+    assert "pyslurm: CANCELLED" in json.dumps(shown)
+    assert not (board.folder / "squeue-called").exists()

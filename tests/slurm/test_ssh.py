@@ -1,0 +1,266 @@
+"""A cluster over SSH: the same runs, by a real OpenSSH server in front of a real Slurm."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hpc_board.board import Board
+from tests.conftest import short_folder
+from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files, slurm_jobs
+from tests.slurm.lab import SlurmLab
+from tests.slurm.sshd import USER, SlowLink, Sshd, skip_without_sshd
+
+pytestmark = pytest.mark.slurm
+
+
+@pytest.fixture(scope="module")
+def server(slurm_lab: SlurmLab) -> Iterator[Sshd]:
+    skip_without_sshd()
+    environment = slurm_lab.environment
+    with (
+        short_folder() as folder,
+        Sshd(folder / "d", {"SLURM_CONF": environment["SLURM_CONF"], "SBATCH_PARTITION": "cpu"}) as running,
+    ):
+        # What a login node says to everybody, and how it comes to know Slurm's commands.
+        (running.home / ".bashrc").write_text("echo 'Welcome to far'; echo 'Maintenance on Monday' >&2\n")
+        (running.home / ".bash_profile").write_text(f"echo 'Last login: today'\nexport PATH={environment['PATH']}\n")
+        yield running
+
+
+@pytest.fixture
+def board(server: Sshd, slurm_lab: SlurmLab, tmp_path: Path) -> Iterator[BoardFiles]:
+    """A board whose cluster `lab` is behind the server; nothing but SSH tells its client where Slurm is."""
+    yield far_board(server, tmp_path, server.port)
+    slurm_lab.cancel_jobs()
+
+
+def far_board(server: Sshd, folder: Path, port: int) -> BoardFiles:
+    known = server.known_hosts_line.replace(str(server.port), str(port))
+    home = server.client_home(folder / "client", known)
+    files = board_files(folder / "b", slurm=True, environ={"HOME": str(home), "SLURM_CONF": "/nowhere"})
+    settings = yaml.safe_load(files.settings.read_text())
+    settings["clusters"]["lab"] |= {
+        "ssh": {"host": "127.0.0.1", "user": USER, "port": port},
+        "board_folder": str(folder / "far"),
+    }
+    files.settings.write_text(yaml.safe_dump(settings, sort_keys=False))
+    return files
+
+
+def folders(board: BoardFiles) -> list[Path]:
+    return sorted((board.folder.parent / "far" / "runs").iterdir())
+
+
+def awaited(board: BoardFiles, run: int, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The run's object once it `fits`."""
+    deadline = time.monotonic() + 120
+    while True:
+        board.run("poll")
+        shown: dict[str, Any] = board.json("run", str(run))
+        if fits(shown):
+            return shown
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.3)
+
+
+def jobs_of(board: BoardFiles, lab: SlurmLab) -> list[str]:
+    """The jobs of this board that Slurm knows, each by its name."""
+    ours = {"hb-" + path.name.partition("-hb-")[2] for path in folders(board)}
+    return [name for _, name, _ in slurm_jobs(lab.environment) if name in ours]
+
+
+def test_a_ranked_submission_is_judged_and_ranked_as_on_the_login_node(board: BoardFiles, slurm_lab: SlurmLab) -> None:
+    near = board_files(
+        board.folder.parent / "near", slurm=True, environ={"SLURM_CONF": slurm_lab.environment["SLURM_CONF"]}
+    )
+    results = []
+    for files in (board, near):
+        sent = files.json("submit", files.kernel(), "--gpu", "H100,A100", "--mode", "ranked", "--wait")
+        for run in sent["runs"]:
+            assert (run["state"], run["verdict"], run["rank"]) == ("finished", "pass", 1), run
+        shown = files.json("show", "double", "--gpu", "H100")
+        results.append(
+            [
+                [(run["gpu"], run["job"]["node"], run["job"]["partition"]) for run in sent["runs"]],
+                [[(case["phase"], case["verdict"]) for case in run["cases"]] for run in sent["runs"]],
+                [(row["rank"], row["run"], row["file_name"]) for row in shown["boards"][0]["rows"]],
+            ]
+        )
+    assert results[0] == results[1]
+    assert not (board.folder / "board" / "runs").exists()
+    assert len(folders(board)) == 2
+    assert all((path / "result.json").exists() for path in folders(board))
+    log = board.run("run", "1", "--log")
+    assert (log.returncode, "Welcome" in log.stdout) == (0, False)
+
+
+def test_what_is_shown_is_what_is_sent(board: BoardFiles) -> None:
+    shown = board.run("submit", board.kernel(), "--gpu", "H100", "--dry-run").stdout
+    assert not (board.folder.parent / "far").exists()
+    board.json("submit", board.kernel(), "--gpu", "H100")
+    (folder,) = folders(board)
+    assert (folder / "job.sh").read_text() == shown
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_wrong_kernel_is_evaluated_and_exits_1(board: BoardFiles) -> None:
+    done = board.run("submit", board.kernel(WRONG), "--gpu", "H100", "--wait")
+    assert done.returncode == 1, done.stderr
+    assert "wrong_value" in done.stdout.replace(" ", "_")
+
+
+def test_a_running_job_is_followed_and_cancelled(board: BoardFiles) -> None:
+    run = board.json("submit", board.kernel(HANGING), "--gpu", "H100", "--mode", "test")["runs"][0]["id"]
+    awaited(board, run, lambda shown: shown["state"] == "running")
+    assert board.run("cancel", str(run)).returncode == 0
+    assert awaited(board, run, lambda shown: shown["state"] not in ("running", "collecting"))["state"] == "cancelled"
+
+
+def test_the_gpus_of_the_cluster_are_counted(board: BoardFiles) -> None:
+    gpus = {gpu["gpu"]: gpu for gpu in board.json("gpus")}
+    assert (gpus["H100"]["total"], gpus["A100"]["total"]) == (2, 2)
+
+
+def test_a_refusal_has_slurms_words(board: BoardFiles) -> None:
+    settings = yaml.safe_load(board.settings.read_text())
+    settings["gpus"]["H100"]["partition"] = "no-such"
+    board.settings.write_text(yaml.safe_dump(settings))
+    done = board.run("submit", board.kernel(), "--gpu", "H100")
+    assert done.returncode == 2
+    assert "invalid partition specified: no-such" in done.stderr
+
+
+@pytest.mark.parametrize("accepted", [True, False], ids=["after Slurm took the job", "before Slurm saw it"])
+def test_a_connection_lost_in_the_middle_of_submit_neither_loses_nor_doubles_the_job(
+    board: BoardFiles, server: Sshd, slurm_lab: SlurmLab, accepted: bool
+) -> None:
+    sbatch = shutil.which("sbatch", path=slurm_lab.environment["PATH"])
+    wrapper = server.home / "bin" / "sbatch"
+    wrapper.parent.mkdir(exist_ok=True)
+    reached = board.folder / "reached"
+    hand_over = f'{sbatch} "$@"; ' if accepted else ""
+    wrapper.write_text(f'#!/bin/sh\n[ -e {reached} ] && exec {sbatch} "$@"\n{hand_over}touch {reached}\nsleep 600\n')
+    wrapper.chmod(0o755)
+    profile = server.home / ".bash_profile"
+    before = profile.read_text()
+    profile.write_text(f"{before}export PATH={wrapper.parent}:$PATH\n")
+    try:
+        client = subprocess.Popen(
+            board.command("submit", board.kernel(), "--gpu", "H100", "--mode", "test", "--wait", "--json"),
+            env={**os.environ, **board.environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        deadline = time.monotonic() + 60
+        while not reached.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        server.drop()
+        out, errors = client.communicate(timeout=180)
+    finally:
+        profile.write_text(before)
+    assert client.returncode == 0, errors
+    (run,) = json.loads(out)["runs"]
+    assert (run["state"], run["verdict"]) == ("finished", "pass")
+    assert len(jobs_of(board, slurm_lab)) == 1
+    evidence = [status.evidence for status in Board.open(board.settings).history(1)]
+    assert f"the connection to {USER}@127.0.0.1 was lost while sbatch ran" in evidence
+    assert ("found by its name" in evidence) is accepted
+
+
+def test_a_connection_lost_in_the_middle_of_collect_loses_nothing(
+    server: Sshd, slurm_lab: SlurmLab, tmp_path: Path
+) -> None:
+    with SlowLink(server.port, delay_seconds=0, piece_bytes=65_536) as link:
+        board = far_board(server, tmp_path, link.port)
+        client = subprocess.Popen(
+            board.command("submit", board.kernel(RIGHT), "--gpu", "H100", "--mode", "ranked", "--wait", "--json"),
+            env={**os.environ, **board.environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        deadline = time.monotonic() + 120
+        while not list((tmp_path / "far").glob("runs/*/progress.jsonl")):
+            assert time.monotonic() < deadline
+            assert client.poll() is None
+            time.sleep(0.05)
+        # Wherever the client is then: at the run's state, its progress or its result.
+        while client.poll() is None and time.monotonic() < deadline:
+            link.cut_after(4000)
+            time.sleep(1.5)
+        out, errors = client.communicate(timeout=120)
+        assert link.cuts > 0
+    slurm_lab.cancel_jobs()
+    assert client.returncode == 0, errors
+    (run,) = json.loads(out)["runs"]
+    assert (run["state"], run["verdict"], run["rank"]) == ("finished", "pass", 1)
+    assert len(jobs_of(board, slurm_lab)) == 1
+
+
+def test_a_slow_link_carries_a_run(server: Sshd, tmp_path: Path) -> None:
+    with SlowLink(server.port, delay_seconds=0.02, piece_bytes=16_000) as link:
+        board = far_board(server, tmp_path, link.port)
+        (run,) = board.json("submit", board.kernel(), "--gpu", "H100", "--mode", "test", "--wait")["runs"]
+    assert (run["state"], run["verdict"]) == ("finished", "pass")
+
+
+def test_a_login_node_that_is_gone_is_told_and_the_run_goes_on_when_it_is_back(board: BoardFiles, server: Sshd) -> None:
+    server.stop()
+    try:
+        sent = board.run("submit", board.kernel(), "--gpu", "H100", "--mode", "test")
+        shown = board.run("gpus")
+    finally:
+        server.start()
+    assert sent.returncode == 0
+    assert f"{USER}@127.0.0.1 cannot be reached: Connection refused" in sent.stderr
+    assert "cannot be reached" in shown.stdout + shown.stderr
+    assert awaited(board, 1, lambda run: run["state"] == "finished")["verdict"] == "pass"
+
+
+def test_an_unknown_host_key_stops_the_run_until_a_person_has_added_it(board: BoardFiles, server: Sshd) -> None:
+    known = Path(board.environ["HOME"]) / ".ssh" / "known_hosts"
+    known.write_text("")
+    sent = board.run("submit", board.kernel(), "--gpu", "H100", "--mode", "test")
+    assert sent.returncode == 0
+    assert f"the host key of [127.0.0.1]:{server.port} is not known" in sent.stderr
+    assert (known.read_text(), (board.folder.parent / "far").exists()) == ("", False)
+    known.write_text(server.known_hosts_line)
+    assert awaited(board, 1, lambda run: run["state"] == "finished")["verdict"] == "pass"
+
+
+def test_two_boards_may_have_one_folder_on_the_cluster(board: BoardFiles, server: Sshd) -> None:
+    other = far_board(server, board.folder.parent / "other", server.port)
+    settings = yaml.safe_load(other.settings.read_text())
+    settings["clusters"]["lab"]["board_folder"] = str(board.folder.parent / "far")
+    other.settings.write_text(yaml.safe_dump(settings, sort_keys=False))
+    for files in (board, other):
+        (run,) = files.json("submit", files.kernel(), "--gpu", "H100", "--mode", "test", "--wait")["runs"]
+        assert (run["id"], run["verdict"]) == (1, "pass")
+    assert len(folders(board)) == 2
+
+
+def test_one_board_uses_a_cluster_here_and_one_over_ssh_at_once(board: BoardFiles, slurm_lab: SlurmLab) -> None:
+    settings = yaml.safe_load(board.settings.read_text())
+    settings["clusters"]["near"] = {"scheduler": "slurm", "poll_seconds": 1}
+    settings["gpus"]["A100"]["cluster"] = "near"
+    board.settings.write_text(yaml.safe_dump(settings, sort_keys=False))
+    both = BoardFiles(
+        board.folder, board.settings, {**board.environ, "SLURM_CONF": slurm_lab.environment["SLURM_CONF"]}
+    )
+    sent = both.json("submit", both.kernel(), "--gpu", "H100,A100", "--mode", "ranked", "--wait")
+    assert [(run["gpu"], run["job"]["cluster"], run["verdict"]) for run in sent["runs"]] == [
+        ("H100", "lab", "pass"),
+        ("A100", "near", "pass"),
+    ]
+    assert len(folders(board)) == 1
+    assert [path.name for path in (board.folder / "board" / "runs").iterdir()] == [str(sent["runs"][1]["id"])]

@@ -1,0 +1,380 @@
+"""Examining an installation, on folders and answers made for it."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpc_board import doctor
+from hpc_board.catalog import Catalog
+from hpc_board.config import Settings
+from hpc_board.doctor import Patient, examine
+from hpc_board.errors import DocumentError, Fault, SchedulerError, StorageError
+from hpc_board.model.checkup import Level, Line
+from hpc_board.model.gpu import Cluster, Device, Gpu, Login
+from hpc_board.model.run import Run
+from hpc_board.report import checkup_report, plain
+from hpc_board.transport import CommandMissing, CommandTimeout, Completed
+from hpc_board.transport.this_host import ThisHost
+from tests.harness.evaluations import a_task
+
+HERE = Cluster("here", poll_seconds=0.5)
+SLURM = Cluster("main", "slurm")
+EXT4 = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
+CONFIG = "AccountingStorageType   = accounting_storage/none\nMinJobAge  = 300 sec\nPrivateData = none\n"
+TASKS = Catalog((a_task(),))
+
+
+@dataclass
+class Answers:
+    """A host on which programs answer by their names; what has no answer here prints Slurm's release."""
+
+    answers: Mapping[str, Completed | Exception] = field(default_factory=dict)
+    asked: list[Sequence[str]] = field(default_factory=list)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_seconds: float,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str = "",
+    ) -> Completed:
+        self.asked.append(argv)
+        if argv[0].startswith("/"):
+            return ThisHost().run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin)
+        default = Completed(0, CONFIG if argv[:2] == ("scontrol", "show") else "slurm 23.11.4\n", "")
+        any_other = "" if argv[1:] == ["--version"] else f"{argv[0]} ..."
+        names = (" ".join(argv), argv[0], any_other)
+        found = next((self.answers[name] for name in names if name in self.answers), default)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def none_in_flight() -> Sequence[Run]:
+    return ()
+
+
+def patient(tmp_path: Path, cluster: Cluster = HERE, mounts: str = EXT4, **gpu: Any) -> Patient:
+    (tmp_path / "mountinfo").write_text(mounts)
+    entry = replace(Gpu("CPU", cluster, Device.CPU, "cpu", python=sys.executable), **gpu)
+    settings = Settings(tmp_path / "board", tmp_path / "devices", (), (entry,), (cluster,))
+    return Patient(settings, "by --config", TASKS, none_in_flight, Answers(), tmp_path / "mountinfo")
+
+
+def lines(examined: Patient, subject: str = "") -> list[Line]:
+    return [line for line in examine(examined) if not subject or line.subject == subject]
+
+
+def only(examined: Patient, subject: str) -> Line:
+    (line,) = lines(examined, subject)
+    return line
+
+
+def levels(examined: Patient) -> set[Level]:
+    return {line.level for line in examine(examined)}
+
+
+def test_an_installation_without_faults_has_none(tmp_path: Path) -> None:
+    (tmp_path / "board").mkdir(mode=0o700)
+    assert levels(patient(tmp_path)) == {Level.OK}
+    assert sorted(path.name for path in (tmp_path / "board").iterdir()) == []
+
+
+def test_a_board_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
+    found = patient(tmp_path)
+    assert "is not there yet, and can be made" in only(found, "board").message
+    assert not found.settings.board.exists()
+
+
+def test_a_settings_file_is_named_with_what_led_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("")
+    file.chmod(0o666)
+    found = patient(tmp_path)
+    first, second = lines(replace(found, settings=replace(found.settings, file=file)), "settings")
+    assert first.message == f"{file} (by --config); 1 GPU entries"
+    assert (second.level, second.advice) == (Level.WARNING, f"chmod go-w {file}")
+
+
+@pytest.mark.parametrize(
+    ("folder", "origin"), [("", "in the current folder"), ("other", "yours"), ("/etc/hpc-board", "the system's")]
+)
+def test_a_settings_file_that_nothing_names_is_told_by_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, origin: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = patient(tmp_path)
+    file = tmp_path / folder / "hpc-board.yaml"
+    first, *_ = examine(replace(found, origin="", settings=replace(found.settings, file=file)))
+    assert first.message.startswith(f"{file} ({origin}); ")
+
+
+def test_a_board_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "board").write_text("")
+    assert only(patient(tmp_path), "board").level is Level.PROBLEM
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "board").mkdir(mode=0o500)
+    line = only(patient(tmp_path), "board")
+    assert (line.level, "cannot be written: Permission denied" in line.message) == (Level.PROBLEM, True)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_a_board_of_another_account_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "board").mkdir()
+    os.chown(tmp_path / "board", 12345, 12345)
+    assert "belongs to user 12345" in lines(patient(tmp_path), "board")[0].message
+
+
+class Unreachable:
+    """A login node that nobody reaches."""
+
+    def run(self, argv: Sequence[str], **_: Any) -> Completed:
+        raise SchedulerError(f"login2 cannot be reached for {argv[0]}")
+
+
+def test_a_cluster_over_ssh_is_asked_on_its_login_node(tmp_path: Path) -> None:
+    far = Cluster("far", "slurm", ssh=Login("login2"), board_folder="/scratch/board")
+    found = lines(replace(patient(tmp_path, far), logins={"far": Unreachable()}))
+    told = [line.message for line in found if line.subject == "slurm far" and line.level is not Level.OK]
+    assert told
+    assert all("login2 cannot be reached" in message for message in told)
+    (python,) = [line for line in found if line.subject == "gpu CPU"]
+    assert "which `" in python.message, "what is on this machine says nothing of that cluster"
+
+
+def test_a_file_system_that_writes_nothing_is_a_problem() -> None:
+    if not Path("/sys/kernel").is_dir():
+        pytest.skip("there is no /sys here")
+    settings = Settings(Path("/sys/kernel"), Path("/tmp/devices"), (), (), (HERE,))
+    found = Patient(settings, "", TASKS, none_in_flight, Answers())
+    assert any(line.level is Level.PROBLEM and "cannot be written" in line.message for line in lines(found, "board"))
+
+
+@pytest.mark.parametrize(
+    ("mounts", "cluster", "words", "level"),
+    [
+        (EXT4, HERE, "ext4, of this machine alone; SQLite's journal is wal", Level.OK),
+        (EXT4, SLURM, "compute nodes have to see", Level.WARNING),
+        ("1 0 0:1 / / rw - nfs4 a:/b rw,vers=4.2\n", SLURM, "nfs4, shared between machines, or not", Level.OK),
+        ("1 0 0:1 / / rw - tmpfs none rw\n", HERE, "tmpfs is gone when the machine starts anew", Level.WARNING),
+        ("", HERE, "unknown, shared between machines, or not known to be of one; SQLite's journal is del", Level.OK),
+    ],
+)
+def test_the_file_system_says_what_it_means_for_the_board(
+    tmp_path: Path, mounts: str, cluster: Cluster, words: str, level: Level
+) -> None:
+    found = lines(patient(tmp_path, cluster, mounts), "file system")
+    assert [line for line in found if line.level is level and line.message.startswith(words)], found
+
+
+def test_a_shared_file_system_is_no_reason_to_warn_of_compute_nodes(tmp_path: Path) -> None:
+    found = lines(patient(tmp_path, SLURM, "1 0 0:1 / / rw - nfs4 a:/b rw\n"), "file system")
+    assert [line.level for line in found] == [Level.OK]
+
+
+@pytest.mark.parametrize(
+    ("options", "local"),
+    [
+        ("rw,vers=3,local_lock=none", False),
+        ("rw,vers=3,local_lock=all", True),
+        ("rw,nolock,vers=3", True),
+        ("rw,localflock", True),
+        ("rw,nolockd", False),
+    ],
+)
+def test_a_mount_whose_locks_hold_on_one_machine_alone_is_a_warning(tmp_path: Path, options: str, local: bool) -> None:
+    found = lines(patient(tmp_path, mounts=f"1 0 0:1 / / rw,relatime - nfs a:/b {options}\n"), "locks")
+    assert [line.level for line in found] == [Level.OK] + [Level.WARNING] * local
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[int]:
+    """A process that holds the board's lock."""
+    (tmp_path / "board").mkdir()
+    code = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(flush=True); sys.stdin.read()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "board" / doctor.ADVANCE_LOCK)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    yield holder.pid
+    holder.communicate()
+
+
+def test_a_lock_that_somebody_holds_is_named_with_the_holder(tmp_path: Path, held: int) -> None:
+    line = only(patient(tmp_path), "lock")
+    assert (line.level, f"held by process {held} of this machine" in line.message) == (Level.WARNING, True), line
+
+
+def test_a_lock_file_that_nobody_holds_is_free(tmp_path: Path) -> None:
+    (tmp_path / "board").mkdir()
+    with (tmp_path / "board" / doctor.ADVANCE_LOCK).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    assert only(patient(tmp_path), "lock") == Line(Level.OK, "lock", "advance.lock is free")
+
+
+def test_what_killed_programs_have_left_is_named(tmp_path: Path) -> None:
+    (tmp_path / "board" / "checks" / "a").mkdir(parents=True)
+    old, new = tmp_path / "board" / "runs" / ".1.77", tmp_path / "board" / "runs" / ".2.78"
+    for folder in (old, new, tmp_path / "board" / "runs" / "3"):
+        folder.mkdir(parents=True)
+    os.utime(old, (time.time() - 7200, time.time() - 7200))
+    checks, drafts = lines(patient(tmp_path), "left over")
+    assert "the folders of 1 checks" in checks.message
+    assert drafts.message.startswith("1 unfinished job folders, such as ")
+    assert ".1.77" in drafts.message
+
+
+def test_a_database_that_cannot_be_read_is_a_problem_in_its_own_words(tmp_path: Path) -> None:
+    (tmp_path / "board").mkdir()
+    (tmp_path / "board" / doctor.DATABASE).write_text("x")
+
+    def broken() -> Sequence[Run]:
+        raise StorageError("board.db is no database", hint="Restore it.")
+
+    line = only(replace(patient(tmp_path), in_flight=broken), "database")
+    assert line == Line(Level.PROBLEM, "database", "board.db is no database", "Restore it.")
+    assert only(patient(tmp_path), "database").message == "0.0 MiB; 0 runs in flight"
+
+
+def test_a_task_that_cannot_be_read_is_a_problem_and_none_at_all_a_warning(tmp_path: Path) -> None:
+    fault = DocumentError("tasks/x/task.yml", [Fault("lang", "is missing", 2)])
+    faulty = Catalog((replace(a_task(), warnings=("line 3: the key x is not known",)),), (fault,))
+    found = lines(replace(patient(tmp_path), tasks=faulty), "tasks")
+    assert [line.level for line in found] == [Level.PROBLEM, Level.WARNING, Level.OK]
+    assert "lang: is missing" in found[0].message
+    assert only(replace(patient(tmp_path), tasks=Catalog(())), "tasks").level is Level.WARNING
+
+
+@pytest.mark.parametrize(
+    ("answers", "level", "words"),
+    [
+        ({}, Level.OK, "slurm 23.11.4"),
+        ({}, Level.OK, "the controller answers in "),
+        ({}, Level.OK, "no accounting: a job that left the queue"),
+        ({}, Level.OK, "MinJobAge is 300 s"),
+        ({"sbatch": CommandMissing("no sbatch")}, Level.PROBLEM, "sbatch: no sbatch"),
+        ({"sacct": CommandMissing("no sacct")}, Level.WARNING, "sacct: no sacct; without it, a job that left"),
+        (
+            {name: Completed(1, "", f"{name}: fatal: no configuration\n") for name in ("sbatch", "sinfo", "sacct")},
+            Level.PROBLEM,
+            "sbatch, sinfo, sacct: no configuration; without it",
+        ),
+        (
+            {"sinfo": Completed(0, "slurm 22.05.8", "")},
+            Level.WARNING,
+            "commands of several releases: slurm 23.11.4 (sb",
+        ),
+        ({"sinfo": Completed(0, "slurm 20.11.9", "")}, Level.WARNING, "releases before 21.08"),
+        (
+            {"squeue --noheader --me --format=%i": Completed(1, "", "squeue: error: Unable to contact\n")},
+            Level.PROBLEM,
+            "the controller does not answer: Unable to contact",
+        ),
+        (
+            {"squeue --noheader --me --format=%i": CommandTimeout("late")},
+            Level.PROBLEM,
+            "the controller does not answer: no answer within 30 s",
+        ),
+        ({"scontrol show config": Completed(1, "", "denied")}, Level.WARNING, "its configuration is not known: denied"),
+        ({"scontrol show config": Completed(0, "MinJobAge = 30 sec\n", "")}, Level.WARNING, "MinJobAge is 30 s"),
+        ({"scontrol show config": Completed(0, "PrivateData = jobs,users\n", "")}, Level.OK, "PrivateData hides"),
+        (
+            {"scontrol show config": Completed(0, "AccountingStorageType = accounting_storage/slurmdbd\n", "")},
+            Level.OK,
+            "sacct answers",
+        ),
+    ],
+)
+def test_slurm_is_told_by_what_its_commands_answer(
+    tmp_path: Path, answers: Mapping[str, Completed | Exception], level: Level, words: str
+) -> None:
+    found = lines(replace(patient(tmp_path, SLURM), host=Answers(answers)), "slurm main")
+    assert [line for line in found if line.level is level and line.message.startswith(words)], found
+
+
+def test_an_sacct_that_fails_where_there_is_accounting_is_a_warning(tmp_path: Path) -> None:
+    answers = {
+        "scontrol show config": Completed(0, "AccountingStorageType = accounting_storage/slurmdbd\n", ""),
+        "sacct ...": Completed(1, "", "sacct: error: Problem talking to the database\n"),
+    }
+    found = lines(replace(patient(tmp_path, SLURM), host=Answers(answers)), "slurm main")
+    assert [line.message for line in found if line.level is Level.WARNING] == [
+        "there is accounting, and sacct fails: Problem talking to the database"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("python", "level", "words"),
+    [
+        (sys.executable, Level.OK, f"{sys.executable} is Python 3."),
+        ("python3", Level.OK, "which `python3` nodes have, `hpc-board admin check CPU` tells"),
+        ("/no/such", Level.WARNING, "/no/such is not on this machine"),
+        ("/bin/true", Level.PROBLEM, "/bin/true does not run here: it ended with status 0"),
+        ("/bin/echo", Level.PROBLEM, "/bin/echo does not run here"),
+    ],
+)
+def test_the_python_of_an_entry_is_tried_where_it_is(tmp_path: Path, python: str, level: Level, words: str) -> None:
+    line = only(patient(tmp_path, python=python), "gpu CPU")
+    assert (line.level, line.message.startswith(words)) == (level, True), line
+
+
+def test_a_python_that_is_too_old_is_a_problem(tmp_path: Path) -> None:
+    old = tmp_path / "python"
+    old.write_text("#!/bin/sh\necho 3.6.8\n")
+    old.chmod(0o755)
+    line = only(patient(tmp_path, python=str(old)), "gpu CPU")
+    assert (line.level, line.message) == (Level.PROBLEM, f"{old} is Python 3.6.8, too old")
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("{{ nothing }}", "cannot be rendered"),
+        ("python harness.pyz supervise job.json", "its template does not run `account`"),
+        ("python harness.pyz supervise job.json; python harness.pyz account job.json 1", "its template is rendered"),
+    ],
+)
+def test_a_template_has_to_be_rendered_and_to_run_the_harness(tmp_path: Path, template: str, words: str) -> None:
+    (tmp_path / "job.sh.j2").write_text(template)
+    first = lines(patient(tmp_path, template=str(tmp_path / "job.sh.j2")), "gpu CPU")[0]
+    assert words in first.message
+
+
+def test_the_report_counts_what_is_wrong_and_says_what_to_do() -> None:
+    shown = plain(
+        checkup_report(
+            "",
+            [
+                Line(Level.OK, "board", "fine"),
+                Line(Level.WARNING, "x", "a\nb\x1b[31m", "Do this."),
+                Line(Level.PROBLEM, "y", ""),
+            ],
+            "No problem",
+        )
+    )
+    assert shown == (
+        "ok       board  fine\n"
+        "warning  x      a\n"
+        "                  b\n"
+        "                -> Do this.\n"
+        "problem  y      \n"
+        "\n"
+        "1 problem, 1 warning.\n"
+    )

@@ -1,0 +1,63 @@
+"""Files of this machine: folders appear whole, and what a job left is read with care."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hpc_board.transport import IsNoFileError
+from hpc_board.transport.local_files import LocalFiles
+
+
+def test_a_folder_appears_whole_with_what_lies_below_it(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "1"
+    LocalFiles().write_folder(folder, {"job.sh": b"#!", "task/reference.py": b"x = 1"})
+    assert (folder / "task" / "reference.py").read_bytes() == b"x = 1"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in folder.parent.iterdir()] == ["1"]
+
+
+def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    LocalFiles().write_folder(tmp_path / "1", {"job.sh": b"first"})
+    LocalFiles().write_folder(tmp_path / "1", {"job.sh": b"second"})
+    assert (tmp_path / "1" / "job.sh").read_bytes() == b"first"
+
+
+def test_a_folder_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="exists"):
+        LocalFiles().write_folder(tmp_path / "1", {"a": b"", "./a": b""})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_beginning_or_the_end_of_a_file_is_read_with_one_byte_more_where_there_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"0123456789")
+    assert LocalFiles().read(path, 4) == b"01234"
+    assert LocalFiles().read(path, 4, end=True) == b"6789"
+    assert LocalFiles().read(path, 100) == b"0123456789"
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe", "device"])
+def test_what_is_no_regular_file_is_told_and_leaves_nothing_open(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "result.json"
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "link":
+        (tmp_path / "other").write_text("{}")
+        place.symlink_to("other")
+    else:
+        place = Path("/dev/null")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        with pytest.raises(IsNoFileError, match="is no regular file"):
+            LocalFiles().read(place, 100)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert not LocalFiles().is_file(place)
+
+
+def test_a_file_is_there_or_not(tmp_path: Path) -> None:
+    (tmp_path / "progress.jsonl").touch()
+    assert LocalFiles().is_file(tmp_path / "progress.jsonl")
+    assert not LocalFiles().is_file(tmp_path / "result.json")

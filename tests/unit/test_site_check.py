@@ -1,0 +1,391 @@
+"""Checking GPUs of the settings, with a scheduler that plays the cluster and the node."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpc_board import site_check
+from hpc_board.board import Board
+from hpc_board.config import Settings
+from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
+from hpc_board.model.checkup import Level, Line
+from hpc_board.model.gpu import (
+    Availability,
+    Cluster,
+    Device,
+    Gpu,
+    Login,
+    Request,
+    RequestStyle,
+    Sandbox,
+    SandboxRuntime,
+)
+from hpc_board.model.inspection import ANSWER, GREETING, Inspection, SeenGpu, Torch
+from hpc_board.model.run import JobNews, JobState
+from hpc_board.model.site import Partition, Site
+from hpc_board.report import checkup_report, plain
+from hpc_board.schedulers import Job, JobKey
+from hpc_board.site_check import Checked, Plan, check
+from tests.harness.evaluations import a_task
+from tests.unit.recorded import recorded
+
+CLUSTER = Cluster("main", "slurm", poll_seconds=0.05)
+H100 = Gpu("H100", CLUSTER, Device.CUDA, "gpu", Request(RequestStyle.GRES, "gpu:h100:1"), time_limit_seconds=600)
+SITE = Site((Partition("gpu", max_time_seconds=3600),), (), {})
+GIB = 2**30
+GOOD = Inspection(
+    nonce="",
+    job_id="7",
+    node="n1",
+    python="3.12.1",
+    executable="/usr/bin/python3",
+    isolation="S4",
+    gpus=(SeenGpu("NVIDIA H100 80GB HBM3", "GPU-0", "570.1", "Disabled", "81559", "345", "1980", "2619"),),
+    visible="0",
+    torch=Torch("2.9", "CUDA 12.8", ("NVIDIA H100 80GB HBM3",)),
+    compilers={"g++": "13.2", "nvcc": "12.8"},
+    scratch="/tmp",
+    scratch_free_bytes=10 * GIB,
+)
+
+
+@dataclass
+class Cast:
+    """A scheduler whose job greets at once and reports when it is polled; an `inspection` of None does neither.
+
+    The node's clock is `ahead` of the client's, and the greeting becomes visible `late`, both in seconds.
+    """
+
+    inspection: Inspection | None = GOOD
+    ahead: float = 0.0
+    late: float = 0.0
+    refusal: Exception | None = None
+    submit_error: Exception | None = None
+    news: JobNews = field(default_factory=lambda: JobNews(JobState.RUNNING, "7"))
+    site_: Site | Exception = SITE
+    cancel_error: Exception | None = None
+    writes: Mapping[str, bytes] = field(default_factory=dict)
+    rehearsed: list[Job] = field(default_factory=list)
+    submitted: list[Job] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    folders: list[list[str]] = field(default_factory=list)
+
+    def command(self, job: Job) -> Sequence[str]:
+        return ["sbatch", job.script]
+
+    def rehearse(self, job: Job) -> str:
+        self.rehearsed.append(job)
+        if self.refusal is not None:
+            raise self.refusal
+        return "Job 1 to start now"
+
+    def site(self) -> Site:
+        if isinstance(self.site_, Exception):
+            raise self.site_
+        return self.site_
+
+    def submit(self, job: Job) -> str:
+        self.submitted.append(job)
+        if self.submit_error is not None:
+            raise self.submit_error
+        for name, data in self.writes.items():
+            (job.folder / name).write_bytes(data)
+        if self.inspection is not None:
+            at = time.time() - self.late + self.ahead
+            (job.folder / GREETING).write_text(json.dumps({"at": at}))
+        return "7"
+
+    def find(self, name: str, submitted_at: datetime) -> str | None:
+        del submitted_at
+        return "9" if any(job.name == name for job in self.submitted) else None
+
+    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobNews]:
+        """The node acts when it is asked about: it reports once its greeting was answered."""
+        for job in self.submitted:
+            if self.inspection is None or not (job.folder / ANSWER).exists():
+                continue
+            facts: Any = json.loads((job.folder / "job.json").read_text())
+            greeted = json.loads((job.folder / GREETING).read_text())["at"]
+            nonce = self.inspection.nonce or facts["inspect"]["nonce"]
+            answered = time.time() + self.ahead
+            found = replace(self.inspection, nonce=nonce, greeted_at=greeted, answered_at=answered)
+            self.folders.append(sorted(path.name for path in job.folder.iterdir()))
+            (job.folder / ".draft").write_text(json.dumps(asdict(found)))
+            (job.folder / ".draft").rename(job.folder / "result.json")
+            self.news = JobNews(JobState.ENDED, "7")
+        ended = JobNews(JobState.CANCELLED, "7")
+        return {job.name: ended if job.job_id in self.cancelled else self.news for job in jobs}
+
+    def cancel(self, jobs: Sequence[JobKey]) -> None:
+        if self.cancel_error is not None:
+            raise self.cancel_error
+        self.cancelled += [job.job_id for job in jobs]
+
+    def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
+        return [Availability(gpu.name) for gpu in gpus]
+
+
+def checked(
+    tmp_path: Path,
+    cast: Cast,
+    gpu: Gpu = H100,
+    *,
+    send: bool = True,
+    seconds: float = 20,
+    say: Callable[[str], object] = lambda _: None,
+) -> Checked:
+    plan = Plan(tmp_path / "board", [a_task()], {"main": cast}, lambda: b"harness", seconds, say)
+    (found,) = check([gpu], plan, send=send)
+    assert not (tmp_path / "board" / site_check.FOLDER).exists()
+    return found
+
+
+def lines_of(found: Checked, subject: str) -> list[Line]:
+    return [line for line in found.lines if line.subject == subject]
+
+
+def test_a_node_that_is_as_the_settings_say_is_proven(tmp_path: Path) -> None:
+    cast = Cast()
+    found = checked(tmp_path, cast)
+    assert found.proven
+    assert {line.level for line in found.lines} == {Level.OK}
+    subjects = [line.subject for line in found.lines]
+    assert subjects[:3] == ["partition", "sbatch", "job"]
+    assert subjects[3:] == ["python", "gpu", "torch", "compilers", "isolation", "scratch", "files", "clock"]
+    assert found.lines[4].message.startswith("NVIDIA H100 80GB HBM3; driver 570.1; clocks 345/1980 MHz")
+    assert cast.cancelled == []
+    assert {"job.sh", "job.json", "harness.pyz"} <= set(cast.folders[0])
+
+
+def test_a_job_is_rehearsed_with_the_very_options_of_a_run(tmp_path: Path) -> None:
+    cast = Cast()
+    checked(tmp_path, cast, replace(H100, account="kernels", sbatch=("--comment=x",), time_limit_seconds=None))
+    options = cast.rehearsed[0].options
+    assert (options["gres"], options["account"], options["comment"]) == ("gpu:h100:1", "kernels", "x")
+    assert cast.rehearsed[0].time_limit_seconds > 60
+    assert cast.submitted[0].options["time"] == "00:10:00"
+
+
+def test_without_a_job_only_the_options_are_looked_at(tmp_path: Path) -> None:
+    cast = Cast()
+    found = checked(tmp_path, cast, send=False)
+    assert (cast.submitted, [line.subject for line in found.lines]) == ([], ["partition", "sbatch"])
+
+
+def test_a_refused_entry_says_so_in_slurm_s_words_and_sends_no_job(tmp_path: Path) -> None:
+    cast = Cast(refusal=SchedulerRefused("sbatch refused: no such gres", hint="Correct gpus.H100.request"))
+    found = checked(tmp_path, cast)
+    assert lines_of(found, "sbatch") == [
+        Line(Level.PROBLEM, "sbatch", "sbatch refused: no such gres", "Correct gpus.H100.request")
+    ]
+    assert cast.submitted == []
+
+
+@pytest.mark.parametrize(
+    ("partition", "gpu", "level", "words"),
+    [
+        (Partition("other"), H100, Level.PROBLEM, "there is no partition gpu that you may see; there are other"),
+        (Partition("gpu", up=False), H100, Level.WARNING, "gpu is not up now"),
+        (
+            Partition("gpu", max_time_seconds=300),
+            H100,
+            Level.PROBLEM,
+            "gpu allows 00:05:00, and gpus.H100.time has the time limit 00:10:00",
+        ),
+        (
+            Partition("gpu", max_time_seconds=60),
+            replace(H100, time_limit_seconds=None),
+            Level.PROBLEM,
+            "gpu allows 00:01:00, and a ranked run of ",
+        ),
+        (
+            Partition("gpu", accounts="a,b"),
+            H100,
+            Level.WARNING,
+            "gpu is for the accounts a,b, and the entry names none",
+        ),
+        (Partition("gpu", accounts="a,b"), replace(H100, account="b"), Level.OK, "gpu is there"),
+        (Partition("gpu", preempted=True), H100, Level.WARNING, "jobs in gpu may be ended for others"),
+    ],
+)
+def test_a_partition_is_compared_with_what_runs_ask_of_it(
+    tmp_path: Path, partition: Partition, gpu: Gpu, level: Level, words: str
+) -> None:
+    found = checked(tmp_path, Cast(site_=Site((partition,), (), {})), gpu, send=False)
+    (line,) = lines_of(found, "partition")
+    assert (line.level, line.message.startswith(words)) == (level, True), line
+
+
+def test_a_cluster_that_does_not_answer_is_asked_once_and_gets_no_job(tmp_path: Path) -> None:
+    cast = Cast(site_=SchedulerError("sinfo did not answer within 60 s"))
+    found = checked(tmp_path, cast)
+    assert [(line.level, line.subject) for line in found.lines] == [(Level.PROBLEM, "cluster")]
+    assert cast.submitted == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "subject", "level", "words"),
+    [
+        ({"torch": Torch("2.9", "CUDA 12.8", ("NVIDIA A100-SXM4-80GB",))}, "gpu", Level.PROBLEM, "the name says H100"),
+        ({"gpus": (), "torch": Torch(error="no torch")}, "gpu", Level.PROBLEM, "the job sees no GPU"),
+        ({"gpus": GOOD.gpus * 4}, "gpu", Level.WARNING, "the job sees 4 GPUs"),
+        ({"visible": "MIG-1"}, "gpu", Level.PROBLEM, "a slice of a GPU"),
+        ({"torch": Torch(error="No module named torch")}, "torch", Level.WARNING, "does not import: No module"),
+        ({"torch": Torch("2.9")}, "torch", Level.PROBLEM, "sees no GPU (built for CPUs)"),
+        ({"compilers": {"g++": "13"}}, "compilers", Level.WARNING, "no nvcc: compiled submissions"),
+        ({"isolation": "S1"}, "isolation", Level.PROBLEM, "ranked runs want S3: it lacks"),
+        ({"isolation": ""}, "isolation", Level.PROBLEM, "unknown, and ranked runs want S3"),
+        ({"scratch_free_bytes": 5 * 2**20}, "scratch", Level.WARNING, "/tmp has 5 MiB left"),
+        ({"sandbox_error": "no bwrap"}, "sandbox", Level.PROBLEM, "no bwrap"),
+    ],
+)
+def test_what_is_not_as_it_should_be_on_the_node_is_named(
+    tmp_path: Path, changes: dict[str, Any], subject: str, level: Level, words: str
+) -> None:
+    wanted = replace(
+        H100, minimum_isolation="S3", sandbox=Sandbox(SandboxRuntime.BUBBLEWRAP, setting="defaults.sandbox")
+    )
+    found = checked(tmp_path, Cast(replace(GOOD, **changes)), wanted)
+    assert [line for line in lines_of(found, subject) if line.level is level and words in line.message]
+    assert all(line.advice for line in found.lines if line.level is not Level.OK)
+    assert found.proven == (level is Level.WARNING)
+
+
+def test_the_gpu_that_the_job_was_given_is_the_one_that_counts(tmp_path: Path) -> None:
+    other = SeenGpu("NVIDIA A100-SXM4-80GB", "GPU-9")
+    seen = replace(GOOD, gpus=(other, GOOD.gpus[0]), visible="1", torch=Torch(error="none"))
+    assert lines_of(checked(tmp_path, Cast(seen)), "gpu")[0].level is Level.OK
+    by_uuid = replace(seen, visible="GPU-9")
+    assert "A100" in lines_of(checked(tmp_path, Cast(by_uuid)), "gpu")[0].message
+
+
+@pytest.mark.parametrize(("ahead", "level", "words"), [(0, Level.OK, "s "), (3600, Level.WARNING, "3.6e+03 s ahead")])
+def test_a_clock_that_differs_is_told_from_files_that_are_late(
+    tmp_path: Path, ahead: float, level: Level, words: str
+) -> None:
+    found = checked(tmp_path, Cast(ahead=ahead))
+    (clock,), (files,) = lines_of(found, "clock"), lines_of(found, "files")
+    assert (clock.level, words in clock.message) == (level, True), clock
+    assert files.level is Level.OK
+
+
+def test_a_greeting_that_is_late_counts_half_for_the_files_and_half_for_the_doubt_about_the_clock(
+    tmp_path: Path,
+) -> None:
+    found = checked(tmp_path, Cast(ahead=100, late=40))
+    (clock,), (files,) = lines_of(found, "clock"), lines_of(found, "files")
+    assert [round(float(number)) for number in re.findall(r"([\d.]+) s", clock.message)] == [80, 20]
+    assert [round(float(number)) for number in re.findall(r"([\d.]+) s", files.message)] == [20]
+    assert (clock.level, files.level) == (Level.WARNING, Level.OK)
+    (files,) = lines_of(checked(tmp_path, Cast(late=80)), "files")
+    assert files.level is Level.WARNING
+
+
+def test_a_job_that_ends_without_a_report_shows_what_it_printed(tmp_path: Path) -> None:
+    printed = b"\x1b]0;owned\x07SyntaxError: \x1b[31minvalid syntax\n"
+    ended = JobNews(JobState.ENDED, "7", evidence="squeue: FAILED")
+    cast = Cast(None, news=ended, writes={"slurm-7.out": printed})
+    (line,) = lines_of(checked(tmp_path, cast), "job")
+    assert line.level is Level.PROBLEM
+    assert line.message == "it left no report (squeue: FAILED); its output ends:\nSyntaxError: invalid syntax"
+
+
+@pytest.mark.parametrize(
+    "report",
+    [b"", b"{", b"[" * 100_000, b'{"nonce": 1}', b"x" * 100_000, json.dumps(asdict(GOOD)).encode()],
+    ids=["empty", "cut", "deep", "wrong", "large", "of-another-job"],
+)
+def test_a_report_that_is_none_or_another_job_s_is_not_believed(tmp_path: Path, report: bytes) -> None:
+    cast = Cast(None, news=JobNews(JobState.TIMEOUT, "7"), writes={"result.json": report, "slurm-7.out": b"x"})
+    found = checked(tmp_path, cast)
+    assert found.inspection is None
+    assert not found.proven
+
+
+def test_a_report_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    class Linking(Cast):
+        def submit(self, job: Job) -> str:
+            secret = tmp_path / "secret.json"
+            nonce = json.loads((job.folder / "job.json").read_text())["inspect"]["nonce"]
+            secret.write_text(json.dumps(asdict(replace(GOOD, nonce=nonce))))
+            (job.folder / "result.json").symlink_to(secret)
+            return "7"
+
+    assert checked(tmp_path, Linking(None), seconds=0.3).inspection is None
+
+
+def test_a_job_that_does_not_start_in_time_is_cancelled_and_says_why(tmp_path: Path) -> None:
+    said: list[str] = []
+    cast = Cast(None, news=JobNews(JobState.PENDING, "7", reason="waiting for resources (Resources)"))
+    found = checked(tmp_path, cast, seconds=0.3, say=said.append)
+    (line,) = lines_of(found, "job")
+    assert line.message == "no report within 0.3 s: waiting for resources (Resources); the job is cancelled"
+    assert cast.cancelled == ["7"]
+    assert said == ["H100: waiting for resources (Resources)"]
+
+
+def test_an_interrupt_cancels_the_job_and_removes_its_folder(tmp_path: Path) -> None:
+    cast = Cast(None)
+
+    def interrupt(_: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        checked(tmp_path, cast, say=interrupt)
+    assert cast.cancelled == ["7"]
+    assert not (tmp_path / "board" / site_check.FOLDER).exists()
+
+
+def test_a_job_whose_submission_got_no_clear_answer_is_looked_up_and_cancelled(tmp_path: Path) -> None:
+    cast = Cast(submit_error=SchedulerError("sbatch did not answer within 60 s"))
+    found = checked(tmp_path, cast)
+    assert lines_of(found, "job")[0].message == "sbatch did not answer within 60 s"
+    assert cast.cancelled == ["9"]
+
+
+def test_a_job_that_cannot_be_cancelled_is_named(tmp_path: Path) -> None:
+    said: list[str] = []
+    cast = Cast(None, cancel_error=SchedulerError("scancel failed"))
+    checked(tmp_path, cast, seconds=0.2, say=said.append)
+    assert f"scancel --user=$USER --name={cast.submitted[0].name}" in said[-1]
+
+
+def test_a_template_that_cannot_be_rendered_is_a_problem_of_its_entry(tmp_path: Path) -> None:
+    template = tmp_path / "job.sh.j2"
+    template.write_text("{{ nothing_like_that }}")
+    found = checked(tmp_path, Cast(), replace(H100, template=str(template)))
+    assert [(line.level, line.subject) for line in found.lines] == [(Level.PROBLEM, "script")]
+
+
+def test_what_a_node_reports_is_shown_without_its_control_characters(tmp_path: Path) -> None:
+    evil = "\x1b]0;owned\x07\x1b[31mred\u202e"
+    gpus = (replace(GOOD.gpus[0], driver=evil),)
+    torch = Torch(evil, evil, (f"NVIDIA H100 {evil}",))
+    cast = Cast(replace(GOOD, gpus=gpus, torch=torch, node=evil, python=evil, executable=evil, scratch=evil))
+    found = checked(tmp_path, cast)
+    shown = plain(checkup_report(found.gpu.name, found.lines, "Proven"))
+    assert "owned" not in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "red" in shown
+
+
+def test_a_gpu_without_a_name_in_the_settings_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="H200"):
+        recorded(tmp_path).board.check_gpus(["H200"])
+
+
+def test_a_cluster_over_ssh_gets_its_probe_jobs_from_its_own_login_node(tmp_path: Path) -> None:
+    far = Cluster("far", "slurm", ssh=Login("login2"), board_folder="/scratch/board")
+    entry = Gpu("H100", far, Device.CUDA, "gpu")
+    board = Board(Settings(tmp_path / "board", tmp_path / "devices", (), (entry,), (far,)))
+    with pytest.raises(InputError, match="H100: a probe job is sent from its own cluster, and far is used over SSH"):
+        board.check_gpus()
+    assert not (tmp_path / "board").exists()

@@ -1,0 +1,361 @@
+"""Commands on a login node, by a real OpenSSH server on loopback."""
+
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from hpc_board.errors import SchedulerError
+from hpc_board.model.gpu import Login
+from hpc_board.transport import CommandMissing, CommandTimeout, Completed
+from hpc_board.transport.ssh import Connection, SshHost
+from hpc_board.transport.ssh_login import LoginRefused
+from hpc_board.transport.this_host import OUTPUT_BYTES_MAX
+from tests.conftest import short_folder
+from tests.slurm.sshd import USER, SlowLink, Sshd, agent_with, new_key, skip_without_sshd
+
+VARIABLES = {"SLURM_CONF": "/etc/slurm/lab.conf", "SBATCH_PARTITION": "debug", "LC_TIME": "de_DE.UTF-8"}
+NOISE = "echo 'Welcome to login2'; echo 'a noisy host' >&2\n"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Sshd]:
+    skip_without_sshd()
+    with short_folder() as folder, Sshd(folder / "d", VARIABLES) as running:
+        yield running
+
+
+@pytest.fixture
+def home(server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The client's home folder, from which the server's account can be entered."""
+    folder = server.client_home(tmp_path / "home")
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    return folder
+
+
+def login(server: Sshd, **more: str) -> Login:
+    return Login("127.0.0.1", more.pop("user", USER), server.port, **more)
+
+
+@pytest.fixture
+def host(server: Sshd, home: Path) -> Iterator[SshHost]:
+    assert home.exists()
+    connection = Connection(login(server))
+    yield SshHost(connection)
+    connection.close()
+
+
+def run(host: SshHost, *argv: str, timeout_seconds: float = 60, **options: str) -> Completed:
+    return host.run(argv, timeout_seconds=timeout_seconds, **options)  # type: ignore[arg-type]
+
+
+def refusal(server: Sshd, **more: str) -> SchedulerError:
+    """The error with which a login ends."""
+    connection = Connection(login(server, **more))
+    with pytest.raises(SchedulerError) as refused:
+        SshHost(connection).run(["true"], timeout_seconds=60)
+    connection.close()
+    return refused.value
+
+
+def test_status_and_both_outputs_come_back(host: SshHost) -> None:
+    assert run(host, "sh", "-c", "echo out; echo err >&2; exit 3") == Completed(3, "out\n", "err\n")
+    assert run(host, "printf", "no newline") == Completed(0, "no newline", "")
+
+
+def test_arguments_reach_the_command_unchanged(host: SshHost) -> None:
+    arguments = ["two words", "$HOME", "`id`", "a;b", "*", "", "ünï", "new\nline", "it's", '"', "!x", "\\", "-n", "~"]
+    done = run(host, sys.executable, "-c", "import sys; print(sys.argv[1:])", *arguments)
+    assert done.stdout == f"{arguments}\n"
+
+
+def test_the_environment_is_an_allow_list_of_the_host_s_own(host: SshHost, server: Sshd) -> None:
+    done = host.run(["env"], timeout_seconds=60, env={"SLURM_TIME_FORMAT": "%s"})
+    seen = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert seen["SLURM_CONF"] == VARIABLES["SLURM_CONF"]
+    assert (seen["LC_ALL"], seen["SLURM_TIME_FORMAT"], seen["HOME"]) == ("C.UTF-8", "%s", str(server.home))
+    assert set(seen) <= {
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "LD_LIBRARY_PATH", "SLURM_CONF", "LC_ALL", "SLURM_TIME_FORMAT"
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("home")
+def test_the_path_is_that_of_a_login_shell(server: Sshd) -> None:
+    tools = server.home / "tools"
+    tools.mkdir()
+    (tools / "sbatch-of-the-site").write_text("#!/bin/sh\necho here\n")
+    (tools / "sbatch-of-the-site").chmod(0o755)
+    with start_up_files(server, bash_profile=f"export PATH={tools}:$PATH\n"):
+        connection = Connection(login(server))
+        assert run(SshHost(connection), "sbatch-of-the-site").stdout == "here\n"
+        connection.close()
+
+
+class start_up_files:  # noqa: N801 - reads as what it does
+    def __init__(self, server: Sshd, **texts: str) -> None:
+        self._paths = {server.home / f".{name}": text for name, text in texts.items()}
+
+    def __enter__(self) -> None:
+        for path, text in self._paths.items():
+            path.write_text(text)
+
+    def __exit__(self, *_: object) -> None:
+        for path in self._paths:
+            path.unlink()
+
+
+@pytest.mark.usefixtures("home")
+def test_what_start_up_files_print_is_no_output(server: Sshd) -> None:
+    with start_up_files(server, bashrc=NOISE, bash_profile=NOISE + "printf 'half a line'; set -x\n"):
+        connection = Connection(login(server))
+        host = SshHost(connection)
+        assert run(host, "sh", "-c", "echo out; echo err >&2") == Completed(0, "out\n", "err\n")
+        assert run(host, "printenv", "SLURM_CONF").stdout == f"{VARIABLES['SLURM_CONF']}\n"
+        connection.close()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_login_shell_that_ends_at_once_is_told(server: Sshd) -> None:
+    with start_up_files(server, bashrc="echo 'This account is closed.'; exit 1\n"):
+        error = refusal(server)
+    assert "does not run commands: This account is closed." in error.message
+
+
+def test_a_program_that_is_not_there_is_missing(host: SshHost) -> None:
+    with pytest.raises(CommandMissing, match="sbatch-of-nowhere is not in the PATH"):
+        run(host, "sbatch-of-nowhere")
+
+
+def test_a_command_runs_in_its_folder(host: SshHost, tmp_path: Path) -> None:
+    folder = tmp_path / "it's a folder"
+    folder.mkdir()
+    assert run(host, "pwd", cwd=str(folder)).stdout == f"{folder}\n"
+    with pytest.raises(SchedulerError, match="cannot enter the folder"):
+        run(host, "pwd", cwd=str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    "text", ["größe\n", "no newline", "%s \\n '\"", "x" * 300_000], ids=["umlauts", "no newline", "special", "long"]
+)
+def test_the_command_reads_its_input_and_has_none_by_default(host: SshHost, text: str) -> None:
+    assert run(host, "cat", stdin=text).stdout == text
+    assert run(host, "cat").stdout == ""
+
+
+def test_output_is_bounded_and_never_blocks_the_command(host: SshHost) -> None:
+    size = OUTPUT_BYTES_MAX + 1_000_000
+    done = run(host, "sh", "-c", f"head -c {size} /dev/zero; head -c {size} /dev/zero >&2; exit 4")
+    assert (done.returncode, len(done.stdout), len(done.stderr)) == (4, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX)
+    assert done.truncated
+
+
+def ended_writers(reader: int) -> bool:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            return os.read(reader, 1) == b""
+        except BlockingIOError:
+            time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("how", ["time", "connection"])
+def test_a_command_whose_client_is_gone_is_killed_with_its_children(
+    host: SshHost, server: Sshd, tmp_path: Path, how: str
+) -> None:
+    run(host, "true")
+    fifo = tmp_path / "alive"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    script = f"sleep 600 > {fifo} & touch {tmp_path}/begun; sleep 600 > {fifo}"
+    try:
+        if how == "time":
+            with pytest.raises(CommandTimeout, match="sh did not end within 1"):
+                run(host, "sh", "-c", script, timeout_seconds=1.5)
+        else:
+            dropper = threading.Thread(target=when((tmp_path / "begun").exists, server.drop))
+            dropper.start()
+            with pytest.raises(SchedulerError, match="was lost while sh ran"):
+                run(host, "sh", "-c", script)
+            dropper.join()
+        assert (tmp_path / "begun").exists()
+        assert ended_writers(reader), "a process that has the FIFO open for writing is left"
+    finally:
+        os.close(reader)
+    assert run(host, "echo", "again").stdout == "again\n"
+
+
+def when(condition: Callable[[], bool], act: Callable[[], None]) -> Callable[[], None]:
+    def wait() -> None:
+        deadline = time.monotonic() + 30
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        act()
+
+    return wait
+
+
+@pytest.mark.parametrize("stream", ["", " >&2"])
+def test_a_command_that_never_stops_printing_ends_in_its_time(host: SshHost, stream: str) -> None:
+    run(host, "true")
+    began = time.monotonic()
+    with pytest.raises(CommandTimeout):
+        run(host, "sh", "-c", f"yes{stream}", timeout_seconds=1)
+    assert time.monotonic() - began < 9
+    assert run(host, "echo", "again").stdout == "again\n"
+
+
+def test_what_a_command_leaves_behind_is_not_waited_for(host: SshHost) -> None:
+    began = time.monotonic()
+    assert run(host, "sh", "-c", "sleep 600 & echo done").stdout == "done\n"
+    assert time.monotonic() - began < 60
+
+
+def test_threads_share_one_connection(host: SshHost, server: Sshd) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda number: run(host, "sh", "-c", f"sleep 0.1; echo {number}").stdout, range(12)))
+    assert answers == [f"{number}\n" for number in range(12)]
+    assert len(server.sessions()) == 1
+
+
+def test_a_dead_connection_is_made_anew_without_a_word(host: SshHost, server: Sshd) -> None:
+    assert run(host, "echo", "1").stdout == "1\n"
+    server.drop()
+    assert run(host, "echo", "2").stdout == "2\n"
+
+
+def test_a_silent_link_ends_a_command_in_its_time(server: Sshd, home: Path) -> None:
+    with SlowLink(server.port, delay_seconds=0) as link:
+        (home / ".ssh" / "known_hosts").write_text(server.known_hosts_line.replace(str(server.port), str(link.port)))
+        connection = Connection(Login("127.0.0.1", USER, link.port))
+        host = SshHost(connection)
+        assert run(host, "echo", "1").stdout == "1\n"
+        link.frozen.set()
+        began = time.monotonic()
+        with pytest.raises((CommandTimeout, SchedulerError)):
+            run(host, "echo", "2", timeout_seconds=1)
+        assert time.monotonic() - began < 60
+        connection.close()
+
+
+def test_an_unknown_host_key_is_never_accepted(server: Sshd, home: Path) -> None:
+    known = home / ".ssh" / "known_hosts"
+    known.write_text("")
+    error = refusal(server)
+    assert isinstance(error, LoginRefused)
+    assert f"the host key of [127.0.0.1]:{server.port} is not known" in error.message
+    assert "SHA256:" in error.message
+    assert str(known) in error.hint
+    assert f"`ssh -p {server.port} {USER}@127.0.0.1`" in error.hint
+    assert known.read_text() == ""
+
+
+def test_another_host_key_is_told_with_its_line(server: Sshd, home: Path, tmp_path: Path) -> None:
+    other = " ".join(Path(f"{new_key(tmp_path / 'other')}.pub").read_text().split()[:2])
+    known = home / ".ssh" / "known_hosts"
+    known.write_text(f"# mine\n[127.0.0.1]:{server.port} {other}\n")
+    error = refusal(server)
+    assert isinstance(error, LoginRefused)
+    assert f"line 2 of {known} has another one" in error.message
+    assert "ssh-keygen -R" in error.hint
+
+
+def test_a_login_that_is_refused_names_what_was_tried(server: Sshd, home: Path) -> None:
+    key = home / ".ssh" / "id_ed25519"
+    key.unlink()
+    new_key(key)
+    error = refusal(server)
+    assert isinstance(error, LoginRefused)
+    assert f"{USER}@127.0.0.1 refuses the login: {key}: refused" in error.message
+
+
+def test_a_key_with_a_passphrase_needs_an_agent(server: Sshd, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = home / ".ssh" / "id_ed25519"
+    with agent_with(server.client_key) as agent:
+        shutil.copy(f"{server.client_key}.pub", f"{key}.pub")
+        os.system(f"ssh-keygen -q -p -N secret -f {key}")  # noqa: S605 - a key of the test's own
+        error = refusal(server)
+        assert f"{key} has a passphrase, and no agent holds it" in error.message
+        assert "ssh-add" in error.hint
+        monkeypatch.setenv("SSH_AUTH_SOCK", agent)
+        connection = Connection(login(server))
+        assert run(SshHost(connection), "echo", "in").stdout == "in\n"
+        connection.close()
+
+
+def test_only_the_key_of_the_settings_is_offered(server: Sshd, home: Path, tmp_path: Path) -> None:
+    assert "refuses the login" in refusal(server, key=str(new_key(tmp_path / "key"))).message
+    connection = Connection(login(server, key=str(server.client_key)))
+    (home / ".ssh" / "id_ed25519").unlink()
+    assert run(SshHost(connection), "echo", "in").stdout == "in\n"
+    connection.close()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_host_that_cannot_be_reached_is_told() -> None:
+    with pytest.raises(SchedulerError, match=r"127\.0\.0\.1 cannot be reached: Connection refused") as told:
+        Connection(Login("127.0.0.1", USER, 1)).link()
+    assert not isinstance(told.value, LoginRefused)
+    assert f"`ssh -p 1 {USER}@127.0.0.1`" in told.value.hint
+
+
+def test_a_host_that_cannot_be_reached_is_left_alone_for_a_while(home: Path) -> None:
+    tries = home / "tries"
+    connection = Connection(Login("127.0.0.1", USER, proxy_command=f"echo once >> {tries}"))
+    errors = []
+    for _ in range(3):
+        with pytest.raises(SchedulerError) as told:
+            connection.link()
+        errors.append((told.value.message, told.value.hint))
+    assert len(set(errors)) == 1
+    assert tries.read_text() == "once\n"
+
+
+def test_the_ssh_configuration_leads_through_a_jump_host(server: Sshd, home: Path) -> None:
+    with short_folder() as folder, Sshd(folder / "jump") as jump:
+        (home / ".ssh" / "known_hosts").write_text(f"far.site.org {server.host_key}\n" + jump.known_hosts_line)
+        shutil.copy(jump.client_key, home / ".ssh" / "jump_key")
+        (home / ".ssh" / "more").write_text(
+            f"Host far\n  HostName 127.0.0.1\n  Port {server.port}\n  User {USER}\n  HostKeyAlias far.site.org\n"
+            "  ProxyJump gate\n"
+        )
+        (home / ".ssh" / "config").write_text(
+            f"Include more\nHost gate\n  HostName 127.0.0.1\n  Port {jump.port}\n  User {USER}\n"
+            "  IdentityFile ~/.ssh/jump_key\n"
+        )
+        connection = Connection(Login("far"))
+        assert run(SshHost(connection), "printenv", "SLURM_CONF").stdout == f"{VARIABLES['SLURM_CONF']}\n"
+        assert len(jump.sessions()) == 1
+        connection.close()
+
+
+def test_a_proxy_command_is_a_way_too(server: Sshd, home: Path) -> None:
+    relay = home / "relay.py"
+    relay.write_text(
+        "import os, select, socket, sys\n"
+        "link = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
+        "while True:\n"
+        "    for one in select.select([0, link], [], [])[0]:\n"
+        "        data = os.read(0, 65536) if one == 0 else link.recv(65536)\n"
+        "        if not data: sys.exit()\n"
+        "        link.sendall(data) if one == 0 else os.write(1, data)\n"
+    )
+    connection = Connection(login(server, proxy_command=f"{sys.executable} {relay} %h %p"))
+    assert run(SshHost(connection), "echo", "in").stdout == "in\n"
+    connection.close()
+
+
+def test_a_slow_link_is_slow_and_no_more(server: Sshd, home: Path) -> None:
+    with SlowLink(server.port, delay_seconds=0.03, piece_bytes=500) as link:
+        (home / ".ssh" / "known_hosts").write_text(server.known_hosts_line.replace(str(server.port), str(link.port)))
+        connection = Connection(Login("127.0.0.1", USER, link.port))
+        assert len(run(SshHost(connection), "head", "-c", "20000", "/dev/zero").stdout) == 20_000
+        connection.close()
