@@ -126,8 +126,8 @@ class _Worker:
         lay before.
         """
         self._rooms.clear()
-        for place in places:
-            self._inputs.pop(place, None)
+        count = len(fds) - len(places)
+        self._inputs = {place: each for place, each in self._inputs.items() if place < count and place not in places}
         shared = [_Shared(descriptor) for descriptor in fds]
         for place, each in zip(places, shared, strict=False):
             self._inputs[place] = each

@@ -99,12 +99,14 @@ class Worker:
     def give_room(self, phase: Phase, sizes: Sequence[int], rooms: Sequence[int]) -> List[int]:
         """Memory for inputs of these sizes, which the worker has in its pages by now, as it has the rooms for outputs.
 
-        The memory of earlier calls is used again where it is large enough, and not far too large. Where not all that a
-        submission has begun can be stopped, it is new for every call and only shown with it.
+        The memory of the calls before is used again where it is large enough, and not far too large. Where not all that
+        a submission has begun can be stopped, it is new for every call and only shown with it.
 
         Raises:
             CallFailed: it has no place for that, or said something else.
         """
+        close_all(self._inputs[len(sizes) :])
+        del self._inputs[len(sizes) :]
         places = [place for place, size in enumerate(sizes) if not self._stops or not self._fits(place, size)]
         for place in places:
             size = -(-sizes[place] // _PAGE_BYTES) * _PAGE_BYTES + 2 * _PAGE_BYTES
@@ -120,7 +122,7 @@ class Worker:
         self.child.send({"type": "map", "inputs": shown}, [*(self._inputs[place] for place in shown), *rooms])
         if not isinstance(self._ready(phase, "mapped"), Mapped):
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
-        return self._inputs[: len(sizes)]
+        return list(self._inputs)
 
     def _fits(self, place: int, size: int) -> bool:
         if place >= len(self._inputs):
@@ -176,7 +178,7 @@ class Worker:
         deadline = time.monotonic() + min(allowed, left)
         start_ns = time.monotonic_ns()
         try:
-            self.child.send(frame, [] if self._stops else self._inputs[: len(outputs)])
+            self.child.send(frame, [] if self._stops else self._inputs)
         finally:
             self._go_on()
         try:
