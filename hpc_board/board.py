@@ -20,7 +20,7 @@ from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.result import Case, Result
 from hpc_board.model.run import Progress, Run, Status
 from hpc_board.model.standings import Standing
-from hpc_board.model.submission import Directives
+from hpc_board.model.submission import Directives, Submission
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.schedulers import Job, Scheduler
@@ -28,6 +28,7 @@ from hpc_board.store import NewRun, Store
 
 if TYPE_CHECKING:
     from hpc_board import site_check
+    from hpc_board.comparing import Compared
     from hpc_board.model.checkup import Line
     from hpc_board.transport import Host
     from hpc_board.transport.ssh import Connection
@@ -361,14 +362,17 @@ class Board:
             InputError: there is no such submission.
             Refused: it belongs to somebody else.
         """
+        found = self._submission(submission)
+        intake.check_owner(found, self.user)
+        return found.file_name, self._store.code(found.code_sha256)
+
+    def _submission(self, number: int) -> Submission:
         try:
-            found = self._store.submission(submission)
+            return self._store.submission(number)
         except StorageError:
             raise
         except InputError as error:
-            raise InputError(error.message, hint=self._hint_for_run(submission) or error.hint) from error
-        intake.check_owner(found, self.user)
-        return found.file_name, self._store.code(found.code_sha256)
+            raise InputError(error.message, hint=self._hint_for_run(number) or error.hint) from error
 
     def _hint_for_run(self, number: int) -> str:
         """What to ask for instead where `number` is that of a run of the user's own; empty where it is not."""
@@ -380,9 +384,7 @@ class Board:
             return ""
         if run.user != self.user:
             return ""
-        return (
-            f"Run {run.id} belongs to submission {run.submission}: `hpc-board code {run.submission}` prints its file."
-        )
+        return f"Run {run.id} belongs to submission {run.submission}: give that number."
 
     # Standings
 
@@ -397,6 +399,17 @@ class Board:
     def rank(self, run: Run) -> int | None:
         """The rank that this run holds on its board; None unless it is its user's best."""
         return self._store.rank(run)
+
+    def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> "list[Compared]":
+        """Two submissions beside each other, on `gpus` or on each GPU where both were timed.
+
+        Raises:
+            InputError: they cannot be compared: the message says why.
+        """
+        from hpc_board.comparing import compare
+
+        first, second = self._submission(one), self._submission(other)
+        return compare(self._store, first, second, [self.gpu(name).name for name in gpus])
 
     # Parts
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc_board.board import Board, Preview
 from hpc_board.model.checkup import Line
+from hpc_board.model.comparison import Difference
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.lint import PROBES, Probe, accepted_formats
 from hpc_board.model.result import Case, Log
@@ -17,6 +18,7 @@ from hpc_board.model.task import Task
 from hpc_board.model.text import one_line, printable
 
 if TYPE_CHECKING:
+    from hpc_board.comparing import Compared
     from hpc_board.lint import Checked
     from hpc_board.site_check import Checked as CheckedGpu
 
@@ -170,6 +172,37 @@ def _expected(probe: Probe, accepted: Sequence[str]) -> str:
     if probe.right:
         return "pass"
     return "any" if probe.acceptable_as in accepted else "refused"
+
+
+def comparison_object(found: "Compared") -> dict[str, Any]:
+    """Two runs on one GPU: times in seconds, how many times as fast the second is, with the bounds of 95 %."""
+    one, other = found.runs
+    comparison = found.comparison
+    return {
+        "gpu": found.gpu,
+        "runs": [one.id, other.id],
+        "submissions": [one.submission, other.submission],
+        "verdicts": [None if run.verdict is None else str(run.verdict) for run in found.runs],
+        "cases": [
+            {"index": case.index, "case": printable(case.spec), **_difference(case.difference)}
+            for case in comparison.cases
+        ],
+        "score": None if comparison.score is None else _difference(comparison.score),
+        "reference_ratio": comparison.reference,
+        "emulated": one.emulated or other.emulated,
+    }
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {
+        "times_s": [difference.one_ns / 1e9, difference.other_ns / 1e9],
+        "speedup": difference.speedup,
+        "speedup_low": difference.low,
+        "speedup_high": difference.high,
+        "shown": difference.shown,
+        "between_processes": difference.repeated,
+        "text": difference.text,
+    }
 
 
 def gpu_object(status: GpuStatus) -> dict[str, Any]:

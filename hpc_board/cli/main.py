@@ -10,6 +10,7 @@ import click
 
 from hpc_board import __version__
 from hpc_board.cli.admin import admin
+from hpc_board.cli.compare import compare
 from hpc_board.cli.completion import completion
 from hpc_board.cli.exits import Program
 from hpc_board.cli.options import examples, open_board
@@ -98,6 +99,7 @@ for command in (
     template,
     show,
     show_personal,
+    compare,
     runs,
     run,
     watch,

@@ -33,11 +33,16 @@ def score_s(cases: Sequence[Case], ranking_by: Ranking) -> Optional[float]:
     medians = [case.timing.median_ns / 1e9 for case in cases if case.phase == "benchmark" and case.timing]
     if not medians or min(medians) <= 0:
         return None
+    return score_of(medians, ranking_by)
+
+
+def score_of(times: Sequence[float], ranking_by: Ranking) -> float:
+    """The score of benchmark cases that took these times, at least one and all positive, in the same unit."""
     if ranking_by is Ranking.LAST:
-        return medians[-1]
+        return times[-1]
     if ranking_by is Ranking.MEAN:
-        return math.fsum(medians) / len(medians)
-    return math.exp(math.fsum(math.log(median) for median in medians) / len(medians))
+        return math.fsum(times) / len(times)
+    return math.exp(math.fsum(math.log(time) for time in times) / len(times))
 
 
 def duration_text(nanoseconds: float, err_ns: Optional[float] = None) -> str:

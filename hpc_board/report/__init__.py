@@ -6,6 +6,7 @@ Every text of a block is safe to print: what came from files, jobs and scheduler
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
 from hpc_board.report.checks import check_report
 from hpc_board.report.checkups import checkup_report
+from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.meanings import Meaning, state_meaning, verdict_meaning
 from hpc_board.report.plain import plain
 from hpc_board.report.printed import nothing_printed, run_logs
@@ -33,6 +34,7 @@ __all__ = [
     "Tone",
     "check_report",
     "checkup_report",
+    "comparison_report",
     "gpus_table",
     "nothing_printed",
     "outcome",

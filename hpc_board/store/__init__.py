@@ -104,10 +104,17 @@ class Store:
         with self._file.reading() as db:
             return runs.run(db, run)
 
-    def runs(self, *, user: str | None = None, task: str | None = None, limit: int | None = None) -> tuple[Run, ...]:
+    def runs(
+        self,
+        *,
+        user: str | None = None,
+        task: str | None = None,
+        submission: int | None = None,
+        limit: int | None = None,
+    ) -> tuple[Run, ...]:
         """The runs that fit every filter that is given, newest first."""
         with self._file.reading() as db:
-            return runs.runs(db, user=user, task=task, limit=limit)
+            return runs.runs(db, user=user, task=task, submission=submission, limit=limit)
 
     def in_flight(self) -> tuple[Run, ...]:
         """The runs that have not ended, oldest first."""

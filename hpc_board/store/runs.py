@@ -130,9 +130,12 @@ def run(db: "Database", number: int) -> Run:
     raise _missing(number)
 
 
-def runs(db: "Database", *, user: str | None, task: str | None, limit: int | None) -> tuple[Run, ...]:
+def runs(
+    db: "Database", *, user: str | None, task: str | None, submission: int | None, limit: int | None
+) -> tuple[Run, ...]:
     """The runs that fit every filter that is not None, newest first."""
-    filters = {column: value for column, value in (("user", user), ("task", task)) if value is not None}
+    given = {"user": user, "task": task, "submission": None if submission is None else row_id(submission)}
+    filters = {column: value for column, value in given.items() if value is not None}
     rows = db.view("run_details").rows_where(
         " and ".join(f"{column} = :{column}" for column in filters) or None,
         filters,

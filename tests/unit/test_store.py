@@ -572,7 +572,7 @@ def test_frequent_questions_read_no_whole_table(path: Path, store: Store) -> Non
     (run,) = add(store)
     finish(store, run, 1e-3)
     asked: list[tuple[str, Any]] = []
-    anything: dict[str, Any] = {"user": None, "task": None}
+    anything: dict[str, Any] = {"user": None, "task": None, "submission": None}
     board = (run.task, run.task_version, run.gpu)
     with closing(sqlite3.connect(path)) as connection:
         db = Database(connection, tracer=lambda sql, parameters: asked.append((sql, parameters)))
@@ -581,7 +581,7 @@ def test_frequent_questions_read_no_whole_table(path: Path, store: Store) -> Non
         runs.history(db, run.id)
         runs.result(db, run.id)
         runs.record(db, run.id, Status(RunState.QUEUED, NOON))
-        for wanted in ({"user": "ada"}, {"task": run.task}):
+        for wanted in ({"user": "ada"}, {"task": run.task}, {"submission": run.submission}):
             runs.runs(db, **{**anything, **wanted}, limit=9)
         ranking.standings(db, *board)
         ranking.personal(db, *board, run.user)

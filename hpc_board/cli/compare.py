@@ -1,0 +1,40 @@
+"""`compare`: two submissions beside each other."""
+
+from collections.abc import Sequence
+
+import click
+
+from hpc_board.cli.options import SUBMISSION_NUMBER, Open, examples, gpu_names, json_option, submission_numbers
+
+
+@click.command(epilog=examples("hpc-board compare 12 15", "hpc-board compare 12 15 --gpu H100 --json"))
+@click.argument("one", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
+@click.argument("other", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
+@click.option(
+    "--gpu",
+    "gpus",
+    metavar="NAME",
+    multiple=True,
+    help="Only on this GPU; may be repeated. Else on all that both were timed on.",
+    shell_complete=gpu_names,
+)
+@json_option
+@click.pass_obj
+def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: bool) -> None:
+    """Show by how much a submission is faster than another.
+
+    Case by case, with the 95 % confidence interval that the scatter of the
+    measured times leaves; so "no difference shown" is an answer too.
+    """
+    from hpc_board.cli.printing import print_blocks, print_json, refresh
+    from hpc_board.report import comparison_report
+
+    board = open_()
+    refresh(board)
+    found = board.compare(one, other, gpus)
+    if as_json:
+        from hpc_board.cli.json_output import comparison_object
+
+        print_json({"task": found[0].runs[0].task, "boards": [comparison_object(each) for each in found]})
+        return
+    print_blocks(*(block for each in found for block in comparison_report(each.runs, each.results, each.comparison)))

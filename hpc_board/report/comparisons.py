@@ -1,0 +1,66 @@
+"""Two submissions beside each other."""
+
+from collections.abc import Iterator, Sequence
+
+from hpc_board.model.comparison import Comparison, Difference
+from hpc_board.model.result import Result
+from hpc_board.model.run import Run
+from hpc_board.model.standings import duration_text
+from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone
+
+_MACHINES_DIFFER = 0.05
+
+
+def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> tuple[Block, ...]:
+    """The second of two runs beside the first: the score, each case, and what makes the comparison doubtful."""
+    one, other = runs
+    columns = (
+        Column("CASE", flexible=True),
+        Column(f"SUBMISSION {one.submission}", right=True),
+        Column(f"SUBMISSION {other.submission}", right=True),
+        Column("SPEEDUP", right=True),
+        Column(f"{other.submission} IS"),
+    )
+    rows = [_row(one_line(case.spec), case.difference) for case in comparison.cases]
+    if comparison.score is not None and len(rows) > 1:
+        rows.append(_row("score", comparison.score))
+    names = [f"{each.submission} ({one_line(each.file_name)} by {one_line(each.user)})" for each in runs]
+    return (
+        Heading(f"{one.task} on {one.gpu}: submission {names[1]} beside {names[0]}"),
+        Table(columns, tuple(rows), "The two runs have no benchmark case in common."),
+        *_remarks(runs, results, comparison),
+    )
+
+
+def _row(name: str, difference: Difference) -> tuple[str, ...]:
+    return (
+        name,
+        duration_text(difference.one_ns),
+        duration_text(difference.other_ns),
+        f"{difference.speedup:.3g}x",
+        difference.text,
+    )
+
+
+def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> Iterator[Paragraph]:
+    if comparison.cases:
+        repeated = all(case.difference.repeated for case in comparison.cases)
+        within = "between processes" if repeated else "of calls within one process; mode ranked has several"
+        yield Paragraph(f"± is half of the 95 % confidence interval, from the scatter {within}.", Tone.QUIET)
+    for run, result in zip(runs, results, strict=True):
+        if run.verdict != "pass":
+            yield Paragraph(f"Submission {run.submission} did not pass: {result.verdict}.", Tone.BAD)
+        noisy = sum(bool(case.timing and case.timing.noisy) for case in result.cases)
+        if noisy:
+            yield Paragraph(f"Submission {run.submission} has {noisy} noisy cases: its processes differ.", Tone.BAD)
+    if comparison.reference is not None and abs(comparison.reference - 1) > _MACHINES_DIFFER:
+        factor = max(comparison.reference, 1 / comparison.reference)
+        slower = runs[1 if comparison.reference > 1 else 0]
+        yield Paragraph(
+            f"The machine was not the same or not as free: the task's reference took {100 * (factor - 1):.2g} % longer "
+            f"in the run of submission {slower.submission}, so differences of that size say little.",
+            Tone.BAD,
+        )
+    if any(run.emulated for run in runs):
+        yield Paragraph(f"Emulated: the times say nothing about {runs[0].gpu}.", Tone.BAD)

@@ -1,0 +1,226 @@
+"""Two submissions beside each other: the differences, what is shown of them, and what cannot be compared."""
+
+import json
+import math
+import random
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpc_board.cli.main import cli
+from hpc_board.model.comparison import Difference, compared
+from hpc_board.model.result import Case, Timing, Verdict
+from hpc_board.model.run import Run
+from hpc_board.model.task import Mode, Ranking
+from hpc_board.report import comparison_report, plain
+from hpc_board.store import NewRun, Store
+from tests.unit.recorded import AT, Recorded, recorded, result_of
+from tests.unit.test_report import finished
+
+MS = 1e6
+
+
+def case(workers: Sequence[Sequence[float]], index: int = 0, baseline_ns: float | None = None) -> Case:
+    """A benchmark case with the samples of each worker."""
+    samples = tuple(sample for each in workers for sample in each)
+    timing = Timing(
+        runs=len(samples),
+        mean_ns=statistics.fmean(samples),
+        median_ns=statistics.median(map(statistics.median, workers)),
+        std_ns=1,
+        err_ns=1,
+        best_ns=min(samples),
+        worst_ns=max(samples),
+        samples_ns=samples,
+        worker_runs=tuple(map(len, workers)),
+        baseline_ns=baseline_ns,
+    )
+    return Case("benchmark", index, f"size: {index}", Verdict.PASS, "", timing)
+
+
+def steady(*medians_ns: float, index: int = 0, baseline_ns: float | None = None) -> Case:
+    """A case whose workers have these medians."""
+    return case([[median * 0.999, median, median * 1.001] for median in medians_ns], index, baseline_ns)
+
+
+def difference(one: Case, other: Case) -> Difference:
+    (found,) = compared([one], [other], Ranking.LAST).cases
+    return found.difference
+
+
+def test_a_difference_beyond_the_scatter_of_the_processes_is_shown_with_its_error() -> None:
+    found = difference(steady(10.0 * MS, 10.1 * MS, 9.9 * MS), steady(5.0 * MS, 5.05 * MS, 4.95 * MS))
+    assert found.shown
+    assert found.repeated
+    assert found.speedup == pytest.approx(2.0)
+    assert found.low
+    assert found.high
+    # Both have a standard deviation of 1 %: sqrt(2 / 3) % times t(4) = 2.776 on each side.
+    assert math.log(found.high / found.low) / 2 == pytest.approx(2.776 * 0.01 * math.sqrt(2 / 3), rel=0.01)
+    assert found.text == "faster by 100 % ± 4.6 %"
+
+
+def test_a_slower_one_is_told_as_such() -> None:
+    found = difference(steady(5.0 * MS, 5.05 * MS, 4.95 * MS), steady(10.0 * MS, 10.1 * MS, 9.9 * MS))
+    assert found.speedup == pytest.approx(0.5)
+    assert found.text == "slower by 100 % ± 4.6 %"
+
+
+def test_a_difference_within_the_scatter_of_the_processes_is_not_shown() -> None:
+    found = difference(steady(10 * MS, 11 * MS, 9 * MS), steady(9.8 * MS, 11 * MS, 9.1 * MS))
+    assert not found.shown
+    assert found.text.startswith("no difference shown (± ")
+
+
+def test_processes_count_and_not_their_calls() -> None:
+    calls = [0.999, 1.0, 1.001] * 50
+    one = case([[MS * call for call in calls], [1.05 * MS * call for call in calls]])
+    other = case([[1.02 * MS * call for call in calls], [1.07 * MS * call for call in calls]])
+    assert not difference(one, other).shown
+
+
+def test_of_single_processes_the_scatter_of_the_calls_is_taken() -> None:
+    found = difference(case([[1.0 * MS, 1.01 * MS, 0.99 * MS] * 10]), case([[1.1 * MS, 1.11 * MS, 1.09 * MS] * 10]))
+    assert found.shown
+    assert not found.repeated
+
+
+def test_two_calls_say_nothing() -> None:
+    found = difference(case([[MS, 2 * MS]]), case([[3 * MS, 4 * MS]]))
+    assert (found.low, found.shown, found.text) == (None, False, "too few calls to tell")
+
+
+def test_one_run_in_twenty_of_equal_kernels_shows_a_difference() -> None:
+    chance = random.Random(7)
+
+    def measured() -> Case:
+        return case([[MS * math.exp(chance.gauss(0, 0.05))] * 3 for _ in range(3)])
+
+    false_alarms = sum(difference(measured(), measured()).shown for _ in range(2000))
+    assert 0.02 < false_alarms / 2000 < 0.06
+
+
+@pytest.mark.parametrize(
+    ("ranking_by", "speedup"), [(Ranking.LAST, 4.0), (Ranking.MEAN, 15 / 6), (Ranking.GEOM, math.sqrt(8))]
+)
+def test_scores_are_compared_as_the_task_ranks(ranking_by: Ranking, speedup: float) -> None:
+    one = [steady(10 * MS, 10 * MS, index=0), steady(20 * MS, 20 * MS, index=1)]
+    other = [steady(5 * MS, 5 * MS, index=0), steady(5 * MS, 5 * MS, index=1)]
+    if ranking_by is Ranking.MEAN:
+        other[1] = steady(7 * MS, 7 * MS, index=1)
+    score = compared(one, other, ranking_by).score
+    assert score is not None
+    assert score.speedup == pytest.approx(speedup)
+
+
+def test_runs_without_the_same_cases_have_no_score_to_compare() -> None:
+    found = compared([steady(MS, MS), steady(MS, MS, index=1)], [steady(MS, MS)], Ranking.LAST)
+    assert len(found.cases) == 1
+    assert found.score is None
+
+
+# What is shown
+
+
+def report(one: Case, other: Case) -> str:
+    results = [result_of(Verdict.PASS, each) for each in (one, other)]
+    runs = [finished(result, submission=number) for number, result in enumerate(results, 1)]
+    return plain(comparison_report(runs, results, compared([one], [other], Ranking.LAST)))
+
+
+def test_the_report_says_where_its_error_comes_from() -> None:
+    assert "from the scatter between processes." in report(steady(MS, MS), steady(2 * MS, 2 * MS))
+    within = report(case([[MS, MS, MS]]), case([[MS, MS, MS]]))
+    assert "within one process; mode ranked has several" in " ".join(within.split())
+
+
+def test_machines_that_differ_are_named() -> None:
+    same = report(steady(MS, MS, baseline_ns=MS), steady(MS, MS, baseline_ns=1.04 * MS))
+    other = report(steady(MS, MS, baseline_ns=MS), steady(MS, MS, baseline_ns=1.5 * MS))
+    assert "reference" not in same
+    assert "the task's reference took 50 % longer in the run of submission 2" in " ".join(other.split())
+
+
+# The command, on a board
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    return recorded(tmp_path)
+
+
+def call(board: Recorded, *argv: str) -> Result:
+    return CliRunner().invoke(cli, argv, obj=lambda: board.board)
+
+
+def add(board: Recorded, *medians_ns: float, gpu: str = "CPU", verdict: Verdict = Verdict.PASS) -> Run:
+    return board.add(result=result_of(verdict, steady(*medians_ns)), score_s=medians_ns[0] / 1e9, gpu=gpu)
+
+
+def test_two_submissions_are_compared_on_each_gpu_that_both_ran_on(board: Recorded) -> None:
+    one, other = add(board, MS, 1.01 * MS), add(board, 0.5 * MS, 0.51 * MS)
+    done = call(board, "compare", str(one.submission), str(other.submission))
+    assert done.exit_code == 0, done.output
+    assert "vectoradd_py on CPU: submission 2 (kernel.py by " in done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("size: 0")]
+    assert line.split()[2:7] == ["1.00", "ms", "505", "µs", "1.99x"]
+    assert "faster by " in line
+
+
+def test_a_comparison_as_json_has_the_bounds(board: Recorded) -> None:
+    one, other = add(board, MS, 1.01 * MS), add(board, 0.5 * MS, 0.51 * MS)
+    done = call(board, "compare", str(one.submission), str(other.submission), "--json")
+    (found,) = json.loads(done.stdout)["boards"]
+    assert (found["gpu"], found["submissions"], found["verdicts"]) == ("CPU", [1, 2], ["pass", "pass"])
+    (case_found,) = found["cases"]
+    assert case_found["speedup_low"] < case_found["speedup"] < case_found["speedup_high"]
+    assert case_found["between_processes"] is True
+
+
+def test_one_that_did_not_pass_says_so(board: Recorded) -> None:
+    one, other = add(board, MS, MS), add(board, MS, MS, verdict=Verdict.TIMING_INCONSISTENT)
+    done = call(board, "compare", str(one.submission), str(other.submission))
+    assert "Submission 2 did not pass: timing_inconsistent." in done.stdout
+
+
+def test_submissions_without_a_gpu_in_common_have_nothing_to_compare(board: Recorded) -> None:
+    one, other = add(board, MS, MS), add(board, MS, MS, gpu="H100")
+    done = call(board, "compare", str(one.submission), str(other.submission))
+    assert done.exit_code == 2
+    assert "submission 1 has times on CPU; submission 2 has times on H100" in done.stderr
+
+
+def test_a_gpu_that_one_of_them_has_no_times_of_is_named(board: Recorded) -> None:
+    one, other = add(board, MS, MS), add(board, MS, MS)
+    done = call(board, "compare", str(one.submission), str(other.submission), "--gpu", "h100")
+    assert done.exit_code == 2
+    assert "submission 1 has no times on H100; submission 2 has no times on H100" in done.stderr
+
+
+def test_a_number_that_is_no_submission_is_an_input_error(board: Recorded) -> None:
+    done = call(board, "compare", str(add(board, MS, MS).submission), "77")
+    assert done.exit_code == 2
+    assert "there is no submission 77" in done.stderr
+
+
+def test_submissions_to_different_versions_of_a_task_are_not_compared(board: Recorded) -> None:
+    one = add(board, MS, MS)
+    task = board.board.task("vectoradd_py")
+    run = NewRun("CPU", "here", "", "token", "nonce", "self-run", False, "")
+    Store(board.board.settings.board / "board.db").add_submission(
+        task=replace(task, tests=task.tests[:1]),
+        user="ada",
+        file_name="kernel.py",
+        code=b"",
+        mode=Mode.RANKED,
+        note="",
+        at=AT,
+        runs=[run],
+    )
+    done = call(board, "compare", str(one.submission), "2")
+    assert done.exit_code == 2
+    assert "for different versions of vectoradd_py" in done.stderr
