@@ -174,6 +174,20 @@ class Advance:
         """When this cluster's scheduler was last asked, by any client of the board."""
         return self._asking(cluster).asked_at
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """A time in which no client of the board carries runs on.
+
+        Raises:
+            StorageError: another one is doing so all the while.
+        """
+        with self._lock(wait_seconds=LOCK_SECONDS) as held:
+            if not held:
+                raise StorageError(
+                    f"another client has been carrying runs on for {LOCK_SECONDS:g} s", hint="Try again in a moment."
+                )
+            yield
+
     def _again(self, run: Run) -> Run:
         return self.store.run(run.id)
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hpc_board import site_check
     from hpc_board.comparing import Compared
     from hpc_board.model.checkup import Line
+    from hpc_board.store.backup import Contents
     from hpc_board.transport import Host
     from hpc_board.transport.ssh import Connection
 
@@ -43,6 +44,15 @@ class Preview:
     gpu: Gpu
     script: str
     command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What the database held before a backup took its place, what it holds now, and where the former is kept."""
+
+    before: "Contents"
+    now: "Contents"
+    kept: Path
 
 
 class Board:
@@ -410,6 +420,29 @@ class Board:
 
         first, second = self._submission(one), self._submission(other)
         return compare(self._store, first, second, [self.gpu(name).name for name in gpus])
+
+    # Copies
+
+    def backup(self, target: Path, *, force: bool = False) -> "Contents":
+        """Write a copy of the database to `target`, while others may go on writing; what it holds.
+
+        Raises:
+            InputError: `target` is there and `force` is not given, or cannot be written.
+        """
+        return self._store.backup(target, force=force)
+
+    def restore(self, source: Path, *, force: bool = False) -> "Restored":
+        """Put a backup in the database's place, and keep a copy of the present one in the board's folder.
+
+        Raises:
+            InputError: `source` is no backup.
+            Refused: the backup does not know runs that are in flight, and `force` is not given.
+            StorageError: the database cannot be written, or other clients don't let go of it.
+        """
+        kept = self.settings.board / f"board.db.before-{_now():%Y%m%dT%H%M%S.%fZ}"
+        with self._advance.alone():
+            before, now = self._store.restore(source, kept, force=force)
+        return Restored(before, now, kept)
 
     # Parts
 

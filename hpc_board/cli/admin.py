@@ -2,12 +2,17 @@
 
 import os
 import re
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from hpc_board.cli.options import SECONDS, Open, examples, force_option, gpu_names, json_option
 from hpc_board.errors import InputError
+
+if TYPE_CHECKING:
+    from hpc_board.store.backup import Contents
 
 
 @click.group(
@@ -115,6 +120,60 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
         print_blocks(*checkup_report("", lines, "No problem"))
     if any(line.level is Level.PROBLEM for line in lines):
         raise click.exceptions.Exit(NO_VERDICT)
+
+
+@admin.command(epilog=examples("hpc-board admin backup /backups/hpc-board-$(date +%F).db"))
+@click.argument("file", type=click.Path(path_type=Path))
+@force_option
+@click.pass_obj
+def backup(open_: Open, file: Path, force: bool) -> None:
+    """Copy the board's database to FILE, whole, while it is in use.
+
+    It holds every submission, run, result and submitted file. The job
+    folders, which hold only what the jobs printed beside that, are not in it.
+    """
+    from hpc_board.cli.printing import remark
+
+    remark(f"{file} holds {_contents(open_().backup(file, force=force))}.")
+
+
+@admin.command(epilog=examples("hpc-board admin restore /backups/hpc-board-2026-11-21.db"))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--force", is_flag=True, help="Forget runs in flight that FILE does not know; their jobs go on.")
+@click.pass_obj
+def restore(open_: Open, file: Path, yes: bool, force: bool) -> None:
+    """Put a backup in the place of the board's database.
+
+    The present database is kept beside it. Numbers that it gave to
+    submissions and runs are not given again.
+    """
+    from hpc_board.cli.printing import remark
+
+    board = open_()
+    if not yes:
+        _confirm(f"Replace {board.settings.board / 'board.db'} by {file}?")
+    done = board.restore(file, force=force)
+    remark(f"The board holds {_contents(done.now)}; it held {_contents(done.before)}, which {done.kept} keeps.")
+
+
+def _contents(contents: "Contents") -> str:
+    from hpc_board.report.texts import count_text
+
+    going = f" ({contents.in_flight} in flight)" if contents.in_flight else ""
+    return f"{count_text(contents.submissions, 'submission')} and {count_text(contents.runs, 'run')}{going}"
+
+
+def _confirm(question: str) -> None:
+    """Ask on the terminal; without one there is nobody to ask.
+
+    Raises:
+        click.UsageError: there is no terminal.
+        click.Abort: the answer is not yes.
+    """
+    if not sys.stdin.isatty():
+        raise click.UsageError("There is no terminal to ask on; give --yes.")
+    click.confirm(question, abort=True, err=True)
 
 
 def _origin(ctx: click.Context) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpc_board.model.result import Case, Result
 from hpc_board.model.run import Run, Status
@@ -13,6 +14,9 @@ from hpc_board.store import ranking, runs, submissions
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.journal import MOUNTS
 from hpc_board.store.submissions import NewRun
+
+if TYPE_CHECKING:
+    from hpc_board.store.backup import Contents
 
 __all__ = ["NewRun", "Store"]
 
@@ -184,6 +188,29 @@ class Store:
         """All passing ranked runs of one user on one board, ranked among themselves, best first."""
         with self._file.reading() as db:
             return ranking.personal(db, task, task_version, gpu, user)
+
+    def backup(self, target: Path, *, force: bool = False) -> "Contents":
+        """Write a copy of everything to `target`, as it is at one moment, whatever others write meanwhile.
+
+        Raises:
+            InputError: `target` is there and `force` is not given, or cannot be written.
+        """
+        from hpc_board.store.backup import backup
+
+        return backup(self._file, target, force=force)
+
+    def restore(self, source: Path, kept: Path, *, force: bool = False) -> "tuple[Contents, Contents]":
+        """Put a backup in the place of everything, after a copy of that to `kept`; what there was and what there is.
+
+        Numbers that were given before are not given again.
+
+        Raises:
+            InputError: `source` is no backup, or `kept` is there already.
+            Refused: the backup does not know runs that are in flight, and `force` is not given.
+        """
+        from hpc_board.store.backup import restore
+
+        return restore(self._file, source, kept, force=force)
 
     def rank(self, run: Run) -> int | None:
         """The rank that the run holds on its board; None unless it is its user's best passing ranked run there."""

@@ -1,0 +1,161 @@
+"""`admin backup` and `admin restore`: copies that are whole while others write, and the way back."""
+
+import sqlite3
+import stat
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpc_board.cli.main import cli
+from hpc_board.errors import InputError
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import RunState
+from hpc_board.store import Store
+from hpc_board.store.backup import contents
+from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    return recorded(tmp_path)
+
+
+def call(board: Recorded, *argv: str | Path) -> Result:
+    return CliRunner().invoke(cli, list(map(str, argv)), obj=lambda: board.board)
+
+
+def add(board: Recorded, score_s: float = 1e-3) -> int:
+    return board.add(result=result_of(Verdict.PASS, timed_case()), score_s=score_s).id
+
+
+def test_a_backup_holds_everything_and_is_its_owners_alone(board: Recorded) -> None:
+    add(board)
+    add(board, 2e-3)
+    target = board.folder / "copy.db"
+    done = call(board, "admin", "backup", target)
+    assert done.exit_code == 0, done.output
+    assert f"{target} holds 2 submissions and 2 runs." in done.stderr
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert [path.name for path in board.folder.iterdir() if "copy.db" in path.name] == ["copy.db"]
+    copy = Store(target)
+    assert [run.score_s for run in copy.runs()] == [2e-3, 1e-3]
+    assert copy.result(1) == board.board.result(1)
+
+
+def test_a_backup_while_others_write_is_whole(board: Recorded) -> None:
+    add(board)
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            add(board)
+
+    writers = [threading.Thread(target=write) for _ in range(2)]
+    for each in writers:
+        each.start()
+    try:
+        for number in range(5):
+            board.board.backup(board.folder / f"{number}.db")
+    finally:
+        stop.set()
+        for each in writers:
+            each.join()
+    held = [contents(board.folder / f"{number}.db") for number in range(5)]
+    assert all(each.runs == each.submissions for each in held)
+    assert held == sorted(held, key=lambda each: each.runs)
+
+
+def test_a_backup_does_not_overwrite_a_file_unless_told_to(board: Recorded) -> None:
+    target = board.folder / "copy.db"
+    target.write_text("precious")
+    done = call(board, "admin", "backup", target)
+    assert done.exit_code == 2
+    assert "is there already" in done.stderr
+    assert target.read_text() == "precious"
+    assert call(board, "admin", "backup", target, "--force").exit_code == 0
+    assert contents(target).runs == 0
+
+
+def test_a_backup_to_a_folder_that_is_not_there_says_so(board: Recorded) -> None:
+    done = call(board, "admin", "backup", board.folder / "nowhere" / "copy.db")
+    assert done.exit_code == 2
+    assert "cannot be written: No such file or directory" in done.stderr
+
+
+def test_a_restored_board_is_what_it_was_and_gives_no_number_again(board: Recorded) -> None:
+    add(board)
+    board.board.backup(board.folder / "copy.db")
+    add(board)
+    add(board)
+    done = call(board, "admin", "restore", board.folder / "copy.db", "--yes")
+    assert done.exit_code == 0, done.output
+    assert "The board holds 1 submission and 1 run; it held 3 submissions and 3 runs, which " in done.stderr
+    assert [run.id for run in board.board.runs()] == [1]
+    (kept,) = board.board.settings.board.glob("board.db.before-*")
+    assert contents(kept).runs == 3
+    assert add(board) == 4
+    assert not list(board.board.settings.board.glob(".restore*"))
+
+
+def test_somebody_who_has_the_board_open_sees_the_restored_one(board: Recorded) -> None:
+    add(board)
+    board.board.backup(board.folder / "copy.db")
+    add(board)
+    path = board.board.settings.board / "board.db"
+    with closing(sqlite3.connect(path)) as reader:
+        assert reader.execute("SELECT COUNT(*) FROM runs").fetchone() == (2,)
+        board.board.restore(board.folder / "copy.db")
+        assert reader.execute("SELECT COUNT(*) FROM runs").fetchone() == (1,)
+
+
+def test_runs_in_flight_that_a_backup_does_not_know_are_not_forgotten_by_accident(board: Recorded) -> None:
+    board.add(status_of(RunState.QUEUED))
+    board.board.backup(board.folder / "copy.db")
+    assert call(board, "admin", "restore", board.folder / "copy.db", "--yes").exit_code == 0
+    board.add(status_of(RunState.QUEUED))
+    done = call(board, "admin", "restore", board.folder / "copy.db", "--yes")
+    assert done.exit_code == 5
+    assert "the backup does not know 1 of the runs in flight" in done.stderr
+    assert len(board.board.runs()) == 2
+    assert call(board, "admin", "restore", board.folder / "copy.db", "--yes", "--force").exit_code == 0
+    assert len(board.board.runs()) == 1
+
+
+def test_without_a_terminal_nothing_is_restored_unless_told_to(board: Recorded) -> None:
+    board.board.backup(board.folder / "copy.db")
+    add(board)
+    done = call(board, "admin", "restore", board.folder / "copy.db")
+    assert done.exit_code == 2
+    assert "give --yes" in done.stderr
+    assert len(board.board.runs()) == 1
+
+
+def other_database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE others (id)")
+        connection.commit()
+
+
+def damaged(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[4096 * 3 : 4096 * 4] = b"\xff" * 4096
+    path.write_bytes(data)
+
+
+def test_what_is_no_whole_backup_is_refused_and_changes_nothing(board: Recorded) -> None:
+    for _ in range(20):
+        add(board)
+    files = {name: board.folder / name for name in ("absent", "text", "other", "damaged", "cut")}
+    files["text"].write_text("no database " * 1000)
+    other_database(files["other"])
+    board.board.backup(files["damaged"])
+    files["cut"].write_bytes(files["damaged"].read_bytes()[: 4096 * 5])
+    damaged(files["damaged"])
+    for name, path in files.items():
+        with pytest.raises(InputError, match=r"no such file|no backup of a board|damaged"):
+            board.board.restore(path)
+        assert len(board.board.runs()) == 20, name
+    assert not list(board.board.settings.board.glob("board.db.before-*"))
