@@ -75,7 +75,7 @@ class Recorded:
 
     @property
     def board(self) -> Board:
-        return Board.open(self.settings, {})
+        return Board.open(self.settings, {"XDG_STATE_HOME": str(self.folder / "state")})
 
     def add(
         self,
