@@ -37,6 +37,12 @@ _CHUNK_BYTES = 64 * 1024
 _NOISE_BYTES_KEPT = 1000
 _MISSING, _NO_FOLDER = "missing", "no-folder"
 
+_WITH_VARIABLES = (
+    'while IFS= read -r hb_line && [ "$hb_line" ]; do export "$hb_line"; done; '
+    'exec /usr/bin/env -u PWD -u OLDPWD -u SHLVL -u _ "$@"'
+)
+"""What sh does to run its arguments with the variables that its input begins with, and without those it sets itself."""
+
 
 class Connection:
     """The one connection to a login node for all threads, made when it is first needed and again when it was lost.
@@ -260,15 +266,22 @@ def _script(
     It is one function that is called in the last line, so that a script of which a part arrived does nothing. The marks
     are written in halves: a shell that traces what it does prints them in another form than the command's frame. The
     client closes the session to end the command, and the watch's `cat` then sees the end of the session's input.
+
+    The environment, whose values have no line breaks, comes before the command's own input: arguments can be read by
+    everybody on the host, and SLURM_JWT opens the account. That printf is a part of sh keeps it from being one.
     """
-    command = shlex.join(argv)
     found = f"command -v {shlex.quote(argv[0])} >/dev/null 2>&1"
-    if environment is not None:
-        assignments = (f"{name}={value}" for name, value in environment.items())
-        command = shlex.join(["env", "-i", *assignments]) + f" {command}"
+    if environment is None:
+        command = shlex.join(argv)
+        source = f"printf %s {shlex.quote(stdin)} | " if stdin else ""
+        no_source = "" if stdin else " </dev/null"
+    else:
+        run = _WITH_VARIABLES + ("" if stdin else " </dev/null")
+        command = shlex.join(["env", "-i", "/bin/sh", "-c", run, "sh", *argv])
+        lines = shlex.join([*(f"{name}={value}" for name, value in environment.items()), ""])
+        source = f"{{ printf '%s\\n' {lines}; printf %s {shlex.quote(stdin)}; }} | "
+        no_source = ""
         found = f"(PATH={shlex.quote(environment.get('PATH', ''))}; {found})"
-    source = f"printf %s {shlex.quote(stdin)} | " if stdin else ""
-    no_source = "" if stdin else " </dev/null"
     begin_halves, end_halves = (f"{mark[:8]} {mark[8:]}" for mark in (begin, end))
     return f"""hb_run() {{
 printf '%s%s\\n' {begin_halves}

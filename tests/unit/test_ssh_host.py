@@ -128,6 +128,24 @@ def test_a_login_shell_that_ends_at_once_is_told(server: Sshd) -> None:
     assert "does not run commands: This account is closed." in error.message
 
 
+@pytest.mark.usefixtures("home")
+def test_no_process_on_the_host_has_a_variable_among_its_arguments(server: Sshd, tmp_path: Path) -> None:
+    """Every user of a login node can read the arguments of all processes there."""
+    tools, seen = tmp_path / "tools", tmp_path / "seen"
+    tools.mkdir()
+    for name in ("env", "setsid", "timeout"):
+        (tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {seen}\nexec {shutil.which(name)} "$@"\n')
+        (tools / name).chmod(0o755)
+    with start_up_files(server, bashrc=f"export PATH={tools}:$PATH SLURM_JWT=a.secret.token\n"):
+        connection = Connection(login(server))
+        for stdin in ("", "the command's own\n"):
+            done = run(SshHost(connection), "sh", "-c", "echo $SLURM_JWT; cat", stdin=stdin)
+            assert done.stdout == f"a.secret.token\n{stdin}"
+        connection.close()
+    assert "setsid" in seen.read_text()
+    assert "secret" not in seen.read_text()
+
+
 def test_a_program_that_is_not_there_is_missing(host: SshHost) -> None:
     with pytest.raises(CommandMissing, match="sbatch-of-nowhere is not in the PATH"):
         run(host, "sbatch-of-nowhere")
