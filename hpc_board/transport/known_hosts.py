@@ -75,6 +75,12 @@ def fingerprint(key: bytes) -> str:
     return "SHA256:" + base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
 
 
+def fits(pattern: str, host: str) -> bool:
+    """Whether `host` fits a pattern in which * and ? alone are special; brackets belong to names with ports."""
+    expression = "".join({"*": ".*", "?": "."}.get(character, re.escape(character)) for character in pattern)
+    return re.fullmatch(expression, host) is not None
+
+
 def _line(place: str, text: str) -> _Line | None:
     words = text.split()
     marker = words.pop(0) if words and words[0].startswith("@") else ""
@@ -91,8 +97,8 @@ def _matches(hosts: str, host: str) -> bool:
     if hosts.startswith("|1|"):
         return _is_hash_of(hosts, host)
     patterns = [pattern.lower() for pattern in hosts.split(",")]
-    excluded = any(_fits(pattern[1:], host) for pattern in patterns if pattern.startswith("!"))
-    return not excluded and any(_fits(pattern, host) for pattern in patterns)
+    excluded = any(fits(pattern[1:], host) for pattern in patterns if pattern.startswith("!"))
+    return not excluded and any(fits(pattern, host) for pattern in patterns)
 
 
 def _is_hash_of(hashed: str, host: str) -> bool:
@@ -102,9 +108,3 @@ def _is_hash_of(hashed: str, host: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return hmac.compare_digest(digest, hmac.new(salt, host.encode(), "sha1").digest())
-
-
-def _fits(pattern: str, host: str) -> bool:
-    """Whether `host` fits a pattern in which * and ? alone are special; brackets belong to names with ports."""
-    expression = "".join({"*": ".*", "?": "."}.get(character, re.escape(character)) for character in pattern)
-    return re.fullmatch(expression, host) is not None

@@ -4,7 +4,7 @@ import getpass
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,38 @@ from hpc_board.documents import read_text
 from hpc_board.errors import InputError, SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
+from hpc_board.transport.known_hosts import fits
 
 CONNECT_SECONDS = 15.0
 """How long one step of logging in may take, unless ConnectTimeout says otherwise."""
 
 _FILE_BYTES_MAX = 1_000_000
 _INCLUDES_MAX = 16
-_INCLUDE = re.compile(r"\s*include[\s=]+(.*)", re.IGNORECASE)
+_KEYWORD = re.compile(r"\s*(host|match|include)(?:\s*=\s*|\s+)(.*)", re.IGNORECASE)
 _JUMP = re.compile(r"(?:ssh://)?(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:\s]+)(?::([0-9]{1,5}))?/?")
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
+
+
+@dataclass(frozen=True)
+class _Block:
+    """What the lines below a `Host` or a `Match` are for."""
+
+    keyword: str
+    words: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        return f"{self.keyword} {shlex.join(self.words)}"
+
+    def may_count(self, host: str) -> bool:
+        """False if the block is not for `host`; of a Match only the library can tell."""
+        if self.keyword == "match":
+            return True
+        excluded = any(fits(word[1:], host) for word in self.words if word.startswith("!"))
+        return not excluded and any(fits(word, host) for word in self.words)
+
+
+_EVERYWHERE = _Block("host", ("*",))
 
 
 @dataclass(frozen=True)
@@ -108,7 +131,7 @@ def _options(login: Login, files: tuple[Path, ...]) -> dict[str, Any]:
         config.parse([f"{key} {value}" for key, value in own.items() if value])
         for file in files:
             place = str(file)
-            config.parse(_lines(file, file.parent))
+            config.parse(_lines(file, file.parent, login.host))
         place = " or ".join(map(str, files))
         return dict(config.lookup(login.host))
     except (paramiko.SSHException, ImportError, LookupError, ValueError, RuntimeError) as error:
@@ -118,22 +141,47 @@ def _options(login: Login, files: tuple[Path, ...]) -> dict[str, Any]:
         ) from error
 
 
-def _lines(file: Path, base: Path, depth: int = 0) -> Iterator[str]:
-    """The lines of an SSH configuration file with those of the files that it includes in their place."""
+def _lines(file: Path, base: Path, host: str, outer: _Block = _EVERYWHERE, depth: int = 0) -> Iterator[str]:
+    """The lines of an SSH configuration file with those of the files that it includes in their place.
+
+    A file that is included in a block is for what that block is for, and the blocks that it begins end with it.
+    """
     try:
         text = read_text(file, _FILE_BYTES_MAX)
     except InputError:
         return
+    block: _Block | None = outer
     for line in text.splitlines():
-        include = _INCLUDE.fullmatch(line)
-        if include is None:
+        match = _KEYWORD.fullmatch(line)
+        keyword, words = (match[1].lower(), tuple(shlex.split(match[2], comments=True))) if match else ("", ())
+        if keyword in ("host", "match"):
+            block = _within(outer, _Block(keyword, words), host)
+            if block is not None:
+                yield block.line
+        elif block is None:
+            continue
+        elif keyword != "include":
             yield line
-        elif depth < _INCLUDES_MAX:
-            for pattern in shlex.split(include[1], comments=True):
-                path = Path(pattern).expanduser()
-                path = path if path.is_absolute() else base / path
-                for found in sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor)))):
-                    yield from _lines(found, base, depth + 1)
+        elif depth < _INCLUDES_MAX and block.may_count(host):
+            for found in _included(words, base):
+                yield from _lines(found, base, host, block, depth + 1)
+            yield block.line
+
+
+def _within(outer: _Block, inner: _Block, host: str) -> _Block | None:
+    """The block that counts where both do, `outer` being one that may; None if there is no such thing."""
+    if outer.keyword == "host" or outer.words == ("all",):
+        return inner
+    if inner.keyword == "host":
+        return outer if inner.may_count(host) else None
+    return outer if inner.words == ("all",) else _Block("match", outer.words + inner.words)
+
+
+def _included(patterns: Sequence[str], base: Path) -> Iterator[Path]:
+    for pattern in patterns:
+        path = Path(pattern).expanduser()
+        path = path if path.is_absolute() else base / path
+        yield from sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
 
 
 def _paths(text: str, home: Path) -> list[Path]:

@@ -1,5 +1,7 @@
 """Where a login leads: the settings first, then the SSH configuration."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,58 @@ def test_included_files_stand_in_the_place_of_the_line(home: Path) -> None:
     (home / ".ssh" / "more").mkdir()
     (home / ".ssh" / "more" / "a.conf").write_text("Host far\n  User ann\nInclude config\n")
     assert resolved(home, Login("far")).user == "ann"
+
+
+INCLUDED = """\
+  User at-the-top
+Host far
+  Port 2201
+Host other
+  Port 2202
+Match user bob
+  HostKeyAlias for-bob
+Match all
+  IdentityFile /keys/all
+"""
+
+
+@pytest.mark.parametrize("host", ["far", "other", "third"])
+@pytest.mark.parametrize("user", ["", "bob"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        "Include INCLUDED\nPort 77\nIdentityFile /keys/outer\n",
+        "Host far\n  Include INCLUDED\n  IdentityFile /keys/far\nHost *\n  Port 99\n",
+        "Host far\nInclude INCLUDED\nIdentityFile /keys/far\n",
+        "Host none\n  Include INCLUDED\n  IdentityFile /keys/none\nHost *\n  HostKeyAlias everywhere\n",
+        "Host f?r !far\n  Include INCLUDED\nHost=other third # both\n  Include INCLUDED\n  Port 88\n",
+        "Match user bob\n  Include INCLUDED\n  IdentityFile /keys/bob\nHost *\n  Port 99\n",
+        "Match originalhost far,third\n  Include INCLUDED\n  Port 66\nMatch all\n  Include INCLUDED\n  Port 55\n",
+        "Include OUTER\nPort 44\nHost third\n  Include OUTER\n  HostKeyAlias third\n",
+        "Host FAR\n  Port 33\n",
+    ],
+)
+def test_what_is_included_counts_as_for_openssh(home: Path, config: str, host: str, user: str) -> None:
+    if shutil.which("ssh") is None:
+        pytest.skip("OpenSSH is not installed: no ssh")
+    places = {name: home / name.lower() for name in ("INCLUDED", "OUTER")}
+    places["INCLUDED"].write_text(INCLUDED)
+    places["OUTER"].write_text(f"Host far third\n  Include {places['INCLUDED']}\nHost other\n  User anna\n")
+    for name, path in places.items():
+        config = config.replace(name, str(path))
+    path = home / ".ssh" / "config"
+    path.write_text(config)
+    found = resolved(home, Login(host, user))
+    shown = subprocess.run(
+        ["ssh", "-G", "-F", str(path), *(["-l", user] if user else []), host],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    told = [line.split(maxsplit=1) for line in shown.splitlines()]
+    values = {key: [value for other, value in told if other == key] for key, _ in told}
+    keys = [key for key in values.get("identityfile", []) if key.startswith("/keys/")]
+    ours = [str(path) for path in found.keys if str(path).startswith("/keys/")]
+    assert (ours, [found.user], [str(found.port)]) == (keys, values["user"], values["port"])
+    assert found.alias == values.get("hostkeyalias", [""])[0]
 
 
 @pytest.mark.parametrize(
