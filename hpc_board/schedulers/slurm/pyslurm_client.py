@@ -26,7 +26,10 @@ ANSWER_SECONDS: Final = 30.0
 """How long an answer may take: Slurm's own time-out of a message is 10 seconds by default."""
 
 PAUSE_SECONDS: Final = 30.0
-"""How long the commands alone are used after a failure; twice as long after each further one in a row."""
+"""How long the commands alone are used after a failure; twice as long after each further one in a row.
+
+As long is a helper kept whose controller cannot be reached.
+"""
 
 PAUSE_SECONDS_MAX: Final = 1800.0
 """How long the commands alone are used at most."""
@@ -122,6 +125,8 @@ class _Helper:
         self._failures = 0
         self._paused_until = -math.inf
         self._last_failure = ""
+        self._unreached = 0
+        self._kept_until = -math.inf
 
     def ask(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
         """The rows that answer `question`.
@@ -137,17 +142,27 @@ class _Helper:
                 rows = self._asked(question, timeout_seconds)
             except _HelperFailedError as error:
                 self._end()
-                self._paused_until = self._clock() + min(PAUSE_SECONDS * 2**self._failures, PAUSE_SECONDS_MAX)
+                self._paused_until = self._clock() + _pause(self._failures)
                 self._failures += 1
                 self._last_failure = str(error)
                 raise
+            except _ControllerError:
+                self._renew()
+                raise
             except BaseException:
-                # The answer to a question that was interrupted is nobody's; and where the controller is was read when
-                # the helper started, so that one that cannot be reached may be elsewhere by now.
+                # The answer to a question that was interrupted is nobody's.
                 self._end()
                 raise
-            self._failures = 0
+            self._failures = self._unreached = 0
+            self._kept_until = -math.inf
             return rows
+
+    def _renew(self) -> None:
+        """Let a new helper read where the controller is, as that may have changed; less and less often."""
+        if self._clock() >= self._kept_until:
+            self._end()
+            self._kept_until = self._clock() + _pause(self._unreached)
+            self._unreached += 1
 
     def _asked(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
         if self._conversation is None:
@@ -195,6 +210,11 @@ class _Helper:
         if self._conversation is not None:
             self._conversation.close()
             self._conversation = None
+
+
+def _pause(earlier: int) -> float:
+    """How many seconds a pause takes after so many `earlier` ones in a row."""
+    return min(PAUSE_SECONDS * 2.0 ** min(earlier, 10), PAUSE_SECONDS_MAX)
 
 
 def _rows(value: object) -> list[QueueRow]:
