@@ -1,5 +1,6 @@
 """Where commands run and files live: this host, or a login node over SSH behind the same protocols."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,3 +81,15 @@ class Files(Protocol):
 
     def is_file(self, path: Path) -> bool:
         """Whether a regular file is there and can be seen: a job may have closed its folder."""
+
+
+def draft_of(folder: Path, contents: Mapping[str, bytes]) -> Path:
+    """Where `folder` is written before it gets its name.
+
+    Whoever does not know the contents, with a run's secret among them, cannot put anything in its place beforehand. An
+    attempt after one that was interrupted finds what that has left.
+    """
+    digest = hashlib.sha256()
+    for name, data in contents.items():
+        digest.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(data).digest())
+    return folder.with_name(f".{folder.name}.{digest.hexdigest()[:32]}")

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from hpc_board.transport import IsNoFileError
+from hpc_board.transport import IsNoFileError, draft_of
 
 
 class LocalFiles:
@@ -21,7 +21,7 @@ class LocalFiles:
         """
         if folder.is_dir():
             return
-        draft = folder.with_name(f".{folder.name}.{os.getpid()}")
+        draft = draft_of(folder, contents)
         try:
             draft.parent.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(draft, ignore_errors=True)

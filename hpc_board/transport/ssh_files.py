@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hpc_board.errors import SchedulerError
 from hpc_board.model.text import one_line
-from hpc_board.transport import IsNoFileError
+from hpc_board.transport import IsNoFileError, draft_of
 from hpc_board.transport.ssh import Connection
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _write_folder(sftp: "SFTPClient", folder: Path, contents: Mapping[str, bytes
     if _is_folder(sftp, folder):
         return
     _make_folders(sftp, folder.parent)
-    draft = folder.with_name(f".{folder.name}")
+    draft = draft_of(folder, contents)
     _remove(sftp, draft)
     try:
         sftp.mkdir(str(draft), 0o700)
@@ -218,8 +218,10 @@ def _make_folders(sftp: "SFTPClient", path: Path) -> None:
 
 
 def _remove(sftp: "SFTPClient", folder: Path) -> None:
-    """Remove what an interrupted attempt left."""
+    """Remove what an interrupted attempt left; a link in its place is not followed."""
     try:
+        if not stat.S_ISDIR(sftp.lstat(str(folder)).st_mode or 0):
+            return
         entries = sftp.listdir_attr(str(folder))
     except OSError:
         return

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.transport import IsNoFileError
+from hpc_board.transport import IsNoFileError, draft_of
 from hpc_board.transport.local_files import LocalFiles
 
 
@@ -27,6 +27,33 @@ def test_a_folder_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="exists"):
         LocalFiles().write_folder(tmp_path / "1", {"a": b"", "./a": b""})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_interrupted_attempt_left_is_removed(tmp_path: Path) -> None:
+    draft = draft_of(tmp_path / "1", {"a": b"1"})
+    draft.mkdir()
+    (draft / "half").touch()
+    LocalFiles().write_folder(tmp_path / "1", {"a": b"1"})
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == ["1", "1/a"]
+
+
+def test_a_link_in_the_place_of_the_draft_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "kept").touch()
+    draft_of(tmp_path / "1", {"a": b"1"}).symlink_to("other")
+    with pytest.raises(OSError, match="exists"):
+        LocalFiles().write_folder(tmp_path / "1", {"a": b"1"})
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["kept"]
+
+
+def test_the_draft_s_name_needs_the_contents() -> None:
+    folder, contents = Path("/board/runs/1"), {"job.json": b"a secret", "job.sh": b""}
+    names = [
+        draft_of(folder, other).name
+        for other in (contents, {**contents, "job.json": b"another"}, {"job.json": b"a secret", "job.s": b"h"})
+    ]
+    assert len(set(names)) == 3
+    assert all(name.startswith(".1.") for name in names)
 
 
 def test_the_beginning_or_the_end_of_a_file_is_read_with_one_byte_more_where_there_is_one(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
-from hpc_board.transport import IsNoFileError
+from hpc_board.transport import IsNoFileError, draft_of
 from hpc_board.transport.ssh import Connection
 from hpc_board.transport.ssh_files import SshFiles
 from tests.conftest import short_folder
@@ -60,10 +60,21 @@ def test_a_folder_that_is_there_stays_as_it_is(connection: Connection, tmp_path:
 
 
 def test_what_an_interrupted_attempt_left_is_removed(connection: Connection, tmp_path: Path) -> None:
-    (tmp_path / "board" / ".1" / "task").mkdir(parents=True)
-    (tmp_path / "board" / ".1" / "task" / "half").write_text("x")
+    draft = draft_of(tmp_path / "board" / "1", CONTENTS)
+    (draft / "task").mkdir(parents=True)
+    (draft / "task" / "half").write_text("x")
+    (draft / "task" / "link").symlink_to(tmp_path)
     SshFiles(connection).write_folder(tmp_path / "board" / "1", CONTENTS)
     assert files_in(tmp_path / "board") == {f"1/{name}": data for name, data in CONTENTS.items()}
+
+
+def test_a_link_in_the_place_of_the_draft_is_not_followed(connection: Connection, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "kept").touch()
+    draft_of(tmp_path / "1", CONTENTS).symlink_to("other")
+    with pytest.raises(OSError, match="Failure"):
+        SshFiles(connection).write_folder(tmp_path / "1", CONTENTS)
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["kept"]
 
 
 def test_a_folder_that_cannot_be_written_says_why_and_leaves_nothing(connection: Connection, tmp_path: Path) -> None:
