@@ -10,7 +10,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -62,6 +62,19 @@ class Turn:
 
     asked: frozenset[str]
     errors: tuple[BoardError, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a job has left in the place of its result: part of one, something `whole`, or nothing, and why.
+
+    Where it is `unreadable` now, nobody can tell.
+    """
+
+    partial: Result | None = None
+    whole: bool = False
+    hindrance: str = ""
+    unreadable: bool = False
 
 
 @dataclass(frozen=True)
@@ -207,7 +220,7 @@ class Advance:
             self._record(run, RunState.ERROR, reason=f"the settings no longer have cluster {run.cluster}; submit again")
         else:
             reason = f"the settings no longer have cluster {run.cluster}: nobody is asked"
-            self._look_into_folder(self._record(run, run.state, reason=reason, evidence=self._hindrance(run)))
+            self._look_into_folder(self._record(run, run.state, reason=reason, evidence=self._left(run).hindrance))
 
     def _launch(self, run: Run) -> BoardError | None:
         """Send a run that is not sent yet, and return what is wrong where that cannot be done."""
@@ -220,16 +233,27 @@ class Advance:
             self._send(run)
         except StorageError as error:
             # The disk may have room again, the database be unlocked: the run stays as it is, and is tried again.
+            with suppress(StorageError):
+                self._tell_hindered(run, error)
             return error
         except (InputError, SchedulerRefused) as error:
             self._record(run, RunState.ERROR, reason=error.message)
             return error
         except SchedulerError as error:
             run = self._again(run)
+            if run.state is RunState.CREATED:
+                self._tell_hindered(run, error)
+                return error
             reason = run.status.reason if run.status.cancel_requested else _UNCONFIRMED
             self._record(run, run.state, reason=reason, evidence=error.message, unanswered=True)
             return error
         return None
+
+    def _tell_hindered(self, run: Run, error: BoardError) -> None:
+        """Record of a run of which the scheduler has not heard what keeps it from being sent, and what to do."""
+        run = self._again(run)
+        if run.state is RunState.CREATED:
+            self._record(run, run.state, reason=error.message, evidence=error.hint)
 
     def _look_up(self, run: Run) -> bool:
         """Whether the scheduler has the run's job already, which is then taken over.
@@ -323,16 +347,23 @@ class Advance:
         """Whether a queued run has been running: its scheduler put it back, and the files of its job prove nothing."""
         return any(status.state is RunState.RUNNING for status in self.store.history(run.id))
 
-    def _hindrance(self, run: Run) -> str:
-        """Why there is no result although something is there in its place; empty where nothing hinders it."""
+    def _left(self, run: Run) -> _Left:
+        """What is in the place of the run's result."""
         try:
-            if not self._folders(run).read(run, jobs.RESULT, 0):
-                return f"{jobs.RESULT} is empty"
-        except (FileNotFoundError, IsNoFileError):
-            return ""
+            data = self._folders(run).read(run, jobs.RESULT, RESULT_BYTES_MAX)
+        except FileNotFoundError:
+            return _Left()
+        except IsNoFileError:
+            return _Left(whole=True)
         except OSError as error:
-            return f"{jobs.RESULT} cannot be read now: {error.strerror}"
-        return ""
+            return _Left(hindrance=f"{jobs.RESULT} cannot be read now: {error.strerror}", unreadable=True)
+        if not data:
+            return _Left(hindrance=f"{jobs.RESULT} is empty")
+        try:
+            result = self._accepted(run, self.store.task(run.task, run.task_version), data)
+        except ResultError:
+            return _Left(whole=True)
+        return _Left(partial=result) if result.interrupted else _Left(whole=True)
 
     def _take_result(self, run: Run, data: bytes) -> None:
         task = self.store.task(run.task, run.task_version)
@@ -368,15 +399,6 @@ class Advance:
     @cached_property
     def _harness_sha256(self) -> str:
         return hashlib.sha256(self.harness()).hexdigest()
-
-    def _partial(self, run: Run) -> Result | None:
-        """What the run's job left when it was told to end, None where it left nothing of the kind."""
-        try:
-            data = self._folders(run).read(run, jobs.RESULT, RESULT_BYTES_MAX)
-            result = self._accepted(run, self.store.task(run.task, run.task_version), data)
-        except (OSError, ResultError):
-            return None
-        return result if result.interrupted else None
 
     def _clusters_to_ask(self, runs: Sequence[Run]) -> list[str]:
         """The clusters of `runs` whose schedulers are asked in this turn, which all clients are told."""
@@ -425,15 +447,24 @@ class Advance:
             news = replace(news, reason=run.status.reason)
         local = self.clusters[run.cluster].scheduler == "local"
         grace = LOCAL_RESULT_GRACE if local else RESULT_GRACE
-        partial = self._partial(run)
+        left = self._left(run)
+        if left.whole:
+            # It has come since the folder was looked into: the next turn takes it.
+            return run.status
+        partial, hindrance = left.partial, left.hindrance
         if partial is not None and news.restarts is not None and partial.restart_count != news.restarts:
             # What an earlier attempt had come to explains nothing of this one.
             partial = None
-        hindrance = self._hindrance(run)
         if partial is not None and news.state is JobState.MISSING:
             hindrance = f"{jobs.RESULT} is of a job that was told to end"
         status = next_status(
-            run.status, news, _now(), result_grace=grace, interrupted=partial is not None, hindrance=hindrance
+            run.status,
+            news,
+            _now(),
+            result_grace=grace,
+            interrupted=partial is not None,
+            hindrance=hindrance,
+            unreadable=left.unreadable,
         )
         if status.state.ended and partial is not None:
             self.store.stop(run.id, status, partial)

@@ -59,7 +59,7 @@ def tell_unsent(runs: "Sequence[Run]", told: Mapping[int, str] = MappingProxyTyp
     """
     unsent = [run for run in runs if run.state.unsent]
     for run in unsent:
-        remark(_unsent_line(run, because=told.get(run.id) != run.status.evidence))
+        remark(_unsent_line(run, because=told.get(run.id) != run.hindrance))
     _tell_wanted([run for run in unsent if not run.status.cancel_requested])
     _tell_cancelled([run for run in unsent if run.status.cancel_requested])
 
@@ -67,7 +67,7 @@ def tell_unsent(runs: "Sequence[Run]", told: Mapping[int, str] = MappingProxyTyp
 def _unsent_line(run: "Run", *, because: bool = True) -> str:
     from hpc_board.model.text import one_line
 
-    reason = f": {one_line(run.status.evidence, 500)}" if because and run.status.unanswered else "."
+    reason = f": {one_line(run.hindrance, 500)}" if because and run.hindrance else "."
     return f"Run {run.id} on {run.gpu} is not in the queue yet{reason}"
 
 
@@ -138,8 +138,8 @@ class _Hindrances:
 
     def __call__(self, runs: "Sequence[Run]") -> None:
         for run in runs:
-            if run.status.unanswered and run.id not in self._told:
-                self._told[run.id] = run.status.evidence
+            if run.hindrance and run.id not in self._told:
+                self._told[run.id] = run.hindrance
                 remark(f"Still waiting: {_unsent_line(run)}")
 
 
@@ -151,7 +151,7 @@ def _place(board: "Board", run: "Run") -> str:
     if run.state == "queued":
         return one_line(run.status.reason)
     if run.state.unsent:
-        return one_line(run.status.evidence) if run.status.unanswered else ""
+        return one_line(run.hindrance)
     progress = board.progress(run.id) if run.state == "running" else []
     return step_text(progress[-1]) if progress else ""
 

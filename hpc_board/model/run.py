@@ -169,6 +169,13 @@ class Run:
         """Why the run is where it is: its result's message, else what the scheduler and the job folder showed."""
         return self.message or "; ".join(filter(None, (self.status.reason, self.status.evidence)))
 
+    @property
+    def hindrance(self) -> str:
+        """What keeps a run that is not sent yet from its queue; empty where nothing is known to."""
+        if self.status.unanswered:
+            return self.status.evidence
+        return self.explanation if self.state is RunState.CREATED else ""
+
 
 RESULT_GRACE = timedelta(seconds=60)
 """How long a result may appear after the scheduler says that the job has ended: network file systems are late."""
@@ -178,6 +185,9 @@ CANCELLED_GRACE = timedelta(seconds=5)
 
 MISSING_GRACE = timedelta(minutes=5)
 """How long a job may be unknown to the scheduler before it counts as lost."""
+
+UNREADABLE = "its job has ended, and it waits until its folder can be read; cancel it to give the result up"
+"""The reason of a run whose result may be there and cannot be read."""
 
 _ENDED_AS = {
     JobState.CANCELLED: RunState.CANCELLED,
@@ -198,13 +208,15 @@ def next_status(
     result_grace: timedelta = RESULT_GRACE,
     interrupted: bool = False,
     hindrance: str = "",
+    unreadable: bool = False,
 ) -> Status:
     """The status of a run without a result, after the scheduler said `news` of its job.
 
     A job that ended, or that the scheduler does not know, gets time for its result to become visible: `collecting`
     until the grace is over, then the state that explains the missing result. Anything unknown changes nothing. The job
     of an `interrupted` run has left what it had, so that only the scheduler's word is missing. `hindrance` says what is
-    wrong with a result file that is there and is no result yet.
+    wrong with a result file that is there and is no result yet. Where it is `unreadable`, nobody knows whether there is
+    a result: the run waits for that without an end, unless it is to be cancelled, and the grace begins afterwards.
     """
     known = replace(
         status,
@@ -226,6 +238,8 @@ def next_status(
         return known.moved(RunState.COLLECTING, now)
     if interrupted and news.state is not JobState.MISSING:
         return known.moved(_ENDED_AS[news.state], now)
+    if unreadable and not status.cancel_requested:
+        return replace(known.moved(RunState.COLLECTING, now), reason=UNREADABLE)
     since = status.ended_in_queue_at or now
     grace = MISSING_GRACE if news.state is JobState.MISSING else result_grace
     if news.state is JobState.CANCELLED:

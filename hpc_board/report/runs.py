@@ -354,6 +354,11 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
         yield Paragraph(f"Running: {step_text(progress[-1])}")
     elif state is RunState.SUBMITTING and (run.status.unanswered or run.status.cancel_requested):
         yield from _unconfirmed_blocks(run)
+    elif state is RunState.CREATED and run.hindrance:
+        yield Paragraph(f"Stored; its job cannot be sent yet: {one_line(run.hindrance, 500)}")
+        yield Paragraph("It is tried again with each `hpc-board poll`, and while the app or a `watch` is open.")
+    elif state is RunState.COLLECTING and run.status.reason:
+        yield Paragraph(f"No result yet: {one_line(run.explanation, 500)}")
     else:
         sentences = {
             RunState.CREATED: "Stored; its job has not been sent yet.",

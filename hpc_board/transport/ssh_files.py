@@ -97,7 +97,7 @@ class SshFiles:
                     except (OSError, EOFError, paramiko.SSHException, paramiko.SFTPError) as error:
                         answered = isinstance(error, OSError) and self._usable(link)
                         if answered:
-                            raise OSError(error.errno, error.strerror or str(error)) from error  # type: ignore[union-attr]
+                            raise OSError(error.errno, _reason(error)) from error  # type: ignore[union-attr, arg-type]
                         words = one_line(str(error) or "it was closed", 100)
                         self._end(opened)
                 if late.is_set():
@@ -130,6 +130,12 @@ class SshFiles:
     def _end(self, opened: "Channel | SFTPClient") -> None:
         opened.close()
         self._session = None
+
+
+def _reason(error: OSError) -> str:
+    """The host's word for an error; the protocol has one alone for a full disk, a quota and much else."""
+    words = one_line(error.strerror or str(error), 100)
+    return f"{words} (SFTP says no more; a full disk or quota is one)" if words == "Failure" else words
 
 
 class _Quiet:

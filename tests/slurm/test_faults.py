@@ -25,7 +25,7 @@ from hpc_board import advance, config, jobs
 from hpc_board.board import Board
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Verdict
-from hpc_board.model.run import MISSING_GRACE, RESULT_GRACE, Run, RunState
+from hpc_board.model.run import MISSING_GRACE, RESULT_GRACE, UNREADABLE, Run, RunState
 from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, SlurmScheduler
 from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder, skip_without_slurm
@@ -668,6 +668,29 @@ def test_result_files_that_are_none(site: Site) -> None:
     ended = site.until(runs["empty"], RunState.ERROR)
     assert ended.status.evidence.startswith("squeue: COMPLETED; result.json is empty after 60 s")
     site.happened_once(ended)
+
+
+@pytest.mark.root
+def test_a_result_that_cannot_be_read_for_a_while(site: Site) -> None:
+    site.held()
+    (run,) = site.submit("HELD-CPU")
+    site.until(run, RunState.RUNNING)
+    site.released()
+    site.job_until(run, "COMPLETED")
+    result = site.folder(run) / jobs.RESULT
+    # Reading the first byte of a process's memory is an error of input and output.
+    mount = ["mount", "--bind", f"/proc/{os.getpid()}/mem", str(result)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a file that cannot be read takes root, and a machine that lets it mount")
+    try:
+        words = "squeue: COMPLETED; result.json cannot be read now: Input/output error"
+        site.until(run, RunState.COLLECTING, fits=lambda run: run.status.evidence == words)
+        for hours in range(1, 5):
+            site.later(timedelta(hours=hours))
+            assert not site.until(run, fits=lambda run: run.status.reason == UNREADABLE).state.ended
+    finally:
+        subprocess.run(["umount", "--lazy", str(result)], check=True)
+    site.finished(run)
 
 
 # Clients and clocks

@@ -238,6 +238,24 @@ def test_an_unknown_host_key_stops_the_run_until_a_person_has_added_it(board: Bo
     assert awaited(board, 1, lambda run: run["state"] == "finished")["verdict"] == "pass"
 
 
+def test_a_folder_that_cannot_be_written_is_told_with_what_to_do_and_the_run_goes_on_when_it_can(
+    board: BoardFiles,
+) -> None:
+    far = board.folder.parent / "far"
+    far.write_text("in the way")
+    sent = board.run("submit", board.kernel(), "--gpu", "H100", "--mode", "test")
+    assert (sent.returncode, "confirmed" in sent.stderr) == (2, False)
+    assert board.json("run", "1")["state"] == "created"
+    for words in (" ".join(sent.stderr.split()), " ".join(board.run("run", "1").stdout.split())):
+        assert f"{far}/runs/1-hb-" in words
+        assert "the job folder cannot be written: Failure" in words
+        assert "`board_folder`" in words
+    watched = board.run("watch", "1", "--timeout", "1")
+    assert (watched.returncode, watched.stderr.count("cannot be written")) == (4, 1)
+    far.unlink()
+    assert awaited(board, 1, lambda run: run["state"] == "finished")["verdict"] == "pass"
+
+
 def test_two_boards_may_have_one_folder_on_the_cluster(board: BoardFiles, server: Sshd) -> None:
     other = far_board(server, board.folder.parent / "other", server.port)
     settings = yaml.safe_load(other.settings.read_text())

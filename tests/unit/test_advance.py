@@ -21,7 +21,7 @@ from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, Stora
 from hpc_board.model.acceptance import is_model
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
-from hpc_board.model.run import RESULT_GRACE, JobNews, JobState, Run, RunState, Status
+from hpc_board.model.run import RESULT_GRACE, UNREADABLE, JobNews, JobState, Run, RunState, Status
 from hpc_board.model.task import Mode, Task
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.store import NewRun, Store
@@ -637,6 +637,50 @@ def test_a_result_that_cannot_be_read_adds_one_row_and_not_one_in_every_turn(wor
     for _ in range(3):
         advance()
     assert world.store.history(run.id) == before
+
+
+def test_a_run_whose_folder_cannot_be_read_for_hours_ends_with_its_result(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [datetime.now(UTC)]
+    monkeypatch.setattr("hpc_board.advance._now", lambda: clock[0])
+    run, task = world.run(), a_task()
+    world.advance.launch([run])
+    world.leave(run, jobs.RESULT, right_result(run, task).to_json().encode())
+    folder = jobs.folder(world.folder, run.id)
+    folder.rename(folder.with_name("away"))
+    folder.write_text("a file in the place of the job's folder")
+    world.scheduler.news = JobNews(JobState.ENDED, evidence="squeue: COMPLETED")
+    for _ in range(5):
+        world.advance()
+        clock[0] += timedelta(hours=1)
+        assert world.state(run) is RunState.COLLECTING
+    assert world.store.run(run.id).status.reason == UNREADABLE
+    folder.unlink()
+    folder.with_name("away").rename(folder)
+    world.advance()
+    assert world.state(run) is RunState.FINISHED
+
+
+def test_a_result_that_comes_while_the_scheduler_is_asked_is_not_taken_for_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [datetime.now(UTC)]
+    monkeypatch.setattr("hpc_board.advance._now", lambda: clock[0])
+    run, task = world.run(), a_task()
+    world.advance.launch([run])
+    world.scheduler.news = JobNews(JobState.ENDED)
+    world.advance()
+    clock[0] += RESULT_GRACE
+
+    def poll(keys: Sequence[JobKey]) -> Mapping[str, JobNews]:
+        world.leave(run, jobs.RESULT, right_result(run, task).to_json().encode())
+        return {key.name: JobNews(JobState.ENDED) for key in keys}
+
+    monkeypatch.setattr(world.scheduler, "poll", poll)
+    world.advance()
+    world.advance()
+    assert world.state(run) is RunState.FINISHED
 
 
 def test_a_folder_is_no_progress_and_progress_puts_a_run_forward_once(world: World) -> None:

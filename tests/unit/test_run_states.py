@@ -1,10 +1,20 @@
 """What becomes of a run without a result, by what the scheduler says of its job."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hpc_board.model.run import MISSING_GRACE, RESULT_GRACE, JobNews, JobState, RunState, Status, next_status
+from hpc_board.model.run import (
+    CANCELLED_GRACE,
+    MISSING_GRACE,
+    RESULT_GRACE,
+    JobNews,
+    JobState,
+    RunState,
+    Status,
+    next_status,
+)
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 QUEUED = Status(RunState.QUEUED, NOON, job_id="17")
@@ -47,6 +57,28 @@ def test_a_job_that_ended_without_a_result_ends_its_run_after_the_grace(news: Jo
     assert later.state is state
     seconds = 5 if news is JobState.CANCELLED else 60
     assert later.evidence == f"sacct: X; no result file after {seconds} s, since 12:00 UTC"
+
+
+@pytest.mark.parametrize("state", [JobState.ENDED, JobState.TIMEOUT, JobState.CANCELLED, JobState.MISSING])
+def test_a_result_that_cannot_be_read_is_waited_for_and_has_its_grace_afterwards(state: JobState) -> None:
+    news, words = JobNews(state, evidence="squeue: X"), "result.json cannot be read now: Input/output error"
+    status = next_status(QUEUED, news, NOON)
+    for hours in range(1, 30):
+        status = next_status(status, news, NOON + timedelta(hours=hours), hindrance=words, unreadable=True)
+        assert (status.state, status.evidence) == (RunState.COLLECTING, f"squeue: X; {words}")
+        assert "cancel it" in status.reason
+    later = NOON + timedelta(hours=30)
+    first = next_status(status, news, later)
+    assert (first.state, first.reason) == (RunState.COLLECTING, "")
+    assert next_status(first, news, later + MISSING_GRACE).state.ended
+
+
+def test_a_result_that_cannot_be_read_is_given_up_when_the_run_is_cancelled() -> None:
+    words = "result.json cannot be read now: Input/output error"
+    wanted = replace(QUEUED, cancel_requested=True)
+    first = next_status(wanted, JobNews(JobState.CANCELLED), NOON, hindrance=words, unreadable=True)
+    last = next_status(first, JobNews(JobState.CANCELLED), NOON + CANCELLED_GRACE, hindrance=words, unreadable=True)
+    assert (last.state, last.evidence) == (RunState.CANCELLED, f"{words} after 5 s, since 12:00 UTC")
 
 
 def test_a_job_that_is_missing_is_lost_only_after_five_minutes() -> None:
