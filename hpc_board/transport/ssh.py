@@ -1,6 +1,7 @@
 """A login node over SSH: one kept connection for commands and files."""
 
 import contextlib
+import math
 import re
 import secrets
 import shlex
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
     from hpc_board.transport.ssh_login import Link
 
 RETRY_SECONDS: Final = 10.0
-"""How long a host that could not be reached is left alone, or four times as long as trying took."""
+"""How long a host that did not answer is left alone, or four times as long as trying took."""
 
 REFUSED_SECONDS: Final = 120.0
 """How long a host that refused the login is left alone: sites shut out those who try again and again."""
 
 _SESSIONS_MAX = 4
 """How many commands run at the same time: servers allow ten sessions on a connection, files need one."""
+
+RETIRED_SECONDS: Final = 120.0
+"""How long what is under way on a connection that opens no further session may take to end there."""
 
 _OPEN_SECONDS = 15.0
 _ENVIRONMENT_SECONDS = 30.0
@@ -44,6 +48,33 @@ _WITH_VARIABLES = (
 """What sh does to run its arguments with the variables that its input begins with, and without those it sets itself."""
 
 
+class Rest:
+    """What did not answer is left alone for a while: the same error comes at once.
+
+    A host that swallows what is sent to it must not take most of the time of a board's other clusters.
+    """
+
+    def __init__(self, shortest_seconds: float = RETRY_SECONDS) -> None:
+        self._shortest_seconds = shortest_seconds
+        self._until = -math.inf
+        self._error: SchedulerError | None = None
+
+    def check(self) -> None:
+        """Raise the error again for which the rest is taken, unless it is over."""
+        if self._error is not None and time.monotonic() < self._until:
+            raise type(self._error)(self._error.message, hint=self._error.hint)
+
+    def begin(self, error: SchedulerError, tried_since: float, *, at_least_seconds: float = 0.0) -> None:
+        """Rest because of `error`, which came of what was tried since that time of the monotonic clock."""
+        now = time.monotonic()
+        self._error = error
+        self._until = now + max(self._shortest_seconds, at_least_seconds, 4 * (now - tried_since))
+
+    def end(self) -> None:
+        """It has answered."""
+        self._error = None
+
+
 class Connection:
     """The one connection to a login node for all threads, made when it is first needed and again when it was lost.
 
@@ -54,7 +85,7 @@ class Connection:
         self.login = login
         self._lock = threading.Lock()
         self._link: Link | None = None
-        self._failure: tuple[float, SchedulerError] | None = None
+        self._rest = Rest()
 
     @property
     def name(self) -> str:
@@ -75,18 +106,17 @@ class Connection:
             if self._link is not None:
                 self._link.close()
                 self._link = None
-            if self._failure is not None and time.monotonic() < self._failure[0]:
-                raise type(self._failure[1])(self._failure[1].message, hint=self._failure[1].hint)
+            self._rest.check()
             began = time.monotonic()
             try:
                 self._link = log_in(self.login)
-            except SchedulerError as error:
-                now = time.monotonic()
-                # A host that swallows what is sent to it must not take most of the time of a board's other clusters.
-                pause = REFUSED_SECONDS if isinstance(error, LoginRefused) else max(RETRY_SECONDS, 4 * (now - began))
-                self._failure = (now + pause, error)
+            except LoginRefused as error:
+                self._rest.begin(error, began, at_least_seconds=REFUSED_SECONDS)
                 raise
-            self._failure = None
+            except SchedulerError as error:
+                self._rest.begin(error, began)
+                raise
+            self._rest.end()
             return self._link
 
     def channel(self, seconds: float = _OPEN_SECONDS) -> "tuple[Link, Channel]":
@@ -109,10 +139,22 @@ class Connection:
                 ) from error
             except (paramiko.SSHException, EOFError, OSError) as error:
                 words = one_line(str(error) or "it was closed", 100)
-                link.close()
+                self._retire(link)
         raise SchedulerError(
             f"the connection to {self.name} was lost twice: {words}", hint="Nothing has changed, try later."
         )
+
+    def _retire(self, link: "Link") -> None:
+        """Have the next use make a new connection; what runs on `link` can end there, if it still can."""
+        with self._lock:
+            if self._link is link:
+                self._link = None
+        if not link.alive:
+            link.close()
+            return
+        timer = threading.Timer(RETIRED_SECONDS, link.close)
+        timer.daemon = True
+        timer.start()
 
     def close(self) -> None:
         """End the connection; the next use makes a new one."""

@@ -4,6 +4,7 @@ import errno
 import re
 import stat
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from hpc_board.errors import SchedulerError
 from hpc_board.model.text import one_line
 from hpc_board.transport import IsNoFileError, draft_of
-from hpc_board.transport.ssh import Connection
+from hpc_board.transport.ssh import RETRY_SECONDS, Connection, Rest
 
 if TYPE_CHECKING:
     from paramiko import Channel, SFTPClient
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from hpc_board.transport.ssh_login import Link
 
 FILE_SECONDS: Final = 120.0
-"""How long one question about files, or one job folder, may take before the connection counts as lost."""
+"""How long one question about files, or one job folder, may take before the session counts as lost."""
+
+STALL_SECONDS: Final = 10.0
+"""How long the host may say nothing meanwhile: a file system that hangs must not hold up a board's other clusters."""
 
 _CHUNK_BYTES = 32 * 1024
 _NOISE_BYTES_MAX = 64 * 1024
@@ -32,12 +36,18 @@ T = TypeVar("T")
 class SshFiles:
     """Files that a login node sees; safe to use from several threads, one question at a time.
 
+    A host that says nothing to a question about files is asked no other one for a while: the same error comes at once.
+
     SFTP cannot flush a file to the disk: a host that loses its power in the wrong moment may keep an incomplete folder.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(
+        self, connection: Connection, *, stall_seconds: float = STALL_SECONDS, retry_seconds: float = RETRY_SECONDS
+    ) -> None:
         self._connection = connection
+        self._stall_seconds = stall_seconds
         self._lock = threading.Lock()
+        self._rest = Rest(retry_seconds)
         self._session: tuple[Link, SFTPClient] | None = None
 
     def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -85,27 +95,38 @@ class SshFiles:
 
         from hpc_board.transport.ssh_login import closed_after
 
-        words = ""
+        words, silent = "", False
         with self._lock:
+            self._rest.check()
+            began = time.monotonic()
             for _ in range(2):
                 link, opened = self._opened()
-                with closed_after(FILE_SECONDS, link) as late:
+                with closed_after(FILE_SECONDS, opened) as late:
                     try:
                         return question(self._sftp(link, opened))
                     except IsNoFileError:
                         raise
                     except (OSError, EOFError, paramiko.SSHException, paramiko.SFTPError) as error:
-                        answered = isinstance(error, OSError) and self._usable(link)
-                        if answered:
-                            raise OSError(error.errno, _reason(error)) from error  # type: ignore[union-attr, arg-type]
+                        silent = late.is_set() or isinstance(error, TimeoutError)
+                        if isinstance(error, OSError) and not silent and self._usable(link):
+                            raise OSError(error.errno, _reason(error)) from error
                         words = one_line(str(error) or "it was closed", 100)
                         self._end(opened)
                 if late.is_set():
-                    words = f"not done within {FILE_SECONDS:g} s"
                     break
+            if silent:
+                silence = self._silence(time.monotonic() - began)
+                self._rest.begin(silence, began)
+                raise silence
         raise SchedulerError(
             f"the connection to {self._connection.name} for files was lost: {words}",
             hint="It is made again with the next question; nothing is lost.",
+        )
+
+    def _silence(self, seconds: float) -> SchedulerError:
+        return SchedulerError(
+            f"{self._connection.name} did not answer a question about files within {seconds:.0f} s",
+            hint="The file system of `board_folder` may hang. It is asked again in a while; nothing is lost.",
         )
 
     def _opened(self) -> "tuple[Link, Channel | SFTPClient]":
@@ -120,6 +141,7 @@ class SshFiles:
 
         if isinstance(opened, paramiko.SFTPClient):
             return opened
+        opened.settimeout(self._stall_seconds)
         opened.invoke_subsystem("sftp")
         self._session = (link, paramiko.SFTPClient(_Quiet(opened)))
         return self._session[1]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
@@ -67,10 +67,17 @@ def log_in(login: Login) -> Link:
     return _link(destination(login), hops=0)
 
 
+class Closing(Protocol):
+    """What waits for a host until it is closed: a connection, or a session on one."""
+
+    def close(self) -> object:
+        """End it, from any thread."""
+
+
 @contextmanager
-def closed_after(seconds: float, link: Link) -> Iterator[threading.Event]:
-    """Close `link` if the block takes longer than `seconds`, however it waits; the event says that this happened."""
-    with _after(seconds, link.close) as late:
+def closed_after(seconds: float, what: Closing) -> Iterator[threading.Event]:
+    """Close `what` if the block takes longer than `seconds`, however it waits; the event says that this happened."""
+    with _after(seconds, what.close) as late:
         yield late
 
 

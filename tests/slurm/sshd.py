@@ -136,6 +136,14 @@ class Sshd:
         assert self._process is not None
         return _children(self._process.pid)
 
+    def file_servers(self) -> list[int]:
+        """The processes that answer questions about files."""
+        below, found = self.sessions(), []
+        while below:
+            found += [pid for pid in below if _name(pid) == "sftp-server"]
+            below = [child for pid in below for child in _children(pid)]
+        return found
+
     def drop(self) -> None:
         """Kill the processes of all connections, as a host that fails does; what they started goes on."""
         for pid in self.sessions():

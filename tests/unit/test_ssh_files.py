@@ -1,6 +1,7 @@
 """Files of a login node, by a real OpenSSH server on loopback."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.transport import IsNoFileError, draft_of
-from hpc_board.transport.ssh import Connection
+from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
 from tests.conftest import short_folder
 from tests.slurm.sshd import USER, SlowLink, Sshd, skip_without_sshd
@@ -176,3 +177,51 @@ def test_a_result_comes_over_a_slow_link_that_breaks_once(server: Sshd, home: Pa
         assert SshFiles(connection).read(tmp_path / "result.json", 1_000_000) == data
         assert link.cuts == 1
         connection.close()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_file_system_that_hangs_is_left_alone_for_a_while_and_hinders_no_command(
+    server: Sshd, connection: Connection, tmp_path: Path
+) -> None:
+    hangs, started = tmp_path / "hangs", tmp_path / "started"
+    hangs.touch()
+    startup = server.home / ".bashrc"
+    startup.write_text(
+        f'case "$BASH_EXECUTION_STRING" in *sftp*) echo x >> {started}; '
+        f"while [ -e {hangs} ]; do sleep 0.05; done;; esac\n"
+    )
+    (tmp_path / "result.json").write_bytes(b"{}")
+    files = SshFiles(connection, stall_seconds=0.4, retry_seconds=3600)
+    try:
+        errors = set()
+        for _ in range(3):
+            with pytest.raises(OSError, match="did not answer a question about files within 1 s") as silent:
+                files.read(tmp_path / "result.json", 100)
+            errors.add(silent.value.strerror)
+        with pytest.raises(SchedulerError, match="did not answer") as told:
+            files.write_folder(tmp_path / "1", CONTENTS)
+        assert "`board_folder` may hang" in told.value.hint
+        assert (len(errors), started.read_text()) == (1, "x\nx\n")
+        assert SshHost(connection).run(["echo", "in"], timeout_seconds=60).stdout == "in\n"
+        assert len(server.sessions()) == 1
+        hangs.unlink()
+        assert SshFiles(connection).read(tmp_path / "result.json", 100) == b"{}"
+    finally:
+        hangs.unlink(missing_ok=True)
+        startup.unlink()
+
+
+def test_a_file_server_that_hung_once_is_replaced_without_a_word(
+    server: Sshd, connection: Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "result.json").write_bytes(b"{}")
+    files = SshFiles(connection, stall_seconds=1)
+    assert files.read(tmp_path / "result.json", 100) == b"{}"
+    (stopped,) = server.file_servers()
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        assert files.read(tmp_path / "result.json", 100) == b"{}"
+        files.write_folder(tmp_path / "1", CONTENTS)
+    finally:
+        os.kill(stopped, signal.SIGKILL)
+    assert files_in(tmp_path / "1") == CONTENTS

@@ -1,5 +1,6 @@
 """Commands on a login node, by a real OpenSSH server on loopback."""
 
+import contextlib
 import os
 import shutil
 import sys
@@ -261,6 +262,26 @@ def test_a_silent_link_ends_a_command_in_its_time(server: Sshd, home: Path) -> N
         with pytest.raises((CommandTimeout, SchedulerError)):
             run(host, "echo", "2", timeout_seconds=1)
         assert time.monotonic() - began < 60
+        connection.close()
+
+
+def test_a_session_that_opens_late_ends_nobody_else_s_command(server: Sshd, home: Path, tmp_path: Path) -> None:
+    with SlowLink(server.port, delay_seconds=0) as link, ThreadPoolExecutor(1) as pool:
+        (home / ".ssh" / "known_hosts").write_text(server.known_hosts_line.replace(str(server.port), str(link.port)))
+        connection = Connection(Login("127.0.0.1", USER, link.port))
+        host = SshHost(connection)
+        assert run(host, "echo", "1").stdout == "1\n"
+        script = f"touch {tmp_path}/begun; while [ ! -e {tmp_path}/over ]; do sleep 0.1; done; echo done"
+        other = pool.submit(run, host, "sh", "-c", script)
+        when((tmp_path / "begun").exists, link.frozen.set)()
+        thaw = threading.Timer(2, link.frozen.clear)
+        thaw.start()
+        with contextlib.suppress(CommandTimeout, SchedulerError):
+            run(host, "echo", "2", timeout_seconds=1)
+        thaw.join()
+        (tmp_path / "over").touch()
+        assert other.result().stdout == "done\n"
+        assert run(host, "echo", "3").stdout == "3\n"
         connection.close()
 
 
