@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hpc_board import jobs
-from hpc_board.asking import PATIENCE, Asking
+from hpc_board.asking import LOOK_PATIENCE, LOOK_SECONDS, PATIENCE, Asking
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.acceptance import ended_at, result_faults
 from hpc_board.model.gpu import Cluster, Gpu
@@ -116,19 +116,19 @@ class Advance:
         with self._lock(wait_seconds=0) as mine:
             if not mine:
                 return None
-            errors: list[BoardError] = []
-            runs = self.store.in_flight()
-            asked = self._clusters_to_ask(runs)
-            for run in runs:
-                if run.cluster not in self.schedulers:
+            runs = []
+            for run in self.store.in_flight():
+                if run.cluster in self.schedulers:
+                    runs.append(run)
+                else:
                     self._strand(run)
-                elif not run.state.unsent:
-                    self._look_into_folder(run)
-                elif run.state is RunState.CREATED or run.cluster in asked:
-                    error = self._launch(run)
-                    if error is not None and _hinders(error):
-                        errors.append(error)
+            asked = self._clusters_to_ask(runs)
+            self._look_into_folders([run for run in runs if not run.state.unsent])
+            errors, silent = self._launch_all([run for run in runs if self._may_send(run, asked)])
+            errors = [error for error in errors if _hinders(error)]
             errors += self._ask_schedulers(asked, self.store.in_flight())
+            for cluster, seconds in silent.items():
+                self._note_silence(cluster, seconds)
         return Turn(frozenset(asked), tuple(errors))
 
     def launch(self, runs: Sequence[Run]) -> list[BoardError]:
@@ -140,8 +140,8 @@ class Advance:
             if not mine:
                 return []
             # Another process may have taken them up between their rows and this lock.
-            unsent = (run for run in map(self._again, runs) if run.state.unsent)
-            return [error for error in map(self._launch, unsent) if error is not None]
+            errors, _ = self._launch_all(run for run in map(self._again, runs) if run.state.unsent)
+            return errors
 
     def cancel(self, run: Run, user: str) -> None:
         """Ask for the end of `run`; one that has ended is left alone.
@@ -222,6 +222,30 @@ class Advance:
             reason = f"the settings no longer have cluster {run.cluster}: nobody is asked"
             self._look_into_folder(self._record(run, run.state, reason=reason, evidence=self._left(run).hindrance))
 
+    def _may_send(self, run: Run, asked: Sequence[str]) -> bool:
+        """Whether a run is to be sent in this turn, in which the schedulers of the clusters `asked` are asked."""
+        if run.state is RunState.CREATED:
+            return not self._asking(run.cluster).rests(_now())
+        return run.state is RunState.SUBMITTING and run.cluster in asked
+
+    def _launch_all(self, runs: Iterable[Run]) -> tuple[list[BoardError], dict[str, float]]:
+        """Send these runs; return what is wrong where that cannot be done, and for how long which clusters were silent.
+
+        After a cluster's first silence the rest of its runs are left for a later turn: each would wait as long.
+        """
+        errors: list[BoardError] = []
+        silent: dict[str, float] = {}
+        for run in runs:
+            if run.cluster in silent:
+                continue
+            began = time.monotonic()
+            error = self._launch(run)
+            if error is not None:
+                errors.append(error)
+            if isinstance(error, SchedulerError) and not isinstance(error, SchedulerRefused):
+                silent[run.cluster] = time.monotonic() - began
+        return errors, silent
+
     def _launch(self, run: Run) -> BoardError | None:
         """Send a run that is not sent yet, and return what is wrong where that cannot be done."""
         try:
@@ -294,8 +318,7 @@ class Advance:
         run = self._record(run, RunState.SUBMITTING, evidence=f"{_TRY}{tries + 1}", at=_now())
         job_id = self.schedulers[run.cluster].submit(job)
         self._record(run, RunState.QUEUED, job_id=job_id)
-        with _writing(self.folder):
-            self._asking(run.cluster).settle(news=True)
+        self._settle(run.cluster, news=True)
 
     def _record(
         self,
@@ -321,6 +344,28 @@ class Advance:
         if status != run.status:
             self.store.record(run.id, status)
         return replace(run, status=status)
+
+    def _look_into_folders(self, runs: Sequence[Run]) -> None:
+        """Take in what has come to the folders of these runs; those on another machine are looked into now and then."""
+        clusters = {run.cluster for run in runs}
+        far = {cluster for cluster in clusters if self._is_far(cluster)}
+        due = {cluster for cluster in far if self._looking(cluster).due(_now())}
+        for cluster in due:
+            with _writing(self.folder):
+                self._looking(cluster).begin(_now())
+        for run in runs:
+            if run.cluster in due or run.cluster not in far:
+                self._look_into_folder(run)
+        for cluster in due:
+            members = [run for run in runs if run.cluster == cluster]
+            with _writing(self.folder):
+                self._looking(cluster).settle(news=any(self._again(run).state is not run.state for run in members))
+
+    def _is_far(self, cluster: str) -> bool:
+        return cluster in self.folders and self.folders[cluster].elsewhere
+
+    def _looking(self, cluster: str) -> Asking:
+        return Asking(self.folder / f"looked-{cluster}", LOOK_SECONDS, patience=LOOK_PATIENCE)
 
     def _look_into_folder(self, run: Run) -> None:
         """Take in the run's result if it is there; else notice that its job has begun."""
@@ -402,7 +447,7 @@ class Advance:
 
     def _clusters_to_ask(self, runs: Sequence[Run]) -> list[str]:
         """The clusters of `runs` whose schedulers are asked in this turn, which all clients are told."""
-        clusters = {run.cluster: None for run in runs if run.cluster in self.schedulers}
+        clusters = {run.cluster: None for run in runs}
         asked = [cluster for cluster in clusters if self._asking(cluster).due(_now())]
         for cluster in asked:
             with _writing(self.folder):
@@ -416,11 +461,14 @@ class Advance:
             members = [run for run in runs if run.cluster == cluster and run.status.job_id]
             if not members:
                 continue
+            began = time.monotonic()
+            news: Mapping[str, JobNews] = {}
+            failed = False
             try:
                 news = self.schedulers[cluster].poll([_key(run) for run in members])
             except SchedulerError as error:
                 errors.append(error)
-                news = {}
+                failed = True
             states = [self._take(run, news[run.token]).state for run in members if run.token in news]
             before = [run.state for run in members if run.token in news]
             # A wish that met a silent scheduler is repeated until the job ends.
@@ -430,9 +478,22 @@ class Advance:
                     self.schedulers[cluster].cancel([_key(run) for run in unheard])
             except SchedulerError as error:
                 errors.append(error)
-            with _writing(self.folder):
-                self._asking(cluster).settle(news=states != before)
+                failed = True
+            if failed:
+                self._note_silence(cluster, time.monotonic() - began)
+            else:
+                self._settle(cluster, news=states != before)
         return errors
+
+    def _settle(self, cluster: str, *, news: bool) -> None:
+        with _writing(self.folder):
+            self._asking(cluster).settle(news=news)
+            if news and self._is_far(cluster):
+                self._looking(cluster).settle(news=True)
+
+    def _note_silence(self, cluster: str, seconds: float) -> None:
+        with _writing(self.folder):
+            self._asking(cluster).fail(_now(), seconds)
 
     def _asking(self, cluster: str) -> Asking:
         settings = self.clusters[cluster]

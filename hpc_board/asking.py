@@ -1,11 +1,14 @@
-"""How often a cluster's scheduler is asked, for all clients of a board together."""
+"""How often a cluster's scheduler is asked, for all clients of a board together, and how often its files are."""
 
 import contextlib
 import json
 import math
 import os
 import random
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -13,18 +16,32 @@ from typing import Final
 PATIENCE: Final = 4.0
 """How many times longer than its shortest a pause becomes while nothing changes."""
 
+REST_SECONDS_MAX: Final = 600.0
+"""How long a scheduler that did not answer is left alone at the most."""
+
 _GROWTH: Final = 1.5
+_REST_TIMES: Final = 4.0
+_SILENCE_SECONDS: Final = 1.0
 _JITTER: Final = 0.2
 _BYTES_MAX: Final = 4096
+_SEEN_MAX: Final = 100
 _entropy = random.SystemRandom()
+
+
+LOOK_SECONDS: Final = 1.0
+"""The shortest pause between two looks into job folders over SSH."""
+
+LOOK_PATIENCE: Final = 5.0
+"""How many times longer than its shortest such a pause becomes while nothing changes."""
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """The last question: when, and how long the next one has to wait."""
+    """The last question: when, how long the next one has to wait, and how long nothing is to be sent either."""
 
     at: datetime
     pause_seconds: float
+    rest_seconds: float = 0.0
 
 
 class Asking:
@@ -49,7 +66,12 @@ class Asking:
     def due(self, now: datetime) -> bool:
         """Whether the scheduler may be asked again; a clock that was set back does not put that off."""
         asked = self._read()
-        return asked is None or not timedelta(0) <= now - asked.at < timedelta(seconds=asked.pause_seconds)
+        return asked is None or not _within(now, asked.at, max(asked.pause_seconds, asked.rest_seconds))
+
+    def rests(self, now: datetime) -> bool:
+        """Whether the scheduler is left alone altogether, as it was silent for long."""
+        asked = self._read()
+        return asked is not None and _within(now, asked.at, asked.rest_seconds)
 
     def begin(self, now: datetime) -> None:
         """Note that the scheduler is being asked, before it is: one that hangs is not asked again at once.
@@ -59,6 +81,19 @@ class Asking:
         """
         asked = self._read()
         self._write(_Asked(now, self._poll_seconds if asked is None else asked.pause_seconds))
+
+    def fail(self, now: datetime, seconds: float) -> None:
+        """Note that there was no answer after so many seconds; if they were many, a rest of four times as many follows.
+
+        Whoever asks holds the board's lock meanwhile, and the board may have other clusters.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self.settle(news=False)
+        asked = self._read()
+        pause_seconds = self._poll_seconds if asked is None else asked.pause_seconds
+        self._write(_Asked(now, pause_seconds, _REST_TIMES * seconds if seconds >= _SILENCE_SECONDS else 0.0))
 
     def settle(self, *, news: bool) -> None:
         """Note whether the answer brought anything new; without, the next pause is longer.
@@ -77,15 +112,17 @@ class Asking:
             with self._file.open("rb") as file:
                 values = json.loads(file.read(_BYTES_MAX))
             at, pause_seconds = datetime.fromtimestamp(values["at"], UTC), float(values["pause_seconds"])
+            rest_seconds = float(values["rest_seconds"])
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
-        if not math.isfinite(pause_seconds):
+        if not math.isfinite(pause_seconds + rest_seconds):
             return None
-        return _Asked(at, min(max(pause_seconds, self._poll_seconds), self._longest_seconds))
+        pause_seconds = min(max(pause_seconds, self._poll_seconds), self._longest_seconds)
+        return _Asked(at, pause_seconds, min(rest_seconds, REST_SECONDS_MAX))
 
     def _write(self, asked: _Asked) -> None:
         draft = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-        text = json.dumps({"at": asked.at.timestamp(), "pause_seconds": asked.pause_seconds})
+        text = json.dumps({**asdict(asked), "at": asked.at.timestamp()})
         try:
             draft.write_text(text, encoding="ascii")
             draft.replace(self._file)
@@ -93,3 +130,44 @@ class Asking:
             with contextlib.suppress(OSError):
                 draft.unlink()
             raise
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was there at the last look, when the next one is due, and after which pause."""
+
+    data: bytes
+    until: float
+    pause_seconds: float
+
+
+class Looks:
+    """What is on another machine and is looked at again and again, by one client: the pauses grow while it stays.
+
+    In between, what was there at the last look is what is there.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: dict[int, _Seen] = {}
+
+    def at(self, number: int, look: Callable[[], bytes]) -> bytes:
+        """What `look` has found for `number`, now or shortly before."""
+        with self._lock:
+            seen = self._seen.get(number)
+        if seen is not None and self._clock() < seen.until:
+            return seen.data
+        data = look()
+        pause_seconds = LOOK_SECONDS
+        if seen is not None and data == seen.data:
+            pause_seconds = min(_GROWTH * seen.pause_seconds, LOOK_PATIENCE * LOOK_SECONDS)
+        with self._lock:
+            if len(self._seen) >= _SEEN_MAX:
+                self._seen.clear()
+            self._seen[number] = _Seen(data, self._clock() + pause_seconds, pause_seconds)
+        return data
+
+
+def _within(now: datetime, at: datetime, seconds: float) -> bool:
+    return timedelta(0) <= now - at < timedelta(seconds=seconds)

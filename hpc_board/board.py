@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc_board import catalog, config, intake, jobs
 from hpc_board.advance import Advance, Turn
+from hpc_board.asking import Looks
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError, WaitExpired
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.result import Case, Result
@@ -69,6 +70,7 @@ class Board:
         self.user = user or _user_name(os.geteuid())
         self.warn = warn
         self._connections = _connections(settings)
+        self._far_progress = Looks()
 
     @classmethod
     def open(
@@ -354,8 +356,15 @@ class Board:
         return self._store.history(run)
 
     def progress(self, run: int) -> list[Progress]:
-        """What the harness has said so far, oldest first; lines that are none are left out."""
-        data = self._job_file(self.run(run), jobs.PROGRESS)
+        """What the harness has said so far, oldest first; lines that are none are left out.
+
+        Over SSH it may be what it had said some seconds ago.
+        """
+        found = self.run(run)
+        if self._folders_on(found.cluster).elsewhere:
+            data = self._far_progress.at(run, lambda: self._job_file(found, jobs.PROGRESS))
+        else:
+            data = self._job_file(found, jobs.PROGRESS)
         return [line for line in map(_progress, data.splitlines()) if line is not None]
 
     def log(self, run: int) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from hpc_board.model.run import RESULT_GRACE, UNREADABLE, JobNews, JobState, Run
 from hpc_board.model.task import Mode, Task
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.store import NewRun, Store
+from hpc_board.transport.local_files import LocalFiles
 from tests.conftest import short_folder
 from tests.harness.evaluations import a_task
 
@@ -87,7 +89,7 @@ class World:
     advance: Advance
     store: Store
 
-    def run(self, mode: Mode = Mode.RANKED, task: Task | None = None) -> Run:
+    def run(self, mode: Mode = Mode.RANKED, task: Task | None = None, cluster: str = "main") -> Run:
         _, (run,) = self.store.add_submission(
             task=task or a_task(),
             user="ada",
@@ -97,7 +99,7 @@ class World:
             note="",
             at=datetime.now(UTC),
             runs=[
-                NewRun("H100", "main", "gpu", os.urandom(8).hex(), "n", "self-run", False, _sha256(HARNESS)),
+                NewRun("H100", cluster, "gpu", os.urandom(8).hex(), "n", "self-run", False, _sha256(HARNESS)),
             ],
         )
         return run
@@ -232,6 +234,51 @@ def test_a_turn_says_which_schedulers_it_asked(world: World) -> None:
     assert asked == [{"main"}, set()]
 
 
+class Counting(LocalFiles):
+    """Files of this machine that count the looks at them."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
+        self.looks += 1
+        return super().read(path, limit, end=end)
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_folder_on_another_machine_is_looked_into_less_and_less_often(
+    world: World, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    clock = [datetime(2026, 5, 1, tzinfo=UTC)]
+    monkeypatch.setattr("hpc_board.advance._now", lambda: clock[0])
+    run, task, files = world.run(), a_task(), Counting()
+    folders = jobs.Folders(world.folder, files, elsewhere=elsewhere)
+    clusters = {"main": replace(CLUSTER, poll_seconds=3600)}
+    advances = [replace(world.advance, folders={"main": folders}, clusters=clusters) for _ in range(3)]
+    advances[0].launch([run])
+
+    def looks(seconds: float) -> int:
+        before, until = files.looks, clock[0] + timedelta(seconds=seconds)
+        while clock[0] < until:
+            for advance in advances:
+                advance.turn()
+            clock[0] += timedelta(seconds=0.5)
+        return files.looks - before
+
+    if elsewhere:
+        assert 2 <= looks(5) <= 5
+        looks(30)
+        assert 8 <= looks(40) <= 11
+    else:
+        assert looks(5) >= 30
+    (folders.of(run) / jobs.PROGRESS).write_bytes(b"{}\n")
+    looks(5.5)
+    assert world.state(run) is RunState.RUNNING
+    (folders.of(run) / jobs.RESULT).write_bytes(right_result(run, task).to_json().encode())
+    looks(5.5)
+    assert world.state(run) is RunState.FINISHED
+
+
 def test_a_scheduler_with_nothing_new_is_asked_less_and_less_often(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +303,75 @@ def test_a_scheduler_with_nothing_new_is_asked_less_and_less_often(
     while world.state(run) is RunState.QUEUED:
         asked(1)
     assert asked(10) == 1, "a change makes the next pause short"
+
+
+class Hanging(Scripted):
+    """A scheduler that takes a minute of `clock` for not answering."""
+
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__()
+        self.clock = clock
+        self.polled = 0
+
+    def submit(self, job: Job) -> str:
+        self.clock[0] += 60
+        self.sent.append(job.name)
+        raise SchedulerError("sbatch did not answer within 60 s")
+
+    def poll(self, keys: Sequence[JobKey]) -> Mapping[str, JobNews]:
+        assert keys
+        self.clock[0] += 60
+        self.polled += 1
+        raise SchedulerError("squeue did not answer within 60 s")
+
+
+@pytest.fixture
+def beside(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Hanging, Advance, list[float]]:
+    """A board that has a cluster `hangs` beside `main`, and its clock."""
+    clock, noon = [0.0], datetime(2026, 5, 1, 12, tzinfo=UTC)
+    monkeypatch.setattr("hpc_board.advance._now", lambda: noon + timedelta(seconds=clock[0]))
+    monkeypatch.setattr("hpc_board.advance.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    hanging = Hanging(clock)
+    advance = replace(
+        world.advance,
+        schedulers={"main": world.scheduler, "hangs": hanging},
+        clusters={"main": CLUSTER, "hangs": replace(CLUSTER, name="hangs", poll_seconds=15)},
+    )
+    return hanging, advance, clock
+
+
+def test_a_cluster_that_hangs_takes_one_time_out_from_the_others_and_is_then_left_alone(
+    world: World, beside: tuple[Hanging, Advance, list[float]]
+) -> None:
+    hanging, advance, clock = beside
+    queued = world.run(cluster="hangs")
+    world.store.record(queued.id, Status(RunState.QUEUED, queued.created_at, job_id="7"))
+    unsent = [world.run(cluster="hangs") for _ in range(20)]
+    near = world.run()
+    world.scheduler.news = JobNews(JobState.PENDING)
+    advance.turn()
+    assert world.state(near) is RunState.QUEUED
+    assert (len(hanging.sent), hanging.polled) == (1, 1)
+    world.scheduler.news = JobNews(JobState.RUNNING)
+    while clock[0] < 120 + 4 * 60 - 2:
+        advance.turn()
+        clock[0] += 1
+    assert world.state(near) is RunState.RUNNING
+    assert (len(hanging.sent), hanging.polled) == (1, 1)
+    clock[0] += 2
+    advance.turn()
+    assert (len(hanging.sent), hanging.polled) == (2, 2)
+    assert [world.state(run) for run in unsent].count(RunState.CREATED) == 19
+
+
+def test_a_submission_waits_once_for_a_cluster_that_hangs(
+    world: World, beside: tuple[Hanging, Advance, list[float]]
+) -> None:
+    hanging, advance, clock = beside
+    runs = [world.run(cluster=name) for name in ("hangs", "hangs", "main", "hangs")]
+    errors = advance.launch(runs)
+    assert [error.message for error in errors] == ["sbatch did not answer within 60 s"]
+    assert (len(hanging.sent), clock[0], world.state(runs[2])) == (1, 60, RunState.QUEUED)
 
 
 def test_a_run_of_a_cluster_that_left_the_settings_hinders_no_other(world: World) -> None:

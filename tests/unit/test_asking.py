@@ -1,11 +1,12 @@
 """How often schedulers are asked."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from hpc_board.asking import Asking
+from hpc_board.asking import Asking, Looks
 
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
@@ -48,8 +49,22 @@ def test_the_shortest_pause_holds_whatever_the_file_says(tmp_path: Path) -> None
     file = tmp_path / "asked"
     Asking(file, 1).begin(AT)
     assert pause(Asking(file, 10)) == 10
-    file.write_text(file.read_text().replace('"pause_seconds": 1}', '"pause_seconds": 1e9}'))
+    file.write_text(file.read_text().replace('"pause_seconds": 1,', '"pause_seconds": 1e9,'))
     assert pause(Asking(file, 10)) == 40
+
+
+def test_who_was_silent_is_left_alone_for_four_times_as_long_and_no_more_than_ten_minutes(tmp_path: Path) -> None:
+    asking = Asking(tmp_path / "asked", 10)
+    for seconds, until in ((0.0, 0), (15.0, 60), (1e9, 600)):
+        asking.begin(AT - timedelta(seconds=seconds))
+        asking.fail(AT, seconds)
+        assert pause(asking) >= max(10, until)
+        assert pause(asking) <= max(40, until)
+        assert asking.rests(AT + timedelta(seconds=until - 0.1)) is (until > 0)
+        assert not asking.rests(AT + timedelta(seconds=until))
+    asking.begin(AT)
+    assert not asking.rests(AT)
+    assert pause(asking) <= 40
 
 
 def test_patience_of_one_never_waits_longer(tmp_path: Path) -> None:
@@ -78,3 +93,33 @@ def test_a_file_that_says_nothing_counts_as_none(tmp_path: Path, text: str) -> N
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         Asking(tmp_path / "none" / "asked", 10).begin(AT)
+
+
+def test_what_stays_the_same_far_away_is_looked_at_less_and_less_often() -> None:
+    clock, there, looked = [0.0], [b"1"], [0.0]
+    looks = Looks(lambda: clock[0])
+
+    def look() -> bytes:
+        looked.append(clock[0])
+        return there[0]
+
+    def until(seconds: int) -> list[float]:
+        looked.clear()
+        while clock[0] < seconds:
+            assert looks.at(7, look) in (b"1", b"2")
+            clock[0] += 0.5
+        return [later - earlier for earlier, later in pairwise(looked)]
+
+    pauses = until(60)
+    assert (pauses[0], pauses[-1]) == (1.0, 5.0)
+    assert pauses == sorted(pauses)
+    there[0] = b"2"
+    assert min(until(80)) == 1.0
+    assert looks.at(8, lambda: b"another run's") == b"another run's"
+
+
+def test_what_was_seen_far_away_takes_no_more_and_more_memory() -> None:
+    looks = Looks(lambda: 0.0)
+    for number in range(1000):
+        looks.at(number, lambda: b"x")
+    assert len(looks._seen) <= 100
