@@ -197,9 +197,12 @@ class SshHost:
             SchedulerError: the host or the folder cannot be reached; or the connection was lost while the command ran,
                 and whether it did its work is unknown.
         """
+        from hpc_board.transport.ssh_login import close_quietly
+
         with self._sessions:
             link, channel = self._connection.channel(timeout_seconds)
-            with contextlib.closing(channel):
+            with contextlib.ExitStack() as stack:
+                stack.callback(close_quietly, channel)
                 with self._asking:
                     found, whole = self._environment_on(link)
                 try:
@@ -256,7 +259,7 @@ class SshHost:
     ) -> Completed:
         import paramiko
 
-        from hpc_board.transport.ssh_login import closed_after
+        from hpc_board.transport.ssh_login import close_quietly, closed_after
 
         begin, end = secrets.token_hex(16), secrets.token_hex(16)
         script = _script(argv, begin, end, max(seconds, 0) + _GRACE_SECONDS, environment, cwd, stdin)
@@ -274,7 +277,7 @@ class SshHost:
                 raise self._lost(f"{argv[0]} ran") from error
             finally:
                 # This ends the command where it still runs.
-                channel.close()
+                close_quietly(channel)
         if out.complete:
             return _completed(argv, self._connection.name, out, err)
         if not ended:

@@ -150,7 +150,9 @@ class SshFiles:
         return link.alive and self._session is not None and not self._session[1].get_channel().closed
 
     def _end(self, opened: "Channel | SFTPClient") -> None:
-        opened.close()
+        from hpc_board.transport.ssh_login import close_quietly
+
+        close_quietly(opened)
         self._session = None
 
 

@@ -74,10 +74,18 @@ class Closing(Protocol):
         """End it, from any thread."""
 
 
+def close_quietly(what: Closing) -> None:
+    """Close `what`, from any thread; that its connection breaks meanwhile is as good."""
+    import paramiko
+
+    with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
+        what.close()
+
+
 @contextmanager
 def closed_after(seconds: float, what: Closing) -> Iterator[threading.Event]:
     """Close `what` if the block takes longer than `seconds`, however it waits; the event says that this happened."""
-    with _after(seconds, what.close) as late:
+    with _after(seconds, lambda: close_quietly(what)) as late:
         yield late
 
 

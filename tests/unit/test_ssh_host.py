@@ -16,6 +16,7 @@ from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.ssh import Connection, SshHost
+from hpc_board.transport.ssh_files import SshFiles
 from hpc_board.transport.ssh_login import LoginRefused
 from hpc_board.transport.this_host import OUTPUT_BYTES_MAX
 from tests.conftest import short_folder
@@ -282,6 +283,22 @@ def test_a_session_that_opens_late_ends_nobody_else_s_command(server: Sshd, home
         (tmp_path / "over").touch()
         assert other.result().stdout == "done\n"
         assert run(host, "echo", "3").stdout == "3\n"
+        connection.close()
+
+
+def test_a_link_that_breaks_anywhere_is_an_error_that_is_told(server: Sshd, home: Path) -> None:
+    with SlowLink(server.port, delay_seconds=0) as link:
+        (home / ".ssh" / "known_hosts").write_text(server.known_hosts_line.replace(str(server.port), str(link.port)))
+        connection = Connection(Login("127.0.0.1", USER, link.port))
+        host, files = SshHost(connection), SshFiles(connection)
+        for more_bytes in range(100, 6000, 151):
+            run(host, "true")
+            link.cut_after(more_bytes)
+            with contextlib.suppress(SchedulerError):
+                run(host, "head", "-c", "3000", "/dev/zero")
+            with contextlib.suppress(OSError):
+                files.read(home / ".ssh" / "known_hosts", 10_000)
+        assert link.cuts > 20
         connection.close()
 
 
