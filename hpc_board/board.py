@@ -520,7 +520,8 @@ class Board:
 
 def _python_warning(gpu: Gpu) -> str:
     """What is to be said of a Python that this machine does not have; nodes may, where they are other machines."""
-    if not gpu.python.startswith("/") or gpu.cluster.ssh is not None or os.access(gpu.python, os.X_OK):
+    elsewhere = gpu.cluster.ssh is not None or gpu.container is not None
+    if elsewhere or not gpu.python.startswith("/") or os.access(gpu.python, os.X_OK):
         return ""
     if gpu.cluster.scheduler == "local":
         return f"gpus.{gpu.name}.python is no program: {gpu.python}"

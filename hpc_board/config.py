@@ -14,7 +14,18 @@ from msgspec import Meta
 from hpc_board import bundled
 from hpc_board.documents import Document, Place
 from hpc_board.errors import InputError
-from hpc_board.model.gpu import Cluster, Device, Gpu, Login, Request, RequestStyle, Sandbox, SandboxRuntime
+from hpc_board.model.gpu import (
+    Cluster,
+    ContainerRuntime,
+    Device,
+    Gpu,
+    JobContainer,
+    Login,
+    Request,
+    RequestStyle,
+    Sandbox,
+    SandboxRuntime,
+)
 from hpc_board.model.gpu_names import gpu_model_name
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.sbatch import extra_faults
@@ -25,7 +36,6 @@ BUNDLED = "bundled"
 
 _SYSTEM_FILE = Path("/etc/hpc-board/config.yaml")
 _TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
-_VERSION_WORDS = "is not supported by hpc-board 0.1"
 
 Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z", description=NAME_WORDS)]
 Line = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]+\Z", max_length=4096, description="one line of text")]
@@ -46,6 +56,13 @@ Module = Annotated[
     Meta(
         pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.+/@:=~-]{0,254}\Z",
         description="the name of an environment module",
+    ),
+]
+Mount = Annotated[
+    str,
+    Meta(
+        pattern=r"\A/[^\x00-\x1f\x7f-\x9f\s:,\\]{0,4094}\Z",
+        description="the full path of a folder, without spaces, colons, commas and backslashes",
     ),
 ]
 Memory = Annotated[str, Meta(pattern=r"\A[0-9]{1,12}[KMGTkmgt]?\Z", description='an amount of memory such as "16G"')]
@@ -109,12 +126,14 @@ class RequestSection(Section, frozen=True):
 
 
 class ContainerSection(Section, frozen=True):
-    """`container:` of a GPU: the image in which its jobs run."""
+    """`container:` of a GPU: the image in which its jobs are judged."""
 
-    runtime: Line
-    """The program that starts the image."""
+    runtime: ContainerRuntime
+    """What starts the image: Apptainer, Slurm's plugin pyxis, or Enroot without the plugin."""
     image: Line
-    """The image."""
+    """A file, for Apptainer also a folder; for pyxis and Enroot whatever they take, such as the name of a container."""
+    mounts: list[Mount] = []
+    """Folders of the node that are seen in the container too, read-only, under the same paths."""
 
 
 class SandboxSection(Section, frozen=True):
@@ -164,9 +183,9 @@ class GpuSection(Section, frozen=True):
     modules: list[Module] = []
     """Environment modules to load."""
     container: ContainerSection | None = None
-    """The container in which jobs run."""
+    """The container in which the judge runs, and all that it starts."""
     python: Line | None = None
-    """Python on the node: python3 by default, on a local cluster the one that runs hpc-board."""
+    """Python on the node or in the container: python3 by default, on a local cluster the one that runs hpc-board."""
     env: dict[EnvName, EnvValue] = {}
     """Environment variables of the job."""
     sbatch: list[Line] = []
@@ -451,11 +470,16 @@ def _gpu(
     cluster = clusters.get(section.cluster, Cluster(section.cluster))
     if section.cluster in clusters:
         _check_scheduler_keys(document, place, section, cluster)
-    if section.container is not None:
-        document.fault((*place, "container"), f"{_VERSION_WORDS}; name the Python of an environment instead")
     image = section.sandbox.image if section.sandbox is not None else None
     if cluster.ssh is not None and image is not None and not image.startswith("/"):
         document.fault((*place, "sandbox", "image"), f"expected a full path, as cluster {cluster.name} sees it")
+    container = _container(document, (*place, "container"), section.container, cluster, base)
+    confined = sandbox if section.sandbox is None else _sandbox(document, (*place, "sandbox"), section.sandbox, base)
+    if container is not None and confined is not None and confined.runtime is SandboxRuntime.APPTAINER:
+        document.fault(
+            (*place, "container"), f"cannot go with {confined.setting}: there is no Apptainer within a container"
+        )
+    here = cluster.scheduler == "local" and container is None
     template = None if section.template is None else _inside(document, (*place, "template"), base, section.template)
     if template is not None:
         _check_path(document, (*place, "template"), template, Path.is_file, "file")
@@ -478,12 +502,13 @@ def _gpu(
         exclusive=section.exclusive,
         gpu_freq=section.gpu_freq or "",
         modules=tuple(section.modules),
-        python=section.python or (sys.executable if cluster.scheduler == "local" else "python3"),
+        container=container,
+        python=section.python or (sys.executable if here else "python3"),
         env=dict(section.env),
         sbatch=tuple(section.sbatch),
         template=None if template is None else str(template),
         minimum_isolation=section.minimum_isolation or "",
-        sandbox=sandbox if section.sandbox is None else _sandbox(document, (*place, "sandbox"), section.sandbox, base),
+        sandbox=confined,
     )
 
 
@@ -539,6 +564,23 @@ def _sandbox(document: Document, place: Place, section: SandboxSection | None, b
         return None
     image = "" if section.image is None else str(_inside(document, (*place, "image"), base, section.image))
     return Sandbox(SandboxRuntime(section.runtime), image, ".".join(map(str, place)))
+
+
+def _container(
+    document: Document, place: Place, section: ContainerSection | None, cluster: Cluster, base: Path
+) -> JobContainer | None:
+    if section is None:
+        return None
+    image = section.image
+    if section.runtime is ContainerRuntime.PYXIS and cluster.scheduler != "slurm":
+        document.fault((*place, "runtime"), f"pyxis is a plugin of Slurm; cluster {cluster.name} has no Slurm")
+    if image.startswith("-"):
+        document.fault((*place, "image"), f'"{image}" would be an option')
+    if section.runtime is ContainerRuntime.APPTAINER:
+        if cluster.ssh is not None and not image.startswith("/"):
+            document.fault((*place, "image"), f"expected a full path, as cluster {cluster.name} sees it")
+        image = str(_inside(document, (*place, "image"), base, image))
+    return JobContainer(section.runtime, image, tuple(section.mounts), ".".join(map(str, place)))
 
 
 def _time_limit(document: Document, place: Place, text: str | None) -> int | None:

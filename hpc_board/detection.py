@@ -302,8 +302,8 @@ def _notes(site: Site, offers: Sequence[_Offer]) -> Iterator[str]:
         notes.append(f"GPUs are also handed out in shares ({', '.join(shared)}); the entries ask for whole ones.")
     if offers:
         notes.append(
-            "Every entry wants the key `python`: one with PyTorch that the nodes can start. Times are best with "
-            "`exclusive: true`, where jobs may have whole nodes."
+            "Every entry wants the key `python`: one with PyTorch that the nodes can start; or `container`, an image "
+            "that has it. Times are best with `exclusive: true`, where jobs may have whole nodes."
         )
     for note in notes:
         yield "#"

@@ -419,6 +419,9 @@ def _entry(gpu: Gpu, host: Host) -> Iterator[Line]:
 
 def _python(subject: str, gpu: Gpu, host: Host) -> Line:
     python = gpu.python
+    if gpu.container is not None:
+        image = one_line(gpu.container.image)
+        return Line(Level.OK, subject, f"what is in {image} only a node can tell: `hpc-board admin check {gpu.name}`")
     if gpu.modules or not python.startswith("/") or gpu.cluster.ssh is not None:
         return Line(
             Level.OK, subject, f"which `{one_line(python)}` nodes have, `hpc-board admin check {gpu.name}` tells"

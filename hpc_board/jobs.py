@@ -32,6 +32,9 @@ BUILD_CACHE = "../../cache/build"
 PROBE_SECONDS = 600
 """The time limit of a probe job, see `probe_script`."""
 
+_CONTAINED = '"${container[@]}" '
+"""What stands in a batch script before each command that runs in the job's container."""
+
 _MARGIN_SECONDS = 60
 """Time that a job gets beside what its limits say: starting Python, looking at the node, ending processes, writing."""
 
@@ -95,9 +98,14 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
     import jinja2
 
     options = options_for(gpu, seconds) if gpu.cluster.scheduler == "slurm" else {}
-    path = Path(gpu.template) if gpu.template else bundled.folder("job_templates") / "job.sh.j2"
+    shipped = bundled.folder("job_templates")
+    path = Path(gpu.template) if gpu.template else shipped / "job.sh.j2"
     environment = jinja2.Environment(  # noqa: S701 - a shell script, quoted by the filter below
-        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(shipped),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["quote"] = shlex.quote
     try:
@@ -108,6 +116,8 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
             mode=mode,
             modules=gpu.modules,
             environment=dict(gpu.env),
+            device=str(gpu.device),
+            container=gpu.container,
             python=gpu.python,
             harness=HARNESS,
             facts=FACTS,
@@ -130,6 +140,11 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
             f"{path}: the batch script template cannot be rendered: {str(error) or type(error).__name__}",
             hint=f"Correct gpus.{gpu.name}.template in the settings, or remove it to use the one that ships.",
         ) from error
+    if gpu.container is not None and _CONTAINED not in text:
+        raise InputError(
+            f"{path}: the batch script template does not start the container that {gpu.container.setting} asks for",
+            hint="The page on settings says which lines it takes; or remove one of the two from the settings.",
+        )
     return Script(text, options, seconds)
 
 
@@ -144,11 +159,13 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dic
         "device": str(gpu.device),
         "arch": gpu.arch,
         "minimum_isolation": gpu.minimum_isolation,
+        "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
         "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
         "shown_as": run.file_name,
         "environment": sorted(gpu.env),
         "emulated": gpu.emulated,
-        "build_cache": BUILD_CACHE,
+        # What an image compiles need not run in another one, and nothing in an image tells it from others.
+        "build_cache": BUILD_CACHE if gpu.container is None else "",
         "task": {
             "name": task.name,
             "version": task.version,

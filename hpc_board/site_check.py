@@ -356,12 +356,14 @@ def _no_report(probe: _Probe, news: JobNews) -> None:
     probe.done = True
     log = _log(probe)
     where = f"gpus.{probe.gpu.name}"
+    container = f", {where}.container" if probe.gpu.container is not None else ""
     probe.line(
         Level.PROBLEM,
         "job",
         f"it left no report ({one_line(news.evidence or str(news.state))})"
         + (f"; its output ends:\n{log}" if log else ""),
-        f"Look at {where}.python, {where}.modules and {where}.template, and whether the node sees the board's folder.",
+        f"Look at {where}.python, {where}.modules{container} and {where}.template, and whether the node sees the"
+        " board's folder.",
     )
 
 
@@ -436,6 +438,8 @@ def _judged(probe: _Probe, found: Inspection) -> Iterator[Line]:
     where = f"gpus.{gpu.name}"
     job = f" (job {one_line(found.job_id, 20)})" if found.job_id else ""
     yield Line(Level.OK, "job", f"ran on {one_line(found.node, 64)}{job}")
+    if gpu.container is not None:
+        yield Line(Level.OK, "container", f"{gpu.container.runtime} started {one_line(gpu.container.image)}")
     yield Line(Level.OK, "python", f"{one_line(found.python, 40)} ({one_line(found.executable)})")
     yield from _gpu_lines(gpu, found)
     yield from _torch_lines(gpu, found)

@@ -27,6 +27,7 @@ _KINDS = {
     "count": config.Count,
     "port": config.Port,
     "ssh name": config.SshWord,
+    "folder": config.Mount,
     "seconds": config.Seconds,
     "variable name": config.EnvName,
     "variable value": config.EnvValue,

@@ -6,7 +6,15 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_MAIN = "import sys\nfrom hpc_board.harness.main import main\nsys.exit(main(sys.argv))\n"
+# Any Python can read this much, and an older one is told what is missing.
+_MAIN = """\
+import sys
+if sys.version_info < (3, 10):
+    found = (sys.executable,) + tuple(sys.version_info[:2])
+    sys.exit("hpc-board: the judge needs Python 3.10 or newer; %s is %d.%d" % found)
+from hpc_board.harness.main import main
+sys.exit(main(sys.argv))
+"""
 
 
 def harness_bytes() -> bytes:

@@ -39,6 +39,7 @@ class Facts:
     arch: str = ""
     build_cache: str = ""
     sandbox: Optional[Sandbox] = None
+    container: str = ""
 
 
 def facts(path: Path) -> Facts:
@@ -76,6 +77,7 @@ def facts(path: Path) -> Facts:
         arch=value.get("arch", ""),
         build_cache=value.get("build_cache", ""),
         sandbox=_sandbox(value.get("sandbox")),
+        container=value.get("container") or "",
     )
 
 

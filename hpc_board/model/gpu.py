@@ -54,6 +54,29 @@ class Sandbox:
     setting: str = ""
 
 
+class ContainerRuntime(str, Enum):
+    """What starts the container in which the whole of a job's judging happens; pyxis is the plugin of srun."""
+
+    APPTAINER = "apptainer"
+    PYXIS = "pyxis"
+    ENROOT = "enroot"
+
+    __str__ = str.__str__
+
+
+@dataclass(frozen=True)
+class JobContainer:
+    """The container in which the judge of a job runs, and all that it starts.
+
+    `mounts` are folders of the node that it may read under the same paths, `setting` the key that asks for it.
+    """
+
+    runtime: ContainerRuntime
+    image: str
+    mounts: Tuple[str, ...] = ()
+    setting: str = ""
+
+
 @dataclass(frozen=True)
 class Login:
     """An account on a login node, by SSH; what is "" or None here is up to the user's SSH configuration.
@@ -93,8 +116,9 @@ class Gpu:
     """A GPU name that boards use, and how a job gets one.
 
     `time_limit_seconds` is None where the task's own limits decide. `minimum_isolation` is the least level (S0 to S4)
-    at which a submission may run to be ranked, "" for any; `sandbox` is the container around it. `emulated` marks a
-    GPU name whose jobs run on the CPU: a test cluster.
+    at which a submission may run to be ranked, "" for any; `sandbox` is the container around it, `container` the one
+    in which the judge itself runs, `python` being the image's then. `emulated` marks a GPU name whose jobs run on the
+    CPU: a test cluster.
     """
 
     name: str
@@ -115,6 +139,7 @@ class Gpu:
     exclusive: bool = False
     gpu_freq: str = ""
     modules: Tuple[str, ...] = ()
+    container: Optional[JobContainer] = None
     python: str = "python3"
     env: Mapping[str, str] = field(default_factory=dict)
     sbatch: Tuple[str, ...] = ()

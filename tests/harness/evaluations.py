@@ -82,9 +82,10 @@ def job_folder(
     arch: str = "",
     harness: bytes = b"",
     sandbox: Sandbox | None = None,
+    gpu: Gpu | None = None,
 ) -> Path:
-    """A job folder as the login side writes it."""
-    gpu = Gpu("CPU", Cluster("here"), device, python=sys.executable, arch=arch, sandbox=sandbox)
+    """A job folder as the login side writes it, for `gpu` where one is given."""
+    gpu = gpu or Gpu("CPU", Cluster("here"), device, python=sys.executable, arch=arch, sandbox=sandbox)
     status = Status(RunState.CREATED, datetime.now(UTC))
     run = Run(
         id=7,

@@ -10,7 +10,18 @@ import pytest
 from hpc_board import bundled
 from hpc_board.config import Settings, find, load, machine_gpu_names, time_limit_seconds
 from hpc_board.errors import DocumentError, InputError
-from hpc_board.model.gpu import Cluster, Device, Gpu, Login, Request, RequestStyle, Sandbox, SandboxRuntime
+from hpc_board.model.gpu import (
+    Cluster,
+    ContainerRuntime,
+    Device,
+    Gpu,
+    JobContainer,
+    Login,
+    Request,
+    RequestStyle,
+    Sandbox,
+    SandboxRuntime,
+)
 from tests.conftest import short_folder
 from tests.unit.users import NEEDS_ROOT, another_user
 
@@ -199,7 +210,15 @@ gpus:
         ("sbatch: ['--partition=x']", "sbatch[0]: --partition is set by hpc-board itself"),
         ("sbatch: [--nice=1, --contiguous, --nice=2]", "sbatch[2]: --nice is given twice"),
         ("template: missing.j2", "template: "),
-        ("container: {runtime: apptainer, image: a.sif}", "container: is not supported by hpc-board 0.1"),
+        ("container: {runtime: docker, image: a.sif}", "container.runtime: expected one of apptainer, pyxis, enroot"),
+        ("container: {runtime: apptainer}", "container.image: is missing"),
+        ("container: {runtime: enroot, image: --rw}", 'container.image: "--rw" would be an option'),
+        ("container: {runtime: enroot, image: a, mounts: [data]}", "container.mounts[0]: expected the full path"),
+        ("container: {runtime: enroot, image: a, mounts: ['/a b']}", "container.mounts[0]: expected the full path"),
+        (
+            "container: {runtime: enroot, image: a}, sandbox: {runtime: apptainer, image: b}",
+            "container: cannot go with gpus.H100.sandbox",
+        ),
     ],
 )
 def test_a_value_that_a_gpu_cannot_have_is_named(tmp_path: Path, keys: str, fault: str) -> None:
@@ -451,3 +470,34 @@ def test_an_unknown_runtime_is_answered_with_those_that_there_are(tmp_path: Path
     (fault,) = faults(tmp_path, SANDBOXES.replace("{runtime: bubblewrap}", "{runtime: docker}"))
     assert fault.startswith("line 2: defaults.sandbox.runtime:")
     assert "bubblewrap" in fault
+
+
+CONTAINERS = """\
+clusters: {main: {scheduler: slurm}, box: {scheduler: local}}
+gpus:
+  A: {cluster: main, partition: p, container: {runtime: apptainer, image: images/k.sif, mounts: [/data, /opt/cutlass]}}
+  B: {cluster: main, partition: p, container: {runtime: pyxis, image: "nvcr.io#nvidia/pytorch:25.09-py3"}, python: py}
+  C: {cluster: box, container: {runtime: enroot, image: kernels}}
+"""
+
+
+def test_the_image_of_a_job_is_a_path_or_what_its_runtime_takes(tmp_path: Path) -> None:
+    gpus = load(written(tmp_path, CONTAINERS), {}).gpus
+    apptainer = JobContainer(
+        ContainerRuntime.APPTAINER, str(tmp_path / "images/k.sif"), ("/data", "/opt/cutlass"), "gpus.A.container"
+    )
+    pyxis = JobContainer(ContainerRuntime.PYXIS, "nvcr.io#nvidia/pytorch:25.09-py3", (), "gpus.B.container")
+    enroot = JobContainer(ContainerRuntime.ENROOT, "kernels", (), "gpus.C.container")
+    assert [gpu.container for gpu in gpus] == [apptainer, pyxis, enroot]
+    assert [gpu.python for gpu in gpus] == ["python3", "py", "python3"]
+
+
+def test_pyxis_needs_slurm(tmp_path: Path) -> None:
+    (fault,) = faults(tmp_path, CONTAINERS.replace("runtime: enroot", "runtime: pyxis"))
+    assert fault == "line 5: gpus.C.container.runtime: pyxis is a plugin of Slurm; cluster box has no Slurm"
+
+
+def test_an_image_of_apptainer_on_another_machine_needs_a_full_path(tmp_path: Path) -> None:
+    far = "main: {scheduler: slurm, board_folder: /x, ssh: {host: a}}"
+    (fault,) = faults(tmp_path, CONTAINERS.replace("main: {scheduler: slurm}", far))
+    assert fault.startswith("line 3: gpus.A.container.image: expected a full path, as cluster main sees it")

@@ -18,7 +18,7 @@ from hpc_board.config import Settings
 from hpc_board.doctor import Patient, examine
 from hpc_board.errors import DocumentError, Fault, SchedulerError, StorageError
 from hpc_board.model.checkup import Level, Line
-from hpc_board.model.gpu import Cluster, Device, Gpu, Login
+from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer, Login
 from hpc_board.model.run import Run
 from hpc_board.report import checkup_report, plain
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
@@ -333,6 +333,15 @@ def test_an_sacct_that_fails_where_there_is_accounting_is_a_warning(tmp_path: Pa
 def test_the_python_of_an_entry_is_tried_where_it_is(tmp_path: Path, python: str, level: Level, words: str) -> None:
     line = only(patient(tmp_path, python=python), "gpu CPU")
     assert (line.level, line.message.startswith(words)) == (level, True), line
+
+
+def test_a_python_in_an_image_is_not_looked_for_on_this_machine(tmp_path: Path) -> None:
+    container = JobContainer(ContainerRuntime.ENROOT, "kernels", (), "gpus.CPU.container")
+    line = only(patient(tmp_path, python="/no/such", container=container), "gpu CPU")
+    assert (line.level, line.message) == (
+        Level.OK,
+        "what is in kernels only a node can tell: `hpc-board admin check CPU`",
+    )
 
 
 def test_a_python_that_is_too_old_is_a_problem(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from hpc_board import catalog, config, jobs
 from hpc_board.board import Board
 from hpc_board.cli import exits
 from hpc_board.cli.main import cli
-from hpc_board.errors import BoardError, DocumentError
+from hpc_board.errors import BoardError
 from hpc_board.harness import toolchain
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.gpu import Cluster, Device, Gpu, RequestStyle
@@ -37,7 +37,6 @@ from tests.unit.recorded import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
-REFUSED = {"container"}
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -102,8 +101,8 @@ def test_the_example_of_settings_has_every_key_that_is_taken(tmp_path: Path) -> 
     example = yaml.safe_load(example_settings(tmp_path).read_text())
     assert set(keys(config.SettingsFile)) == set(example)
     cluster_keys = {key for cluster in example["clusters"].values() for key in cluster}
-    assert set(keys(config.ClusterSection)) - REFUSED == cluster_keys
-    assert set(keys(config.GpuSection)) - REFUSED == set(example["gpus"]["H100"])
+    assert set(keys(config.ClusterSection)) == cluster_keys
+    assert set(keys(config.GpuSection)) == set(example["gpus"]["H100"])
     assert set(keys(config.RequestSection)) == set(example["gpus"]["H100"]["request"])
 
 
@@ -113,29 +112,6 @@ def test_the_shorter_settings_of_other_pages_can_be_read(tmp_path: Path, page: P
     (settings,) = blocks(page.read_text(encoding="utf-8"), "yaml")
     path.write_text(settings)
     assert config.load(path, {}).gpus
-
-
-@pytest.mark.parametrize(
-    ("place", "lines"),
-    [
-        ("gpus.H100.container", "container: {runtime: apptainer, image: x.sif}"),
-    ],
-)
-def test_what_the_page_calls_refused_is_refused(tmp_path: Path, place: str, lines: str) -> None:
-    section, name, key = place.split(".")
-    document: dict[str, Any] = {
-        "clusters": {"main": {"scheduler": "slurm"}},
-        "gpus": {"H100": {"cluster": "main", "partition": "gpu"}},
-    }
-    path = tmp_path / "hpc-board.yaml"
-    path.write_text(yaml.safe_dump(document))
-    config.load(path, {})
-    document[section][name] |= yaml.safe_load(lines)
-    path.write_text(yaml.safe_dump(document))
-    with pytest.raises(DocumentError, match=rf"{re.escape(place)}.*not supported"):
-        config.load(path, {})
-    refused = text("settings.md").partition("## Not in this version")[2].partition("\n## ")[0]
-    assert any(word.split(".")[-1] in {key, lines} for word in named_in_first_cells(refused))
 
 
 def test_every_style_of_request_is_shown() -> None:

@@ -1,0 +1,78 @@
+"""Jobs in containers of pyxis on a real Slurm: a program takes pyxis' options and calls Slurm's own srun."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hpc_board.model.gpu import ContainerRuntime
+from tests.e2e.boards import HANGING, BoardFiles, board_files
+from tests.harness.containers import needs_containers, play
+from tests.slurm.lab import SlurmLab
+
+pytestmark = [pytest.mark.slurm, needs_containers]
+
+
+@pytest.fixture
+def board(tmp_path: Path, slurm_lab: SlurmLab) -> BoardFiles:
+    programs = play(ContainerRuntime.PYXIS, tmp_path / "bin")
+    (tmp_path / "scratch").mkdir()
+    environ = {"SLURM_CONF": slurm_lab.environment["SLURM_CONF"], "PATH": f"{programs}:{os.environ['PATH']}"}
+    board = board_files(tmp_path, slurm=True, environ=environ)
+    settings = yaml.safe_load(board.settings.read_text())
+    settings["gpus"]["CPU"] |= {
+        "container": {"runtime": "pyxis", "image": "kernels", "mounts": [str(tmp_path / "tasks")]},
+        "cpus_per_task": 2,
+        "env": {"TMPDIR": str(tmp_path / "scratch"), "GREETING": "of the settings"},
+    }
+    board.settings.write_text(yaml.safe_dump(settings))
+    return board
+
+
+def test_a_kernel_is_ranked_in_a_step_of_srun(board: BoardFiles) -> None:
+    sent = board.json("submit", board.kernel(), "--gpu", "CPU", "--mode", "ranked", "--wait")
+    run = board.json("run", str(sent["runs"][0]["id"]))
+    assert (run["state"], run["verdict"]) == ("finished", "pass"), run
+    assert run["provenance"]["container"] == "pyxis, kernels"
+    assert run["job"]["node"] == "cpu-1"
+
+
+@pytest.mark.parametrize("to_shell_alone", [False, True])
+def test_a_step_that_is_told_to_end_still_says_where_it_stood(board: BoardFiles, to_shell_alone: bool) -> None:
+    sent = board.json("submit", board.kernel(HANGING), "--gpu", "CPU", "--mode", "test")
+    number = str(sent["runs"][0]["id"])
+    awaited(board, number, "running")
+    how = ["--batch", "--signal=TERM"] if to_shell_alone else []
+    subprocess.run(["scancel", *how, sent["runs"][0]["job"]["id"]], env={**os.environ, **board.environ}, check=True)
+    run = awaited(board, number, "cancelled", "error")
+    assert run["provenance"]["interrupted"] == "SIGTERM"
+    assert not list((board.folder / "scratch").iterdir())
+
+
+def test_an_image_is_proven_by_a_probe_job(board: BoardFiles) -> None:
+    done = board.run("admin", "check", "CPU")
+    assert done.returncode == 0, done.stdout
+    assert "pyxis started kernels" in done.stdout
+    settings = yaml.safe_load(board.settings.read_text())
+    settings["gpus"]["CPU"]["python"] = "/opt/image/python3"
+    board.settings.write_text(yaml.safe_dump(settings))
+    done = board.run("admin", "check", "CPU")
+    assert done.returncode == 3
+    said = " ".join(done.stdout.split())
+    assert "no judge came up in kernels; it takes Python 3.10 or newer as /opt/image/python3" in said
+    assert "gpus.CPU.container" in said
+
+
+def awaited(board: BoardFiles, number: str, *states: str) -> dict[str, Any]:
+    """The run's object once it has one of these states."""
+    deadline = time.monotonic() + 120
+    while True:
+        shown: dict[str, Any] = board.json("run", number)
+        if shown["state"] in states:
+            return shown
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.3)
