@@ -81,8 +81,9 @@ class _Left:
 class Advance:
     """Everything that turning the state machine needs.
 
-    `schedulers` and `clusters` have the clusters of the settings by name, `gpus` the GPUs. `harness` gives the bytes
-    of the harness file. `folders` has the clusters whose job folders lie elsewhere than below `folder`.
+    `folder` is this account's own. `user` is whose runs are carried on, None for everybody's: nobody else's jobs can be
+    sent or cancelled. `schedulers` and `clusters` have the clusters of the settings by name, `gpus` the GPUs. `harness`
+    gives the bytes of the harness file. `folders` has the clusters whose job folders lie elsewhere than below `folder`.
     """
 
     folder: Path
@@ -92,6 +93,7 @@ class Advance:
     gpus: Mapping[str, Gpu]
     harness: Callable[[], bytes]
     folders: Mapping[str, jobs.Folders] = field(default_factory=dict)
+    user: str | None = None
     settle: timedelta = SETTLE
     lock_seconds: float = LOCK_SECONDS
 
@@ -117,7 +119,7 @@ class Advance:
             if not mine:
                 return None
             runs = []
-            for run in self.store.in_flight():
+            for run in self.store.in_flight(user=self.user):
                 if run.cluster in self.schedulers:
                     runs.append(run)
                 else:
@@ -126,7 +128,7 @@ class Advance:
             self._look_into_folders([run for run in runs if not run.state.unsent])
             errors, silent = self._launch_all([run for run in runs if self._may_send(run, asked)])
             errors = [error for error in errors if _hinders(error)]
-            errors += self._ask_schedulers(asked, self.store.in_flight())
+            errors += self._ask_schedulers(asked, self.store.in_flight(user=self.user))
             for cluster, seconds in silent.items():
                 self._note_silence(cluster, seconds)
         return Turn(frozenset(asked), tuple(errors))

@@ -26,6 +26,7 @@ from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.schedulers import Job, Scheduler
 from hpc_board.store import NewRun, Store
+from hpc_board.store.sharing import is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
     from hpc_board import site_check
@@ -150,7 +151,7 @@ class Board:
                 hint="Run `hpc-board admin check` on the login node, or here with --no-job.",
             )
         plan = site_check.Plan(
-            board=self.settings.board,
+            board=make_own_folder(self.settings.board),
             tasks=self.tasks().tasks,
             schedulers=self._schedulers,
             harness=_harness,
@@ -456,14 +457,12 @@ class Board:
     # Parts
 
     @cached_property
+    def _own_folder(self) -> Path:
+        return own_folder(self.settings.board)
+
+    @cached_property
     def _store(self) -> Store:
-        try:
-            self.settings.board.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"{self.settings.board}: the board's folder cannot be made: {error.strerror}",
-                hint="Point `board` in the settings to a folder that you may write.",
-            ) from error
+        make_own_folder(self.settings.board)
         return Store(self.settings.board / "board.db")
 
     @cached_property
@@ -484,13 +483,14 @@ class Board:
     @cached_property
     def _advance(self) -> Advance:
         return Advance(
-            folder=self.settings.board,
+            folder=self._own_folder,
             store=self._store,
             schedulers=self._schedulers,
             clusters={cluster.name: cluster for cluster in self.settings.clusters},
             gpus={gpu.name: gpu for gpu in self.settings.gpus},
             harness=_harness,
             folders=self._folders,
+            user=self.user if is_shared(self.settings.board) else None,
         )
 
     @cached_property
@@ -500,13 +500,13 @@ class Board:
     def _folders_of(self, cluster: Cluster) -> jobs.Folders:
         connection = self._connections.get(cluster.name)
         if connection is None:
-            return jobs.Folders(self.settings.board)
+            return jobs.Folders(self._own_folder)
         from hpc_board.transport.ssh_files import SshFiles
 
         return jobs.Folders(Path(cluster.board_folder), SshFiles(connection), elsewhere=True)
 
     def _folders_on(self, cluster: str) -> jobs.Folders:
-        return self._folders.get(cluster) or jobs.Folders(self.settings.board)
+        return self._folders.get(cluster) or jobs.Folders(self._own_folder)
 
     def _warn(self, text: str) -> None:
         self.warn(text)
@@ -586,7 +586,8 @@ def _scheduler(
     if cluster.scheduler == "local":
         from hpc_board.schedulers.local.client import LocalScheduler
 
-        return LocalScheduler(cluster, settings.board / "local" / cluster.name, devices=settings.devices)
+        queue = make_own_folder(settings.board) / "local" / cluster.name
+        return LocalScheduler(cluster, queue, devices=settings.devices)
     from hpc_board.schedulers.slurm.client import SlurmScheduler
 
     if login is not None:

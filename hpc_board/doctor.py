@@ -1,6 +1,7 @@
 """What is wrong with an installation: the settings, the board's folder, the tasks, Slurm, the entries' Pythons."""
 
 import fcntl
+import grp
 import os
 import re
 import stat
@@ -22,6 +23,7 @@ from hpc_board.model.run import Run
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.slurm.detect import CONFIGURATION, configuration
 from hpc_board.store.journal import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, mounted
+from hpc_board.store.sharing import is_shared, own_folder
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed, Host
 
 ADVANCE_LOCK = "advance.lock"
@@ -125,9 +127,11 @@ def _folder(patient: Patient) -> Iterator[Line]:
         yield Line(Level.PROBLEM, "board", f"{board} is no folder", advice)
         return
     owner = there.stat().st_uid
-    if there == board and owner != os.geteuid():
-        message = f"{board} belongs to user {owner}: a board belongs to one account"
-        yield Line(Level.PROBLEM, "board", message, advice)
+    if there == board and is_shared(board):
+        yield from _shared(board)
+    elif there == board and owner != os.geteuid():
+        message = f"{board} belongs to user {owner}: a board belongs to one account, or to a group that may write it"
+        yield Line(Level.PROBLEM, "board", message, f"{advice} Or have its owner share it: chmod 2770 {board}")
     try:
         yield from _written(there, board)
     except OSError as error:
@@ -135,8 +139,24 @@ def _folder(patient: Patient) -> Iterator[Line]:
     yield from _file_system(patient, there)
     yield from _room(there)
     if there == board:
-        yield from _left_over(board)
+        yield from _left_over(own_folder(board))
         yield from _database(patient)
+
+
+def _shared(board: Path) -> Iterator[Line]:
+    """Whose the board is, where it is a group's."""
+    status = board.stat()
+    try:
+        group = grp.getgrgid(status.st_gid).gr_name
+    except KeyError:
+        group = str(status.st_gid)
+    if os.geteuid() != 0 and status.st_gid not in (os.getegid(), *os.getgroups()):
+        message = f"{board} is for the group {group}, and you are not in it"
+        yield Line(Level.PROBLEM, "board", message, "Ask its owner, or point `board` in the settings elsewhere.")
+    else:
+        yield Line(Level.OK, "board", f"{board} is shared by the group {group}, whose members have to trust each other")
+    if status.st_mode & stat.S_IWOTH:
+        yield Line(Level.WARNING, "board", f"everybody may write {board}", f"chmod o-w {board}")
 
 
 def _written(there: Path, board: Path) -> Iterator[Line]:
@@ -284,18 +304,27 @@ def _holder(file: os.stat_result) -> str:
 
 def _database(patient: Patient) -> Iterator[Line]:
     path = patient.settings.board / DATABASE
-    if not path.exists():
+    try:
+        status = path.stat()
+    except FileNotFoundError:
         yield Line(Level.OK, "database", "is not there yet")
+        return
+    except OSError as error:
+        yield Line(Level.PROBLEM, "database", f"{path} cannot be looked at: {error.strerror}", "Is the board yours?")
         return
     try:
         count = len(patient.in_flight())
     except BoardError as error:
         yield Line(Level.PROBLEM, "database", error.message, error.hint)
         return
-    size = path.stat().st_size / 2**20
+    size = status.st_size / 2**20
     yield Line(Level.OK, "database", f"{size:.1f} MiB; {count} {'run' if count == 1 else 'runs'} in flight")
-    if stat.S_IMODE(path.stat().st_mode) & 0o022:
-        yield Line(Level.WARNING, "database", f"others may write {path}", f"chmod go-w {path}")
+    mode, shared = stat.S_IMODE(status.st_mode), is_shared(path.parent)
+    if mode & (0o002 if shared else 0o022):
+        advice = f"chmod {'o' if shared else 'go'}-w {path}"
+        yield Line(Level.WARNING, "database", f"others may write {path}", advice)
+    if shared and mode & 0o060 != 0o060:
+        yield Line(Level.PROBLEM, "database", f"the group may not write {path}", f"Its owner says: chmod g+rw {path}")
 
 
 # Tasks

@@ -120,10 +120,10 @@ class Store:
         with self._file.reading() as db:
             return runs.runs(db, user=user, task=task, submission=submission, limit=limit)
 
-    def in_flight(self) -> tuple[Run, ...]:
-        """The runs that have not ended, oldest first."""
+    def in_flight(self, *, user: str | None = None) -> tuple[Run, ...]:
+        """The runs that have not ended, those of one user if one is given, oldest first."""
         with self._file.reading() as db:
-            return runs.in_flight(db)
+            return runs.in_flight(db, user=user)
 
     def result(self, run: int) -> Result | None:
         """What the run came to, with all samples and logs, or had come to when it was stopped; else None.

@@ -145,9 +145,10 @@ def runs(
     return tuple(run_value(row) for row in rows)
 
 
-def in_flight(db: "Database") -> tuple[Run, ...]:
-    """The runs that have not ended, oldest first."""
-    rows = db.view("run_details").rows_where("id in (select run from in_flight)", order_by="id")
+def in_flight(db: "Database", *, user: str | None = None) -> tuple[Run, ...]:
+    """The runs that have not ended, those of one user if one is given, oldest first."""
+    where = "id in (select run from in_flight) and user = coalesce(:user, user)"
+    rows = db.view("run_details").rows_where(where, {"user": user}, order_by="id")
     return tuple(run_value(row) for row in rows)
 
 

@@ -4,22 +4,15 @@ They run it under this machine's system as its image, without what lies in /tmp,
 them: so it shows whether the folders that are asked for are those that a job needs, not what an image has.
 """
 
-import ctypes
-import json
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from hpc_board.model.gpu import ContainerRuntime
-
-_CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
-_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
-_KEPT_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC
+from tests import namespaces
 
 _COMMON = f"""\
 #!{sys.executable}
@@ -27,7 +20,7 @@ import json, os, sys
 args = sys.argv[1:]
 
 def run(mounts, command, environ, prefix=()):
-    words = [*prefix, {sys.executable!r}, {__file__!r}, json.dumps(mounts), *command]
+    words = [*prefix, {sys.executable!r}, {namespaces.__file__!r}, json.dumps(mounts), *command]
     os.execvpe(words[0], words, environ)
 
 def options(flags, values):
@@ -107,48 +100,11 @@ def play(runtime: ContainerRuntime, folder: Path) -> Path:
     return folder
 
 
-def contain(mounts: Sequence[Sequence[str]], command: list[str]) -> None:
-    """Become `command` where /tmp has nothing but `mounts`, each a source, a target and flags, and this Python."""
-    uid, gid = os.getuid(), os.getgid()
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def checked(status: int) -> None:
-        if status != 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-    def mount(source: str, target: str, kind: str, flags: int) -> None:
-        checked(libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), None))
-
-    checked(libc.unshare(_CLONE_NEWNS | (_CLONE_NEWUSER if uid else 0)))
-    if uid:
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
-        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
-    mount("none", "/", "", _MS_REC | _MS_PRIVATE)
-    # Opened in the new namespace, before what is in /tmp is hidden.
-    folders = [
-        (os.open(source, os.O_PATH), target, flags)
-        for source, target, *flags in (*mounts, [sys.prefix, sys.prefix, "ro"])
-    ]
-    mount("none", "/tmp", "tmpfs", 0)
-    for descriptor, target, flags in folders:
-        Path(target).mkdir(parents=True, exist_ok=True)
-        mount(f"/proc/self/fd/{descriptor}", target, "", _MS_BIND | _MS_REC)
-        if "ro" in flags:
-            kept = os.statvfs(target).f_flag & _KEPT_FLAGS
-            mount("none", target, "", _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept)
-        os.close(descriptor)
-    os.execvp(command[0], command)  # noqa: S606 - its own list of arguments
-
-
 def _hindrance() -> str:
-    command = [sys.executable, __file__, "[]", "true"]
+    command = [sys.executable, str(namespaces.__file__), "[]", "true"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else f"no container can be made here: {done.stderr.strip().splitlines()[-1]}"
 
 
-if __name__ == "__main__":
-    contain(json.loads(sys.argv[1]), sys.argv[2:])
-else:
-    hindrance = _hindrance()
-    needs_containers = pytest.mark.skipif(bool(hindrance), reason=hindrance)
+hindrance = _hindrance()
+needs_containers = pytest.mark.skipif(bool(hindrance), reason=hindrance)

@@ -4,9 +4,11 @@ Run as a program, this file is such a process: `DATABASE MOUNTS write` writes un
 NUMBER` adds that many submissions. It prints 0 when it begins, and a submission's id once all of it is stored.
 """
 
+import os
 import random
 import secrets
 import sqlite3
+import stat
 import subprocess
 import sys
 import time
@@ -22,8 +24,12 @@ from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, Store
+from tests.accounts import command_as, needs_accounts
+from tests.conftest import short_folder
+from tests.unit.recorded import REPOSITORY
 
 KILLS = 20
+GROUP = 61000
 TIMING = Timing(50, 2.0, 2.0, 1.0, 0.5, 1.0, 3.0, (2.0,) * 50)
 TASK = Task("vector_add", Language.PY, "Add two vectors.", (TaskFile("submission.py", None),))
 
@@ -63,9 +69,12 @@ def write_for_ever(store: Store) -> None:
 
 
 @contextmanager
-def writer(path: Path, mounts: Path, work: str) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, __file__, str(path), str(mounts), work]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def writer(path: Path, mounts: Path, work: str, account: int | None = None) -> Iterator["subprocess.Popen[str]"]:
+    """A process that writes: as oneself, or as an `account` in the group with a umask that keeps all others out."""
+    command = [sys.executable, "-m", "tests.unit.test_store_killed", str(path), str(mounts), work]
+    if account is not None:
+        command = command_as(account, 0o077, [GROUP], command)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
         try:
             yield process
         finally:
@@ -133,6 +142,33 @@ def test_a_writer_may_be_killed_at_any_moment(tmp_path: Path, journal: tuple[Pat
     add(store)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchall() == [(mode,)]
+
+
+@needs_accounts
+def test_an_account_that_is_killed_keeps_no_other_one_out(journal: tuple[Path, str]) -> None:
+    mounts, mode = journal
+    chance = random.Random(mode)
+    with short_folder() as folder:
+        table = folder / "mountinfo"
+        table.write_text(mounts.read_text())
+        table.chmod(0o644)
+        board = folder / "board"
+        board.mkdir()
+        os.chown(board, 0, GROUP)
+        board.chmod(0o2770)
+        path = board / "board.db"
+        for account in (61001, 61002) * 4:
+            with writer(path, table, "write", account) as process:
+                assert process.stdout
+                assert process.stdout.readline() == "0\n"
+                assert process.stdout.readline().strip().isdigit()
+                time.sleep(chance.uniform(0, 0.03))
+                process.kill()
+            modes = {each.name: f"{stat.S_IMODE(each.stat().st_mode):o}" for each in board.iterdir()}
+            assert set(modes.values()) == {"660"}, modes
+        with writer(path, table, "1", 61001) as process:
+            assert process.wait() == 0
+        assert violations(path) == {}
 
 
 def test_submissions_of_several_processes_are_all_there(tmp_path: Path, journal: tuple[Path, str]) -> None:

@@ -1,0 +1,73 @@
+"""Mount namespaces for tests: what this process and its children see of the file system, changed for them alone.
+
+python tests/namespaces.py MOUNTS COMMAND ...       # `contain`, with MOUNTS as JSON
+"""
+
+import ctypes
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+_KEPT_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def enter() -> None:
+    """Leave everybody else's mounts; who is not root becomes root over its own ones."""
+    uid, gid = os.getuid(), os.getgid()
+    _checked(_libc.unshare(_CLONE_NEWNS | (_CLONE_NEWUSER if uid else 0)))
+    if uid:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    _mount("none", Path("/"), "", _MS_REC | _MS_PRIVATE)
+
+
+def hide(folder: Path) -> None:
+    """Put an empty folder in its place, which everybody may enter."""
+    _mount("none", folder, "tmpfs", 0)
+    folder.chmod(0o755)
+
+
+def opened(folder: Path) -> int:
+    """A descriptor by which `show` finds a folder that is hidden by then."""
+    return os.open(folder, os.O_PATH)
+
+
+def show(descriptor: int, target: Path, *, read_only: bool = False) -> None:
+    """Have an opened folder at `target`, which is made if need be."""
+    target.mkdir(parents=True, exist_ok=True)
+    _mount(f"/proc/self/fd/{descriptor}", target, "", _MS_BIND | _MS_REC)
+    os.close(descriptor)
+    if read_only:
+        kept = os.statvfs(target).f_flag & _KEPT_FLAGS
+        _mount("none", target, "", _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept)
+
+
+def _mount(source: str, target: Path, kind: str, flags: int) -> None:
+    _checked(_libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), None))
+
+
+def _checked(status: int) -> None:
+    if status != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def contain(mounts: Sequence[Sequence[str]], command: list[str]) -> None:
+    """Become `command` where /tmp has nothing but `mounts`, each a source, a target and flags, and this Python."""
+    enter()
+    own = (sys.prefix, sys.prefix, "ro")
+    folders = [(opened(Path(source)), target, flags) for source, target, *flags in (*mounts, own)]
+    hide(Path("/tmp"))
+    for descriptor, target, flags in folders:
+        show(descriptor, Path(target), read_only="ro" in flags)
+    os.execvp(command[0], command)  # noqa: S606 - its own list of arguments
+
+
+if __name__ == "__main__":
+    contain(json.loads(sys.argv[1]), sys.argv[2:])
