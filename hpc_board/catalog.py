@@ -14,6 +14,7 @@ from msgspec import Meta
 from hpc_board.documents import Document, Place, read_text
 from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.model.build_flags import flag_fault
+from hpc_board.model.contract import GENERATOR, case_faults, signature
 from hpc_board.model.limits import limit_faults
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import SUBMISSION, CaseValue, Language, Ranking, Task, TaskFile, Timeouts
@@ -25,6 +26,7 @@ TASK_BYTES_MAX = 8_000_000
 
 _HINT = "Correct these lines of the task file."
 _LIST_DEPTH_MAX = 4
+_STAND_INS: dict[str, Any] = {"files": [], "lang": "py", "description": ""}
 
 Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z", description=NAME_WORDS)]
 CaseKey = Annotated[
@@ -176,7 +178,7 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
         DocumentError: it has faults; all of them are listed.
     """
     document = Document.read(folder / TASK_FILE, hint=_HINT)
-    section = document.value(TaskDocument)
+    section = document.value(TaskDocument, _STAND_INS)
     own = section.hpc_board
     name = section.name or folder.resolve().name
     if section.name is None and not re.fullmatch(NAME, name):
@@ -187,19 +189,26 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
         language: sources.text(("templates", language), source) or ""
         for language, source in (section.templates or {}).items()
     }
-    harness = own.harness or ("isolated" if any(file.name == "reference.py" for file in files) else "task")
-    if harness == "isolated" and all(file.name != "reference.py" for file in files):
+    reference = next((file.text for file in files if file.name == "reference.py"), None)
+    harness = own.harness or ("task" if reference is None else "isolated")
+    if harness == "isolated" and reference is None and document.sound("files"):
         document.fault(("hpc_board", "harness"), "isolated needs a file named reference.py")
     for key, message in limit_faults(own.limits).items():
         document.fault(("hpc_board", "limits", key), message)
     _check_compiled(document, own)
+    _check_config(document, section)
+    tests = _cases(document, "tests", section.tests, section.multi_gpu)
+    benchmarks = _cases(document, "benchmarks", section.benchmarks, section.multi_gpu)
+    if harness == "isolated" and reference is not None:
+        for key, cases in (("tests", tests), ("benchmarks", benchmarks)):
+            _check_arguments(document, key, cases, reference, section.multi_gpu)
     task = Task(
         name=name,
         language=Language(section.lang),
         description=section.description,
         files=files,
-        tests=_cases(document, "tests", section.tests, section.multi_gpu),
-        benchmarks=_cases(document, "benchmarks", section.benchmarks, section.multi_gpu),
+        tests=tests,
+        benchmarks=benchmarks,
         templates=templates,
         config=section.config or {},
         timeouts=Timeouts(section.test_timeout, section.benchmark_timeout, section.ranked_timeout),
@@ -230,6 +239,36 @@ def _check_compiled(document: Document, own: OwnSection) -> None:
     for index, flag in enumerate(own.flags):
         if message := flag_fault(flag):
             document.fault(("hpc_board", "flags", index), f'"{one_line(flag, 80)}" {message}')
+
+
+def _check_config(document: Document, section: TaskDocument) -> None:
+    """Note the files that `config` names and that a run does not have."""
+    if not section.files:
+        return
+    names = [entry.name for entry in section.files]
+    config = section.config or {}
+    main, sources = config.get("main"), config.get("sources")
+    named: list[tuple[Place, str]] = [(("config", "main"), main)] if isinstance(main, str) else []
+    if isinstance(sources, list):
+        named += [(("config", "sources", index), source) for index, source in enumerate(sources)]
+    for place, name in named:
+        if name not in names:
+            document.fault(place, f'"{one_line(name)}" is none of `files`.{suggestion(name, names)}')
+
+
+def _check_arguments(
+    document: Document, key: str, cases: Sequence[Mapping[str, CaseValue]], reference: str, multi_gpu: bool
+) -> None:
+    """Note the cases that `generate_input` cannot be called with, as far as the reference's text tells."""
+    generator = signature(reference, GENERATOR)
+    if generator is None:
+        return
+    supplied = ("rank",) if multi_gpu else ()
+    for index, case in enumerate(cases):
+        # A case that lost a value to another fault has to lack it here.
+        if document.sound(f"{key}[{index}]"):
+            for name, message in case_faults(generator, case, supplied):
+                document.fault((key, index, name) if name else (key, index), message)
 
 
 def _has_task(folder: Path) -> bool:
@@ -267,7 +306,7 @@ class _Sources:
             else:
                 files[target] = TaskFile(str(target), self.text((*place, "source"), entry.source) or "")
         submissions = sum(entry.source == SUBMISSION for entry in entries)
-        if submissions != 1:
+        if submissions != 1 and (entries or self._document.sound("files")):
             self._document.fault(("files",), f"expected one file with the source {SUBMISSION}, found {submissions}")
         return tuple(files.values())
 

@@ -5,7 +5,9 @@ import os
 import re
 import stat
 import types
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -83,6 +85,7 @@ class Document:
         self._root = root
         self._lines: dict[Place, int] = {(): 0}
         self._values = 0
+        self._stand_ins: Mapping[str, Any] = {}
 
     @classmethod
     def read(cls, path: Path, *, hint: str = "") -> "Document":
@@ -108,15 +111,17 @@ class Document:
             raise _not_yaml(path, f"nested more than {_DEPTH_MAX} levels deep") from error
         return cls(path, root or yaml.MappingNode(f"{_TAG}map", []), hint)
 
-    def value(self, type_: type[T]) -> T:
+    def value(self, type_: type[T], stand_ins: Mapping[str, Any] = MappingProxyType({})) -> T:
         """The whole document as `type_`, as far as it can be had: what is faulty is noted and takes its default.
 
         A mapping loses its faulty entries, a list with a faulty item is faulty as a whole. Until `check` has
-        passed the value is good for one thing only: to look for more faults.
+        passed the value is good for one thing only: to look for more faults. `stand_ins` are values for keys of the
+        document itself that have no default, so that more faults can be looked for without them.
 
         Raises:
-            DocumentError: a key without a default is missing or faulty, or the document is too large.
+            DocumentError: a key without a default or stand-in is missing or faulty, or the document is too large.
         """
+        self._stand_ins = stand_ins
         found: T | msgspec.UnsetType = self._value(self._root, type_, ())
         if isinstance(found, msgspec.UnsetType):
             raise self._error()
@@ -125,6 +130,10 @@ class Document:
     def has(self, place: Place) -> bool:
         """Whether the document has something at `place`, faulty or not."""
         return place in self._lines
+
+    def sound(self, path: str) -> bool:
+        """Whether nothing is known to be wrong at a key's path, or with anything in it."""
+        return not any(re.match(rf"{re.escape(path)}(?:[.\[]|\Z)", fault.path) for fault in self.faults)
 
     def fault(self, place: Place, message: str) -> None:
         """Note that what stands at `place`, or is missing there, is wrong."""
@@ -183,6 +192,8 @@ class Document:
             meant = f'. Is "{one_line(near)}" in line {self._lines[*place, near]} meant for it?' if near else ""
             self.fault((*place, key), f"is missing; expected {_words(fields[key].type)}{meant}")
         usable = {key: value for key, value in found.items() if value is not msgspec.UNSET}
+        if not place:
+            usable = {**self._stand_ins, **usable}
         if any(field.required and key not in usable for key, field in fields.items()):
             return msgspec.UNSET
         return type_(**{fields[key].name: value for key, value in usable.items()})

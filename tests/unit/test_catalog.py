@@ -188,7 +188,7 @@ def test_a_deadline_becomes_a_moment_in_utc(tmp_path: Path, deadline: str, momen
         ("templates: {Python: missing.py}", "templates.Python: "),
         ("gpus: [-x]", "gpus[0]: expected a name"),
         ("name: 'a b'", "name: expected a name"),
-        ("config: {main: 2025-01-01, deep: {a: {b: c}}}", "config.deep.a: expected text, found a mapping"),
+        ("config: {since: 2025-01-01, deep: {a: {b: c}}}", "config.deep.a: expected text, found a mapping"),
         ("tests: [{size: null}]", "tests[0].size: expected a number, true or false, text, or a list of these"),
         ("tests: [{size: {a: 1}}]", "tests[0].size: expected a number"),
         ("tests: [{size: [[[[[1]]]]]}]", "tests[0].size: expected a number"),

@@ -165,6 +165,29 @@ def test_a_missing_key_is_looked_for_among_those_that_are_not_known(tmp_path: Pa
     ]
 
 
+def test_stand_ins_let_more_faults_be_found_and_cure_none(tmp_path: Path) -> None:
+    document = Document.read(written(tmp_path, "size: big"))
+    assert document.value(Needy, {"names": ["Ada"], "size": 1}) == Needy(["Ada"], 1)
+    assert [fault.path for fault in document.faults] == ["size", "names"]
+    assert not document.sound("names")
+    document.fault(("other",), "is odd")
+    with pytest.raises(DocumentError) as caught:
+        document.check()
+    assert len(caught.value.faults) == 3
+
+
+def test_what_has_a_fault_in_it_is_not_sound(tmp_path: Path) -> None:
+    document = Document.read(written(tmp_path, "names: [[Ada], Bob]\nsize: 3"))
+    document.value(Needy, {"names": []})
+    assert [document.sound(path) for path in ("names", "names[0]", "names[1]", "name", "size")] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
+
+
 def test_further_faults_join_those_of_the_structure_in_the_order_of_lines(tmp_path: Path) -> None:
     document = Document.read(written(tmp_path, "name: Ada\nsizes: 3"), hint="Mend it.")
     assert document.value(Bicycle).name == "Ada"

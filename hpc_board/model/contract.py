@@ -1,0 +1,68 @@
+"""What a task's functions take, read from the text of its reference: nothing of it runs."""
+
+import ast
+from dataclasses import dataclass
+from typing import Iterator, Mapping, Optional, Tuple
+
+from hpc_board.model.names import suggestion
+from hpc_board.model.task import CaseValue
+
+GENERATOR = "generate_input"
+"""The function of a task's `reference.py` that makes the inputs of a case."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arguments that a function takes by name, and those among them that have no default.
+
+    `open_ended` says that it takes any other name too.
+    """
+
+    names: Tuple[str, ...]
+    required: Tuple[str, ...]
+    open_ended: bool = False
+
+
+def signature(text: str, name: str) -> Optional[Signature]:
+    """The signature of the function `name` that the Python file `text` defines.
+
+    None where the text alone does not tell: it is no Python, or the function is defined by other means than one plain
+    `def` at the top.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
+    rebound = any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree) if _stores(node))
+    if len(functions) != 1 or functions[0] not in tree.body or functions[0].decorator_list or rebound:
+        return None
+    given = functions[0].args
+    positional = [each.arg for each in (*given.posonlyargs, *given.args)]
+    keyword_only = [each.arg for each in given.kwonlyargs]
+    required = positional[: len(positional) - len(given.defaults)]
+    required += [each for each, default in zip(keyword_only, given.kw_defaults, strict=True) if default is None]
+    return Signature(tuple(positional + keyword_only), tuple(required), given.kwarg is not None)
+
+
+def case_faults(
+    generator: Signature, case: Mapping[str, CaseValue], supplied: Tuple[str, ...] = ()
+) -> Iterator[Tuple[str, str]]:
+    """What is wrong with the arguments of a case, each with the key that it is about ("" for the whole case).
+
+    `supplied` are the arguments that the evaluation adds to those of the case.
+    """
+    takes = ", ".join(generator.names) or "no arguments"
+    for key in case:
+        if key not in generator.names and not generator.open_ended:
+            yield key, f"is no argument of {GENERATOR}, which takes {takes}.{suggestion(key, generator.names)}"
+    for name in generator.required:
+        if name not in case and name not in supplied:
+            yield "", f"has no {name}, which {GENERATOR} needs"
+    seed = case.get("seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        yield "seed", "expected a whole number, from which other seeds are made"
+
+
+def _stores(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Store)
