@@ -152,15 +152,12 @@ def tasks(folders: Sequence[Path]) -> Catalog:
             try:
                 if not _has_task(folder):
                     continue
-                task = read_task(folder, None if single else entry)
             except OSError as error:
                 faults.append(_unreadable(folder / TASK_FILE, error))
                 continue
-            except DocumentError as error:
-                faults.append(error)
-                continue
-            except InputError as error:
-                faults.append(DocumentError(str(folder / TASK_FILE), [Fault("", error.message)]))
+            task = task_or_fault(folder, None if single else entry)
+            if isinstance(task, DocumentError):
+                faults.append(task)
                 continue
             if task.name not in found:
                 found[task.name], origins[task.name] = task, folder
@@ -168,6 +165,18 @@ def tasks(folders: Sequence[Path]) -> Catalog:
                 message = f'the name "{task.name}" belongs to {origins[task.name]} already'
                 faults.append(DocumentError(str(folder / TASK_FILE), [Fault("name", message)], hint=_HINT))
     return Catalog(tuple(found[name] for name in sorted(found)), tuple(faults))
+
+
+def task_or_fault(folder: Path, root: Path | None = None) -> Task | DocumentError:
+    """The task in `folder`, as `read_task` has it, or why there is none."""
+    try:
+        return read_task(folder, root)
+    except DocumentError as error:
+        return error
+    except InputError as error:
+        return DocumentError(str(folder / TASK_FILE), [Fault("", error.message)], hint=error.hint)
+    except OSError as error:
+        return _unreadable(folder / TASK_FILE, error)
 
 
 def read_task(folder: Path, root: Path | None = None) -> Task:
@@ -217,7 +226,7 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
         multi_gpu=section.multi_gpu,
         libraries=tuple(section.libraries),
         gpus=tuple(section.gpus),
-        deadline=_deadline(document, own.deadline),
+        deadline=deadline(document, ("hpc_board", "deadline"), own.deadline),
         harness=harness,
         limits=own.limits,
         const_inputs=own.const_inputs,
@@ -382,7 +391,8 @@ def _case_value(value: Any, depth: int = 0) -> CaseValue:
     raise ValueError("expected a number, true or false, text, or a list of these")
 
 
-def _deadline(document: Document, text: str | None) -> datetime | None:
+def deadline(document: Document, place: Place, text: str | None) -> datetime | None:
+    """The moment that an ISO date or time names, in UTC; None, and a fault at `place`, where it names none."""
     if not text:
         return None
     try:
@@ -390,5 +400,5 @@ def _deadline(document: Document, text: str | None) -> datetime | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         expected = 'an ISO date or time such as "2030-12-31" or "2030-12-31T18:00+01:00"'
-        document.fault(("hpc_board", "deadline"), f'expected {expected}, found "{one_line(text)}"')
+        document.fault(place, f'expected {expected}, found "{one_line(text)}"')
         return None

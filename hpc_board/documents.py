@@ -32,11 +32,11 @@ T = TypeVar("T", bound=msgspec.Struct)
 Place = tuple[str | int, ...]
 
 
-def read_text(path: Path, bytes_max: int) -> str:
-    """The text of a regular UTF-8 file of at most `bytes_max` bytes; never waits for a pipe or a device.
+def read_bytes(path: Path, bytes_max: int) -> bytes:
+    """The contents of a regular file of at most `bytes_max` bytes; never waits for a pipe or a device.
 
     Raises:
-        InputError: there is no such file, or it is no regular file, unreadable, too large, or not UTF-8 text.
+        InputError: there is no such file, or it is no regular file, unreadable or too large.
     """
     name = one_line(str(path), 300)
     try:
@@ -56,6 +56,17 @@ def read_text(path: Path, bytes_max: int) -> str:
         raise InputError(f"{name} is not a path: {error}.", hint="Check the path.") from error
     if len(data) > bytes_max:
         raise InputError(f"{name} is too large: more than {bytes_max:,} bytes.", hint="Make the file smaller.")
+    return data
+
+
+def read_text(path: Path, bytes_max: int) -> str:
+    """The text of a regular UTF-8 file of at most `bytes_max` bytes; never waits for a pipe or a device.
+
+    Raises:
+        InputError: there is no such file, or it is no regular file, unreadable, too large, or not UTF-8 text.
+    """
+    name = one_line(str(path), 300)
+    data = read_bytes(path, bytes_max)
     if b"\0" in data:
         raise InputError(
             f"{name} holds a NUL byte at offset {data.index(0)}: is it a binary file?",
@@ -126,6 +137,11 @@ class Document:
         if isinstance(found, msgspec.UnsetType):
             raise self._error()
         return found
+
+    def names(self, key: str) -> bool:
+        """Whether the document is a mapping that has this key, before anything of it is read."""
+        entries = self._root.value if isinstance(self._root, yaml.MappingNode) else []
+        return any(name.value == key for name, _ in entries)
 
     def has(self, place: Place) -> bool:
         """Whether the document has something at `place`, faulty or not."""

@@ -17,6 +17,7 @@ from hpc_board.errors import BoardError, InputError
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.linter import LINT
 from hpc_board.intake import check_support
+from hpc_board.model.contract import defined
 from hpc_board.model.findings import Finding, Severity, findings
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.limits import Limits
@@ -87,24 +88,9 @@ def _defined(task: Task) -> tuple[tuple[str, ...], list[Finding]]:
     except (SyntaxError, ValueError, RecursionError) as error:
         message = printable(f"reference.py, line {getattr(error, 'lineno', None) or '?'}: {error}", 500)
         return (), [Finding(Severity.ERROR, "syntax", message, "Correct this line.")]
-    named = {name for node in tree.body for name in _names(node)}
+    named = defined(tree)
     # A star may bring any of them: the judge will tell.
     return tuple(name for name in (*_NEEDED, *_OPTIONAL) if name in named or "*" in named), []
-
-
-def _names(node: ast.AST) -> Iterator[str]:
-    match node:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            yield name
-        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-            yield from (alias.asname or alias.name for alias in aliases)
-        case ast.Assign(targets=targets):
-            yield from (target.id for target in targets if isinstance(target, ast.Name))
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            yield name
-        case ast.If() | ast.Try() | ast.With() | ast.ExceptHandler():
-            for inner in ast.iter_child_nodes(node):
-                yield from _names(inner)
 
 
 def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Finding]:

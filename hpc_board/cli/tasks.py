@@ -135,6 +135,7 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
 @task.command(
     epilog=examples(
         "hpc-board task check ./my_task",
+        "hpc-board task check my_task.zip",
         "hpc-board task check vectoradd_py --cases 4",
         "hpc-board task check ./my_task --device cuda --json",
     )
@@ -153,9 +154,11 @@ def check(
 ) -> None:
     """Ask a task's judge about right and cheap answers.
 
-    SOURCE is a task's folder, or the name of a known task. Everything runs on
-    this machine. The exit code is 1 if submissions could cheat, or none pass,
-    2 if SOURCE cannot be read, 3 if this machine lacks what the judge needs.
+    SOURCE is a task's folder, a zip, a single reference file, a competition
+    with its folder of problems, or the name of a known task. Everything runs
+    on this machine. The exit code is 1 if submissions could cheat, or none
+    pass, 2 if SOURCE cannot be read or a task in it has faults, 3 if this
+    machine lacks what the judge needs.
     """
     from hpc_board import lint
     from hpc_board.cli.exits import NOT_PASSED
@@ -164,29 +167,30 @@ def check(
     from hpc_board.report import check_report
 
     bounds = lint.Bounds(Device(device), python or sys.executable, cases or lint.CASES_MAX, seconds or lint.SECONDS)
-    found = _source(open_, source)
-    remark(f"Asking the judge of {found.name}, on this machine's {device}, for {bounds.seconds} s at most.")
-    checked = lint.check(found, bounds)
+    results = []
+    for found in _source(open_, source):
+        remark(f"Asking the judge of {found.name}, on this machine's {device}, for {bounds.seconds} s at most.")
+        results.append(lint.check(found, bounds))
+        if not as_json:
+            checked = results[-1]
+            print_blocks(*check_report(checked.task, checked.functions, checked.lint, checked.findings))
     if as_json:
         from hpc_board.cli.json_output import check_object
 
-        print_json(check_object(checked))
-    else:
-        print_blocks(*check_report(checked.task, checked.functions, checked.lint, checked.findings))
-    if not checked.sound:
+        objects = [check_object(checked) for checked in results]
+        print_json(objects[0] if len(objects) == 1 else objects)
+    if not all(checked.sound for checked in results):
         raise click.exceptions.Exit(NOT_PASSED)
 
 
-def _source(open_: Open, source: str) -> "Task":
-    """The task in the folder `source`, or the known task of that name."""
-    from hpc_board.catalog import read_task
+def _source(open_: Open, source: str) -> "tuple[Task, ...]":
+    """The tasks in the folder or file `source`, or the known task of that name."""
+    from hpc_board.task_sources import ENDINGS, sound_tasks
 
-    folder = Path(source)
-    if "/" in source or folder.is_dir():
-        if not folder.is_dir():
-            raise InputError(f"{source} is no folder.", hint="Give the folder of a task, with a task.yml in it.")
-        return read_task(folder)
-    return open_().task(source)
+    path = Path(source)
+    if "/" in source or path.is_dir() or path.suffix in ENDINGS:
+        return sound_tasks(path)
+    return (open_().task(source),)
 
 
 @click.command(

@@ -2,7 +2,7 @@
 
 import ast
 from dataclasses import dataclass
-from typing import Iterator, Mapping, Optional, Tuple
+from typing import Iterator, Mapping, Optional, Set, Tuple
 
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import CaseValue
@@ -21,6 +21,11 @@ class Signature:
     names: Tuple[str, ...]
     required: Tuple[str, ...]
     open_ended: bool = False
+
+
+def defined(tree: ast.Module) -> Set[str]:
+    """The names that a Python file binds at its top; "*" among them says that it may bind any other."""
+    return {name for node in tree.body for name in _names(node)}
 
 
 def signature(text: str, name: str) -> Optional[Signature]:
@@ -62,6 +67,20 @@ def case_faults(
     seed = case.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int):
         yield "seed", "expected a whole number, from which other seeds are made"
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (alias.asname or alias.name for alias in node.names)
+    elif isinstance(node, ast.Assign):
+        yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id
+    elif isinstance(node, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
+        for inner in ast.iter_child_nodes(node):
+            yield from _names(inner)
 
 
 def _stores(node: ast.AST) -> bool:

@@ -88,8 +88,10 @@ def test_a_task_that_lets_submissions_cheat_ends_with_status_1_and_says_how(boar
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("./nowhere", "./nowhere is no folder"),
-        (".", "task.yml: there is no such file"),
+        ("./nowhere", "nowhere is not there"),
+        ("nowhere.zip", "nowhere.zip: there is no such file"),
+        ("./kernel.toml", "kernel.toml is neither a folder nor a file that tasks are read from"),
+        ("empty", "empty holds no task: there is no task.yml"),
         ("vectoraddpy", 'Did you mean "vectoradd_py"?'),
     ],
 )
@@ -97,6 +99,8 @@ def test_a_source_that_is_none_ends_with_status_2(
     board: Recorded, monkeypatch: pytest.MonkeyPatch, source: str, message: str
 ) -> None:
     monkeypatch.chdir(board.folder)
+    (board.folder / "empty").mkdir()
+    (board.folder / "kernel.toml").touch()
     done = call(board, "task", "check", source)
     assert done.exit_code == 2
     assert message in done.stderr

@@ -1,0 +1,130 @@
+"""Where tasks come from: a folder, a zip, a single reference file, a competition with a folder of problems.
+
+Whatever it is, it ends as tasks in memory, read from folders as `catalog` reads them, and nothing of it stays on disk.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from hpc_board.catalog import TASK_FILE, Catalog, task_or_fault
+from hpc_board.errors import DocumentError, Fault, InputError
+from hpc_board.model.names import NAME, NAME_WORDS
+from hpc_board.model.task import Task
+from hpc_board.model.text import one_line
+from hpc_board.task_sources import archive, competition, single
+
+ENDINGS = (".zip", *competition.ENDINGS, *single.ENDINGS)
+"""What the names of files end in that tasks are read from."""
+
+_DEPTH_MAX = 4
+_PROBLEMS = "problems"
+_NOT_MEANT = "__MACOSX"
+
+
+def read(source: Path) -> Catalog:
+    """The tasks that `source` holds, and what is wrong with those that cannot be read.
+
+    It is the folder of a task, its `task.yml`, a folder of such folders or with a competition in it, a zip of any of
+    these, a competition, or a single reference file.
+
+    Raises:
+        InputError: it cannot be read, holds no task, or is something else.
+    """
+    if source.is_dir():
+        return _of_folder(source, None, str(source))
+    if source.name == TASK_FILE:
+        return _of_folder(source.parent, None, str(source))
+    if source.suffix in competition.ENDINGS:
+        return competition.read(source)
+    if source.suffix not in ENDINGS:
+        what = "neither a folder nor a file that tasks are read from" if source.exists() else "not there"
+        raise InputError(
+            f"{one_line(str(source), 300)} is {what}.",
+            hint=f"Give a folder with a {TASK_FILE} in it, or a file that ends in {', '.join(ENDINGS)}.",
+        )
+    with tempfile.TemporaryDirectory(prefix="hpc-board-task-") as scratch:
+        return _of_file(source, Path(scratch).resolve())
+
+
+def sound_tasks(source: Path) -> tuple[Task, ...]:
+    """The tasks that `source` holds, as `read` has them.
+
+    Raises:
+        InputError: it cannot be read, holds no task, or any of its tasks has faults; all of them are listed.
+    """
+    found = read(source)
+    if len(found.faults) == 1:
+        raise found.faults[0]
+    if found.faults:
+        raise InputError("\n".join(error.message for error in found.faults), hint=found.faults[0].hint)
+    return found.tasks
+
+
+def _of_file(source: Path, scratch: Path) -> Catalog:
+    """The tasks of a zip or a reference, which becomes a folder of its name in `scratch`."""
+    folder = scratch / source.stem
+    folder.mkdir()
+    if source.suffix == ".zip":
+        archive.unpack(source, folder)
+        found = _of_folder(folder, folder, str(source))
+    elif re.fullmatch(NAME, source.stem):
+        single.lay_out(source, folder)
+        found = _of_folder(folder, folder, str(source))
+    else:
+        raise InputError(
+            f"{one_line(str(source), 300)}: the task would be called as the file, and that is not {NAME_WORDS}.",
+            hint="Rename the file.",
+        )
+    return Catalog(found.tasks, tuple(_told(error, str(folder), str(source)) for error in found.faults))
+
+
+def _told(error: DocumentError, folder: str, source: str) -> DocumentError:
+    """The error as one of the file that was unpacked to `folder`."""
+    faults = [Fault(each.path, each.message.replace(folder, source), each.line) for each in error.faults]
+    return DocumentError(error.file.replace(folder, source), faults, hint=error.hint)
+
+
+def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0) -> Catalog:
+    """The tasks of a folder, whose files lie in `root`; by default those of a single task in the folder around it."""
+    try:
+        if (folder / TASK_FILE).is_file():
+            return _joined([task_or_fault(folder, root)])
+        entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", _NOT_MEANT)))
+        competitions = [each for each in entries if each.suffix in competition.ENDINGS and each.is_file()]
+        competitions = [each for each in competitions if competition.is_competition(each)]
+        folders = [entry for entry in entries if entry.is_dir()]
+        holders = [entry for entry in folders if (entry / TASK_FILE).is_file()]
+    except OSError as error:
+        raise InputError(
+            f"{one_line(shown, 300)} cannot be read: {error.strerror}.", hint="Check the permissions of the folder."
+        ) from error
+    if competitions:
+        found: list[Task | DocumentError] = []
+        for catalog in map(competition.read, competitions):
+            found += [*catalog.tasks, *catalog.faults]
+        return _joined(found)
+    if holders:
+        return _joined([task_or_fault(each, root or folder) for each in holders])
+    inner = [each for each in folders if each.name == _PROBLEMS] or folders
+    if len(inner) != 1 or depth == _DEPTH_MAX:
+        raise InputError(
+            f"{one_line(shown, 300)} holds no task: there is no {TASK_FILE}.",
+            hint=f"Give a folder with a {TASK_FILE}, or a zip of one; `hpc-board task new NAME` writes one.",
+        )
+    return _of_folder(inner[0], root or folder, shown, depth + 1)
+
+
+def _joined(found: Iterable[Task | DocumentError]) -> Catalog:
+    """One catalog of them all; of two tasks with one name the first counts."""
+    tasks: dict[str, Task] = {}
+    faults: list[DocumentError] = []
+    for each in found:
+        if isinstance(each, DocumentError):
+            faults.append(each)
+        elif each.name in tasks:
+            faults.append(DocumentError(each.name, [Fault("name", "is that of two tasks")], hint="Rename one of them."))
+        else:
+            tasks[each.name] = each
+    return Catalog(tuple(tasks.values()), tuple(faults))
