@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := hpc_board tests scripts tasks examples
+SOURCES := hpc_board tests scripts tasks task_starter examples
 
 .DEFAULT_GOAL := help
 

@@ -136,7 +136,7 @@ def draft(
     asked = header(source)
     task = catalog.task(_task_name(task_name, asked, catalog))
     _check_deadline(task, now)
-    mode = _mode(mode_name)
+    mode = mode_called(mode_name)
     check_support(task)
     language = _language(source, task)
     chosen = _chosen_gpus(task, gpu_names, asked, gpus)
@@ -144,6 +144,17 @@ def draft(
     _check_cases(task, mode)
     _check_note(note)
     return Draft(source, task, chosen, mode, note)
+
+
+def check_fit(source: Source, task: Task, gpus: Sequence[Gpu], mode: Mode) -> None:
+    """Pass if `source` can be run for `task` on each of `gpus` in this mode, whatever boards and deadlines say.
+
+    Raises:
+        InputError: it cannot.
+    """
+    check_support(task)
+    _check_devices(source, _language(source, task), gpus)
+    _check_cases(task, mode)
 
 
 def gpu(name: str, gpus: Sequence[Gpu]) -> Gpu:
@@ -209,7 +220,12 @@ def _moment(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _mode(name: str | None) -> Mode:
+def mode_called(name: str | None) -> Mode:
+    """The mode that is called `name`, `test` where nothing is named.
+
+    Raises:
+        InputError: there is none; the nearest one is offered.
+    """
     if name is None:
         return Mode.TEST
     known = {str(mode): mode for mode in Mode} | _MODE_ALIASES
@@ -247,7 +263,7 @@ def _check_devices(source: Source, language: Language, gpus: Sequence[Gpu]) -> N
             fitting = ", ".join(_FITTING[chosen.device])
             raise InputError(
                 f"{source.file_name} is in {language}, which does not run on {chosen.name} (device {chosen.device}).",
-                hint=f"{chosen.name} runs submissions in {fitting}; or choose another --gpu.",
+                hint=f"{chosen.name} runs submissions in {fitting}; other languages need another GPU.",
             )
 
 

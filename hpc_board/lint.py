@@ -1,37 +1,27 @@
 """Checking a task: reading it, and asking its own judge on this machine about right and cheap answers."""
 
 import ast
-import os
-import secrets
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
-from hpc_board import jobs
 from hpc_board.errors import BoardError, InputError
-from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.linter import LINT
 from hpc_board.intake import check_support
+from hpc_board.local_job import gpu_here, local_job
 from hpc_board.model.contract import defined
 from hpc_board.model.findings import Finding, Severity, findings
-from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.gpu import Device
 from hpc_board.model.limits import Limits
 from hpc_board.model.lint import LINT_BYTES_MAX, Lint
-from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.task import Mode, Task
+from hpc_board.model.task import Task
 from hpc_board.model.text import printable
-from hpc_board.transport import CommandMissing, CommandTimeout
-from hpc_board.transport.this_host import ThisHost
 
 CASES_MAX = 20
 SECONDS = 300
 
-_DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME", "ROCM_PATH")
 _NEEDED = ("generate_input", "check_implementation")
 _OPTIONAL = ("ref_kernel", "minimal_work")
 
@@ -125,25 +115,14 @@ def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Finding]:
 
 def _asked(task: Task, bounds: Bounds) -> Lint:
     """What the harness finds out in a process that is started as a job is."""
-    gpu = Gpu("this machine", Cluster("here"), bounds.device, python=bounds.python)
-    with tempfile.TemporaryDirectory(prefix="hpc-board-check-") as name:
-        folder = jobs.Folders(Path(name)).write(_run(task), task, gpu, code=b"", harness=harness_bytes())
-        argv = [gpu.python, "-I", "-B", jobs.HARNESS, "lint", jobs.FACTS, str(bounds.cases_max), str(bounds.seconds)]
-        env = {"TMPDIR": name, **{key: os.environ[key] for key in _DEVICE_VARIABLES if key in os.environ}}
-        try:
-            done = ThisHost().run(argv, timeout_seconds=_seconds_at_most(task, bounds), cwd=str(folder), env=env)
-        except (CommandMissing, CommandTimeout) as error:
-            raise BoardError(f"the task was not checked: {error}") from error
-        path = folder / LINT
-        if done.returncode != 0 or not path.is_file() or path.stat().st_size > LINT_BYTES_MAX:
-            raise BoardError(
-                f"the judge left nothing (exit status {done.returncode}):\n{done.stderr[-2000:].strip()}",
-                hint=f"Does {gpu.python} start? --python names another one.",
-            )
-        try:
-            lint = msgspec.json.decode(path.read_bytes(), type=Lint)
-        except msgspec.DecodeError as error:
-            raise BoardError(f"what the judge left cannot be read: {error}") from error
+    with local_job(task, gpu_here(bounds.device, bounds.python)) as job:
+        limits = (str(bounds.cases_max), str(bounds.seconds))
+        seconds = _seconds_at_most(task, bounds)
+        data = job.outcome("lint", *limits, timeout_seconds=seconds, file=LINT, bytes_max=LINT_BYTES_MAX)
+    try:
+        lint = msgspec.json.decode(data, type=Lint)
+    except msgspec.DecodeError as error:
+        raise BoardError(f"what the judge left cannot be read: {error}") from error
     if lint.of_machine:
         raise BoardError(
             f"the task was not checked: {printable(lint.message)}",
@@ -156,26 +135,3 @@ def _seconds_at_most(task: Task, bounds: Bounds) -> float:
     """The time that is asked for, and the answers that may be under way when it is over."""
     limits = Limits.of_task(task.limits, bounds.device)
     return bounds.seconds + 3 * limits.load_seconds + 6 * limits.judge_seconds + 60
-
-
-def _run(task: Task) -> Run:
-    """A run that is in no store, as far as a job folder tells of it."""
-    status = Status(RunState.CREATED, datetime.now(UTC))
-    return Run(
-        id=0,
-        submission=0,
-        task=task.name,
-        task_version=task.version,
-        user="",
-        file_name=task.submission_name,
-        gpu="this machine",
-        cluster="here",
-        partition="",
-        mode=Mode.TEST,
-        token="",
-        nonce=secrets.token_hex(16),
-        trust="",
-        emulated=False,
-        created_at=status.at,
-        status=status,
-    )

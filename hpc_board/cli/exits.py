@@ -1,7 +1,7 @@
 """How commands end: exit codes, and what stderr says when one fails."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +11,7 @@ from hpc_board.errors import BoardError
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
+    from hpc_board.model.result import Case
     from hpc_board.model.run import Run
 
 DONE = 0
@@ -70,9 +71,19 @@ def exit_code_of(board: "Board", runs: "Sequence[Run]") -> int:
 def _exit_code(board: "Board", run: "Run") -> int:
     if run.verdict == "pass":
         return DONE
+    return NOT_PASSED if _blamed(run, lambda: board.cases(run.id)) else NO_VERDICT
+
+
+def exit_code_of_trial(run: "Run", cases: "Sequence[Case]") -> int:
+    """The exit code for a submission that an author tries: a task that fails is no more the machine's fault."""
+    if run.verdict == "pass":
+        return DONE
+    return NOT_PASSED if run.verdict == "task_error" or _blamed(run, lambda: cases) else NO_VERDICT
+
+
+def _blamed(run: "Run", cases: "Callable[[], Sequence[Case]]") -> bool:
+    """Whether the kernel is to blame for a run that did not pass."""
     if run.verdict == "device_error":
         # A node without a usable device comes to no case; in a case, the kernel ran and the device broke under it.
-        blamed = any(case.verdict == run.verdict for case in board.cases(run.id))
-    else:
-        blamed = run.verdict is not None and run.verdict.blames_kernel
-    return NOT_PASSED if blamed else NO_VERDICT
+        return any(case.verdict == run.verdict for case in cases())
+    return run.verdict is not None and run.verdict.blames_kernel

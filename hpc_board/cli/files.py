@@ -1,7 +1,9 @@
 """Files that a command writes for its user."""
 
 import os
+import shutil
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -38,6 +40,28 @@ def write_file(path: Path, data: bytes, *, force: bool) -> None:
         raise InputError(
             f"{path} cannot be written: {error.strerror}", hint="Give another file or folder with -o."
         ) from error
+
+
+def write_new_folder(folder: Path, contents: Mapping[str, str]) -> None:
+    """Make a folder with these files in it, whole or not at all; nothing that is there already is touched.
+
+    Raises:
+        InputError: something of that name is there, or the folder cannot be made.
+    """
+    try:
+        folder.mkdir()
+    except FileExistsError as error:
+        raise InputError(
+            f"{folder} is there already", hint="Give another name; what is there stays as it is."
+        ) from error
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {error.strerror}", hint="Give another place.") from error
+    try:
+        for name, text in contents.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(f"{folder} cannot be written: {error.strerror}", hint="Give another place.") from error
 
 
 def _mode(path: Path) -> int | None:

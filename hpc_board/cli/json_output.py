@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hpc_board.comparing import Compared
     from hpc_board.lint import Checked
     from hpc_board.site_check import Checked as CheckedGpu
+    from hpc_board.trial import Trial
 
 _MESSAGE_MAX = 16_384
 
@@ -165,6 +166,27 @@ def check_object(checked: "Checked") -> dict[str, Any]:
             for case in found.cases
         ],
         "left_out": [{"phase": each.phase, "index": each.index, "why": one_line(each.why)} for each in found.left_out],
+    }
+
+
+def trial_object(trial: "Trial", version: str) -> dict[str, Any]:
+    """What came of a submission that was tried on this machine, under the keys that a run has for it."""
+    run, result = trial.run, trial.result
+    return {
+        "task": run.task,
+        "version": version,
+        "file_name": one_line(run.file_name),
+        "mode": str(run.mode),
+        "gpu": run.gpu,
+        "verdict": str(result.verdict),
+        "score_s": result.score_s,
+        "cases": [_case(case, samples=True) for case in result.cases],
+        "message": printable(result.message, _MESSAGE_MAX),
+        "provenance": dict(result.provenance),
+        "profile": _log(result.profile),
+        "build": _log(result.build),
+        "stdout": _log(result.stdout),
+        "stderr": _log(result.stderr),
     }
 
 

@@ -1,5 +1,6 @@
 """`list`, `gpus`, `task` and `template`: what there is to do, on what, and whether a task is fit for it."""
 
+import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,11 +9,19 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from hpc_board.cli.options import Open, examples, force_option, json_option, task_names
+from hpc_board.cli.options import Open, examples, force_option, json_option, mode_names, task_names
 from hpc_board.errors import InputError
 
 if TYPE_CHECKING:
     from hpc_board.model.task import Task
+
+
+device_option = click.option(
+    "--device", type=click.Choice(["cpu", "cuda", "hip"]), default="cpu", show_default=True, help="What to run it on."
+)
+python_option = click.option(
+    "--python", metavar="PROGRAM", help="The Python that has what the task imports; else this one."
+)
 
 
 @click.command("list", epilog=examples("hpc-board list", "hpc-board list --json"))
@@ -80,14 +89,15 @@ class _ShownByDefault(click.Group):
     epilog=examples(
         "hpc-board task vectoradd_py",
         "hpc-board task vectoradd_py --file reference.py",
+        "hpc-board task new my_task",
         "hpc-board task check ./my_task",
     ),
 )
 def task() -> None:
-    """Show a task, or check one that you write.
+    """Show a task, or write one of your own.
 
     `task NAME` is short for `task show NAME`; a task that is called as a
-    command here, "check" or "show", needs the long form.
+    command here, such as "check" or "show", needs the long form.
     """
 
 
@@ -141,12 +151,10 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
     )
 )
 @click.argument("source", shell_complete=task_names)
-@click.option(
-    "--device", type=click.Choice(["cpu", "cuda", "hip"]), default="cpu", show_default=True, help="What to run it on."
-)
+@device_option
 @click.option("--cases", type=click.IntRange(1, 10_000), metavar="N", help="Look at N cases at most; else at 20.")
 @click.option("--seconds", type=click.IntRange(1, 86_400), metavar="S", help="Ask for S seconds at most; else for 300.")
-@click.option("--python", metavar="PROGRAM", help="The Python that has what the task imports; else this one.")
+@python_option
 @json_option
 @click.pass_obj
 def check(
@@ -183,6 +191,59 @@ def check(
         raise click.exceptions.Exit(NOT_PASSED)
 
 
+@task.command(
+    epilog=examples(
+        "hpc-board task test ./my_task --submission kernel.py",
+        "hpc-board task test my_task.zip --submission kernel.cpp --mode ranked",
+        "hpc-board task test ./my_task --submission kernel.cu --device cuda --json",
+    )
+)
+@click.argument("source", shell_complete=task_names)
+@click.option(
+    "--submission", "file", metavar="FILE", required=True, type=click.Path(path_type=Path), help="What to judge."
+)
+@click.option(
+    "--mode", metavar="MODE", help="test (the default), benchmark, profile or ranked.", shell_complete=mode_names
+)
+@device_option
+@python_option
+@json_option
+@click.pass_obj
+def test(
+    open_: Open, *, source: str, file: Path, mode: str | None, device: str, python: str | None, as_json: bool
+) -> None:
+    """Judge a submission for a task that may be on no board yet.
+
+    SOURCE is one task, as for `task check`. The judge runs on this machine as
+    it does in a job, and nothing is stored. Neither the header of FILE counts
+    nor the task's GPUs and deadline. The exit code is 1 if FILE did not pass,
+    or the task itself failed, 2 if one of them cannot be read or they do not
+    fit, 3 if this machine lacks what the judge needs.
+    """
+    from hpc_board import intake
+    from hpc_board.cli.exits import exit_code_of_trial
+    from hpc_board.cli.printing import print_blocks, print_json, remark
+    from hpc_board.model.gpu import Device
+    from hpc_board.report import trial_report
+    from hpc_board.trial import try_out
+
+    submission, asked = intake.read_source(file), intake.mode_called(mode)
+    found = _source(open_, source)
+    if len(found) > 1:
+        raise InputError(
+            f"{source} holds {len(found)} tasks: {', '.join(each.name for each in found)}.", hint="Give one of them."
+        )
+    remark(f"Judging {submission.file_name} for {found[0].name} in mode {asked}, on this machine's {device}.")
+    trial = try_out(submission, found[0], asked, device=Device(device), python=python or sys.executable)
+    if as_json:
+        from hpc_board.cli.json_output import trial_object
+
+        print_json(trial_object(trial, found[0].version))
+    else:
+        print_blocks(*trial_report(trial.run, trial.result))
+    raise click.exceptions.Exit(exit_code_of_trial(trial.run, trial.result.cases))
+
+
 def _source(open_: Open, source: str) -> "tuple[Task, ...]":
     """The tasks in the folder or file `source`, or the known task of that name."""
     from hpc_board.task_sources import ENDINGS, sound_tasks
@@ -191,6 +252,44 @@ def _source(open_: Open, source: str) -> "tuple[Task, ...]":
     if "/" in source or path.is_dir() or path.suffix in ENDINGS:
         return sound_tasks(path)
     return (open_().task(source),)
+
+
+@task.command(
+    epilog=examples(
+        "hpc-board task new my_task",
+        "hpc-board task new my_task --language py --language cpp --language cu",
+        "hpc-board task new tasks/my_task && hpc-board task check tasks/my_task",
+    )
+)
+@click.argument("folder", metavar="NAME", type=click.Path(path_type=Path))
+@click.option(
+    "--language",
+    "languages",
+    type=click.Choice(["py", "cpp", "cu", "hip"]),
+    multiple=True,
+    default=["py"],
+    show_default=True,
+    help="What submissions may be written in; may be repeated.",
+)
+def new(folder: Path, languages: tuple[str, ...]) -> None:
+    """Write the folder of a new task, to start from.
+
+    It is a whole task, which `task check` finds sound as it is: cases, a
+    reference, helpers to compare answers, a template for each language, and
+    notes on choosing data and tolerances. NAME may have folders before it.
+    Nothing that is there already is touched.
+    """
+    from hpc_board import task_starter
+    from hpc_board.cli.files import write_new_folder
+    from hpc_board.cli.printing import remark
+    from hpc_board.model.names import NAME, NAME_WORDS
+    from hpc_board.model.task import Language
+
+    if not re.fullmatch(NAME, folder.name):
+        raise InputError(f'"{folder.name}" cannot be the name of a task.', hint=f"Give {NAME_WORDS}.")
+    write_new_folder(folder, task_starter.files([Language(each) for each in dict.fromkeys(languages)]))
+    remark(f"A task to start from is in {folder}; read {folder / task_starter.NOTES} first.")
+    remark(f"`hpc-board task check {folder}` says what its check lets pass.")
 
 
 @click.command(

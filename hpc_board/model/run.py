@@ -127,7 +127,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Run:
-    """One submission on one GPU in one mode.
+    """One submission on one GPU in one mode; its number is 0 where it is in no store.
 
     `token` is the job's unique name, stored before the scheduler hears of it. `nonce` comes back in the result.
     `trust` says under whose account the job runs: `self-run` (the participant's own) or `verified`.
@@ -163,6 +163,11 @@ class Run:
     def state(self) -> RunState:
         """The state that the run is in."""
         return self.status.state
+
+    @property
+    def stored(self) -> bool:
+        """Whether a board knows the run, so that it can be asked for by its number."""
+        return self.id != 0
 
     @property
     def explanation(self) -> str:

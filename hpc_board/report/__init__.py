@@ -18,6 +18,7 @@ from hpc_board.report.runs import (
     run_tone,
     runs_table,
     step_text,
+    trial_report,
 )
 from hpc_board.report.tables import gpus_table, standings_table, tasks_table
 from hpc_board.report.tasks import task_report
@@ -50,5 +51,6 @@ __all__ = [
     "step_text",
     "task_report",
     "tasks_table",
+    "trial_report",
     "verdict_meaning",
 ]

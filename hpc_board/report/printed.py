@@ -33,8 +33,7 @@ def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
     """The compiler's words, the last lines of each stream that the kernel printed to, and where the rest is."""
     build = _text(result.build)
     if build.strip():
-        rest = f"`hpc-board run {run.id} --log` prints all that was kept"
-        yield Log("compiler", _shortened(build, rest, head=_BUILD_HEAD_LINES, tail=_TAIL_LINES))
+        yield Log("compiler", _shortened(build, _all_kept(run), head=_BUILD_HEAD_LINES, tail=_TAIL_LINES))
     for title, printed in (("stdout", result.stdout), ("stderr", result.stderr)):
         text = _text(printed)
         if text.strip():
@@ -57,7 +56,7 @@ def job_log(run: Run, log: str) -> Iterator[Log]:
 def message_log(run: Run, title: str, message: str) -> Log:
     """A message of many lines, without the middle of a very long one, and without what its traceback says again."""
     text = _unrepeated(printable(message, len(message)).strip("\n"))
-    rest = f"`hpc-board run {run.id} --json` has more"
+    rest = f"`hpc-board run {run.id} --json` has more" if run.stored else "--json has more"
     return Log(title, _shortened(text, rest, head=_MESSAGE_HEAD_LINES, tail=_TAIL_LINES))
 
 
@@ -97,7 +96,13 @@ def _text(printed: Printed) -> str:
 
 
 def _last_lines(text: str, run: Run) -> str:
-    return _shortened(text, f"`hpc-board run {run.id} --log` prints all that was kept", tail=_TAIL_LINES)
+    return _shortened(text, _all_kept(run), tail=_TAIL_LINES)
+
+
+def _all_kept(run: Run) -> str:
+    return (
+        f"`hpc-board run {run.id} --log` prints all that was kept" if run.stored else "--json prints all that was kept"
+    )
 
 
 def _shortened(text: str, rest: str, *, tail: int, head: int = 0) -> str:

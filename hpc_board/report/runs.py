@@ -125,6 +125,16 @@ def run_summary(
     return tuple(blocks)
 
 
+def trial_report(run: Run, result: Result) -> tuple[Block, ...]:
+    """What came of a submission that was tried on this machine for a task that may be on no board."""
+    return (
+        Heading(f"{one_line(run.file_name)} for {run.task}, mode {run.mode}, on this machine's {run.gpu}"),
+        *_result_blocks(run, result, None, result.cases),
+        *_provenance_blocks(result),
+        *kernel_logs(run, result),
+    )
+
+
 def outcome_line(run: Run, result: Result | None, rank: int | None = None) -> Paragraph:
     """What a run that has ended came to, on one line."""
     if run.verdict is None:
@@ -210,7 +220,7 @@ def _passed_text(run: Run, result: Result, rank: int | None) -> str:
     if rank is not None:
         place = _place_text(rank, run.gpu)
         parts.append(f"{place[0].upper()}{place[1:]}.")
-    elif run.mode is Mode.RANKED and run.score_s is not None:
+    elif run.stored and run.mode is Mode.RANKED and run.score_s is not None:
         parts.append(f"Your best on {run.gpu} is another run.")
     return " ".join(parts)
 

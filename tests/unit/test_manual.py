@@ -19,15 +19,17 @@ import pytest
 import yaml
 from msgspec import Struct
 
-from hpc_board import catalog, config, jobs
+from hpc_board import catalog, config, jobs, task_starter
 from hpc_board.board import Board
 from hpc_board.cli import exits
 from hpc_board.cli.main import cli
 from hpc_board.errors import BoardError
 from hpc_board.harness import toolchain
+from hpc_board.model import findings
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.gpu import Cluster, Device, Gpu, RequestStyle
 from hpc_board.model.limits import Limits
+from hpc_board.model.lint import PROBES
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import RunState
 from hpc_board.model.task import Language, Mode
@@ -217,6 +219,38 @@ def test_the_task_that_the_page_shows_refuses_every_cheap_answer(tmp_path: Path)
     assert "PASSES" not in done.stdout
     assert done.stdout.count("elements are wrong") == 5 + 1
     assert "right: (True, '0 of 1000 elements are wrong')" in done.stdout
+
+
+# Authors
+
+
+def test_the_files_of_a_new_task_are_those_on_the_page() -> None:
+    section = text("authors.md").partition("## Start")[2].partition("\n## ")[0]
+    assert named_in_first_cells(section) | {"template.cu", "template.hip"} == set(task_starter.files([*Language]))
+
+
+def test_the_helpers_on_the_page_have_the_arguments_that_it_shows() -> None:
+    tree = ast.parse((REPOSITORY / "task_starter/utils.py").read_text(encoding="utf-8"))
+    found = {node.name: node.args for node in tree.body if isinstance(node, ast.FunctionDef)}
+    shown = [word for word in named_in_first_cells(text("authors.md")) if "(received" in word or "reference," in word]
+    assert len(shown) == 4
+    for call in (ast.parse(word, mode="eval").body for word in shown):
+        assert isinstance(call, ast.Call)
+        assert isinstance(call.func, ast.Name)
+        own = found[call.func.id]
+        # Those of `max_print` are left out on the page.
+        arguments = [each.arg for each in own.args if each.arg != "max_print"]
+        defaults = [ast.literal_eval(each) for each in own.defaults][: len(call.keywords)]
+        assert [*(ast.unparse(each) for each in call.args), *(each.arg for each in call.keywords)] == arguments
+        assert [ast.literal_eval(each.value) for each in call.keywords] == defaults
+
+
+def test_the_findings_on_the_page_are_some_that_there_are() -> None:
+    section = text("authors.md").partition("## Ask the judge")[2].partition("\n## ")[0]
+    source = inspect.getsource(findings)
+    for code in named_in_first_cells(section):
+        kind, _, probe = code.partition("_")
+        assert f'"{code}"' in source or (kind in ("accepts", "refuses") and probe in PROBES), code
 
 
 # Results
