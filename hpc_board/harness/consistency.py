@@ -49,12 +49,13 @@ def disturbed(baseline: Sequence[Called], others_processors: float) -> str:
 def unclaimed_time(called: Sequence[Called], baseline: Sequence[Called], limits: Limits) -> Optional[str]:
     """In words, that calls took longer than they claim beyond what the reference's calls do; None if they did not.
 
-    Each element of `called` may be a row of calls; the slack counts once for each. The means are those of the middle
-    half, so that interruptions of the machine don't count.
+    Each element of `called` may be a row of calls, all of the same number; the slack counts once for each. Medians are
+    compared, since the median claim is what counts: by a mean, half of the calls could hide what the others don't. The
+    reference's rows may be shorter, so its overhead is taken by the call, as the mean of the middle half.
     """
-    overhead_ns = _middle_mean([each.overhead_ns for each in called])
-    usual_ns = _middle_mean([each.overhead_ns for each in baseline])
-    wall_ns = _middle_mean([each.wall_ns for each in called])
+    wall_ns = statistics.median(each.wall_ns for each in called)
+    overhead_ns = wall_ns - statistics.median(each.claimed_ns for each in called)
+    usual_ns = called[0].calls * _middle_mean([each.overhead_ns / each.calls for each in baseline])
     allowed_ns = OVERHEAD_SHARE * usual_ns + WALL_SHARE * wall_ns + limits.slack_seconds * 1e9
     if overhead_ns <= allowed_ns:
         return None

@@ -27,6 +27,7 @@ from hpc_board.model.task import case_text
 
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 2.0
+_ROW_CALLS_MIN = 2
 _entropy = random.SystemRandom()
 
 Say = Callable[[str, Optional[int], Optional[int], str], None]
@@ -70,6 +71,11 @@ class _Measured:
     @property
     def baseline_ns(self) -> List[float]:
         return [each.claimed_ns for each in self.baseline]
+
+    @property
+    def longest_rows(self) -> List[Called]:
+        longest = max((each.calls for each in self.rows), default=0)
+        return [each for each in self.rows if each.calls == longest]
 
 
 class Benchmarks:
@@ -205,7 +211,7 @@ class Benchmarks:
             return None
         words = unclaimed_time(called, baseline, self._limits)
         if words is None and row is not None:
-            rows = [each for each in measured.rows if each.calls == row.calls]
+            rows = measured.longest_rows
             median_ns = statistics.median(each.claimed_ns for each in called)
             words = unclaimed_time([row], rows, self._limits) or colder_than_hot(
                 median_ns, row, measured.baseline_ns, rows, self._limits
@@ -237,14 +243,18 @@ class Benchmarks:
     def _row(
         self, worker: Worker, index: int, measured: _Measured, claimed_ns: Sequence[float], *, again: bool
     ) -> Optional[Called]:
-        """Calls in a row, where the overhead of one is spread over many, and the reference's once for each case."""
+        """Calls in a row, where the overhead of one is spread over many, and the reference's once for each case.
+
+        A slow reference makes fewer: the row of a kernel must not be short for that, or it hides in the slack.
+        """
         count = self._burst_calls(index, statistics.median(claimed_ns))
-        if self._baseline is None or count < 2:
+        if self._baseline is None or count < _ROW_CALLS_MIN:
             return None
         if again or not measured.rows:
             with self._alone(), _of_the_task():
-                measured.rows.append(self._called_in_row(self._baseline, index, count))
-        return self._called_in_row(worker, index, measured.rows[-1].calls)
+                fewer = max(_ROW_CALLS_MIN, self._burst_calls(index, statistics.median(measured.baseline_ns)))
+                measured.rows.append(self._called_in_row(self._baseline, index, min(count, fewer)))
+        return self._called_in_row(worker, index, count)
 
     def _called_in_row(self, worker: Worker, index: int, count: int) -> Called:
         try:
@@ -256,7 +266,7 @@ class Benchmarks:
         limits = self._limits
         output_bytes = self._baseline.output_bytes.get(index, 0) if self._baseline else 0
         by_bytes = limits.burst_bytes / max(1, self._bench.input_bytes.get(index, 0) + output_bytes)
-        by_time = limits.burst_seconds * 1e9 / max(1.0, call_ns, *self._measured[index].baseline_ns)
+        by_time = limits.burst_seconds * 1e9 / max(1.0, call_ns)
         return int(min(limits.burst_calls, by_bytes, by_time))
 
     def _check_floors(self) -> None:

@@ -80,6 +80,18 @@ def test_in_a_row_the_slack_counts_once() -> None:
     assert "26.000 ms more than they claim" in found
 
 
+def test_a_slow_reference_s_shorter_row_tells_what_each_call_of_a_longer_one_may_take() -> None:
+    usual = [Called(5, 1000 * MS, 1010 * MS)]
+    assert unclaimed_time([Called(50, 50 * MS, 166 * MS)], usual, LIMITS) is None
+    assert unclaimed_time([Called(50, 10 * MS, 166 * MS)], usual, LIMITS) is not None
+
+
+def test_half_of_the_calls_cannot_hide_what_the_others_do_not() -> None:
+    # 7.1 ms may pass unclaimed; the mean of the middle half is 6.2 ms.
+    lies_in_half = [*calls(50 * MS, 50.4 * MS, 9), *calls(40.4 * MS, 50.4 * MS, 11)]
+    assert unclaimed_time(lies_in_half, calls(48 * MS, 50 * MS), LIMITS) is not None
+
+
 def test_claims_that_are_all_the_same_are_no_measurement() -> None:
     assert equal_claims([2 * MS] * 20) is not None
     assert equal_claims([*[2 * MS] * 19, 2 * MS + 1]) is None

@@ -211,6 +211,14 @@ SUITE: tuple[Cheat, ...] = (
     _cheat("x19_claims_a_nanosecond", "claims a nanosecond", "arrays", _BENCHMARK, Verdict.BELOW_FLOOR, *_TIMES),
     _cheat("x20_hides_in_the_slack", "hides a short call in the slack", "digest, short", _BENCHMARK, *_TIMES),
     _cheat(
+        "x20_hides_in_the_slack",
+        "the same where the reference is slow",
+        "digest, slow reference",
+        _BENCHMARK,
+        *_TIMES,
+        variant="slow",
+    ),
+    _cheat(
         "x01_claims_less_when_timed",
         "the same of a short call, and honest in a row",
         "digest, short",

@@ -60,6 +60,13 @@ def ref_kernel(data):
 )
 """The digest at the end of an output that takes tens of milliseconds to copy."""
 
+_SLOW_REFERENCE = """def ref_kernel(data):
+    time.sleep(0.3)
+    return digest(data)
+
+def digest(data):"""
+"""A reference so slow that no two of its calls fit into the time of a row."""
+
 _LONG_ROUNDS, _SHORT_ROUNDS = 60_000, 9_000
 
 _SIZES: dict[str, Any] = {
@@ -102,6 +109,11 @@ TASKS: dict[str, Task] = {
             "burst_seconds": 0,
             "slack_seconds": 0.05,
         },
+    ),
+    "digest, slow reference": a_task(
+        _digest().replace("def ref_kernel(data):", _SLOW_REFERENCE).replace("= ref_kernel(", "= digest("),
+        **_rounds(_SHORT_ROUNDS),
+        limits={**_TIMED, "slack_seconds": 0.02, "burst_calls": 20},
     ),
     "digest, slow check": a_task(_digest(0.3), **_rounds(_SHORT_ROUNDS), limits=_TIMED),
     "digest, short": a_task(
