@@ -16,6 +16,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from hpc_board.harness.answers import Answer, Checked, Filled, Generated
 from hpc_board.harness.calls import Allowance, Called, CallFailed, Phase, Rules, close_all, judge_answer
+from hpc_board.harness.channel import Frame
 from hpc_board.harness.child import Child
 from hpc_board.harness.floor import Work
 from hpc_board.harness.workers import Output, Worker
@@ -86,16 +87,19 @@ class Bench:
                 )
                 self.steps_ns["the call, as the worker times it"] = called.claimed_ns
                 self.steps_ns["hand over inputs and output"] = called.overhead_ns
-                with self._step("copy the output"), worker.thawed_after():
-                    left_bytes, copies = self.limits.value_bytes, []
-                    for each in answers:
-                        copies.append(_closed_later(held, each.copy(left_bytes)))
-                        left_bytes -= os.fstat(copies[-1]).st_size
+                with worker.thawed_after():
+                    with self._step("copy the output"):
+                        left_bytes, copies = self.limits.value_bytes, []
+                        for each in answers:
+                            copies.append(_closed_later(held, each.copy(left_bytes)))
+                            left_bytes -= os.fstat(copies[-1]).st_size
+                    if self._rules.const_inputs:
+                        self._check_inputs(numbers, inputs)
                 worker.output_bytes[index] = os.fstat(copies[-1]).st_size
                 message, probe = "", not timed and _entropy.randrange(_LATE_PROBES) == 0
                 with self._step("check the output"):
-                    for number, given, answer, copy in zip(numbers, inputs, answers, copies, strict=True):
-                        message = self._check(number, group, given, answer, copy, probe=probe)
+                    for number, answer, copy in zip(numbers, answers, copies, strict=True):
+                        message = self._check(number, group, answer, copy, probe=probe)
         except CallFailed:
             self._judge.send({"type": "forget"})
             raise
@@ -130,13 +134,24 @@ class Bench:
         self.input_bytes[index] = answer.size
         return answer.size, fds[0] if fds else os.memfd_create("outputs", os.MFD_CLOEXEC), answer.form
 
-    def _check(self, number: int, group: str, given: int, output: Output, copy: int, *, probe: bool) -> str:
-        fds = [copy, given] if self._rules.const_inputs else [copy]
-        self._judge.send({"type": "check", "call": number, "group": group}, fds)
-        opinion, fds = self._judged("checked", "check the output")
+    def _check_inputs(self, numbers: Sequence[int], inputs: Sequence[int]) -> None:
+        """Have inputs compared with what they were, while the worker is stopped: it could put them back."""
+        with self._step("check the inputs"):
+            for number, given in zip(numbers, inputs, strict=True):
+                opinion = self._opinion({"type": "compare", "call": number}, given, "check the inputs")
+                if opinion.verdict is not Verdict.PASS:
+                    raise CallFailed(opinion.verdict, opinion.message)
+
+    def _opinion(self, frame: Frame, descriptor: int, task: str) -> Checked:
+        self._judge.send(frame, [descriptor])
+        opinion, fds = self._judged("checked", task)
         close_all(fds)
         if not isinstance(opinion, Checked):
             raise _not_understood()
+        return opinion
+
+    def _check(self, number: int, group: str, output: Output, copy: int, *, probe: bool) -> str:
+        opinion = self._opinion({"type": "check", "call": number, "group": group}, copy, "check the output")
         wrong = opinion.verdict is not Verdict.PASS
         if (wrong or probe) and output.changes_later(copy, self.limits.value_bytes):
             message = "it went on writing into its output after it had said that it was done"

@@ -1,9 +1,9 @@
 """The judge: makes inputs, keeps them, and checks what a worker returned. It never sees the submission.
 
 Frames: `load` -> `ready` or `failed`; `generate` -> `generated` or `failed`; `fill` (with room for a call's inputs,
-which are written there) -> `filled` or `failed`; `check` (with the outputs, and with the inputs where they have to be
-as they were) -> `checked` or `failed`; `forget` drops all inputs. Its own interpreter imports the task's reference and
-nothing of the participant's.
+which are written there) -> `filled` or `failed`; `compare` (with the inputs after the call, where they have to be as
+they were) and `check` (with the outputs) -> `checked` or `failed`; `forget` drops all inputs. Its own interpreter
+imports the task's reference and nothing of the participant's.
 """
 
 import cmath
@@ -116,6 +116,8 @@ class _Judge:
             return self._generate(frame)
         if frame["type"] == "fill":
             return self._fill(frame, fds[0]), []
+        if frame["type"] == "compare":
+            return self._compare(frame, fds[0]), []
         return self._check(frame, fds)
 
     def _generate(self, frame: Frame) -> Tuple[Frame, List[int]]:
@@ -211,11 +213,13 @@ class _Judge:
         finally:
             os.close(scratch)
 
+    def _compare(self, frame: Frame, inputs: int) -> Frame:
+        if self._unchanged(self._held[frame["call"]], inputs):
+            return _checked(Verdict.PASS, "")
+        return _checked(Verdict.MUTATED_INPUT, "the call wrote into its inputs, and the task wants them left alone")
+
     def _check(self, frame: Frame, fds: List[int]) -> Tuple[Frame, List[int]]:
         data = self._held.pop(frame["call"])
-        if len(fds) > 1 and not self._unchanged(data, fds[1]):
-            message = "the call wrote into its inputs, and the task wants them left alone"
-            return _checked(Verdict.MUTATED_INPUT, message), []
         try:
             output, layout = payload.read(fds[0], self._device.place)
         except payload.NoRoom as error:

@@ -213,6 +213,9 @@ class Worker:
             return
         self._stop()
         try:
+            for descriptor in self._inputs:
+                # Its flags are the worker's as well: with O_APPEND, nothing could be written at a place.
+                fcntl.fcntl(descriptor, fcntl.F_SETFL, 0)
             fill()
             if turns(self._turns) != self._turns:
                 message = "it ran while its inputs were written, after it had been stopped"

@@ -60,7 +60,8 @@ def _off(
     return Mutation(defence, cheat, (Edit(file, old, new),), gains, both)
 
 
-_CHECK = "message = self._check(number, group, given, answer, copy, probe=probe)"
+_CHECK = "message = self._check(number, group, answer, copy, probe=probe)"
+_CHECK_INPUTS = "    if self._rules.const_inputs:\n                        self._check_inputs(numbers, inputs)\n"
 _NO_LANDLOCK = Edit("sandbox.py", "    if abi < 1:\n", "    if True:\n")
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -114,6 +115,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         _is_called(Verdict.TASK_ERROR),
     ),
     _off(
+        "the judge writes inputs where it wants to",
+        "x37_appends_to_its_inputs",
+        "workers.py",
+        "fcntl.fcntl(descriptor, fcntl.F_SETFL, 0)",
+        "pass",
+        _is_called(Verdict.TASK_ERROR),
+    ),
+    _off(
         "all that a worker has started is stopped with it",
         "x35_helper_finishes_the_end",
         "workers.py",
@@ -143,6 +152,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "judge.py",
         "return payload.same(scratch, inputs)",
         "return True",
+        _passes,
+    ),
+    _off(
+        "inputs are compared before the worker goes on",
+        "x38_puts_its_inputs_back",
+        "bench.py",
+        f"                {_CHECK_INPUTS}",
+        f"                time.sleep(0.05)\n            {_CHECK_INPUTS}",
         _passes,
     ),
     _off(

@@ -293,6 +293,21 @@ SUITE: tuple[Cheat, ...] = (
         tries=True,
     ),
     _cheat(
+        "x37_appends_to_its_inputs",
+        "has the judge append inputs instead of writing them",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        tries=True,
+    ),
+    _cheat(
+        "x38_puts_its_inputs_back",
+        "computes in its inputs and puts them back after the call",
+        "arrays, inputs constant",
+        _TEST,
+        Verdict.MUTATED_INPUT,
+    ),
+    _cheat(
         "x35_helper_finishes_the_end",
         "a helper fills the end while the beginning is copied",
         "digest, large output",
