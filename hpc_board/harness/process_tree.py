@@ -13,6 +13,8 @@ REAP_SECONDS = 5.0
 REAP_POLL_SECONDS = 0.002
 _STOP_SECONDS = 1.0
 _REAPED_MAX = 10_000
+# The kernel's include/linux/posix-timers.h: the clock of a whole process, to the nanosecond.
+_CPUCLOCK_SCHED = 2
 _ENDED_STATES = ("Z", "X")
 _STOPPED_STATES = ("T", "t", *_ENDED_STATES)
 
@@ -82,6 +84,14 @@ def _turns(threads: Path) -> Dict[str, str]:
             found[thread.name] = ""
             found[thread.name] = (thread / "schedstat").read_text().rpartition(" ")[2]
     return found
+
+
+def processor_ns(pid: int) -> int:
+    """How long all threads of a process have run so far, in nanoseconds; 0 where it is gone."""
+    try:
+        return time.clock_gettime_ns((~pid << 3) | _CPUCLOCK_SCHED)
+    except OSError:
+        return 0
 
 
 def ended(pid: int) -> bool:

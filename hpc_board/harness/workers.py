@@ -23,7 +23,7 @@ from hpc_board.harness.calls import (
 from hpc_board.harness.child import Child, ChildEnded, DeadlinePassed
 from hpc_board.harness.memory import may_read, read_memory
 from hpc_board.harness.payload import write_at
-from hpc_board.harness.process_tree import Turns, all_stopped, signal_all, turns
+from hpc_board.harness.process_tree import Turns, all_stopped, processor_ns, signal_all, turns
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
@@ -35,6 +35,8 @@ _LATE_SECONDS = 0.05
 _STILL_SECONDS = 2.0
 _LOOKS = 2
 _PAGE_BYTES = 4096
+_LEAVING_NS = 50_000
+"""What the threads of a process may still run, all together, when they count as stopped: each leaves its processor."""
 
 
 def nobody() -> List[int]:
@@ -299,9 +301,11 @@ class Worker:
     def _stilled(self, deadline: float) -> int:
         self._signal_stop(self._companions)
         self.child.freeze(deadline)
-        # Before the time is taken: many threads take long to read of, and what runs meanwhile has to count.
+        still_ns, ran_ns = time.monotonic_ns(), processor_ns(self.child.worker_pid)
+        # Many threads take milliseconds to read of: only where one of them ran meanwhile does that count.
         self._turns = turns([self.child.worker_pid])
-        still_ns = time.monotonic_ns()
+        if processor_ns(self.child.worker_pid) - ran_ns > _LEAVING_NS:
+            still_ns = time.monotonic_ns()
         # Company may have run until it was seen to be still, and have woken and stopped by itself before that.
         moved = bool(self._companions)
         # Twice: a process that moves while it is looked for may be missed once.

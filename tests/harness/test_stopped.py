@@ -3,7 +3,19 @@
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import pytest
+
+from hpc_board.harness import workers
+from hpc_board.harness.calls import Allowance
+from hpc_board.harness.channel import pair
+from hpc_board.harness.child import Child
+from hpc_board.harness.process_tree import Turns, processor_ns, turns
+from hpc_board.harness.workers import Worker
+from hpc_board.model.limits import Limits
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,3 +56,45 @@ def test_everything_is_stopped_but_what_is_to_be_kept_and_what_that_has_started(
     during, after = json.loads(done.stdout)
     assert during == [[True, True], [False, False]]
     assert after == [[False, False], [False, False]]
+
+
+@pytest.fixture
+def spinning() -> Iterator[Child]:
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    channel, theirs = pair(takes_fds=False)
+    child = Child(process.pid, channel, [], printed_bytes_max=0)
+    try:
+        while not processor_ns(process.pid):
+            time.sleep(0.01)
+        yield child
+    finally:
+        theirs.close()
+        child.end()
+        process.wait()
+
+
+@pytest.mark.parametrize("runs_meanwhile", [False, True])
+def test_to_read_of_threads_counts_only_where_one_of_them_runs_meanwhile(
+    spinning: Child, monkeypatch: pytest.MonkeyPatch, runs_meanwhile: bool
+) -> None:
+    begun_ns: list[int] = []
+
+    def read(pids: Iterable[int]) -> Turns:
+        begun_ns.append(time.monotonic_ns())
+        if runs_meanwhile and len(begun_ns) == 1:
+            spinning.thaw()
+            before = processor_ns(spinning.pid)
+            while processor_ns(spinning.pid) < before + 10_000_000:
+                time.sleep(0.001)
+            spinning.freeze(time.monotonic() + 10)
+        return turns(pids)
+
+    monkeypatch.setattr(workers, "turns", read)
+    still_ns = Worker(spinning, Limits(), Allowance(60))._stop()
+    assert (still_ns > begun_ns[0]) is runs_meanwhile
+
+
+def test_a_process_that_is_gone_has_not_run() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    assert processor_ns(process.pid) == 0
