@@ -33,6 +33,8 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import ENTRY, REFERENCE_ENTRY, Mode
 
 _TRUSTED_PRINTED_BYTES = 2**30
+_SPARED_PROCESSES = 32
+"""How many processes and threads of the user a submission leaves to the harness, beside two for each processor."""
 
 
 @contextmanager
@@ -146,7 +148,7 @@ class Processes:
         home = worker_home(self.scratch, "baseline")
         copy(self._job.files, self._task, home / CODE)
         child = self._new_worker(home, (self.judge_said, self.judge_said), _TRUSTED_PRINTED_BYTES)
-        self._send_load(child, home, "reference.py", REFERENCE_ENTRY, "reference.py")
+        self._send_load(child, home, "reference.py", REFERENCE_ENTRY, "reference.py", trusted=True)
         try:
             self.await_loaded(child, "reference")
         except CallFailed as error:
@@ -270,7 +272,16 @@ class Processes:
         return child
 
     def _send_load(
-        self, child: Child, home: Path, file: str, entry: str, shown_as: str, *, profile: str = "", traced: bool = False
+        self,
+        child: Child,
+        home: Path,
+        file: str,
+        entry: str,
+        shown_as: str,
+        *,
+        profile: str = "",
+        traced: bool = False,
+        trusted: bool = False,
     ) -> None:
         self._load(
             child,
@@ -283,6 +294,7 @@ class Processes:
             compiled=file == LIBRARY,
             profile=profile,
             traced=traced,
+            spared_processes=0 if trusted else _SPARED_PROCESSES + 2 * (os.cpu_count() or 1),
         )
 
     def _load(self, child: Child, folder: Path, **more: object) -> None:

@@ -107,10 +107,12 @@ def show_memory() -> None:
     _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
-def limit_resources(file_bytes: int) -> None:
+def limit_resources(file_bytes: int, spared_processes: int = 0) -> None:
     """Bound what this process and its children may take: no core dumps, files of `file_bytes`, few open files.
 
-    That is 1,024 of these, or half of what the supervisor may open where that is less, see `guard_supervisor`.
+    That is 1,024 of these, or half of what the supervisor may open where that is less, see `guard_supervisor`. Of the
+    processes and threads that the user may have, `spared_processes` are left to others, half of them at most: the
+    system counts those of the user, and holds each process to a limit of its own. Root has no such limit.
     """
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 1024 if most_files == resource.RLIM_INFINITY else min(1024, most_files // 2)
@@ -122,6 +124,10 @@ def limit_resources(file_bytes: int) -> None:
         _, hard = resource.getrlimit(kind)
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (bound, bound))
+    processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if processes != resource.RLIM_INFINITY:
+        processes -= min(spared_processes, processes // 2)
+        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
 
 
 def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = True) -> int:

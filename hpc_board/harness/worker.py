@@ -43,7 +43,7 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
     """
     frame, _ = channel.receive()
     sandbox.show_memory()
-    sandbox.limit_resources(frame["value_bytes"])
+    sandbox.limit_resources(frame["value_bytes"], frame["spared_processes"])
     traced = frame["traced"]
     landlock = sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)
     level = sandbox.level_of(landlock, filtered=not traced and deny_outside_effects())
