@@ -49,12 +49,21 @@ class Bench:
         self._judge_allowance = Allowance(phase.seconds + limits.judge_seconds)
 
     def call(
-        self, worker: Worker, index: int, seeds: Sequence[int], *, timed: bool = False, cold: bool = True
+        self,
+        worker: Worker,
+        index: int,
+        seeds: Sequence[int],
+        *,
+        timed: bool = False,
+        cold: bool = True,
+        copied: bool = False,
     ) -> Called:
         """Call the kernel of `worker` once for each seed, all in a row, and have every output checked.
 
+        With `copied`, the worker copies each output before the next call, for kernels that have one place for all.
+
         Raises:
-            OutputsOverlap: the worker lost outputs of the row, and is to be asked once more.
+            OutputsOverlap: outputs of the row are lost, since they lie in one place and were not `copied`.
             CallFailed: an output was not right, or the call did not return.
         """
         worker.check_time(self.phase)
@@ -83,7 +92,13 @@ class Bench:
                     inputs = worker.give_room(self.phase, sizes, outputs)
                 cold = timed and cold
                 called, answers = worker.run(
-                    self.phase, partial(self._fill, numbers, inputs, cold), outputs, form, cold=cold, rules=self._rules
+                    self.phase,
+                    partial(self._fill, numbers, inputs, cold),
+                    outputs,
+                    form,
+                    cold=cold,
+                    copied=copied,
+                    rules=self._rules,
                 )
                 self.steps_ns["the call, as the worker times it"] = called.claimed_ns
                 self.steps_ns["hand over inputs and output"] = called.overhead_ns

@@ -25,7 +25,7 @@ class CallFailed(Exception):
 
 
 class OutputsOverlap(CallFailed):
-    """The outputs of calls in a row lie in the same memory; those of the rows that follow are copied by the worker."""
+    """The outputs of calls in a row lie in the same memory: the row has to be made again, with copies."""
 
     def __init__(self) -> None:
         message = "its outputs of calls in a row lie in the same memory, again"

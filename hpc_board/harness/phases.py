@@ -107,6 +107,7 @@ class Benchmarks:
         self._alone = alone
         self._others = others
         self._peak = peak
+        self._copied = False
         self._measured: Dict[int, _Measured] = {}
 
     def run(self, first: Worker, workers: int) -> List[Case]:
@@ -245,22 +246,35 @@ class Benchmarks:
     ) -> Optional[Called]:
         """Calls in a row, where the overhead of one is spread over many, and the reference's once for each case.
 
-        A slow reference makes fewer: the row of a kernel must not be short for that, or it hides in the slack.
+        A slow reference makes fewer: the row of a kernel must not be short for that, or it hides in the slack. Where
+        the kernel keeps one buffer for its outputs, these are copied between the calls, and so are the reference's.
         """
         count = self._burst_calls(index, statistics.median(claimed_ns))
         if self._baseline is None or count < _ROW_CALLS_MIN:
             return None
         if again or not measured.rows:
-            with self._alone(), _of_the_task():
-                fewer = max(_ROW_CALLS_MIN, self._burst_calls(index, statistics.median(measured.baseline_ns)))
-                measured.rows.append(self._called_in_row(self._baseline, index, min(count, fewer)))
-        return self._called_in_row(worker, index, count)
+            self._baseline_row(self._baseline, index, measured, count)
+        row = self._called_in_row(worker, index, count)
+        if not measured.rows:
+            self._baseline_row(self._baseline, index, measured, count)
+        return row
+
+    def _baseline_row(self, baseline: Worker, index: int, measured: _Measured, count: int) -> None:
+        fewer = max(_ROW_CALLS_MIN, self._burst_calls(index, statistics.median(measured.baseline_ns)))
+        with self._alone(), _of_the_task():
+            row = self._called_in_row(baseline, index, min(count, fewer))
+        measured.rows.append(row)
 
     def _called_in_row(self, worker: Worker, index: int, count: int) -> Called:
+        """Calls in a row; once outputs were lost in one, they are copied in all, and older rows are forgotten."""
+        seeds = [secret_seed() for _ in range(count)]
         try:
-            return self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
+            return self._bench.call(worker, index, seeds, timed=True, cold=False, copied=self._copied)
         except OutputsOverlap:
-            return self._bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, cold=False)
+            self._copied = True
+            for each in self._measured.values():
+                each.rows.clear()
+            return self._bench.call(worker, index, seeds, timed=True, cold=False, copied=True)
 
     def _burst_calls(self, index: int, call_ns: float) -> int:
         limits = self._limits

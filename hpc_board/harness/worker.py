@@ -6,8 +6,8 @@ by such a worker too, so that it is known what a call costs beside the call itse
 it (`traced`) a worker gives up less, see profile.py.
 
 Frames: `load` -> `confined`, then `loaded` or `raised`; `prepare` -> `prepared`; `map` (with memory for inputs, and for
-the outputs of each call) -> `mapped`; `run` -> `done`, `raised` or, once, `overlapped`: a kernel that keeps one buffer
-for its outputs has them copied in the rows of calls that follow. While the inputs are written, between `mapped` and
+the outputs of each call) -> `mapped`; `run` -> `done`, `raised` or `overlapped`: outputs of a row of calls that lie in
+one buffer are lost unless the row is asked for with copies. While the inputs are written, between `mapped` and
 `run`, the process is stopped.
 """
 
@@ -18,7 +18,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from hpc_board.harness import compiled, payload, sandbox
 from hpc_board.harness.answers import HELD_MAX
@@ -97,7 +97,6 @@ class _Worker:
         self._kernel = kernel
         self._device = device
         self._naming = naming
-        self._reuses = False
         self._holders: List[Any] = []
         self._inputs: Dict[int, _Shared] = {}
         self._rooms: List[_Shared] = []
@@ -144,16 +143,18 @@ class _Worker:
         data = [payload.value_in(each.map(), self._device.place) for each in given]
         calls = [self._call(each, room, frame["form"]) for each, room in zip(data, rooms, strict=True)]
         returned: List[Any] = []
-        keep = payload.copied if len(calls) > 1 and self._reuses else _itself
+        keep = payload.copied if frame["copied"] else _itself
 
         def call() -> List[Any]:
             returned.extend(keep(each()) for each in calls)
             return returned
 
-        outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])
-        if len(calls) > 1 and not self._writes_there and not self._reuses and payload.any_share_memory(returned):
-            self._reuses = True
-            return {"type": "overlapped"}
+        if frame["copied"] and self._device.name == "cpu":
+            outputs, elapsed_ns = self._copied_calls(calls, data)
+        else:
+            outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])
+            if len(calls) > 1 and not frame["copied"] and not self._writes_there and payload.any_share_memory(returned):
+                return {"type": "overlapped"}
         if any(value is None for value in outputs):
             return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
         held = [] if self._writes_there else self._written(outputs, rooms, frame)
@@ -163,6 +164,15 @@ class _Worker:
             for value, each in zip(data, given, strict=True):
                 payload.laid_out(value, frame["value_bytes"]).write(each.descriptor)
         return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns, "held": held}
+
+    def _copied_calls(self, calls: List[Callable[[], Any]], data: List[Any]) -> Tuple[List[Any], float]:
+        """Copies of what calls in a row return, and the time of the calls: new pages take longer than many a kernel."""
+        outputs, elapsed_ns = [], 0.0
+        for call, shown in zip(calls, data, strict=True):
+            output, call_ns = self._device.timed(call, [shown], cold=False)
+            elapsed_ns += call_ns
+            outputs.append(payload.copied(output))
+        return outputs, elapsed_ns
 
     def _written(self, outputs: List[Any], rooms: "List[_Shared]", frame: Frame) -> List[List[int]]:
         """Write the outputs, and say where those large parts are that the supervisor reads from memory, if it can."""

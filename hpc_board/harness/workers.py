@@ -150,11 +150,13 @@ class Worker:
         form: Optional[Mapping[str, Any]],
         *,
         cold: bool,
+        copied: bool,
         rules: Rules,
     ) -> Tuple[Called, "List[Output]"]:
         """Have the outputs written of as many calls, which have the `form` if that is known.
 
-        The worker is stopped while `fill` writes the inputs, so that it does not see them before the clock runs.
+        The worker is stopped while `fill` writes the inputs, so that it does not see them before the clock runs. With
+        `copied` it copies each output before the next call.
 
         Returns:
             The calls and their outputs, for which the worker is stopped until it is told to go on.
@@ -170,6 +172,7 @@ class Worker:
             "type": "run",
             "call": number,
             "cold": cold,
+            "copied": copied,
             "form": form,
             "held": self._readable,
             "value_bytes": limits.value_bytes,
@@ -184,7 +187,7 @@ class Worker:
         finally:
             self._go_on()
         try:
-            expected = ("done", "overlapped", "raised") if len(outputs) > 1 else ("done", "raised")
+            expected = ("done", "overlapped", "raised") if len(outputs) > 1 and not copied else ("done", "raised")
             answer = worker_answer(self.child, expected, deadline, late)
             still_ns = self._stop() if isinstance(answer, Done) else start_ns
         finally:

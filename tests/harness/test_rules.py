@@ -361,6 +361,15 @@ def test_a_kernel_may_write_its_outputs_into_buffers_that_it_keeps(tmp_path: Pat
     assert result.verdict is Verdict.PASS, result.message
 
 
+@pytest.mark.torch
+def test_a_large_output_in_a_buffer_that_is_kept_costs_no_more_in_a_row_than_alone(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    size = 2**21
+    task = a_task(TENSORS, benchmarks=({"size": size, "seed": 4},), limits={**QUICK, "burst_calls": 16})
+    result = evaluate(tmp_path, ONE_BUFFER.replace("10_000", str(size)), task, Mode.RANKED).result
+    assert result.verdict is Verdict.PASS, result.message
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
