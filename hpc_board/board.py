@@ -138,20 +138,16 @@ class Board:
         Without `send` no job is sent. No run is stored, and nothing is left in the board's folder.
 
         Raises:
-            InputError: there is no such GPU, or its cluster is used over SSH and a job would be sent.
+            InputError: there is no such GPU.
             StorageError: the board's folder cannot be written.
         """
         from hpc_board import site_check
 
         gpus = [self.gpu(name) for name in names] or list(self.settings.gpus)
-        far = [gpu for gpu in gpus if gpu.cluster.ssh is not None]
-        if send and far:
-            raise InputError(
-                f"{far[0].name}: a probe job is sent from its own cluster, and {far[0].cluster.name} is used over SSH.",
-                hint="Run `hpc-board admin check` on the login node, or here with --no-job.",
-            )
+        if send:
+            make_own_folder(self.settings.board)
         plan = site_check.Plan(
-            board=make_own_folder(self.settings.board),
+            folders=self._folders,
             tasks=self.tasks().tasks,
             schedulers=self._schedulers,
             harness=_harness,

@@ -220,6 +220,11 @@ class Folders:
     files: Files = field(default_factory=LocalFiles)
     elsewhere: bool = False
 
+    @property
+    def setting(self) -> str:
+        """The key of the settings that says where they are."""
+        return "board_folder" if self.elsewhere else "board"
+
     def of(self, run: Run) -> Path:
         """The folder of the job of `run`."""
         return folder(self.board, f"{run.id}-{run.token}" if self.elsewhere else run.id)
@@ -245,8 +250,7 @@ class Folders:
         except OSError as error:
             raise StorageError(
                 f"{target}: the job folder cannot be written: {error.strerror or error}",
-                hint=f"Free some space, or point `{'board_folder' if self.elsewhere else 'board'}` in the settings to a"
-                " folder that you may write.",
+                hint=f"Free some space, or point `{self.setting}` in the settings to a folder that you may write.",
             ) from error
         return target
 

@@ -5,9 +5,8 @@ database; its folder is removed, and it is cancelled when nobody waits for it an
 """
 
 import json
-import os
+import math
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +30,7 @@ from hpc_board.model.site import Site
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.schedulers import Job, JobKey, Rehearsing, Scheduler
+from hpc_board.transport import Files
 
 FOLDER = "checks"
 """The folder in the board's that holds the folders of probe jobs while they run."""
@@ -42,6 +42,7 @@ ANSWER_SECONDS = 60.0
 """How long a probe job waits for the answer to its greeting."""
 
 _LOOK_SECONDS = 0.05
+_FAR_LOOK_SECONDS = 1.0
 _GRACE_SECONDS = 60.0
 _LOCAL_GRACE_SECONDS = 3.0
 _END_SECONDS = 15.0
@@ -70,12 +71,12 @@ class Checked:
 
 @dataclass(frozen=True)
 class Plan:
-    """What checking needs: the board's folder, its tasks, the schedulers by cluster, and the bytes of the harness.
+    """What checking needs: job folders and schedulers by cluster, the board's tasks, and the bytes of the harness.
 
     `say` is told what the waiting is for, each thing once.
     """
 
-    board: Path
+    folders: Mapping[str, jobs.Folders]
     tasks: Sequence[Task]
     schedulers: Mapping[str, Scheduler]
     harness: Callable[[], bytes]
@@ -89,12 +90,14 @@ class _Probe:
 
     gpu: Gpu
     scheduler: Scheduler
+    folders: jobs.Folders
     job: Job
     nonce: str
     lines: list[Line] = field(default_factory=list)
     key: JobKey | None = None
     sent_at: datetime | None = None
     greeting: Greeting | None = None
+    looked_at: float = -math.inf
     greeted_at: float = 0.0
     answered_at: float = 0.0
     inspection: Inspection | None = None
@@ -117,11 +120,11 @@ def check(gpus: Sequence[Gpu], plan: Plan, *, send: bool) -> list[Checked]:
     Raises:
         StorageError: the board's folder cannot be written.
     """
-    folder = plan.board / FOLDER / secrets.token_hex(8)
+    name = secrets.token_hex(8)
     probes: list[_Probe] = []
     try:
         for number, gpu in enumerate(gpus):
-            probes.append(_prepared(gpu, folder / str(number), plan))
+            probes.append(_prepared(gpu, Path(FOLDER, name, str(number)), plan))
         sites: dict[str, Site | SchedulerError] = {}
         for probe in probes:
             _rehearse(probe, plan.tasks, sites)
@@ -132,17 +135,20 @@ def check(gpus: Sequence[Gpu], plan: Plan, *, send: bool) -> list[Checked]:
             _follow([probe for probe in probes if not probe.done], plan)
     finally:
         _end([probe for probe in probes if probe.sent_at is not None], plan.say)
-        _remove(folder)
+        for folders in {id(probe.folders): probe.folders for probe in probes}.values():
+            _remove(folders.files, folders.board / FOLDER / name)
     return [Checked(probe.gpu, tuple(probe.lines), probe.inspection) for probe in probes]
 
 
 # Before anything is sent
 
 
-def _prepared(gpu: Gpu, folder: Path, plan: Plan) -> _Probe:
+def _prepared(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
+    folders = plan.folders[gpu.cluster.name]
+    folder = folders.board / place
     nonce = secrets.token_hex(16)
     name = f"hb-{secrets.token_hex(8)}"
-    probe = _Probe(gpu, plan.schedulers[gpu.cluster.name], Job(name, folder, jobs.SCRIPT, gpu, {}, 0), nonce)
+    probe = _Probe(gpu, plan.schedulers[gpu.cluster.name], folders, Job(name, folder, jobs.SCRIPT, gpu, {}, 0), nonce)
     try:
         script = jobs.probe_script(gpu)
     except BoardError as error:
@@ -155,24 +161,15 @@ def _prepared(gpu: Gpu, folder: Path, plan: Plan) -> _Probe:
         jobs.HARNESS: plan.harness(),
     }
     try:
-        folder.mkdir(mode=0o700, parents=True)
-        for file, data in contents.items():
-            _write(folder / file, data)
+        folders.files.write_folder(folder, contents)
+    except SchedulerError as error:
+        probe.failed("cluster", error)
     except OSError as error:
         raise StorageError(
             f"{folder}: the folder of a probe job cannot be written: {error.strerror or error}",
-            hint="Free some space, or point `board` in the settings to a folder that you may write.",
+            hint=f"Free some space, or point `{folders.setting}` in the settings to a folder that you may write.",
         ) from error
     return probe
-
-
-def _write(path: Path, data: bytes) -> None:
-    draft = path.with_name(f".{path.name}")
-    with draft.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
 
 
 def _rehearse(probe: _Probe, tasks: Sequence[Task], sites: dict[str, Site | SchedulerError]) -> None:
@@ -285,31 +282,32 @@ def _follow(probes: Sequence[_Probe], plan: Plan) -> None:
 
 def _look(probe: _Probe) -> None:
     """What is new in the job's folder."""
-    folder = probe.job.folder
+    files, folder = probe.folders.files, probe.job.folder
+    if probe.folders.elsewhere and time.monotonic() - probe.looked_at < _FAR_LOOK_SECONDS:
+        return
+    probe.looked_at = time.monotonic()
     try:
-        # Listing the folder has a network file system ask its server anew.
-        names = set(os.listdir(folder))  # noqa: PTH208 - names alone
+        names = files.names(folder)
     except OSError:
         return
     now = time.time()
     if probe.greeting is None and GREETING in names:
-        probe.greeting = _read(folder / GREETING, Greeting)
+        probe.greeting = _read(probe, GREETING, Greeting)
         if probe.greeting is not None:
             probe.greeted_at, probe.answered_at = now, time.time()
             with suppress(OSError):
-                _write(folder / ANSWER, json.dumps(asdict(Greeting(probe.answered_at))).encode())
+                files.write(folder / ANSWER, json.dumps(asdict(Greeting(probe.answered_at))).encode())
     if jobs.RESULT in names:
-        found = _read(folder / jobs.RESULT, Inspection)
+        found = _read(probe, jobs.RESULT, Inspection)
         if found is not None and found.nonce == probe.nonce:
             probe.inspection, probe.done = found, True
             probe.lines += _judged(probe, found)
 
 
-def _read(path: Path, type_: type[T]) -> T | None:
+def _read(probe: _Probe, name: str, type_: type[T]) -> T | None:
     """A small JSON file of the job's; None if it is not that, or not whole yet."""
     try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW)) as file:
-            data = file.read(INSPECTION_BYTES_MAX + 1)
+        data = probe.folders.files.read(probe.job.folder / name, INSPECTION_BYTES_MAX)
     except OSError:
         return None
     if len(data) > INSPECTION_BYTES_MAX:
@@ -384,9 +382,7 @@ def _log(probe: _Probe) -> str:
         return ""
     path = probe.job.folder / f"slurm-{probe.key.job_id}.out"
     try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW)) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_BYTES))
-            data = file.read(_LOG_BYTES)
+        data = probe.folders.files.read(path, _LOG_BYTES, end=True)
     except OSError:
         return ""
     return "\n".join(printable(data.decode(errors="replace")).strip().splitlines()[-8:])
@@ -419,15 +415,13 @@ def _known(probe: _Probe) -> JobKey | None:
     return probe.key
 
 
-def _remove(folder: Path) -> None:
+def _remove(files: Files, folder: Path) -> None:
     """Remove the folder; a job that ends in this moment may still write into it."""
     for _ in range(20):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            break
+        with suppress(OSError):
+            files.remove_folder(folder)
+            return
         time.sleep(_LOOK_SECONDS)
-    with suppress(OSError):
-        folder.parent.rmdir()
 
 
 # What the report means

@@ -71,6 +71,27 @@ class Files(Protocol):
             SchedulerError: the machine cannot be reached; whether the folder is there now is unknown.
         """
 
+    def write(self, path: Path, data: bytes) -> None:
+        """Put a file with this data at `path`, whole or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+
+    def names(self, folder: Path) -> frozenset[str]:
+        """The names in a folder; to list it has a network file system ask its server anew.
+
+        Raises:
+            OSError: it is not there, or cannot be read now.
+        """
+
+    def remove_folder(self, folder: Path) -> None:
+        """Remove a folder with all that is in it, and the one above it if it is empty then; links are not followed.
+
+        Raises:
+            OSError: something of it may be left.
+        """
+
     def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
         """The first `limit` bytes, and one more if there is one, of a file that a job left; or the last ones, if `end`.
 

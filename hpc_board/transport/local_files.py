@@ -2,9 +2,11 @@
 
 import errno
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from hpc_board.transport import IsNoFileError, draft_of
@@ -29,14 +31,44 @@ class LocalFiles:
             for name, data in contents.items():
                 path = draft / name
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("xb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
+                _write(path, data)
             draft.rename(folder)
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)
             raise
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Put a file with this data at `path`, whole or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        try:
+            _write(draft, data)
+            draft.rename(path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+
+    def names(self, folder: Path) -> frozenset[str]:
+        """The names in a folder.
+
+        Raises:
+            OSError: it is not there, or cannot be read.
+        """
+        return frozenset(os.listdir(folder))  # noqa: PTH208 - names alone
+
+    def remove_folder(self, folder: Path) -> None:
+        """Remove a folder with all that is in it, and the one above it if it is empty then; links are not followed.
+
+        Raises:
+            OSError: something of it may be left.
+        """
+        if folder.is_dir():
+            shutil.rmtree(folder)
+        with suppress(OSError):
+            folder.parent.rmdir()
 
     def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
         """The first `limit` bytes, and one more if there is one, of a file that a job left; or the last ones, if `end`.
@@ -68,3 +100,10 @@ class LocalFiles:
             return stat.S_ISREG(path.lstat().st_mode)
         except OSError:
             return False
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,7 +1,9 @@
 """Files of a login node, by SFTP over the connection that its commands use."""
 
+import contextlib
 import errno
 import re
+import secrets
 import stat
 import threading
 import time
@@ -58,6 +60,44 @@ class SshFiles:
             SchedulerError: the host cannot be reached; whether the folder is there now is unknown.
         """
         self._do(lambda sftp: _write_folder(sftp, folder, contents))
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Put a file with this data at `path`, whole or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+
+        def write(sftp: "SFTPClient") -> None:
+            with contextlib.suppress(FileNotFoundError):
+                sftp.remove(str(draft))
+            _write(sftp, draft, data)
+            sftp.posix_rename(str(draft), str(path))
+
+        self._told(write)
+
+    def names(self, folder: Path) -> frozenset[str]:
+        """The names in a folder.
+
+        Raises:
+            OSError: it is not there, or cannot be read now.
+        """
+        return frozenset(self._told(lambda sftp: sftp.listdir(str(folder))))
+
+    def remove_folder(self, folder: Path) -> None:
+        """Remove a folder with all that is in it, and the one above it if it is empty then; links are not followed.
+
+        Raises:
+            OSError: something of it may be left.
+        """
+
+        def remove(sftp: "SFTPClient") -> None:
+            _remove(sftp, folder)
+            with contextlib.suppress(OSError):
+                sftp.rmdir(str(folder.parent))
+
+        self._told(remove)
 
     def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
         """The first `limit` bytes, and one more if there is one, of a file that a job left; or the last ones, if `end`.
@@ -216,15 +256,19 @@ def _write_folder(sftp: "SFTPClient", folder: Path, contents: Mapping[str, bytes
                 if draft / parent not in made:
                     sftp.mkdir(str(draft / parent), 0o700)
                     made.add(draft / parent)
-            with sftp.open(str(path), "wx") as file:
-                file.set_pipelined(True)
-                file.write(data)
-            if sftp.lstat(str(path)).st_size != len(data):
-                raise OSError(errno.EIO, f"{name} was not written whole")
+            _write(sftp, path, data)
         sftp.posix_rename(str(draft), str(folder))
     except OSError:
         _remove(sftp, draft)
         raise
+
+
+def _write(sftp: "SFTPClient", path: Path, data: bytes) -> None:
+    with sftp.open(str(path), "wx") as file:
+        file.set_pipelined(True)
+        file.write(data)
+    if sftp.lstat(str(path)).st_size != len(data):
+        raise OSError(errno.EIO, f"{path.name} was not written whole")
 
 
 def _is_folder(sftp: "SFTPClient", path: Path) -> bool:

@@ -129,6 +129,22 @@ def test_the_gpus_of_the_cluster_are_counted(board: BoardFiles) -> None:
     assert (gpus["H100"]["total"], gpus["A100"]["total"]) == (2, 2)
 
 
+def test_the_gpus_of_the_cluster_are_proven_and_nothing_is_left(board: BoardFiles, slurm_lab: SlurmLab) -> None:
+    done = board.run("admin", "check", "H100", "CPU", "--json")
+    found = {each["gpu"]: each for each in json.loads(done.stdout)}
+    assert (done.returncode, [each["node"]["node"] for each in found.values()]) == (0, ["h100-1", "cpu-1"]), done.stderr
+    for each in found.values():
+        levels = {line["subject"]: line["level"] for line in each["lines"]}
+        assert (each["proven"], levels["sbatch"], levels["files"], levels["clock"]) == (True, "ok", "ok", "ok")
+    ids = {each["node"]["job_id"] for each in found.values()}
+    assert {state for job, _, state in slurm_jobs(slurm_lab.environment) if job in ids} == {"COMPLETED"}
+    assert list((board.folder.parent / "far").iterdir()) == []
+    assert not (board.folder / "board" / "checks").exists()
+    rehearsed = board.run("admin", "check", "H100", "--no-job")
+    assert rehearsed.returncode == 0, rehearsed.stdout
+    assert list((board.folder.parent / "far").iterdir()) == []
+
+
 def test_a_refusal_has_slurms_words(board: BoardFiles) -> None:
     settings = yaml.safe_load(board.settings.read_text())
     settings["gpus"]["H100"]["partition"] = "no-such"

@@ -88,3 +88,24 @@ def test_a_file_is_there_or_not(tmp_path: Path) -> None:
     (tmp_path / "progress.jsonl").touch()
     assert LocalFiles().is_file(tmp_path / "progress.jsonl")
     assert not LocalFiles().is_file(tmp_path / "result.json")
+
+
+def test_a_file_appears_whole_and_a_folder_goes_with_an_empty_one_above(tmp_path: Path) -> None:
+    files, folder = LocalFiles(), tmp_path / "checks" / "1"
+    (folder / "deep").mkdir(parents=True)
+    (tmp_path / "kept").touch()
+    (folder / "deep" / "link").symlink_to(tmp_path)
+    files.write(folder / "answer.json", b"first")
+    files.write(folder / "answer.json", b"{}")
+    assert (folder / "answer.json").read_bytes() == b"{}"
+    assert files.names(folder) == {"answer.json", "deep"}
+    with pytest.raises(OSError, match="No such file"):
+        files.write(folder / "none" / "answer.json", b"")
+    with pytest.raises(FileNotFoundError):
+        files.names(folder / "none")
+    (tmp_path / "checks" / "2").mkdir()
+    files.remove_folder(folder)
+    assert files.names(tmp_path / "checks") == {"2"}
+    files.remove_folder(tmp_path / "checks" / "2")
+    files.remove_folder(tmp_path / "checks" / "2")
+    assert files.names(tmp_path) - {"home"} == {"kept"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hpc_board import site_check
+from hpc_board import jobs, site_check
 from hpc_board.board import Board
 from hpc_board.config import Settings
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
@@ -141,7 +141,9 @@ def checked(
     seconds: float = 20,
     say: Callable[[str], object] = lambda _: None,
 ) -> Checked:
-    plan = Plan(tmp_path / "board", [a_task()], {"main": cast}, lambda: b"harness", seconds, say)
+    plan = Plan(
+        {"main": jobs.Folders(tmp_path / "board")}, [a_task()], {"main": cast}, lambda: b"harness", seconds, say
+    )
     (found,) = check([gpu], plan, send=send)
     assert not (tmp_path / "board" / site_check.FOLDER).exists()
     return found
@@ -382,10 +384,13 @@ def test_a_gpu_without_a_name_in_the_settings_is_refused(tmp_path: Path) -> None
         recorded(tmp_path).board.check_gpus(["H200"])
 
 
-def test_a_cluster_over_ssh_gets_its_probe_jobs_from_its_own_login_node(tmp_path: Path) -> None:
-    far = Cluster("far", "slurm", ssh=Login("login2"), board_folder="/scratch/board")
+def test_a_login_node_that_cannot_be_reached_is_a_problem_of_its_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    far = Cluster("far", "slurm", ssh=Login("127.0.0.1", port=1), board_folder="/scratch/board")
     entry = Gpu("H100", far, Device.CUDA, "gpu")
     board = Board(Settings(tmp_path / "board", tmp_path / "devices", (), (entry,), (far,)))
-    with pytest.raises(InputError, match="H100: a probe job is sent from its own cluster, and far is used over SSH"):
-        board.check_gpus()
-    assert not (tmp_path / "board").exists()
+    (found,) = board.check_gpus()
+    assert [(line.level, line.subject) for line in found.lines] == [(Level.PROBLEM, "cluster")]
+    assert "127.0.0.1 cannot be reached" in found.lines[0].message

@@ -225,3 +225,24 @@ def test_a_file_server_that_hung_once_is_replaced_without_a_word(
     finally:
         os.kill(stopped, signal.SIGKILL)
     assert files_in(tmp_path / "1") == CONTENTS
+
+
+def test_a_file_appears_whole_and_a_folder_goes_with_an_empty_one_above(connection: Connection, tmp_path: Path) -> None:
+    files, folder = SshFiles(connection), tmp_path / "checks" / "1"
+    (folder / "deep").mkdir(parents=True)
+    (tmp_path / "kept").touch()
+    (folder / "deep" / "link").symlink_to(tmp_path)
+    files.write(folder / "answer.json", b"first")
+    files.write(folder / "answer.json", b"{}")
+    assert (folder / "answer.json").read_bytes() == b"{}"
+    assert files.names(folder) == {"answer.json", "deep"}
+    with pytest.raises(OSError, match="No such file"):
+        files.write(folder / "none" / "answer.json", b"")
+    with pytest.raises(FileNotFoundError):
+        files.names(folder / "none")
+    (tmp_path / "checks" / "2").mkdir()
+    files.remove_folder(folder)
+    assert files.names(tmp_path / "checks") == {"2"}
+    files.remove_folder(tmp_path / "checks" / "2")
+    files.remove_folder(tmp_path / "checks" / "2")
+    assert files.names(tmp_path) - {"home"} == {"kept"}
