@@ -146,13 +146,12 @@ class Connection:
 
     def _retire(self, link: "Link") -> None:
         """Have the next use make a new connection; what runs on `link` can end there, if it still can."""
+        from hpc_board.transport.ssh_login import close_quietly
+
         with self._lock:
             if self._link is link:
                 self._link = None
-        if not link.alive:
-            link.close()
-            return
-        timer = threading.Timer(RETIRED_SECONDS, link.close)
+        timer = threading.Timer(RETIRED_SECONDS if link.alive else 0, close_quietly, [link])
         timer.daemon = True
         timer.start()
 

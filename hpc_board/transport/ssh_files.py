@@ -155,7 +155,7 @@ class SshFiles:
                 if late.is_set():
                     break
             if silent:
-                silence = self._silence(time.monotonic() - began)
+                silence = self._silence()
                 self._rest.begin(silence, began)
                 raise silence
         raise SchedulerError(
@@ -163,9 +163,9 @@ class SshFiles:
             hint="It is made again with the next question; nothing is lost.",
         )
 
-    def _silence(self, seconds: float) -> SchedulerError:
+    def _silence(self) -> SchedulerError:
         return SchedulerError(
-            f"{self._connection.name} did not answer a question about files within {seconds:.0f} s",
+            f"{self._connection.name} did not answer a question about files",
             hint="The file system of `board_folder` may hang. It is asked again in a while; nothing is lost.",
         )
 
@@ -258,6 +258,8 @@ def _write_folder(sftp: "SFTPClient", folder: Path, contents: Mapping[str, bytes
                     made.add(draft / parent)
             _write(sftp, path, data)
         sftp.posix_rename(str(draft), str(folder))
+    except TimeoutError:
+        raise  # to tidy up would take as long again, and the next attempt does it
     except OSError:
         _remove(sftp, draft)
         raise

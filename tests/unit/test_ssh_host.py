@@ -17,7 +17,7 @@ from hpc_board.model.gpu import Login
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
-from hpc_board.transport.ssh_login import LoginRefused
+from hpc_board.transport.ssh_login import LoginRefused, close_quietly
 from hpc_board.transport.this_host import OUTPUT_BYTES_MAX
 from tests.conftest import short_folder
 from tests.slurm.sshd import USER, SlowLink, Sshd, agent_with, new_key, skip_without_sshd
@@ -289,17 +289,26 @@ def test_a_session_that_opens_late_ends_nobody_else_s_command(server: Sshd, home
 def test_a_link_that_breaks_anywhere_is_an_error_that_is_told(server: Sshd, home: Path) -> None:
     with SlowLink(server.port, delay_seconds=0) as link:
         (home / ".ssh" / "known_hosts").write_text(server.known_hosts_line.replace(str(server.port), str(link.port)))
-        connection = Connection(Login("127.0.0.1", USER, link.port))
-        host, files = SshHost(connection), SshFiles(connection)
-        for more_bytes in range(100, 6000, 151):
+        for more_bytes in range(100, 6000, 400):
+            link.cut_after(10**9)
+            connection = Connection(Login("127.0.0.1", USER, link.port))
+            host, files = SshHost(connection), SshFiles(connection)
             run(host, "true")
             link.cut_after(more_bytes)
             with contextlib.suppress(SchedulerError):
                 run(host, "head", "-c", "3000", "/dev/zero")
             with contextlib.suppress(OSError):
                 files.read(home / ".ssh" / "known_hosts", 10_000)
-        assert link.cuts > 20
-        connection.close()
+            connection.close()
+        assert link.cuts > 10
+
+
+@pytest.mark.usefixtures("home")
+def test_a_session_is_closed_without_a_word_though_its_link_has_just_broken(server: Sshd) -> None:
+    link, channel = Connection(login(server)).channel()
+    link.transport.sock.close()
+    close_quietly(channel)
+    link.close()
 
 
 def test_an_unknown_host_key_is_never_accepted(server: Sshd, home: Path) -> None:
