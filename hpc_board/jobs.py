@@ -109,7 +109,11 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
     )
     environment.filters["quote"] = shlex.quote
     try:
-        text = environment.from_string(path.read_text(encoding="utf-8")).render(
+        template = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: the batch script template cannot be read: {error}") from error
+    try:
+        text = environment.from_string(template).render(
             directives=[directive(name, value) for name, value in options.items()],
             task=task,
             gpu=gpu.name,
@@ -123,8 +127,6 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
             facts=FACTS,
             result=RESULT,
         )
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: the batch script template cannot be read: {error}") from error
     except (
         jinja2.TemplateError,
         SyntaxError,
