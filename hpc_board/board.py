@@ -582,8 +582,9 @@ def _scheduler(
     if cluster.scheduler == "local":
         from hpc_board.schedulers.local.client import LocalScheduler
 
-        queue = make_own_folder(settings.board) / "local" / cluster.name
-        return LocalScheduler(cluster, queue, devices=settings.devices)
+        # A queue makes the folders that it misses, and knows nothing of a group.
+        own = make_own_folder(settings.board) if is_shared(settings.board) else settings.board
+        return LocalScheduler(cluster, own / "local" / cluster.name, devices=settings.devices)
     from hpc_board.schedulers.slurm.client import SlurmScheduler
 
     if login is not None:

@@ -153,3 +153,14 @@ def test_the_place_of_an_account_that_somebody_else_took_is_not_used(files: Boar
     done = Account(BOB, files).run("submit", files.folder / "kernel.py", "--gpu", "CPU")
     assert done.returncode == 2
     assert f"user {ADA} has put something there" in " ".join(done.stderr.split())
+
+
+def test_whoever_looks_first_makes_room_for_the_others(files: BoardFiles) -> None:
+    for uid in (ADA, BOB):
+        Account(uid, files, umask=0o077).json("gpus")
+    accounts = files.folder / "board" / "users"
+    assert stat.S_IMODE(accounts.stat().st_mode) == 0o3770
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) & 0o777 for path in accounts.iterdir()} == {
+        str(ADA): 0o700,
+        str(BOB): 0o700,
+    }
