@@ -25,6 +25,11 @@ MANAGED: FrozenSet[str] = frozenset(
         "exclusive",
         "gpu-freq",
         "time",
+        "container",
+        "container-image",
+        "container-mounts",
+        "container-name",
+        "container-workdir",
         # one node, one task, one job for each id, one attempt for each job
         "nodes",
         "nodefile",
@@ -43,6 +48,7 @@ MANAGED: FrozenSet[str] = frozenset(
         "open-mode",
         "clusters",
         "parsable",
+        "quiet",
         # what would change the environment, or make sbatch do something else than submit and return
         "export",
         "export-file",
