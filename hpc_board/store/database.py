@@ -2,9 +2,10 @@
 
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,35 @@ if TYPE_CHECKING:
 
 
 _MODE_RETRY_SECONDS = 0.01
+
+
+class _GroupUmask:
+    """The process's umask without what it takes from the group, for as long as any thread is inside.
+
+    SQLite makes a file by the umask and gives it the database's mode after that: who is killed in between would leave
+    one that keeps the group out.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before = os.umask(0o077)
+                os.umask(self._before & ~0o060)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                os.umask(self._before)
+
+
+_GROUP_UMASK = _GroupUmask()
 
 
 @dataclass(frozen=True)
@@ -78,7 +108,7 @@ class DatabaseFile:
 
         _create_missing(self.path)
         connection = sqlite3.connect(self.path, timeout=self.busy_timeout_seconds, isolation_level=None)
-        with closing(connection):
+        with _GROUP_UMASK if is_shared(self.path.parent) else nullcontext(), closing(connection):
             connection.execute("PRAGMA foreign_keys = ON")
             db = Database(connection, execute_plugins=False)
             _bring_up_to_date(db, self.path)

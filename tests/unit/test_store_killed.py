@@ -171,6 +171,17 @@ def test_an_account_that_is_killed_keeps_no_other_one_out(journal: tuple[Path, s
         assert violations(path) == {}
 
 
+def test_the_umask_of_a_process_is_its_own_again(tmp_path: Path) -> None:
+    tmp_path.chmod(0o2770)
+    before = os.umask(0o077)
+    try:
+        add(Store(tmp_path / "board.db"))
+        assert os.umask(0o077) == 0o077
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "board.db").stat().st_mode) == 0o660
+
+
 def test_submissions_of_several_processes_are_all_there(tmp_path: Path, journal: tuple[Path, str]) -> None:
     mounts, _ = journal
     path = tmp_path / "board" / "board.db"
