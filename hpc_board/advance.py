@@ -26,7 +26,7 @@ from hpc_board.model.run import RESULT_GRACE, JobNews, JobState, Run, RunState, 
 from hpc_board.model.standings import score_s
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
-from hpc_board.schedulers import Job, JobKey, Scheduler
+from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler
 from hpc_board.store import Store
 from hpc_board.transport import IsNoFileError
 
@@ -126,8 +126,8 @@ class Advance:
                     self._strand(run)
             asked = self._clusters_to_ask(runs)
             self._look_into_folders([run for run in runs if not run.state.unsent])
-            errors, silent = self._launch_all([run for run in runs if self._may_send(run, asked)])
-            errors = [error for error in errors if _hinders(error)]
+            unsent, silent = self._launch_all(run for run in runs if self._may_send(run, asked))
+            errors = list(dict.fromkeys(filter(_hinders, unsent)))
             errors += self._ask_schedulers(asked, self.store.in_flight(user=self.user))
             for cluster, seconds in silent.items():
                 self._note_silence(cluster, seconds)
@@ -177,7 +177,7 @@ class Advance:
             run = self._store_status(run, wish)
             try:
                 if not run.status.job_id:
-                    self._look_up(run)
+                    self._look_up([run])
                 else:
                     self.schedulers[run.cluster].cancel([_key(run)])
             except SchedulerError as error:
@@ -237,43 +237,56 @@ class Advance:
         """
         errors: list[BoardError] = []
         silent: dict[str, float] = {}
-        for run in runs:
-            if run.cluster in silent:
+        for group in _together(runs):
+            cluster = group[0].cluster
+            if cluster in silent:
                 continue
             began = time.monotonic()
-            error = self._launch(run)
-            if error is not None:
-                errors.append(error)
-            if isinstance(error, SchedulerError) and not isinstance(error, SchedulerRefused):
-                silent[run.cluster] = time.monotonic() - began
+            found = self._launch(group)
+            errors += found
+            if any(isinstance(each, SchedulerError) and not isinstance(each, SchedulerRefused) for each in found):
+                silent[cluster] = time.monotonic() - began
         return errors, silent
 
-    def _launch(self, run: Run) -> BoardError | None:
-        """Send a run that is not sent yet, and return what is wrong where that cannot be done."""
+    def _launch(self, runs: Sequence[Run]) -> list[BoardError]:
+        """Send runs that go together and are not sent yet; the errors of those for which that cannot be done."""
+        errors: list[BoardError] = []
+        parcels: list[_Parcel] = []
         try:
-            if run.state is RunState.SUBMITTING and (self._look_up(run) or self._waits(run)):
-                return None
-            if run.status.cancel_requested:
-                self._record(run, RunState.CANCELLED, reason="cancelled before it was sent")
-                return None
-            self._send(run)
-        except StorageError as error:
-            # The disk may have room again, the database be unlocked: the run stays as it is, and is tried again.
-            with suppress(StorageError):
-                self._tell_hindered(run, error)
-            return error
-        except (InputError, SchedulerRefused) as error:
-            self._record(run, RunState.ERROR, reason=error.message)
-            return error
-        except SchedulerError as error:
-            run = self._again(run)
-            if run.state is RunState.CREATED:
-                self._tell_hindered(run, error)
-                return error
+            wanted = self._not_sent(runs)
+        except (StorageError, SchedulerError) as error:
+            return self._hindered(runs, error)
+        harness = self.harness() if wanted else b""
+        for run in wanted:
+            try:
+                parcels.append(self._packed(run, harness))
+            except (StorageError, SchedulerError) as error:
+                # None is sent without the others: two arrays of one name could not be told apart.
+                return errors + self._hindered(wanted, error)
+            except InputError as error:
+                errors += self._hindered([run], error)
+        return errors + self._send(parcels)
+
+    def _hindered(self, runs: Sequence[Run], error: BoardError) -> list[BoardError]:
+        """Record why these runs are not sent, and return the error for each of them."""
+        for run in runs:
+            if isinstance(error, StorageError):
+                # The disk may have room again, the database be unlocked: the run stays as it is, and is tried again.
+                with suppress(StorageError):
+                    self._tell_hindered(run, error)
+            elif isinstance(error, InputError | SchedulerRefused):
+                self._record(run, RunState.ERROR, reason=error.message)
+            else:
+                self._tell_unconfirmed(self._again(run), error)
+        return [error] * len(runs)
+
+    def _tell_unconfirmed(self, run: Run, error: BoardError) -> None:
+        """Record of a run that may have been sent that nobody has confirmed it."""
+        if run.state is RunState.CREATED:
+            self._tell_hindered(run, error)
+        else:
             reason = run.status.reason if run.status.cancel_requested else _UNCONFIRMED
             self._record(run, run.state, reason=reason, evidence=error.message, unanswered=True)
-            return error
-        return None
 
     def _tell_hindered(self, run: Run, error: BoardError) -> None:
         """Record of a run of which the scheduler has not heard what keeps it from being sent, and what to do."""
@@ -281,46 +294,120 @@ class Advance:
         if run.state is RunState.CREATED:
             self._record(run, run.state, reason=error.message, evidence=error.hint)
 
-    def _look_up(self, run: Run) -> bool:
-        """Whether the scheduler has the run's job already, which is then taken over.
+    def _not_sent(self, runs: Sequence[Run]) -> list[Run]:
+        """Those of `runs` that are to be sent now: none whose job exists, may still appear, or is not wanted any more.
 
         Raises:
             SchedulerError: nobody knows.
         """
-        scheduler = self.schedulers[run.cluster]
+        tried = [run for run in runs if run.state is RunState.SUBMITTING]
+        found = self._look_up(tried) if tried else set()
+        absent = [run for run in runs if run.id not in found]
+        if any(run.state is RunState.SUBMITTING and self._waits(run) for run in absent):
+            return []
+        for run in absent:
+            if run.status.cancel_requested:
+                self._record(run, RunState.CANCELLED, reason="cancelled before it was sent")
+        return [run for run in absent if not run.status.cancel_requested]
+
+    def _look_up(self, runs: Sequence[Run]) -> set[int]:
+        """The runs whose jobs the scheduler has already, which are then taken over; all `runs` are of one cluster.
+
+        Raises:
+            SchedulerError: nobody knows.
+        """
+        scheduler = self.schedulers[runs[0].cluster]
         try:
-            job_id = scheduler.find(run.token, run.created_at)
+            job_ids = _job_ids(scheduler, runs)
         except SchedulerRefused as error:
             # That nobody can ask says nothing of the job.
             raise SchedulerError(error.message, hint=error.hint) from error
-        if job_id is None:
-            return False
-        run = self._record(run, RunState.QUEUED, job_id=job_id, evidence="found by its name")
-        if run.status.cancel_requested:
-            scheduler.cancel([_key(run)])
-        return True
+        found = self._store_each(
+            _moved(run, RunState.QUEUED, job_id=job_ids[run.id], evidence="found by its name")
+            for run in runs
+            if run.id in job_ids
+        )
+        unwanted = [_key(run) for run in found if run.status.cancel_requested]
+        if unwanted:
+            scheduler.cancel(unwanted)
+        return {run.id for run in found}
 
     def _waits(self, run: Run) -> bool:
         return _now() - run.status.at < self.settle
 
-    def _send(self, run: Run) -> None:
-        gpu, harness = self.gpus.get(run.gpu), self.harness()
+    def _packed(self, run: Run, harness: bytes) -> "_Parcel":
+        """A run with its job folder written."""
+        gpu = self.gpus.get(run.gpu)
         if gpu is None:
             raise InputError(f"the settings no longer have GPU {run.gpu}; submit again")
         if hashlib.sha256(harness).hexdigest() != run.harness_sha256:
             raise InputError("hpc-board was updated before the run was sent; submit again")
-        tries = sum(status.evidence.startswith(_TRY) for status in self.store.history(run.id))
+        tries = 0
+        if run.state is not RunState.CREATED:
+            tries = sum(status.evidence.startswith(_TRY) for status in self.store.history(run.id))
         if tries >= TRIES_MAX:
             raise InputError(f"not accepted after {tries} tries: {run.status.evidence}")
         task = self.store.task(run.task, run.task_version)
         code = self.store.code(run.code_sha256)
         path = self._folders(run).write(run, task, gpu, code=code, harness=harness)
-        script = jobs.script(task, gpu, run.mode)
-        job = Job(run.token, path, jobs.SCRIPT, gpu, script.options, script.time_limit_seconds)
-        run = self._record(run, RunState.SUBMITTING, evidence=f"{_TRY}{tries + 1}", at=_now())
-        job_id = self.schedulers[run.cluster].submit(job)
-        self._record(run, RunState.QUEUED, job_id=job_id)
-        self._settle(run.cluster, news=True)
+        return _Parcel(run, gpu, path, jobs.script(task, gpu, run.mode), tries + 1)
+
+    def _send(self, parcels: Sequence["_Parcel"]) -> list[BoardError]:
+        """Send runs as one array where they can be one, else each by itself; the errors of those that are not sent."""
+        script = self._array_script(parcels)
+        if script is not None:
+            try:
+                self._hand_over(self._array(parcels, script), parcels)
+            except SchedulerRefused:
+                # Arrays or so many jobs at once may be refused, and not what is in them: the first of them will show.
+                pass
+            except BoardError as error:
+                return self._hindered([parcel.run for parcel in parcels], error)
+            else:
+                return []
+        errors: list[BoardError] = []
+        for index, parcel in enumerate(parcels):
+            try:
+                self._hand_over(parcel.job, [parcel])
+            except BoardError as error:
+                # A first one that is refused as the array was speaks for all. Nor are they tried on a silent scheduler.
+                alone = isinstance(error, SchedulerRefused) and (script is None or index > 0)
+                hindered = [parcel] if alone else parcels[index:]
+                errors += self._hindered([each.run for each in hindered], error)
+                if not alone:
+                    break
+        return errors
+
+    def _array_script(self, parcels: Sequence["_Parcel"]) -> jobs.ArrayScript | None:
+        """What all of these runs have in common as tasks of an array; None where they cannot be one."""
+        if len(parcels) < 2 or not isinstance(self.schedulers[parcels[0].run.cluster], Arrays):
+            return None
+        first, *others = {jobs.array_script(parcel.script, parcel.gpu) for parcel in parcels}
+        return None if others else first
+
+    def _array(self, parcels: Sequence["_Parcel"], script: jobs.ArrayScript) -> Job:
+        run = parcels[0].run
+        path = self._folders(run).write_array(run.array, script)
+        indexes = [parcel.run.array_index for parcel in parcels]
+        return replace(parcels[0].job, name=run.array, folder=path, indexes=indexes)
+
+    def _hand_over(self, job: Job, parcels: Sequence["_Parcel"]) -> None:
+        """Submit the job of these runs.
+
+        Raises:
+            BoardError: the scheduler does not take it, or nobody knows.
+        """
+        now = _now()
+        runs = self._store_each(
+            _moved(parcel.run, RunState.SUBMITTING, evidence=f"{_TRY}{parcel.tries}", at=now) for parcel in parcels
+        )
+        cluster = runs[0].cluster
+        job_id = self.schedulers[cluster].submit(job)
+        self._store_each(
+            _moved(run, RunState.QUEUED, job_id=f"{job_id}_{run.array_index}" if job.indexes else job_id)
+            for run in runs
+        )
+        self._settle(cluster, news=True)
 
     def _record(
         self,
@@ -331,16 +418,9 @@ class Advance:
         reason: str = "",
         evidence: str = "",
         unanswered: bool = False,
-        at: datetime | None = None,
     ) -> Run:
-        status = replace(
-            run.status.moved(state, _now()),
-            job_id=job_id or run.status.job_id,
-            reason=reason,
-            evidence=evidence,
-            unanswered=unanswered,
-        )
-        return self._store_status(run, replace(status, at=at) if at else status)
+        moved = _moved(run, state, job_id=job_id, reason=reason, evidence=evidence, unanswered=unanswered)
+        return self._store_status(run, moved.status)
 
     def _store_status(self, run: Run, status: Status) -> Run:
         if status != run.status:
@@ -368,6 +448,12 @@ class Advance:
 
     def _looking(self, cluster: str) -> Asking:
         return Asking(self.folder / f"looked-{cluster}", LOOK_SECONDS, patience=LOOK_PATIENCE)
+
+    def _store_each(self, runs: Iterable[Run]) -> list[Run]:
+        """Store the statuses of all these runs, or of none."""
+        stored = list(runs)
+        self.store.record_each({run.id: run.status for run in stored})
+        return stored
 
     def _look_into_folder(self, run: Run) -> None:
         """Take in the run's result if it is there; else notice that its job has begun."""
@@ -551,6 +637,61 @@ class Advance:
             return ""
         last = next((line for line in reversed(lines) if line.strip()), "")
         return f'; its output ends with "{one_line(last, _LAST_WORDS_MAX)}"' if last else ""
+
+
+@dataclass(frozen=True)
+class _Parcel:
+    """A run that can be sent: its job folder is written. `tries` counts this one too."""
+
+    run: Run
+    gpu: Gpu
+    path: Path
+    script: jobs.Script
+    tries: int
+
+    @property
+    def job(self) -> Job:
+        """The run's own job."""
+        script = self.script
+        return Job(self.run.token, self.path, jobs.SCRIPT, self.gpu, script.options, script.time_limit_seconds)
+
+
+def _together(runs: Iterable[Run]) -> Iterable[list[Run]]:
+    """The runs that are made for the same array, and each of the others by itself."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.array or run.token, []).append(run)
+    return groups.values()
+
+
+def _job_ids(scheduler: Scheduler, runs: Sequence[Run]) -> dict[int, str]:
+    """The ids of the jobs that the scheduler has, by the numbers of their runs."""
+    if not isinstance(scheduler, Arrays):
+        ids = {run.id: scheduler.find(run.token, run.created_at) for run in runs}
+        return {run: job_id for run, job_id in ids.items() if job_id is not None}
+    found = scheduler.find_each([run.token for run in runs], min(run.created_at for run in runs))
+    return {run.id: found[run.token] for run in runs if run.token in found}
+
+
+def _moved(
+    run: Run,
+    state: RunState,
+    *,
+    job_id: str = "",
+    reason: str = "",
+    evidence: str = "",
+    unanswered: bool = False,
+    at: datetime | None = None,
+) -> Run:
+    """`run` in `state`, since `at` where that is given."""
+    status = replace(
+        run.status.moved(state, _now()),
+        job_id=job_id or run.status.job_id,
+        reason=reason,
+        evidence=evidence,
+        unanswered=unanswered,
+    )
+    return replace(run, status=replace(status, at=at) if at else status)
 
 
 def _hinders(error: BoardError) -> bool:

@@ -24,8 +24,8 @@ from hpc_board.model.standings import Standing
 from hpc_board.model.submission import Directives, Submission
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
-from hpc_board.schedulers import Job, Scheduler
-from hpc_board.store import NewRun, Store
+from hpc_board.schedulers import Arrays, Job, Scheduler
+from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.sharing import is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
@@ -38,14 +38,37 @@ if TYPE_CHECKING:
 
 LOG_BYTES_MAX = 256 * 1024
 
+ARRAY_LEAST = 3
+"""From how many jobs on an array is cheaper: it takes two questions, the largest array's size and sbatch."""
+
 
 @dataclass(frozen=True)
 class Preview:
-    """What a submission would send for one GPU: the batch script, and the command that hands it over."""
+    """What a submission would send for one GPU: the batch script, and the command that hands it over.
+
+    Of a run that goes with others, the command hands over the script of their job array, which is `array` and runs
+    `script` for this one.
+    """
 
     gpu: Gpu
     script: str
     command: tuple[str, ...]
+    file_name: str = ""
+    array: str = ""
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a submission asks of one GPU."""
+
+    draft: intake.Draft
+    gpu: Gpu
+    script: jobs.Script
+
+    @cached_property
+    def array_script(self) -> jobs.ArrayScript | None:
+        """What runs the script as one of several; None where it cannot be one."""
+        return jobs.array_script(self.script, self.gpu)
 
 
 @dataclass(frozen=True)
@@ -198,57 +221,121 @@ class Board:
             InputError: the file, the task, a GPU or the mode cannot be used.
             Refused: the task's deadline has passed.
         """
-        return intake.draft(
-            intake.read_source(file),
-            task_name=task,
-            gpu_names=gpus,
-            mode_name=mode,
-            note=note,
-            catalog=self.tasks(),
-            gpus=self.settings.gpus,
-            now=_now(),
-        )
+        return self.drafts([file], task=task, gpus=gpus, mode=mode, note=note)[0]
 
-    def preview(self, draft: intake.Draft) -> list[Preview]:
-        """The batch script and the command for each GPU of `draft`; nothing is stored or sent."""
-        previews = []
-        for gpu in draft.gpus:
-            script = jobs.script(draft.task, gpu, draft.mode)
-            folder = jobs.folder(self._folders_on(gpu.cluster.name).board, "RUN")
-            job = Job("hb-TOKEN", folder, jobs.SCRIPT, gpu, script.options, script.time_limit_seconds)
-            command = tuple(self._schedulers[gpu.cluster.name].command(job))
-            previews.append(Preview(gpu, script.text, command))
-        return previews
+    def drafts(
+        self,
+        files: Sequence[Path],
+        *,
+        task: str | None = None,
+        gpus: Sequence[str] = (),
+        mode: str | None = None,
+        note: str = "",
+    ) -> list[intake.Draft]:
+        """A submission of each of `files`, checked as `draft` does; the folders of tasks are read once for all."""
+        sources = [intake.read_source(file) for file in files]
+        known = self.tasks()
+        return [
+            intake.draft(
+                source,
+                task_name=task,
+                gpu_names=gpus,
+                mode_name=mode,
+                note=note,
+                catalog=known,
+                gpus=self.settings.gpus,
+                now=_now(),
+            )
+            for source in sources
+        ]
 
-    def submit(self, draft: intake.Draft) -> list[Run]:
-        """Store `draft` and send one job for each of its GPUs.
+    def preview(self, *drafts: intake.Draft, array: bool | None = None) -> list[Preview]:
+        """The batch script and the command for each GPU of each of `drafts`; nothing is stored or sent.
+
+        `array` is that of `submit`.
+        """
+        works = _works(drafts)
+        previews: dict[int, Preview] = {}
+        for batch in self._batches(works, array):
+            for number in batch:
+                previews[number] = self._preview(works[number], len(batch))
+        return [previews[number] for number in sorted(previews)]
+
+    def _preview(self, work: "_Work", together: int) -> Preview:
+        gpu, script = work.gpu, work.script
+        board = self._folders_on(gpu.cluster.name).board
+        folder = jobs.folder(board, "RUN")
+        job = Job("hb-TOKEN", folder, jobs.SCRIPT, gpu, script.options, script.time_limit_seconds)
+        array = ""
+        if together > 1 and work.array_script is not None:
+            array = work.array_script.text
+            job = replace(job, folder=jobs.folder(board, job.name), indexes=range(together))
+        command = tuple(self._schedulers[gpu.cluster.name].command(job))
+        return Preview(gpu, script.text, command, work.draft.source.file_name, array)
+
+    def submit(self, *drafts: intake.Draft, array: bool | None = None) -> list[Run]:
+        """Store `drafts` and send one job for each of their GPUs; the runs, in that order.
+
+        Jobs that differ in nothing that the scheduler is told go as one job array, where it takes arrays: two and more
+        if `array`, none if not; where that is None, as many as make it worth its while (ARRAY_LEAST).
 
         Once this has returned, or even died halfway, the runs are in the database and any client carries them on.
 
         Raises:
             InputError: a batch script cannot be rendered; nothing is stored.
-            StorageError: the board cannot be written; the hint says if the submission is stored nevertheless.
+            StorageError: the board cannot be written; the hint says if the submissions are stored nevertheless.
             SchedulerRefused: the scheduler refused every one of the jobs.
         """
         # What cannot be rendered must not be stored.
-        for gpu in draft.gpus:
-            jobs.script(draft.task, gpu, draft.mode)
-        harness = hashlib.sha256(_harness()).hexdigest()
-        _, runs = self._store.add_submission(
-            task=draft.task,
-            user=self.user,
-            file_name=draft.source.file_name,
-            code=draft.source.data,
-            mode=draft.mode,
-            note=draft.note,
-            at=_now(),
-            runs=[_new_run(gpu, harness) for gpu in draft.gpus],
+        works = _works(drafts)
+        tokens = iter(self._tokens(works, array))
+        harness, at = hashlib.sha256(_harness()).hexdigest(), _now()
+        # In one transaction: a client that sees some runs of an array has to see all of them.
+        stored = self._store.add_submissions(
+            [
+                NewSubmission(
+                    task=draft.task,
+                    user=self.user,
+                    file_name=draft.source.file_name,
+                    code=draft.source.data,
+                    mode=draft.mode,
+                    note=draft.note,
+                    at=at,
+                    runs=[_new_run(gpu, next(tokens), harness) for gpu in draft.gpus],
+                )
+                for draft in drafts
+            ]
         )
+        runs = [run for _, added in stored for run in added]
         errors = self._advance.launch(runs)
         refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]
         if len(refusals) == len(runs):
             raise self._with_hint(refusals[0], runs)
         return [self._store.run(run.id) for run in runs]
+
+    def _tokens(self, works: "Sequence[_Work]", array: bool | None) -> list[str]:
+        """A unique name for each job; those of an array are its name with their index after a dot."""
+        tokens: dict[int, str] = {}
+        for batch in self._batches(works, array):
+            name = f"hb-{secrets.token_hex(8)}"
+            tokens |= {number: f"{name}.{index}" if len(batch) > 1 else name for index, number in enumerate(batch)}
+        return [tokens[number] for number in range(len(works))]
+
+    def _batches(self, works: "Sequence[_Work]", array: bool | None) -> list[list[int]]:
+        """The places in `works` of those that go as one array, and of each other one by itself."""
+        least = ARRAY_LEAST if array is None else 2
+        alike: dict[object, list[int]] = {}
+        for number, work in enumerate(works):
+            together = array is not False and len(works) >= least and work.array_script is not None
+            alike.setdefault((work.gpu.name, work.array_script) if together else number, []).append(number)
+        batches: list[list[int]] = []
+        for numbers in alike.values():
+            scheduler = self._schedulers[works[numbers[0]].gpu.cluster.name]
+            size = 1
+            if len(numbers) >= least and isinstance(scheduler, Arrays):
+                size = max(1, scheduler.array_size())
+            batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
+        return batches
 
     def _with_hint(self, error: BoardError, runs: Sequence[Run]) -> BoardError:
         """`error`, saying what became of runs that are stored but could not be sent for want of space or rights."""
@@ -604,12 +691,16 @@ def _harness() -> bytes:
     return harness_bytes()
 
 
-def _new_run(gpu: Gpu, harness_sha256: str) -> NewRun:
+def _works(drafts: Sequence[intake.Draft]) -> list[_Work]:
+    return [_Work(draft, gpu, jobs.script(draft.task, gpu, draft.mode)) for draft in drafts for gpu in draft.gpus]
+
+
+def _new_run(gpu: Gpu, token: str, harness_sha256: str) -> NewRun:
     return NewRun(
         gpu=gpu.name,
         cluster=gpu.cluster.name,
         partition=gpu.partition,
-        token=f"hb-{secrets.token_hex(8)}",
+        token=token,
         nonce=secrets.token_hex(16),
         trust="self-run",
         emulated=gpu.emulated,

@@ -5,11 +5,15 @@ is why the script which is previewed is, byte for byte, the one that is sent.
 """
 
 import hashlib
+import itertools
 import json
+import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpc_board import bundled
 from hpc_board.errors import InputError, StorageError
@@ -20,6 +24,9 @@ from hpc_board.model.sbatch import directive, options_for
 from hpc_board.model.task import Mode, Task, language_of
 from hpc_board.transport import Files
 from hpc_board.transport.local_files import LocalFiles
+
+if TYPE_CHECKING:
+    import jinja2
 
 SCRIPT = "job.sh"
 HARNESS = "harness.pyz"
@@ -38,6 +45,10 @@ _CONTAINED = '"${container[@]}" '
 _MARGIN_SECONDS = 60
 """Time that a job gets beside what its limits say: starting Python, looking at the node, ending processes, writing."""
 
+_SHEBANG = re.compile(r"#![ \t]*(\S+)(?:[ \t]+(\S.*?))?[ \t]*")
+_OPTION = re.compile(r"#[A-Z]+\s")
+"""A line that sbatch or a plugin of it reads: #SBATCH, and those of other schedulers and of burst buffers."""
+
 
 @dataclass(frozen=True)
 class Script:
@@ -46,6 +57,14 @@ class Script:
     text: str
     options: dict[str, str]
     time_limit_seconds: int
+
+
+@dataclass(frozen=True)
+class ArrayScript:
+    """The script of a job array; runs for which it is the same may be sent as one."""
+
+    text: str
+    options: tuple[tuple[str, str], ...]
 
 
 def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
@@ -94,26 +113,55 @@ def probe_script(gpu: Gpu) -> Script:
     return _rendered(gpu, min(gpu.time_limit_seconds or PROBE_SECONDS, PROBE_SECONDS), "no task", "probe")
 
 
-def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
+def array_script(script: Script, gpu: Gpu) -> ArrayScript | None:
+    """What runs `script` as one of the tasks of an array, by the script's own interpreter; None where it names none.
+
+    sbatch reads the options of the array's script as it would those of `script`, whose lines of options it repeats.
+    """
+    lines = script.text.splitlines()
+    shebang = _SHEBANG.fullmatch(lines[0]) if lines else None
+    if shebang is None:
+        return None
+    header = itertools.takewhile(lambda line: not line.strip() or line.lstrip().startswith("#"), lines[1:])
+    text = _compiled(_template(bundled.folder("job_templates") / "array.sh.j2")).render(
+        directives=[line for line in header if _OPTION.match(line)],
+        gpu=gpu.name,
+        interpreter=shlex.join(filter(None, shebang.groups())),
+        script=SCRIPT,
+    )
+    return ArrayScript(text, tuple(script.options.items()))
+
+
+@lru_cache(maxsize=32)
+def _compiled(text: str) -> "jinja2.Template":
     import jinja2
 
-    options = options_for(gpu, seconds) if gpu.cluster.scheduler == "slurm" else {}
-    shipped = bundled.folder("job_templates")
-    path = Path(gpu.template) if gpu.template else shipped / "job.sh.j2"
     environment = jinja2.Environment(  # noqa: S701 - a shell script, quoted by the filter below
-        loader=jinja2.FileSystemLoader(shipped),
+        loader=jinja2.FileSystemLoader(bundled.folder("job_templates")),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["quote"] = shlex.quote
+    return environment.from_string(text)
+
+
+def _template(path: Path) -> str:
     try:
-        template = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: the batch script template cannot be read: {error}") from error
+
+
+def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
+    import jinja2
+
+    options = options_for(gpu, seconds) if gpu.cluster.scheduler == "slurm" else {}
+    path = Path(gpu.template) if gpu.template else bundled.folder("job_templates") / "job.sh.j2"
+    template = _template(path)
     try:
-        text = environment.from_string(template).render(
+        text = _compiled(template).render(
             directives=[directive(name, value) for name, value in options.items()],
             task=task,
             gpu=gpu.name,
@@ -206,7 +254,7 @@ def probe_facts(gpu: Gpu, nonce: str, answer_seconds: float) -> dict[str, Any]:
 
 
 def folder(board: Path, run: int | str) -> Path:
-    """The folder of a run's job."""
+    """The folder of a run's job, or of an array."""
     return board / "runs" / str(run)
 
 
@@ -228,7 +276,9 @@ class Folders:
         return "board_folder" if self.elsewhere else "board"
 
     def of(self, run: Run) -> Path:
-        """The folder of the job of `run`."""
+        """The folder of the job of `run`, called by its number; in an array by its token, which ends with its index."""
+        if run.array:
+            return folder(self.board, run.token)
         return folder(self.board, f"{run.id}-{run.token}" if self.elsewhere else run.id)
 
     def write(self, run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> Path:
@@ -247,6 +297,13 @@ class Folders:
             f"submission/{task.name_on_node(run.file_name)}": code,
         }
         contents |= {f"task/{file.name}": file.text.encode() for file in task.files if file.text is not None}
+        return self._written(target, contents)
+
+    def write_array(self, name: str, script: ArrayScript) -> Path:
+        """Write the folder of an array, which has nothing but its script, as `write` does."""
+        return self._written(folder(self.board, name), {SCRIPT: script.text.encode()})
+
+    def _written(self, target: Path, contents: Mapping[str, bytes]) -> Path:
         try:
             self.files.write_folder(target, contents)
         except OSError as error:

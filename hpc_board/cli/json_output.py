@@ -267,8 +267,17 @@ def board_object(gpu: Gpu, standings: Sequence[Standing]) -> dict[str, Any]:
 
 
 def preview_object(preview: Preview) -> dict[str, Any]:
-    """What would be sent for one GPU; the script is byte for byte what the job would be."""
-    return {"gpu": preview.gpu.name, "script": preview.script, "command": list(preview.command)}
+    """What would be sent for one GPU; the script is byte for byte what the job would be.
+
+    `array` is the script of the job array that runs it together with others, null where it has a job of its own.
+    """
+    return {
+        "file_name": one_line(preview.file_name),
+        "gpu": preview.gpu.name,
+        "script": preview.script,
+        "command": list(preview.command),
+        "array": preview.array or None,
+    }
 
 
 def moment(at: datetime | None) -> str | None:

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
         "hpc-board submit kernel.py --task vectoradd_py --gpu H100,A100 --wait",
         "hpc-board submit kernel.py --mode ranked --gpu all --wait --timeout 600",
         "hpc-board submit kernel.py --gpu H100 --dry-run",
+        "hpc-board submit tile16.py tile32.py tile64.py --gpu H100 --wait",
     )
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--task", metavar="NAME", help="The task; else from the file's header.", shell_complete=task_names)
 @click.option(
     "--gpu",
@@ -43,6 +44,11 @@ if TYPE_CHECKING:
     shell_complete=mode_names,
 )
 @click.option("--note", default="", help="A remark to keep with the submission.")
+@click.option(
+    "--array/--no-array",
+    default=None,
+    help="Whether jobs that ask for the same go as one Slurm job array; by default from three of them on.",
+)
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -61,11 +67,12 @@ if TYPE_CHECKING:
 def submit(
     open_: Open,
     *,
-    file: Path,
+    files: tuple[Path, ...],
     task: str | None,
     gpus: tuple[str, ...],
     mode: str | None,
     note: str,
+    array: bool | None,
     dry_run: bool,
     wait: bool,
     timeout_seconds: float | None,
@@ -73,7 +80,8 @@ def submit(
 ) -> None:
     """Send a file to be evaluated on one or more GPUs.
 
-    Task and GPUs may stand in the header of FILE, as `#!POPCORN leaderboard TASK` and `#!POPCORN gpus A B`.
+    Task and GPUs may stand in the header of FILE, as `#!POPCORN leaderboard TASK` and `#!POPCORN gpus A B`. Each of
+    several files is a submission of its own, and none is sent where one of them cannot be.
 
     With --wait the exit code tells how it went: 0 every run passed, 1 some kernel did not pass, 3 the scheduler or
     a job failed, 4 the timeout is over. Without, it is 0 once every run is stored and none refused, also where the
@@ -89,11 +97,11 @@ def submit(
     if dry_run and wait:
         raise click.UsageError("--dry-run sends nothing that --wait could wait for.")
     board = open_()
-    draft = board.draft(file, task=task, gpus=gpus, mode=mode, note=note)
+    drafts = board.drafts(files, task=task, gpus=gpus, mode=mode, note=note)
     if dry_run:
-        _print_previews(board.preview(draft), as_json=as_json)
+        _print_previews(board.preview(*drafts, array=array), as_json=as_json)
         return
-    runs = board.submit(draft)
+    runs = board.submit(*drafts, array=array)
     with unless_printed("What was submitted is in `hpc-board runs`."):
         if wait:
             raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
@@ -103,18 +111,26 @@ def submit(
 
 
 def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
-    """Print the scripts; that of a single GPU, and nothing else, so that stdout is the file that would be sent."""
+    """Print each script once; a single one, and nothing else, so that stdout is the file that would be sent."""
     from hpc_board.cli.json_output import preview_object
     from hpc_board.cli.printing import print_json, remark
 
     if as_json:
         print_json([preview_object(preview) for preview in previews])
         return
+    for gpu, command in dict.fromkeys((preview.gpu.name, preview.command) for preview in previews):
+        remark(f"{gpu}: {shlex.join(command)}")
+    scripts: dict[tuple[str, str], list[str]] = {}
     for preview in previews:
-        remark(f"{preview.gpu.name}: {shlex.join(preview.command)}")
-        if len(previews) > 1:
-            click.echo(f"# ---- GPU {preview.gpu.name} ----")
-        click.echo(preview.script.encode(), nl=False)
+        title = f"GPU {preview.gpu.name}"
+        if preview.array:
+            scripts.setdefault((f"{title}, job array", preview.array), []).append(preview.file_name)
+        scripts.setdefault((title, preview.script), []).append(preview.file_name)
+    several = len({preview.file_name for preview in previews}) > 1
+    for (title, script), names in scripts.items():
+        if len(scripts) > 1:
+            click.echo(f"# ---- {title}{': ' + ', '.join(names) if several else ''} ----")
+        click.echo(script.encode(), nl=False)
 
 
 def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *, as_json: bool) -> int:
@@ -140,7 +156,11 @@ def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> 
     from hpc_board.report import runs_table
 
     if as_json:
-        print_json(submission_object(board, runs))
+        submissions: dict[int, list[Run]] = {}
+        for run in runs:
+            submissions.setdefault(run.submission, []).append(run)
+        objects = [submission_object(board, members) for members in submissions.values()]
+        print_json(objects if len(objects) > 1 else objects[0])
     else:
         print_blocks(runs_table(runs))
     for run in runs:

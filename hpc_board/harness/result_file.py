@@ -36,7 +36,7 @@ def result_of(
         verdict=verdict,
         message=message,
         cases=tuple(cases),
-        job_id=os.environ.get("SLURM_JOB_ID", ""),
+        job_id=_job_id(),
         restart_count=_restart_count(),
         started_at=started_at,
         ended_at=now_text(),
@@ -54,12 +54,18 @@ def judged_before(folder: Path) -> bool:
         return False
     with suppress(OSError, ResultError):
         earlier = Result.from_json((folder / RESULT).read_bytes())
-        if not earlier.interrupted and earlier.job_id == os.environ.get("SLURM_JOB_ID", ""):
+        if not earlier.interrupted and earlier.job_id == _job_id():
             return True
     for name in (RESULT, PROGRESS):
         with suppress(FileNotFoundError):
             (folder / name).rename(folder / f"{Path(name).stem}.{attempt - 1}{Path(name).suffix}")
     return False
+
+
+def _job_id() -> str:
+    """The job as Slurm's commands call it; a task of an array has a number of its own beside, which they don't show."""
+    array, index = (os.environ.get(f"SLURM_ARRAY_{name}", "") for name in ("JOB_ID", "TASK_ID"))
+    return f"{array}_{index}" if array and index else os.environ.get("SLURM_JOB_ID", "")
 
 
 def _restart_count() -> int:

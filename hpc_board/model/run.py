@@ -129,7 +129,9 @@ class Progress:
 class Run:
     """One submission on one GPU in one mode; its number is 0 where it is in no store.
 
-    `token` is the job's unique name, stored before the scheduler hears of it. `nonce` comes back in the result.
+    `token` is the job's unique name, stored before the scheduler hears of it: "hb-0123456789abcdef", or with an index
+    after a dot where the run is made for a job array, whose name stands before the dot. `nonce` comes back in the
+    result.
     `trust` says under whose account the job runs: `self-run` (the participant's own) or `verified`.
     `note` is what the user remarked on the submission. `verdict`, `message` and `score_s` are set once the run is
     finished; `ended_at` too, where its job's own clock can be believed.
@@ -170,6 +172,16 @@ class Run:
         return self.id != 0
 
     @property
+    def array(self) -> str:
+        """The name of the job array that the run is made for; empty where it has a job of its own."""
+        return array_of(self.token)
+
+    @property
+    def array_index(self) -> int:
+        """The run's index in its array."""
+        return int(self.token.rpartition(".")[2])
+
+    @property
     def explanation(self) -> str:
         """Why the run is where it is: its result's message, else what the scheduler and the job folder showed."""
         return self.message or "; ".join(filter(None, (self.status.reason, self.status.evidence)))
@@ -180,6 +192,11 @@ class Run:
         if self.status.unanswered:
             return self.status.evidence
         return self.explanation if self.state is RunState.CREATED else ""
+
+
+def array_of(token: str) -> str:
+    """The name of the job array in a run's `token`; empty where it has none."""
+    return token.rpartition(".")[0]
 
 
 RESULT_GRACE = timedelta(seconds=60)

@@ -1,7 +1,7 @@
 """Options of sbatch as pure text: which ones a GPU needs, and how they are written in a script and in a command."""
 
 import re
-from typing import Dict, FrozenSet, List, Sequence
+from typing import Dict, FrozenSet, Iterable, List, Sequence
 
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Gpu, RequestStyle
@@ -134,6 +134,17 @@ def options_for(gpu: Gpu, time_limit_seconds: int) -> Dict[str, str]:
         name, _, value = extra.removeprefix("--").partition("=")
         options[name] = value
     return options
+
+
+def ranges(indexes: Iterable[int]) -> str:
+    """Indexes of an array's tasks as sbatch reads them, in order and each once: "0-3,7"."""
+    found: List[List[int]] = []
+    for index in sorted(set(indexes)):
+        if found and index == found[-1][1] + 1:
+            found[-1][1] = index
+        else:
+            found.append([index, index])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
 
 
 def time_limit(seconds: int) -> str:

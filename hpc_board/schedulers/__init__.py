@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from hpc_board.model.gpu import Availability, Gpu
-from hpc_board.model.run import JobNews
+from hpc_board.model.run import JobNews, array_of
 from hpc_board.model.site import Site
 
 
@@ -19,6 +19,10 @@ class Job:
     `slurm-<job id>.out` in it. `options` are sbatch options in long form without the dashes ("partition" ->
     "gpu-h100", "exclusive" -> "" for a flag); they repeat what the script's #SBATCH lines say, so that neither the
     environment nor a wrapper overrides them.
+
+    `indexes` make it a job array, all of whose tasks run the script in `folder`. Each finds its index in
+    SLURM_ARRAY_TASK_ID, and its output goes to `slurm-<array id>_<index>.out` in the folder that is called as `folder`
+    with the index after a dot.
     """
 
     name: str
@@ -27,15 +31,24 @@ class Job:
     gpu: Gpu
     options: Mapping[str, str]
     time_limit_seconds: int
+    indexes: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
 class JobKey:
-    """How a submitted job is found again: by its id, and by the name and time that tell recycled ids apart."""
+    """How a submitted job is found again: by its id, and by the name and time that tell recycled ids apart.
+
+    A task of an array has the id "123_4", and the name is the array's with the index after a dot.
+    """
 
     name: str
     job_id: str
     submitted_at: datetime
+
+    @property
+    def listed_as(self) -> str:
+        """The name under which the scheduler lists the job: all tasks of an array bear the array's."""
+        return array_of(self.name) if "_" in self.job_id else self.name
 
 
 class Scheduler(Protocol):
@@ -45,7 +58,7 @@ class Scheduler(Protocol):
         """The command that `submit` would run, for the user to read."""
 
     def submit(self, job: Job) -> str:
-        """Hand the job over and return its id.
+        """Hand the job over and return its id, of an array that of the whole.
 
         Raises:
             SchedulerRefused: the scheduler refused it for good; there is no job.
@@ -53,7 +66,10 @@ class Scheduler(Protocol):
         """
 
     def find(self, name: str, submitted_at: datetime) -> str | None:
-        """The id of the job called `name`, submitted not before `submitted_at`; None if there is none."""
+        """The id of the job called `name`, submitted not before `submitted_at`; None if there is none.
+
+        A task of an array is called as the array, with its index after a dot.
+        """
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobNews]:
         """The news of each job, by its name, from one question for all of them."""
@@ -63,6 +79,24 @@ class Scheduler(Protocol):
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
         """How much of each of these GPUs is free now, in the same order."""
+
+
+@runtime_checkable
+class Arrays(Protocol):
+    """A scheduler that takes many jobs at once, as the tasks of a job array."""
+
+    def array_size(self) -> int:
+        """How many tasks an array may have, their indexes counted from 0; less than two where there are no arrays.
+
+        It never fails: an array that is too large is refused.
+        """
+
+    def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
+        """The ids of the jobs called so, by their names, as `find` has them; from one question for all.
+
+        Raises:
+            SchedulerError: nobody knows.
+        """
 
 
 @runtime_checkable

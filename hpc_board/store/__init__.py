@@ -1,6 +1,6 @@
 """The board's memory: submissions, runs, events and results in SQLite, and the standings that follow from them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +13,12 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.store import ranking, runs, submissions
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.journal import MOUNTS
-from hpc_board.store.submissions import NewRun
+from hpc_board.store.submissions import NewRun, NewSubmission
 
 if TYPE_CHECKING:
     from hpc_board.store.backup import Contents
 
-__all__ = ["NewRun", "Store"]
+__all__ = ["NewRun", "NewSubmission", "Store"]
 
 
 class Store:
@@ -45,18 +45,12 @@ class Store:
         runs: Sequence[NewRun],
     ) -> tuple[Submission, tuple[Run, ...]]:
         """Store a submission with its code, its version of the task and its runs, or nothing of it."""
+        return self.add_submissions([NewSubmission(task, user, file_name, code, mode, note, at, runs)])[0]
+
+    def add_submissions(self, new: Sequence[NewSubmission]) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
+        """Store several submissions as `add_submission` does, or nothing of any."""
         with self._file.writing() as db:
-            return submissions.add(
-                db,
-                task=task,
-                user=user,
-                file_name=file_name,
-                code=code,
-                mode=mode,
-                note=note,
-                at=at,
-                runs=runs,
-            )
+            return tuple(submissions.add(db, each) for each in new)
 
     def record(self, run: int, status: Status) -> bool:
         """Append a status, and say whether it was stored: a run that has ended takes no more.
@@ -65,8 +59,12 @@ class Store:
             InputError: there is no such run.
             ValueError: the status is `finished`, which goes with a result: use `finish`.
         """
+        return self.record_each({run: status}) == {run}
+
+    def record_each(self, statuses: Mapping[int, Status]) -> set[int]:
+        """Append a status to each of these runs as `record` does, or to none of them; the runs that took it."""
         with self._file.writing() as db:
-            return runs.record(db, run, status)
+            return {run for run, status in statuses.items() if runs.record(db, run, status)}
 
     def finish(
         self,

@@ -31,42 +31,45 @@ class NewRun:
     harness_sha256: str
 
 
-def add(
-    db: "Database",
-    *,
-    task: Task,
-    user: str,
-    file_name: str,
-    code: bytes,
-    mode: Mode,
-    note: str,
-    at: datetime,
-    runs: Sequence[NewRun],
-) -> tuple[Submission, tuple[Run, ...]]:
+@dataclass(frozen=True)
+class NewSubmission:
+    """A submission that is about to be stored, with its runs."""
+
+    task: Task
+    user: str
+    file_name: str
+    code: bytes
+    mode: Mode
+    note: str
+    at: datetime
+    runs: Sequence[NewRun]
+
+
+def add(db: "Database", new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]:
     """Store a submission with all that it refers to and its runs, each `created` and in flight."""
-    sha256 = hashlib.sha256(code).hexdigest()
-    version = task.version
-    moment = time_text(at)
-    db.table("codes").insert({"sha256": sha256, "code": code}, ignore=True)
+    sha256 = hashlib.sha256(new.code).hexdigest()
+    version = new.task.version
+    moment = time_text(new.at)
+    db.table("codes").insert({"sha256": sha256, "code": new.code}, ignore=True)
     db.table("tasks").insert(
-        {"name": task.name, "version": version, "definition": task_definition(task), "added_at": moment},
+        {"name": new.task.name, "version": version, "definition": task_definition(new.task), "added_at": moment},
         ignore=True,
     )
     number = _inserted(
         db,
         "submissions",
         {
-            "task": task.name,
+            "task": new.task.name,
             "task_version": version,
-            "user": plain_text(user),
-            "file_name": plain_text(file_name),
+            "user": plain_text(new.user),
+            "file_name": plain_text(new.file_name),
             "code_sha256": sha256,
-            "mode": mode.value,
-            "note": plain_text(note),
+            "mode": new.mode.value,
+            "note": plain_text(new.note),
             "submitted_at": moment,
         },
     )
-    added = [_add_run(db, number, new, at) for new in runs]
+    added = [_add_run(db, number, run, new.at) for run in new.runs]
     return submission(db, number), tuple(stored_run(db, run) for run in added)
 
 

@@ -6,15 +6,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from hpc_board import config, jobs
 from hpc_board.board import Board
 from hpc_board.model.result import Result
 from hpc_board.model.run import JobNews, Run, RunState, Status
 from hpc_board.model.submission import Submission
-from hpc_board.schedulers import Job, JobKey, Scheduler
-from hpc_board.store import Store
+from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler
+from hpc_board.store import NewSubmission, Store
 
 POINTS = ("before the row", "after the row", "after the folder", "during sbatch", "after sbatch", "at the job's end")
 
@@ -29,19 +28,21 @@ class DeadlyStore(Store):
 
     point = ""
 
-    def add_submission(self, **values: Any) -> tuple[Submission, tuple[Run, ...]]:
+    def add_submissions(self, new: Sequence[NewSubmission]) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         if self.point == "before the row":
             die()
-        added = super().add_submission(**values)
+        added = super().add_submissions(new)
         if self.point == "after the row":
             die()
         return added
 
-    def record(self, run: int, status: Status) -> bool:
-        if self.point == "after the folder" and status.state is RunState.SUBMITTING:
-            assert jobs.folder(Path(os.environ["BOARD_FOLDER"]), run).is_dir()
+    def record_each(self, statuses: Mapping[int, Status]) -> set[int]:
+        sent = [run for run, status in statuses.items() if status.state is RunState.SUBMITTING]
+        if self.point == "after the folder" and sent:
+            folders = jobs.Folders(Path(os.environ["BOARD_FOLDER"]))
+            assert all(folders.of(self.run(run)).is_dir() for run in sent)
             die()
-        return super().record(run, status)
+        return super().record_each(statuses)
 
     def finish(
         self,
@@ -78,19 +79,34 @@ class DeadlyScheduler:
         return self._inner.poll(keys)
 
 
+class DeadlyArrays(DeadlyScheduler):
+    """The same of a scheduler that takes arrays."""
+
+    def array_size(self) -> int:
+        assert isinstance(self._inner, Arrays)
+        return self._inner.array_size()
+
+    def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
+        assert isinstance(self._inner, Arrays)
+        return self._inner.find_each(names, submitted_at)
+
+
 def main() -> None:
-    """Submit a file for every GPU named, wait for the end, and die at the point named."""
-    settings_file, kernel, point, *gpus = sys.argv[1:]
+    """Submit a file so many times for every GPU named, wait for the end, and die at the point named."""
+    settings_file, kernel, count, point, *gpus = sys.argv[1:]
     board = Board(config.load(Path(settings_file), os.environ))
     os.environ["BOARD_FOLDER"] = str(board.settings.board)
-    draft = board.draft(Path(kernel), gpus=gpus, mode="ranked")
+    drafts = [board.draft(Path(kernel), gpus=gpus, mode="ranked") for _ in range(int(count))]
     store = DeadlyStore(board.settings.board / "board.db")
     store.point = point
     board.settings.board.mkdir(parents=True, exist_ok=True)
     board.__dict__["_store"] = store
-    deadly = {name: DeadlyScheduler(inner, point) for name, inner in board._schedulers.items()}
+    deadly = {
+        name: (DeadlyArrays if isinstance(inner, Arrays) else DeadlyScheduler)(inner, point)
+        for name, inner in board._schedulers.items()
+    }
     board.__dict__["_schedulers"] = deadly
-    runs = board.submit(draft)
+    runs = board.submit(*drafts)
     for _ in board.wait([run.id for run in runs], timeout_seconds=60):
         pass
 

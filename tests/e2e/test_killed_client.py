@@ -22,10 +22,10 @@ from tests.slurm.lab import SlurmLab
 SETTLED = timedelta(seconds=1)
 
 
-def killed(files: BoardFiles, point: str, gpus: list[str]) -> None:
-    """A client that submits and dies at `point`."""
+def killed(files: BoardFiles, point: str, gpus: list[str], count: int = 1) -> None:
+    """A client that submits `count` files and dies at `point`."""
     client = Path(__file__).with_name("killed_client.py")
-    command = [sys.executable, str(client), str(files.settings), str(files.kernel()), point, *gpus]
+    command = [sys.executable, str(client), str(files.settings), str(files.kernel()), str(count), point, *gpus]
     environ = {**os.environ, **files.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -43,16 +43,16 @@ def carried_on(files: BoardFiles) -> Board:
     return board
 
 
-def assert_nothing_lost(board: Board, point: str, gpus: list[str]) -> None:
+def assert_nothing_lost(board: Board, point: str, gpus: list[str], count: int = 1) -> None:
     runs = board.runs()
-    assert len(runs) == (0 if point == "before the row" else len(gpus))
+    assert len(runs) == (0 if point == "before the row" else count * len(gpus))
+    assert [board.rank(run) for run in runs].count(1) == (len(gpus) if runs else 0)
     for run in runs:
         assert run.state is RunState.FINISHED, run.status
         assert run.verdict is Verdict.PASS
-        assert board.rank(run) == 1
         finished = [status for status in board.history(run.id) if status.state is RunState.FINISHED]
         assert len(finished) == 1
-        assert len(list(jobs.folder(board.settings.board, run.id).glob("slurm-*.out"))) == 1
+        assert len(list(jobs.Folders(board.settings.board).of(run).glob("slurm-*.out"))) == 1
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -77,3 +77,20 @@ def test_on_slurm_no_run_is_lost_or_doubled(
     tokens = sorted(run.token for run in board.runs())
     ours = sorted(name for _, name, _ in slurm_jobs(files.environ) if name in tokens)
     assert ours == tokens, "every run has one job, no more"
+
+
+@pytest.mark.slurm
+@pytest.mark.parametrize("point", POINTS)
+def test_no_run_of_an_array_is_lost_or_doubled(
+    tmp_path: Path, slurm_lab: SlurmLab, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", slurm_lab.environment["SLURM_CONF"])
+    files = board_files(tmp_path, slurm=True, environ={"SLURM_CONF": slurm_lab.environment["SLURM_CONF"]})
+    killed(files, point, ["CPU"], count=4)
+    board = carried_on(files)
+    assert_nothing_lost(board, point, ["CPU"], count=4)
+    arrays = {run.array for run in board.runs()}
+    assert len(arrays) == (0 if point == "before the row" else 1)
+    ours = [job_id for job_id, name, _ in slurm_jobs(files.environ) if name in arrays]
+    assert len({job_id.partition("_")[0] for job_id in ours}) == len(arrays), "one array, no second one"
+    assert len(ours) == len(board.runs())

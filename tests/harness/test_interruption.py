@@ -160,6 +160,21 @@ def test_a_job_that_is_begun_again_is_judged_again_unless_it_was_judged(tmp_path
     assert Result.from_json((folder / "result.1.json").read_bytes()) == stopped
 
 
+def test_a_task_of_a_job_array_is_called_as_slurm_s_commands_call_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = job_folder(tmp_path, "def custom_kernel(data):\n    return [2 * x for x in data]\n", a_task(), Mode.TEST)
+    array = {"SLURM_JOB_ID": "130", "SLURM_ARRAY_JOB_ID": "123", "SLURM_ARRAY_TASK_ID": "0"}
+    environ = {"PATH": os.environ["PATH"], **array}
+    subprocess.run(["bash", jobs.SCRIPT], cwd=folder, env=environ, check=True, timeout=120)
+    assert result_in(folder).job_id == "123_0"
+    for name, value in {**array, "SLURM_RESTART_COUNT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert judged_before(folder)
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "1")
+    assert not judged_before(folder)
+
+
 def left_by_attempt(folder: Path, count: int, monkeypatch: pytest.MonkeyPatch, **facts: str) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_RESTART_COUNT", str(count))

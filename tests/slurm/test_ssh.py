@@ -111,6 +111,18 @@ def test_what_is_shown_is_what_is_sent(board: BoardFiles) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
+def test_several_files_go_as_one_array(board: BoardFiles, slurm_lab: SlurmLab) -> None:
+    files = [board.kernel(name=f"k{number}.py") for number in range(3)]
+    sent = [run for each in board.json("submit", *files, "--gpu", "H100", "--wait") for run in each["runs"]]
+    assert [run["verdict"] for run in sent] == ["pass"] * 3
+    array = folders(board)[0].name
+    assert [path.name for path in folders(board)] == [array, *(f"{array}.{index}" for index in range(3))]
+    assert [(path / "result.json").exists() for path in folders(board)] == [False, True, True, True]
+    (array_id,) = {run["job"]["id"].partition("_")[0] for run in sent}
+    listed = {job_id for job_id, name, _ in slurm_jobs(slurm_lab.environment) if name == array}
+    assert listed == {f"{array_id}_{index}" for index in range(3)}
+
+
 def test_a_wrong_kernel_is_evaluated_and_exits_1(board: BoardFiles) -> None:
     done = board.run("submit", board.kernel(WRONG), "--gpu", "H100", "--wait")
     assert done.returncode == 1, done.stderr

@@ -292,7 +292,9 @@ class FakeBoard(Board):
             now=NOW,
         )
 
-    def preview(self, draft: intake.Draft) -> list[Preview]:
+    def preview(self, *drafts: intake.Draft, array: bool | None = None) -> list[Preview]:
+        del array
+        (draft,) = drafts
         return [
             Preview(
                 gpu,
@@ -304,7 +306,9 @@ class FakeBoard(Board):
             for gpu in draft.gpus
         ]
 
-    def submit(self, draft: intake.Draft) -> list[Run]:
+    def submit(self, *drafts: intake.Draft, array: bool | None = None) -> list[Run]:
+        del array
+        (draft,) = drafts
         self._enter("submit")
         self.sent.append(draft)
         first = max((run_.id for run_ in self.known_runs), default=0) + 1

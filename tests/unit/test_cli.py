@@ -395,6 +395,26 @@ def test_a_dry_run_for_several_gpus_separates_the_scripts(board: Recorded) -> No
     assert done.stdout.count("#!/bin/bash") == 2
 
 
+def test_several_files_are_submissions_of_their_own_in_the_order_in_which_they_are_named(board: Recorded) -> None:
+    others = [board.folder / f"k{number}.py" for number in range(3)]
+    for other in others:
+        other.write_text(KERNEL)
+    sent = json.loads(call(board, "submit", *others, "--json").stdout)
+    assert [run["file_name"] for each in sent for run in each["runs"]] == ["k0.py", "k1.py", "k2.py"]
+    assert [each["submission"] for each in sent] == [1, 2, 3]
+    call(board, "submit", *others, "--array")
+    assert [run.array for run in board.board.runs()] == [""] * 6, "this machine's own queue has no arrays"
+    for run in board.board.runs():
+        call(board, "cancel", str(run.id))
+
+
+def test_nothing_is_stored_where_one_of_several_files_cannot_be_submitted(board: Recorded) -> None:
+    done = call(board, "submit", board.kernel, board.folder / "absent.py")
+    assert done.exit_code == 2
+    assert "absent.py" in done.stderr
+    assert board.board.runs() == ()
+
+
 def _folder(path: Path) -> None:
     path.unlink()
     path.mkdir()

@@ -45,3 +45,59 @@ def test_a_template_that_leaves_the_container_out_is_refused(tmp_path: Path) -> 
         jobs.script(TASK, gpu, Mode.TEST)
     path.write_text('{% include "container.sh.j2" %}\n"${container[@]}" ' + path.read_text())
     assert "apptainer --silent exec" in jobs.script(TASK, gpu, Mode.TEST).text
+
+
+SCRIPT = """#!/bin/bash -l
+#SBATCH --partition=gpu
+# a comment
+
+#SBATCH --comment="two words"
+  # another
+#BB create_persistent
+set -u
+#SBATCH --hold
+"""
+
+
+def test_an_array_repeats_the_options_of_its_runs_and_runs_their_script_by_its_own_interpreter() -> None:
+    array = jobs.array_script(jobs.Script(SCRIPT, {"partition": "gpu"}, 60), CPU)
+    assert array is not None
+    lines = array.text.splitlines()
+    assert lines[:4] == [
+        "#!/bin/bash",
+        "#SBATCH --partition=gpu",
+        '#SBATCH --comment="two words"',
+        "#BB create_persistent",
+    ]
+    assert "--hold" not in array.text
+    assert lines[-2:] == ['cd "$PWD.$SLURM_ARRAY_TASK_ID" || exit', "exec /bin/bash -l ./job.sh"]
+
+
+@pytest.mark.parametrize(
+    ("shebang", "interpreter"),
+    [
+        ("#!/bin/sh", "/bin/sh"),
+        ("#! /usr/bin/env bash  ", "/usr/bin/env bash"),
+        ("#!/usr/bin/env -S bash -l", "/usr/bin/env '-S bash -l'"),
+        ("#!/bin/sh $(id);", "/bin/sh '$(id);'"),
+    ],
+)
+def test_an_interpreter_is_called_as_the_kernel_calls_it(shebang: str, interpreter: str) -> None:
+    array = jobs.array_script(jobs.Script(f"{shebang}\ntrue\n", {}, 60), CPU)
+    assert array is not None
+    assert array.text.endswith(f"exec {interpreter} ./job.sh\n")
+
+
+@pytest.mark.parametrize("text", ["", "true\n", "# /bin/sh\n", "#!\n"])
+def test_a_script_without_an_interpreter_is_no_task_of_an_array(text: str) -> None:
+    assert jobs.array_script(jobs.Script(text, {}, 60), CPU) is None
+
+
+def test_scripts_that_tell_slurm_the_same_go_together_whatever_their_tasks() -> None:
+    slurm = replace(CPU, cluster=Cluster("main", "slurm"), time_limit_seconds=600)
+    other = replace(TASK, name="other")
+    scripts = [jobs.script(task, slurm, Mode.TEST) for task in (TASK, other)]
+    assert scripts[0].text != scripts[1].text
+    assert jobs.array_script(scripts[0], slurm) == jobs.array_script(scripts[1], slurm)
+    longer = jobs.script(TASK, replace(slurm, time_limit_seconds=1200), Mode.TEST)
+    assert jobs.array_script(longer, slurm) != jobs.array_script(scripts[0], slurm)

@@ -123,7 +123,7 @@ def test_every_style_of_request_is_shown() -> None:
 
 def test_every_variable_of_batch_script_templates_is_listed() -> None:
     listed = text("settings.md").partition("## Batch script templates")[2].partition("\n## ")[0]
-    calls = [node for node in ast.walk(ast.parse(inspect.getsource(jobs))) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(jobs._rendered))) if isinstance(node, ast.Call)]
     (render,) = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "render"]
     given = {str(keyword.arg) for keyword in render.keywords}
     assert named_in_first_cells(listed) == given

@@ -175,7 +175,7 @@ def test_a_job_that_pyslurm_does_not_list_is_asked_of_the_accounts(tmp_path: Pat
     assert helped.host.ran == ["sacct"]
 
 
-def test_an_array_task_is_never_ours(tmp_path: Path) -> None:
+def test_a_task_of_an_array_is_no_job_of_its_own(tmp_path: Path) -> None:
     helped = Helped(tmp_path, [answer(["7_0", "hb-1", "RUNNING", 1, 1, "n1", "None", 0])])
     assert helped.evidence() == "pyslurm: not listed; sacct: not listed"
 

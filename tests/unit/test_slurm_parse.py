@@ -59,6 +59,31 @@ class Answers:
         return self.answer
 
 
+class Programs:
+    """A host whose programs print these texts, and which remembers what they were called with."""
+
+    def __init__(self, **printed: str) -> None:
+        self.printed = printed
+        self.commands: list[Sequence[str]] = []
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_seconds: float,  # noqa: ARG002 - the protocol's
+        env: Mapping[str, str] | None = None,  # noqa: ARG002
+        cwd: str | None = None,  # noqa: ARG002
+        stdin: str = "",  # noqa: ARG002
+    ) -> Completed:
+        self.commands.append(argv)
+        return Completed(0, self.printed.get(argv[0], ""), "")
+
+    def names(self, program: str) -> list[list[str]]:
+        """The lists of names that a program was given, one for each call of it."""
+        mine = [argv for argv in self.commands if argv[0] == program]
+        return [word.removeprefix("--name=").split(",") for argv in mine for word in argv if word.startswith("--name=")]
+
+
 def job(folder: Path = Path("/board/runs/1")) -> Job:
     return Job("hb-1", folder, "job.sh", H100, {"partition": "h100"}, 60)
 
@@ -135,10 +160,43 @@ def test_output_without_a_row_is_no_answer(rows: Callable[[str], Sequence[object
     assert "\x1b" not in error.value.message
 
 
-@pytest.mark.parametrize("job_id", ["123+0", "109_1", "109_[1-3]", "٤٢", "-1", "", "1" * 11, "9" * 5000, "--all"])
+@pytest.mark.parametrize(
+    "job_id",
+    ["123+0", "109_", "109_[0-1000]", "109_[1,...]", "109_[1-]", "٤٢", "-1", "", "1" * 11, "9" * 5000, "--all"],
+)
 def test_a_row_whose_id_is_none_of_a_job_of_ours_is_left_out(job_id: str) -> None:
     assert queue_rows(f"{job_id}|hb|PENDING|1|N/A||0|None\n") == []
     assert account_rows(f"{job_id}|hb|COMPLETED|0:0|1|cpu-1\n") == []
+
+
+@pytest.mark.parametrize(
+    ("listed", "indexes"),
+    [
+        ("109_4", [4]),
+        ("109_[0-3]", [0, 1, 2, 3]),
+        ("109_[2,5-6,9-15:3%4]", [2, 5, 6, 9, 12, 15]),
+        ("109_[7-7:0]", [7]),
+        ("109_[0-999]", list(range(1000))),
+    ],
+)
+def test_waiting_tasks_of_an_array_are_listed_one_by_one(listed: str, indexes: list[int]) -> None:
+    ids = [f"109_{index}" for index in indexes]
+    assert [row.job_id for row in queue_rows(f"{listed}|hb|PENDING|1|N/A||0|None\n")] == ids
+    assert [row.job_id for row in account_rows(f"{listed}|hb|CANCELLED by 0|0:0|1|None assigned\n")] == ids
+
+
+def test_tasks_that_began_before_their_array_was_cancelled_are_known_by_their_own_rows() -> None:
+    text = "7_[0-2]|hb|CANCELLED by 0|0:0|1|None assigned\n7_1|hb|COMPLETED|0:0|1|n1\n"
+    host = Programs(sacct=text)
+    news = SlurmScheduler(CLUSTER, host).poll([JobKey(f"hb.{index}", f"7_{index}", NOW) for index in range(4)])
+    assert [word for word in host.commands[1] if word.startswith("--jobs")] == ["--jobs=7"]
+    states = {name: one.state for name, one in news.items()}
+    assert states == {
+        "hb.0": JobState.CANCELLED,
+        "hb.1": JobState.ENDED,
+        "hb.2": JobState.CANCELLED,
+        "hb.3": JobState.MISSING,
+    }
 
 
 @pytest.mark.parametrize(
@@ -359,6 +417,59 @@ def test_a_job_that_cannot_be_ours_is_not_found() -> None:
         f"{job_id}|hb-1|RUNNING|1795230906|N/A|n1|0|None\n" for job_id in ("109_1", "7", "123+0", "9" * 5000)
     )
     assert SlurmScheduler(CLUSTER, Answers(Completed(0, rows, ""))).find("hb-1", NOW) == "7"
+
+
+def test_a_job_and_an_array_of_the_same_name_are_told_apart() -> None:
+    rows = "".join(
+        f"{job_id}|{name}|RUNNING|{int(NOW.timestamp())}|N/A|n1|0|None\n"
+        for job_id, name in (("20_[3-5]", "hb-1"), ("19_8", "hb-1"), ("30", "hb-1.7"), ("31", "hb-2"), ("32_0", "hb-3"))
+    )
+    found = SlurmScheduler(CLUSTER, Programs(squeue=rows)).find_each(
+        ["hb-1.4", "hb-1.5", "hb-1.9", "hb-1.7", "hb-2.0", "hb-2", "hb-3", "hb-1"], NOW
+    )
+    assert found == {"hb-1.4": "20_4", "hb-1.5": "20_5", "hb-1.9": "20_9", "hb-1.7": "30", "hb-2": "31"}
+
+
+@pytest.mark.parametrize(("count", "calls"), [(1, 1), (5000, 1), (12_000, 3)])
+def test_names_of_any_number_fit_into_arguments_of_a_command(count: int, calls: int) -> None:
+    keys = [JobKey(f"hb-{number:016x}", str(number), NOW) for number in range(count)]
+    host = Programs()
+    scheduler = SlurmScheduler(CLUSTER, host)
+    assert len(scheduler.poll(keys)) == count
+    assert [name for names in host.names("squeue") for name in names] == [key.name for key in keys]
+    assert len(host.names("squeue")) == calls
+    assert all(len(word) < 128 * 1024 for argv in host.commands for word in argv)
+
+
+def test_all_tasks_of_an_array_are_asked_for_by_its_one_name() -> None:
+    host = Programs()
+    SlurmScheduler(CLUSTER, host).poll([JobKey(f"hb-1.{index}", f"7_{index}", NOW) for index in range(1000)])
+    assert host.names("squeue") == [["hb-1"]]
+    assert len(host.commands) == 2
+
+
+def test_the_command_of_an_array_names_its_tasks_and_where_each_of_them_prints() -> None:
+    array = replace(job(Path("/board/100%/runs/hb-1")), indexes=(0, 1, 2, 5, 7, 8))
+    command = SlurmScheduler(CLUSTER, ThisHost({})).command(array)
+    assert "--array=0-2,5,7-8" in command
+    assert "--output=/board/100%%/runs/hb-1.%a/slurm-%A_%a.out" in command
+    assert command[-1] == "/board/100%/runs/hb-1/job.sh"
+
+
+@pytest.mark.parametrize(
+    ("settings", "size"),
+    [
+        ("MaxArraySize            = 1001\nSchedulerParameters     = (null)\n", 1000),
+        ("MaxArraySize            = 5\n", 5),
+        ("MaxArraySize            = 0\n", 0),
+        ("MaxArraySize            = 4000001\n", 1000),
+        ("MaxArraySize            = 1001\nSchedulerParameters     = bf_interval=5,max_array_tasks=20\n", 20),
+        ("MaxArraySize            = many\n", 1000),
+        ("", 1000),
+    ],
+)
+def test_an_array_is_as_large_as_the_cluster_and_this_program_allow(settings: str, size: int) -> None:
+    assert SlurmScheduler(CLUSTER, Programs(scontrol=settings)).array_size() == size
 
 
 def test_no_jobs_and_no_gpus_need_no_question() -> None:

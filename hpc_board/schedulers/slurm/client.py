@@ -1,20 +1,22 @@
 """The door to one Slurm cluster."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Gpu
-from hpc_board.model.run import JobNews, JobState
-from hpc_board.model.sbatch import argument
+from hpc_board.model.run import JobNews, JobState, array_of
+from hpc_board.model.sbatch import argument, ranges
 from hpc_board.model.site import Site
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm.capacity import availability
-from hpc_board.schedulers.slurm.detect import site
+from hpc_board.schedulers.slurm.detect import CONFIGURATION, configuration, site
 from hpc_board.schedulers.slurm.outputs import (
+    ARRAY_TASKS_MAX,
     SACCT_FORMAT,
     SINFO_FORMAT,
     SQUEUE_FORMAT,
@@ -33,6 +35,13 @@ TIMEOUT_SECONDS: Final = 60.0
 """How long one command of Slurm may take: a busy controller answers late, and sbatch itself retries for a while."""
 
 _ACCOUNTED_AT_ONCE = 50
+_NAMES_BYTES_MAX = 100_000
+"""How long a list of names may be: the kernel takes an argument of up to 128 KiB."""
+
+_FORMATS: Final = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
+"""Times in seconds since 1970, and lists of an array's tasks uncut."""
+
+_MAX_ARRAY_TASKS = re.compile(r"\bmax_array_tasks=([0-9]{1,9})\b")
 _CLOCK_SLACK = timedelta(days=1)
 """How far the controller's clock may lie behind this host's: more than a time zone that somebody got wrong."""
 
@@ -82,19 +91,22 @@ class SlurmScheduler:
                 f"{folder}: Slurm cannot write a job's output into a folder with a backslash in its path",
                 hint="Point `board` in the settings to another folder.",
             )
+        pattern = folder.replace("%", "%%")
         own = {
             "job-name": job.name,
             "chdir": folder,
-            "output": f"{folder.replace('%', '%%')}/slurm-%j.out",
+            "output": f"{pattern}.%a/slurm-%A_%a.out" if job.indexes else f"{pattern}/slurm-%j.out",
             "export": "ALL",
             "no-requeue": "",
         }
+        if job.indexes:
+            own["array"] = ranges(job.indexes)
         options = own | {name: value for name, value in job.options.items() if name not in own}
         arguments = [argument(name, value) for name, value in options.items()]
         return ["sbatch", "--parsable", *arguments, str(job.folder / job.script)]
 
     def submit(self, job: Job) -> str:
-        """Hand the job over and return its id.
+        """Hand the job over and return its id, of an array that of the whole.
 
         Raises:
             InputError: an option or the folder's path cannot be handed to Slurm.
@@ -153,14 +165,31 @@ class SlurmScheduler:
 
     def find(self, name: str, submitted_at: datetime) -> str | None:
         """The id of this account's newest job called `name`, submitted not before `submitted_at`; None if none."""
+        return self.find_each([name], submitted_at).get(name)
+
+    def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
+        """The ids of this account's newest jobs called so, submitted not before `submitted_at`, by their names."""
         earliest = submitted_at - _CLOCK_SLACK
-        times = _times(self._queue([name], mine=True).rows, name, earliest)
-        if not times:
-            try:
-                times = _times(self._accounts(f"--name={name}", earliest), name, earliest)
-            except _AccountingAbsentError:
-                return None
-        return max(times, key=lambda job_id: (times[job_id], int(job_id)), default=None)
+        listed_as = dict.fromkeys(each for name in names for each in (name, array_of(name)) if each)
+        found = _found(names, self._queue(list(listed_as), mine=True).rows, earliest)
+        absent = [name for name in names if name not in found]
+        listed_as = dict.fromkeys(each for name in absent for each in (name, array_of(name)) if each)
+        try:
+            for some in _at_once(listed_as):
+                found |= _found(absent, self._accounts(f"--name={','.join(some)}", earliest), earliest)
+        except _AccountingAbsentError:
+            pass
+        return found
+
+    def array_size(self) -> int:
+        """How many tasks an array may have here; where the cluster doesn't say, what Slurm's own default allows."""
+        try:
+            settings = configuration(self._answer(CONFIGURATION))
+        except SchedulerError:
+            settings = {}
+        most = _MAX_ARRAY_TASKS.search(settings.get("SchedulerParameters", ""))
+        limits = (settings.get("MaxArraySize", ""), most[1] if most else "")
+        return min([ARRAY_TASKS_MAX, *(int(limit) for limit in limits if re.fullmatch("[0-9]{1,9}", limit))])
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobNews]:
         """The news of each job, by its name: one squeue for all, and sacct for those that it no longer lists.
@@ -169,26 +198,31 @@ class SlurmScheduler:
         """
         if not jobs:
             return {}
-        listing = self._queue([job.name for job in jobs])
+        listing = self._queue(_names(jobs))
         listed = {(row.job_id, row.name): row for row in listing.rows}
         news: dict[str, JobNews] = {}
         gone = []
         for job in jobs:
-            row = listed.get((job.job_id, job.name))
+            row = listed.get((job.job_id, job.listed_as))
             if row is None:
                 gone.append(job)
             else:
                 news[job.name] = _queue_news(row, listing.source)
-        for start in range(0, len(gone), _ACCOUNTED_AT_ONCE):
-            news |= self._accounted(gone[start : start + _ACCOUNTED_AT_ONCE], listing.source)
+        allocations: dict[str, list[JobKey]] = {}
+        for job in gone:
+            allocations.setdefault(_allocation(job.job_id), []).append(job)
+        ids = list(allocations)
+        for start in range(0, len(ids), _ACCOUNTED_AT_ONCE):
+            some = [job for id_ in ids[start : start + _ACCOUNTED_AT_ONCE] for job in allocations[id_]]
+            news |= self._accounted(some, listing.source)
         return news
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:
         """Ask for the jobs' end; one that has ended, or whose id bears another name by now, is left alone."""
         if not jobs:
             return
-        ours = {(job.job_id, job.name) for job in jobs}
-        rows = self._queue([job.name for job in jobs]).rows
+        ours = {(job.job_id, job.listed_as) for job in jobs}
+        rows = self._queue(_names(jobs)).rows
         live = [row.job_id for row in rows if (row.job_id, row.name) in ours and job_state(row.state) in _LIVE]
         if live:
             self._answer(["scancel", "--quiet", *live])
@@ -203,15 +237,18 @@ class SlurmScheduler:
 
     def _queue(self, names: Sequence[str], *, mine: bool = False) -> Listing:
         """The jobs with these names that the controller remembers, only this account's if `mine`."""
-        argv = ["squeue", "--all", "--noheader", "--states=all", f"--name={','.join(names)}"]
-        argv += [f"--Format={SQUEUE_FORMAT}", *(["--me"] if mine else [])]
-        return Listing("squeue", queue_rows(self._answer(argv)))
+        rows: list[QueueRow] = []
+        for some in _at_once(names):
+            argv = ["squeue", "--all", "--array", "--noheader", "--states=all", f"--name={','.join(some)}"]
+            argv += [f"--Format={SQUEUE_FORMAT}", *(["--me"] if mine else [])]
+            rows += queue_rows(self._answer(argv))
+        return Listing("squeue", rows)
 
     def _accounted(self, jobs: Sequence[JobKey], source: str) -> Iterator[tuple[str, JobNews]]:
         """The news of jobs that `source` does not list."""
         try:
             rows = self._accounts(
-                f"--jobs={','.join(job.job_id for job in jobs)}",
+                f"--jobs={','.join(dict.fromkeys(_allocation(job.job_id) for job in jobs))}",
                 min(job.submitted_at for job in jobs) - _CLOCK_SLACK,
             )
         except _AccountingAbsentError as error:
@@ -255,7 +292,7 @@ class SlurmScheduler:
 
     def _run(self, argv: Sequence[str]) -> Completed:
         try:
-            return self._host.run(argv, timeout_seconds=self._timeout_seconds, env={"SLURM_TIME_FORMAT": "%s"})
+            return self._host.run(argv, timeout_seconds=self._timeout_seconds, env=_FORMATS)
         except CommandTimeout as error:
             raise SchedulerError(
                 f"{argv[0]} did not answer within {self._timeout_seconds:g} s",
@@ -284,13 +321,48 @@ class SlurmScheduler:
         )
 
 
-def _times(rows: Sequence[QueueRow | AccountRow], name: str, earliest: datetime) -> dict[str, datetime]:
-    """When the jobs of this name were submitted, by their ids; one of unknown time counts as the earliest of them."""
-    return {
-        row.job_id: row.submitted_at or earliest
-        for row in rows
-        if row.name == name and (row.submitted_at is None or row.submitted_at >= earliest)
-    }
+def _found(names: Sequence[str], rows: Sequence[QueueRow | AccountRow], earliest: datetime) -> dict[str, str]:
+    """The ids of the newest jobs of these names; one of unknown time counts as the earliest of them.
+
+    Of an array that is listed at all every task has been submitted, also one that is over and forgotten.
+    """
+    times: dict[tuple[str, bool], tuple[datetime, int]] = {}
+    for row in rows:
+        allocation, _, task = row.job_id.partition("_")
+        at = (row.submitted_at or earliest, int(allocation))
+        if at[0] >= earliest:
+            times[row.name, bool(task)] = max(times.get((row.name, bool(task)), at), at)
+    ids = {}
+    for name in names:
+        array, _, index = name.rpartition(".")
+        if (name, False) in times:
+            ids[name] = str(times[name, False][1])
+        elif array and (array, True) in times:
+            ids[name] = f"{times[array, True][1]}_{index}"
+    return ids
+
+
+def _allocation(job_id: str) -> str:
+    """The id under which accounts are asked: of a task of an array, that of the whole."""
+    return job_id.partition("_")[0]
+
+
+def _names(jobs: Sequence[JobKey]) -> list[str]:
+    return list(dict.fromkeys(job.listed_as for job in jobs))
+
+
+def _at_once(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """As many names at a time as fit into one argument of a command."""
+    some: list[str] = []
+    length = 0
+    for name in names:
+        length += len(name) + 1
+        if length > _NAMES_BYTES_MAX:
+            yield tuple(some)
+            some, length = [], len(name) + 1
+        some.append(name)
+    if some:
+        yield tuple(some)
 
 
 def _queue_news(row: QueueRow, source: str) -> JobNews:
@@ -315,7 +387,7 @@ def _attempt(row: QueueRow) -> str:
 
 def _account_news(job: JobKey, rows: Sequence[AccountRow], source: str) -> JobNews:
     """What the accounts say of a job that `source` does not list; a state that is not final explains nothing then."""
-    attempts = [row for row in rows if (row.job_id, row.name) == (job.job_id, job.name)]
+    attempts = [row for row in rows if (row.job_id, row.name) == (job.job_id, job.listed_as)]
     if not attempts:
         return JobNews(JobState.MISSING, job.job_id, evidence=f"{source}: not listed; sacct: not listed")
     last = max(attempts, key=lambda row: row.submitted_at or job.submitted_at)

@@ -11,15 +11,21 @@ from hpc_board.model.text import one_line
 SQUEUE_FORMAT: Final = (
     "JobArrayID:|,Name:|,State:|,SubmitTime:|,StartTime:|,NodeList:|,RestartCnt:|,Reason: "  # a space ends the line
 )
-SACCT_FORMAT: Final = "JobIDRaw,JobName,State,ExitCode,Submit,NodeList"
+SACCT_FORMAT: Final = "JobID,JobName,State,ExitCode,Submit,NodeList"
 SINFO_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUsState:|,Gres:|,GresUsed:|"
 
 _SUBMITTED = re.compile(r"^([0-9]{1,10})(?:;\S+)?$", re.MULTILINE)
-JOB_ID: Final = re.compile(r"[0-9]{1,10}")
+_JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,7})?")
+_WAITING = re.compile(r"([0-9]{1,10}_)\[([0-9,:-]{1,8000})(?:%[0-9]{1,7})?\]")
+_RANGE = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7})(?::([0-9]{1,7}))?)?")
 _COUNT = re.compile(r"[0-9]{1,9}")
 _EPOCH_SECONDS = re.compile(r"[0-9]{1,10}")
 _EPOCH_SECONDS_MAX = 2**33
 _CPU_COUNTS = re.compile("[0-9]{1,9}/([0-9]{1,9})/[0-9]{1,9}/([0-9]{1,9})")
+
+
+ARRAY_TASKS_MAX: Final = 1000
+"""How many tasks an array of ours has at most, whatever a cluster allows: Slurm's own default, but for one."""
 
 
 @dataclass(frozen=True)
@@ -72,30 +78,57 @@ def submitted_job_id(stdout: str) -> str | None:
     return ids[-1] if ids else None
 
 
+def job_ids(listed: str) -> list[str]:
+    """The jobs that an id in a listing stands for: itself, or each waiting task of an array ("12_[0-3,7%2]").
+
+    None for what is never ours: components of heterogeneous jobs, and arrays larger than ARRAY_TASKS_MAX.
+    """
+    if _JOB_ID.fullmatch(listed):
+        return [listed]
+    waiting = _WAITING.fullmatch(listed)
+    if waiting is None:
+        return []
+    array, text = waiting.groups()
+    ranges = []
+    for part in text.split(","):
+        ends = _RANGE.fullmatch(part)
+        if ends is None:
+            return []
+        first, last, step = ends[1], ends[2] or ends[1], ends[3] or "1"
+        ranges.append(range(int(first), int(last) + 1, max(1, int(step))))
+    if sum(map(len, ranges)) > ARRAY_TASKS_MAX:
+        return []
+    return [f"{array}{index}" for indexes in ranges for index in indexes]
+
+
 def queue_rows(stdout: str) -> list[QueueRow]:
-    """The jobs that `squeue --Format=SQUEUE_FORMAT` printed; ids of array tasks and the like are never ours.
+    """The jobs that `squeue --Format=SQUEUE_FORMAT` printed, each waiting task of an array on its own.
 
     Raises:
         SchedulerError: it printed something else.
     """
     return [
         QueueRow(job_id, name, state, epoch(submit), epoch(start), node, reason, _count(restarts))
-        for job_id, name, state, submit, start, node, restarts, reason in table("squeue", stdout, 8)
-        if JOB_ID.fullmatch(job_id)
+        for listed, name, state, submit, start, node, restarts, reason in table("squeue", stdout, 8)
+        for job_id in job_ids(listed)
     ]
 
 
 def account_rows(stdout: str) -> list[AccountRow]:
     """The jobs that `sacct --parsable2 --format=SACCT_FORMAT` printed.
 
+    The row that an array has for its waiting tasks is kept when they are cancelled, and may name tasks that have begun
+    and have rows of their own: those come first.
+
     Raises:
         SchedulerError: it printed something else.
     """
-    return [
-        AccountRow(job_id, name, state, exit_code, epoch(submit), "" if node == "None assigned" else node)
-        for job_id, name, state, exit_code, submit, node in table("sacct", stdout, 6)
-        if JOB_ID.fullmatch(job_id)
+    rows = [
+        (AccountRow(job_id, name, state, exit_code, epoch(submit), "" if node == "None assigned" else node), listed)
+        for listed, name, state, exit_code, submit, node in table("sacct", stdout, 6)
+        for job_id in job_ids(listed)
     ]
+    return [row for row, _ in sorted(rows, key=lambda each: each[0].job_id != each[1])]
 
 
 def node_rows(stdout: str) -> list[NodeRow]:

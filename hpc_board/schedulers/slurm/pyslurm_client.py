@@ -13,7 +13,7 @@ from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Cluster
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, Listing, SlurmScheduler
-from hpc_board.schedulers.slurm.outputs import JOB_ID, QueueRow, epoch
+from hpc_board.schedulers.slurm.outputs import QueueRow, epoch, job_ids
 from hpc_board.transport import Host
 from hpc_board.transport.conversation import Conversation, ConversationOver
 
@@ -218,7 +218,7 @@ def _pause(earlier: int) -> float:
 
 
 def _rows(value: object) -> list[QueueRow]:
-    """The jobs in an answer; ids of array tasks and the like are never ours.
+    """The jobs in an answer, each waiting task of an array on its own.
 
     Raises:
         _HelperFailedError: it is no list of jobs.
@@ -230,7 +230,8 @@ def _rows(value: object) -> list[QueueRow]:
         texts = (job_id, name, state, node or "", reason or "None")
         if not all(isinstance(text, str) for text in texts) or type(restarts) is not int:
             raise _HelperFailedError("answered something else than a list of jobs")
-        if JOB_ID.fullmatch(job_id):
-            times = epoch(str(submitted)), epoch(str(start))
-            rows.append(QueueRow(job_id, name, state, *times, node or "", reason or "None", restarts))
+        times = epoch(str(submitted)), epoch(str(start))
+        rows += [
+            QueueRow(each, name, state, *times, node or "", reason or "None", restarts) for each in job_ids(job_id)
+        ]
     return rows

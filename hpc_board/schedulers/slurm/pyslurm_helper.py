@@ -33,6 +33,8 @@ def main() -> int:
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != own]
     questions, answers = _channels()
     _end_after(float(sys.argv[1]))
+    # Without this the library cuts the list of an array's waiting tasks after 64 characters.
+    os.environ["SLURM_BITSTR_LEN"] = "0"
     try:
         import pyslurm
     except Exception as error:  # noqa: BLE001 - a binding that was built for another Slurm fails in many ways

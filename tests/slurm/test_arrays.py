@@ -1,0 +1,419 @@
+"""Many runs in one job array on a real Slurm: each has a folder, a result and a state of its own."""
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hpc_board import config, jobs
+from hpc_board.board import Board
+from hpc_board.errors import SchedulerError, SchedulerRefused
+from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import JobNews, JobState, Run, RunState
+from hpc_board.model.sbatch import options_for
+from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers.slurm.client import SlurmScheduler
+from hpc_board.transport import Completed
+from hpc_board.transport.this_host import ThisHost
+from tests.conftest import short_folder, skip_without_slurm
+from tests.e2e.boards import RIGHT, WRONG, BoardFiles, board_files, slurm_jobs
+from tests.slurm import places
+from tests.slurm.lab import SlurmLab
+from tests.slurm.places import PLACES, ChrootLab, source_of
+
+pytestmark = pytest.mark.slurm
+
+CLUSTER = Cluster("main", "slurm")
+CPU = Gpu("CPU", CLUSTER, Device.CPU, "cpu")
+WAIT_SECONDS = 120.0
+
+
+@pytest.fixture(scope="module")
+def chroot_lab() -> Iterator[ChrootLab]:
+    with places.chroot_labs() as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def any_lab(request: pytest.FixtureRequest, chroot_lab: ChrootLab) -> SlurmLab:
+    return lab_at(request, "slurm_lab", chroot_lab)
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def accounting_lab_anywhere(request: pytest.FixtureRequest, chroot_lab: ChrootLab) -> SlurmLab:
+    return lab_at(request, "accounting_lab", chroot_lab, configuration={"MinJobAge": "2"}, accounting=True)
+
+
+@pytest.fixture(scope="module")
+def narrow_lab() -> Iterator[SlurmLab]:
+    """A Slurm whose arrays have four tasks at most."""
+    skip_without_slurm()
+    with short_folder() as folder, SlurmLab(folder / "lab", configuration={"MaxArraySize": "4"}) as lab:
+        yield lab
+
+
+def lab_at(request: pytest.FixtureRequest, name: str, chroot_lab: ChrootLab, **arguments: object) -> SlurmLab:
+    if request.param == "host":
+        shared: SlurmLab = request.getfixturevalue(name)
+        return shared
+    return chroot_lab(**arguments).asked_through("pyslurm" if request.param.endswith("pyslurm") else "cli")
+
+
+# The scheduler
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array on a lab, whose tasks print where they are and wait for a file called go."""
+
+    scheduler: SlurmScheduler
+    folder: Path
+    job: Job
+    job_id: str
+
+    def key(self, index: int) -> JobKey:
+        return JobKey(f"{self.job.name}.{index}", f"{self.job_id}_{index}", datetime.now(UTC))
+
+    @property
+    def keys(self) -> list[JobKey]:
+        return [self.key(index) for index in self.job.indexes]
+
+    def task_folder(self, index: int) -> Path:
+        return Path(f"{self.folder}.{index}")
+
+    def until(self, fits: Callable[[Mapping[int, JobNews]], bool]) -> Mapping[int, JobNews]:
+        """The news of the tasks by their indexes, once they fit."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            news = {int(name.rpartition(".")[2]): one for name, one in self.scheduler.poll(self.keys).items()}
+            if fits(news):
+                return news
+            assert time.monotonic() < deadline, news
+            time.sleep(0.2)
+
+
+@contextmanager
+def array(lab: SlurmLab, folder: Path, indexes: Sequence[int], body: str = "") -> Iterator[Array]:
+    name = f"hb-{uuid.uuid4().hex[:12]}"
+    root = folder / name
+    root.mkdir()
+    waiting = f"while [ ! -e '{folder}/go' ]; do sleep 0.1; done"
+    script = f'#!/bin/bash\ncd "$PWD.$SLURM_ARRAY_TASK_ID" || exit\npwd\n{body or waiting}\n'
+    (root / "job.sh").write_text(script)
+    for index in indexes:
+        Path(f"{root}.{index}").mkdir()
+    scheduler = places.scheduler_of(lab, CLUSTER)
+    job = Job(name, root, "job.sh", CPU, options_for(CPU, 600), 600, indexes)
+    try:
+        yield Array(scheduler, root, job, scheduler.submit(job))
+    finally:
+        lab.cancel_jobs()
+
+
+def test_each_task_has_its_own_state_and_prints_into_its_own_folder(any_lab: SlurmLab, tmp_path: Path) -> None:
+    indexes = [number * number for number in range(30)]
+    with array(any_lab, tmp_path, indexes) as mine:
+        begun = mine.until(lambda news: any(one.state is JobState.RUNNING for one in news.values()))
+        assert set(begun) == set(indexes)
+        assert {one.job_id for one in begun.values()} == {f"{mine.job_id}_{index}" for index in indexes}
+        waiting = [one for one in begun.values() if one.state is JobState.PENDING]
+        assert waiting
+        assert all(one.evidence.startswith(f"{source_of(any_lab)}: PENDING") for one in waiting)
+        (tmp_path / "go").touch()
+        mine.until(lambda news: all(one.state is JobState.ENDED for one in news.values()))
+        for index in indexes:
+            printed = (mine.task_folder(index) / f"slurm-{mine.job_id}_{index}.out").read_text()
+            assert printed.strip() == str(mine.task_folder(index))
+
+
+def test_one_task_is_cancelled_and_no_other_whether_it_runs_or_waits(any_lab: SlurmLab, tmp_path: Path) -> None:
+    with array(any_lab, tmp_path, range(12)) as mine:
+        mine.until(lambda news: news[0].state is JobState.RUNNING)
+        mine.scheduler.cancel([mine.key(0), mine.key(11)])
+        after = mine.until(lambda news: {news[0].state, news[11].state} <= {JobState.CANCELLED, JobState.MISSING})
+        # Of a task that is cancelled while it waits, no trace is left.
+        assert (after[0].state, after[11].state) == (JobState.CANCELLED, JobState.MISSING)
+        assert all(after[index].state in (JobState.PENDING, JobState.RUNNING) for index in range(1, 11))
+        mine.scheduler.cancel([mine.key(0), mine.key(11)])
+
+
+def test_an_array_is_found_by_its_name_with_every_task_that_it_was_sent_with(any_lab: SlurmLab, tmp_path: Path) -> None:
+    before = datetime.now(UTC)
+    with array(any_lab, tmp_path, range(3)) as mine:
+        name = mine.job.name
+        found = mine.scheduler.find_each([f"{name}.{index}" for index in range(3)], before)
+        assert found == {f"{name}.{index}": f"{mine.job_id}_{index}" for index in range(3)}
+        assert mine.scheduler.find(f"{name}.1", before) == f"{mine.job_id}_1"
+        assert mine.scheduler.find(name, before) is None
+        assert mine.scheduler.find_each(["hb-nobody.1", "hb-nobody"], before) == {}
+
+
+def test_tasks_that_left_the_queue_are_explained_by_the_accounts(
+    accounting_lab_anywhere: SlurmLab, tmp_path: Path
+) -> None:
+    lab = accounting_lab_anywhere
+    before = datetime.now(UTC)
+    with array(lab, tmp_path, range(40), f"exit $SLURM_ARRAY_TASK_ID; # {tmp_path}") as mine:
+        ended = mine.until(lambda news: all("exit code" in one.evidence for one in news.values()))
+        assert {one.state for one in ended.values()} == {JobState.ENDED}
+        assert ended[7].evidence == f"{source_of(lab)}: not listed; sacct: FAILED, exit code 7:0"
+        assert ended[0].evidence == f"{source_of(lab)}: not listed; sacct: COMPLETED, exit code 0:0"
+        assert mine.scheduler.find(f"{mine.job.name}.7", before) == f"{mine.job_id}_7"
+
+
+def test_a_requeued_task_says_how_often_and_no_other_does(slurm_lab: SlurmLab, tmp_path: Path) -> None:
+    with array(slurm_lab, tmp_path, range(3)) as mine:
+        mine.until(lambda news: all(one.state is JobState.RUNNING for one in news.values()))
+        slurm_lab.run("scontrol", "update", f"jobid={mine.job_id}_1", "requeue=1")
+        slurm_lab.run("scontrol", "requeue", f"{mine.job_id}_1")
+        news = mine.until(lambda news: bool(news[1].restarts))
+        assert [news[index].restarts for index in range(3)] == [0, 1, 0]
+
+
+def test_an_array_larger_than_the_cluster_allows_is_refused(narrow_lab: SlurmLab, tmp_path: Path) -> None:
+    scheduler = SlurmScheduler(CLUSTER, ThisHost(narrow_lab.environment))
+    assert scheduler.array_size() == 4
+    with (
+        pytest.raises(SchedulerRefused, match="Invalid job array specification"),
+        array(narrow_lab, tmp_path, range(5)),
+    ):
+        pass
+
+
+# A board
+
+
+@dataclass
+class CountingHost(ThisHost):
+    """This host, with the commands that ran on it."""
+
+    commands: list[Sequence[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_seconds: float,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str = "",
+    ) -> Completed:
+        self.commands.append(argv)
+        return super().run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin)
+
+    def count(self, program: str) -> int:
+        return sum(argv[0] == program for argv in self.commands)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A board on a lab, and the commands that its clients ran."""
+
+    files: BoardFiles
+    host: CountingHost = field(default_factory=CountingHost)
+
+    @property
+    def board(self) -> Board:
+        """The board, as a client sees it that starts now."""
+        board = Board(config.load(self.files.settings, os.environ))
+        board.__dict__["_schedulers"] = {"lab": SlurmScheduler(board.settings.clusters[0], self.host)}
+        board.__dict__["_advance"] = replace(board._advance, settle=timedelta(seconds=1))
+        return board
+
+    def submit(self, *kernels: str, gpus: Sequence[str] = ("CPU",), array: bool | None = None) -> list[Run]:
+        board = self.board
+        files = [self.files.kernel(text, f"k{number}.py") for number, text in enumerate(kernels)]
+        return board.submit(*(board.draft(file, gpus=gpus, mode="test") for file in files), array=array)
+
+    def ended(self, runs: Sequence[Run]) -> list[Run]:
+        board = self.board
+        deadline = time.monotonic() + 2 * WAIT_SECONDS
+        while True:
+            board.advance()
+            seen = [board.run(run.id) for run in runs]
+            if all(run.state.ended for run in seen):
+                return seen
+            assert time.monotonic() < deadline, [run.status for run in seen if not run.state.ended]
+            time.sleep(0.2)
+
+    def folder(self, run: Run) -> Path:
+        return jobs.Folders(self.board.settings.board).of(run)
+
+
+def site_on(lab: SlurmLab, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setenv("SLURM_CONF", lab.environment["SLURM_CONF"])
+    return Site(board_files(folder, slurm=True, environ={"SLURM_CONF": lab.environment["SLURM_CONF"]}))
+
+
+@pytest.fixture
+def site(slurm_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    yield site_on(slurm_lab, tmp_path, monkeypatch)
+    slurm_lab.cancel_jobs()
+
+
+def test_thirty_runs_go_with_one_sbatch_and_each_has_its_folder_result_and_state(site: Site) -> None:
+    kernels = [WRONG if number % 7 == 3 else f"{RIGHT}\n# {number}\n" for number in range(30)]
+    runs = site.submit(*kernels)
+    assert site.host.count("sbatch") == 1
+    assert len({run.submission for run in runs}) == 30
+    array_ids = {run.status.job_id.partition("_")[0] for run in runs}
+    assert len(array_ids) == 1
+    assert [run.status.job_id for run in runs] == [f"{array_ids.copy().pop()}_{index}" for index in range(30)]
+    for number, run in enumerate(site.ended(runs)):
+        wanted = Verdict.WRONG_VALUE if number % 7 == 3 else Verdict.PASS
+        assert (run.state, run.verdict) == (RunState.FINISHED, wanted), run.explanation
+        result = json.loads((site.folder(run) / "result.json").read_text())
+        assert (result["run"], result["job_id"]) == (run.id, run.status.job_id)
+        assert (site.folder(run) / "submission" / "submission.py").read_text() == kernels[number]
+        assert [path.name for path in site.folder(run).glob("slurm-*")] == [f"slurm-{run.status.job_id}.out"]
+    assert len({site.folder(run) for run in runs}) == 30
+    assert site.host.count("sbatch") == 1
+
+
+def test_one_run_of_an_array_is_cancelled_and_the_others_go_on(site: Site, tmp_path: Path) -> None:
+    waiting = RIGHT.replace(
+        "    return",
+        f"    import os, time\n    while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.1)\n    return",
+    )
+    runs = site.submit(*([waiting] * 8))
+    board = site.board
+    board.cancel(runs[7].id)
+    board.cancel(runs[0].id)
+    states = {}
+    for run in (runs[0], runs[7]):
+        (seen,) = site.ended([run])
+        states[run.id] = seen.state
+    assert set(states.values()) == {RunState.CANCELLED}
+    assert not any(site.board.run(run.id).state.ended for run in runs[1:7])
+    for run in runs[1:7]:
+        board.cancel(run.id)
+
+
+def test_what_is_previewed_is_what_an_array_runs(site: Site) -> None:
+    files = [site.files.kernel(f"{RIGHT}# {number}\n", f"k{number}.py") for number in range(3)]
+    previews = site.files.json("submit", *files, "--gpu", "H100", "--dry-run")
+    done = site.files.run("submit", *files, "--gpu", "H100", "--dry-run")
+    assert done.stdout == (
+        f"# ---- GPU H100, job array: k0.py, k1.py, k2.py ----\n{previews[0]['array']}"
+        f"# ---- GPU H100: k0.py, k1.py, k2.py ----\n{previews[0]['script']}"
+    )
+    sent = site.files.json("submit", *files, "--gpu", "H100")
+    runs = [site.board.run(each["runs"][0]["id"]) for each in sent]
+    held = site.host.run(["scontrol", "write", "batch_script", runs[0].status.job_id, "-"], timeout_seconds=60).stdout
+    assert {preview["array"] for preview in previews} == {held}
+    for run, preview in zip(runs, previews, strict=True):
+        assert (site.folder(run) / "job.sh").read_text() == preview["script"]
+        assert "--array=0-2" in preview["command"]
+    assert [run.verdict for run in site.ended(runs)] == [Verdict.PASS] * 3
+
+
+def test_runs_for_different_gpus_and_options_go_in_arrays_of_their_own(site: Site) -> None:
+    runs = site.submit(RIGHT, RIGHT, RIGHT, gpus=("H100", "A100"))
+    assert site.host.count("sbatch") == 2
+    assert len({(run.gpu, run.status.job_id.partition("_")[0]) for run in runs}) == 2
+    assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize(("count", "array", "calls"), [(2, None, 2), (3, None, 1), (2, True, 1), (3, False, 3)])
+def test_an_array_is_used_where_it_saves_questions_or_is_asked_for(
+    site: Site, count: int, array: bool | None, calls: int
+) -> None:
+    runs = site.submit(*([RIGHT] * count), array=array)
+    assert site.host.count("sbatch") == calls
+    assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
+
+
+def test_more_runs_than_an_array_may_have_are_split(
+    narrow_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = site_on(narrow_lab, tmp_path, monkeypatch)
+    runs = site.submit(*([RIGHT] * 9))
+    assert site.host.count("sbatch") == 3
+    assert [run.status.job_id.partition("_")[2] for run in runs] == [*"0123", *"0123", ""]
+    assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
+
+
+def test_runs_of_an_array_that_is_refused_go_one_by_one(
+    narrow_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SlurmScheduler, "array_size", lambda _: 1000)
+    site = site_on(narrow_lab, tmp_path, monkeypatch)
+    runs = site.submit(*([RIGHT] * 6))
+    assert site.host.count("sbatch") == 7
+    assert all(run.status.job_id.isdigit() for run in runs)
+    assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
+
+
+def test_what_is_wrong_with_every_run_of_an_array_is_asked_twice_and_told_of_each(site: Site) -> None:
+    settings = yaml.safe_load(site.files.settings.read_text())
+    settings["gpus"]["CPU"]["partition"] = "nowhere"
+    site.files.settings.write_text(yaml.safe_dump(settings))
+    with pytest.raises(SchedulerRefused, match=r"[Ii]nvalid partition"):
+        site.submit(*([RIGHT] * 5))
+    assert site.host.count("sbatch") == 2
+    assert [run.state for run in site.board.runs()] == [RunState.ERROR] * 5
+
+
+def test_a_template_with_options_and_a_shell_of_its_own_runs_in_an_array_as_alone(site: Site) -> None:
+    template = site.files.folder / "own.sh.j2"
+    template.write_text(
+        "#!/usr/bin/env bash\n# a comment\n{% for line in directives %}\n{{ line }}\n{% endfor %}\n"
+        "#SBATCH --comment=own\n\n"
+        'echo "$0 $BASH_VERSION" > shell\n{{ python }} -I -B {{ harness }} supervise {{ facts }}\n#SBATCH --hold\n'
+    )
+    settings = yaml.safe_load(site.files.settings.read_text())
+    settings["gpus"]["CPU"]["template"] = str(template)
+    site.files.settings.write_text(yaml.safe_dump(settings))
+    runs = site.submit(*([RIGHT] * 3))
+    comments = slurm_jobs(site.files.environ, ("%A", "%k"))
+    assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
+    assert "own" in [comment for job_id, comment in comments if job_id == runs[2].status.job_id.partition("_")[0]]
+    assert all((site.folder(run) / "shell").read_text().startswith("./job.sh 5.") for run in runs)
+
+
+def test_an_array_of_which_every_task_is_over_but_one_is_found_whole(
+    forgetful_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client died after sbatch; most jobs have ended and are forgotten before the next client comes."""
+    site = site_on(forgetful_lab, tmp_path, monkeypatch)
+    go = tmp_path / "go"
+    waiting = RIGHT.replace(
+        "    return", f"    import os, time\n    while not os.path.exists({str(go)!r}): time.sleep(0.1)\n    return"
+    )
+    lost = site.board
+    monkeypatch.setattr(lost._schedulers["lab"], "submit", _lost_answer(lost._schedulers["lab"]))
+    files = [site.files.kernel(text, f"k{number}.py") for number, text in enumerate([RIGHT, RIGHT, RIGHT, waiting])]
+    runs = lost.submit(*(lost.draft(file, gpus=["CPU"], mode="test") for file in files))
+    assert {run.state for run in runs} == {RunState.SUBMITTING}
+    deadline = time.monotonic() + WAIT_SECONDS
+    while len([name for _, name, _ in slurm_jobs(site.files.environ) if name == runs[0].array]) != 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    site.board.advance()
+    assert [site.board.run(run.id).status.job_id.partition("_")[2] for run in runs] == [*"0123"]
+    go.touch()
+    assert [run.verdict for run in site.ended(runs)] == [Verdict.PASS] * 4
+    assert site.host.count("sbatch") == 1
+
+
+def _lost_answer(scheduler: Any) -> Callable[[Job], str]:
+    submit = scheduler.submit
+
+    def lost(job: Job) -> str:
+        submit(job)
+        raise SchedulerError("Socket timed out")
+
+    return lost

@@ -1,0 +1,222 @@
+"""Runs that go together in a job array: sent by one submission, looked up by one question, never in two arrays."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from hpc_board.advance import TRIES_MAX, Advance
+from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
+from hpc_board.model.run import Run, RunState
+from hpc_board.model.task import Mode, Task
+from hpc_board.schedulers import Arrays, Job
+from hpc_board.store import NewRun, NewSubmission, Store
+from tests.harness.evaluations import a_task
+from tests.unit.test_advance import CODE, HARNESS, Scripted, _sha256, world_in
+
+
+@dataclass
+class ScriptedArrays(Scripted):
+    """A scheduler that takes arrays, unless it refuses them."""
+
+    indexes: list[Sequence[int]] = field(default_factory=list)
+    scripts: list[Path] = field(default_factory=list)
+    refuses: Callable[[Job], bool] = lambda _: False
+    silent: Callable[[Job], bool] = lambda _: False
+
+    def submit(self, job: Job) -> str:
+        self.indexes.append(tuple(job.indexes))
+        self.scripts.append(job.folder / job.script)
+        if self.refuses(job):
+            self.sent.append(job.name)
+            raise SchedulerRefused("Invalid job array specification" if job.indexes else "Invalid partition")
+        if self.silent(job):
+            self.sent.append(job.name)
+            raise SchedulerError("Socket timed out")
+        return super().submit(job)
+
+    def array_size(self) -> int:
+        return 1000
+
+    def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
+        assert submitted_at.tzinfo is not None
+        self.looked_up.append(" ".join(names))
+        if self.find_error is not None:
+            raise self.find_error
+        arrays = {name: name.rpartition(".") for name in names}
+        found = {
+            name: f"{self.jobs[array]}_{index}" for name, (array, _, index) in arrays.items() if array in self.jobs
+        }
+        return found | {name: self.jobs[name] for name in names if name in self.jobs}
+
+
+@dataclass
+class ArrayWorld:
+    """A board with one scripted cluster that takes arrays."""
+
+    folder: Path
+    scheduler: ScriptedArrays
+    advance: Advance
+    store: Store
+
+    def runs(self, count: int = 4, tasks: Sequence[Task] = ()) -> list[Run]:
+        """Runs that are made for one array."""
+        name = os.urandom(8).hex()
+        new = [
+            NewRun("H100", "main", "gpu", f"{name}.{index}", "n", "self-run", False, _sha256(HARNESS))
+            for index in range(count)
+        ]
+        at = datetime.now(UTC)
+        stored = self.store.add_submissions(
+            [
+                NewSubmission(task, "ada", "k.py", CODE, Mode.RANKED, "", at, [run])
+                for task, run in zip(tasks or [a_task()] * count, new, strict=True)
+            ]
+        )
+        return [run for _, (run,) in stored]
+
+    def states(self, runs: Sequence[Run]) -> list[RunState]:
+        return [self.store.run(run.id).state for run in runs]
+
+    def ids(self, runs: Sequence[Run]) -> list[str]:
+        return [self.store.run(run.id).status.job_id for run in runs]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> ArrayWorld:
+    plain, scheduler = world_in(tmp_path), ScriptedArrays()
+    assert isinstance(scheduler, Arrays)
+    return ArrayWorld(tmp_path, scheduler, replace(plain.advance, schedulers={"main": scheduler}), plain.store)
+
+
+def test_runs_of_an_array_are_sent_at_once_and_each_has_the_id_of_its_task(world: ArrayWorld) -> None:
+    runs = world.runs(4)
+    assert world.advance.launch(runs) == []
+    assert world.scheduler.sent == [runs[0].array]
+    assert world.scheduler.indexes == [(0, 1, 2, 3)]
+    assert world.ids(runs) == ["101_0", "101_1", "101_2", "101_3"]
+    assert 'cd "$PWD.$SLURM_ARRAY_TASK_ID"' in world.scheduler.scripts[0].read_text()
+    for run in runs:
+        assert (world.folder / "runs" / run.token / "job.json").is_file()
+
+
+def test_runs_that_a_client_left_behind_are_sent_by_the_next_one_as_the_same_array(world: ArrayWorld) -> None:
+    runs, others = world.runs(3), world.runs(2)
+    world.advance.cancel(runs[1], "ada")
+    world.advance()
+    assert world.scheduler.sent == [runs[0].array, others[0].array]
+    assert world.scheduler.indexes == [(0, 2), (0, 1)]
+    assert world.states(runs) == [RunState.QUEUED, RunState.CANCELLED, RunState.QUEUED]
+
+
+def test_an_array_whose_answer_was_lost_is_looked_up_with_one_question_and_taken_over_whole(world: ArrayWorld) -> None:
+    runs = world.runs(4)
+    world.scheduler.loses_answer = True
+    errors = world.advance.launch(runs)
+    assert [error.message for error in errors] == ["Socket timed out"] * 4
+    assert all(world.store.run(run.id).status.unanswered for run in runs)
+    world.advance.cancel(runs[2], "ada")
+    assert world.scheduler.cancelled == ["101_2"]
+    world.scheduler.looked_up.clear()
+    world.advance()
+    assert len(world.scheduler.looked_up) == 1
+    assert world.scheduler.sent == [runs[0].array]
+    assert world.ids(runs) == ["101_0", "101_1", "101_2", "101_3"]
+
+
+def test_an_array_that_never_arrived_is_sent_again_as_it_was_once_it_has_settled(world: ArrayWorld) -> None:
+    runs = world.runs(3)
+    world.scheduler.silent = lambda _: True
+    patient = replace(world.advance, settle=timedelta(hours=1))
+    for _ in range(3):
+        patient.turn()
+    assert world.scheduler.sent == [runs[0].array]
+    for _ in range(2 * TRIES_MAX):
+        world.advance.turn()
+    assert world.scheduler.sent == [runs[0].array] * TRIES_MAX
+    assert set(world.scheduler.indexes) == {(0, 1, 2)}
+    assert world.states(runs) == [RunState.ERROR] * 3
+
+
+def test_a_turn_tells_once_what_hinders_an_array(world: ArrayWorld) -> None:
+    world.runs(3)
+    world.scheduler.silent = lambda _: True
+    turn = world.advance.turn()
+    assert turn is not None
+    assert [error.message for error in turn.errors] == ["Socket timed out"]
+
+
+def test_an_array_is_not_sent_without_a_run_whose_folder_cannot_be_written(world: ArrayWorld) -> None:
+    runs = world.runs(3)
+    obstacle = world.folder / "runs" / runs[1].token
+    obstacle.parent.mkdir()
+    obstacle.write_text("in the way")
+    errors = world.advance.launch(runs)
+    assert [type(error) for error in errors] == [StorageError] * 3
+    assert world.states(runs) == [RunState.CREATED] * 3
+    obstacle.unlink()
+    world.advance()
+    assert world.scheduler.indexes == [(0, 1, 2)]
+
+
+def test_where_arrays_are_refused_each_run_has_a_job_of_its_own(world: ArrayWorld) -> None:
+    runs = world.runs(3)
+    world.scheduler.refuses = lambda job: bool(job.indexes)
+    assert world.advance.launch(runs) == []
+    assert world.scheduler.sent == [runs[0].array, *(run.token for run in runs)]
+    assert world.ids(runs) == ["102", "103", "104"]
+
+
+def test_what_is_refused_alone_as_in_the_array_is_not_tried_for_every_run(world: ArrayWorld) -> None:
+    runs = world.runs(5)
+    world.scheduler.refuses = lambda _: True
+    errors = world.advance.launch(runs)
+    assert world.scheduler.sent == [runs[0].array, runs[0].token]
+    assert [error.message for error in errors] == ["Invalid partition"] * 5
+    assert world.states(runs) == [RunState.ERROR] * 5
+
+
+def test_a_limit_on_the_number_of_jobs_lets_as_many_in_as_it_allows(world: ArrayWorld) -> None:
+    runs = world.runs(4)
+    world.scheduler.refuses = lambda job: bool(job.indexes) or len(world.scheduler.jobs) >= 2
+    assert len(world.advance.launch(runs)) == 2
+    assert world.states(runs) == [RunState.QUEUED, RunState.QUEUED, RunState.ERROR, RunState.ERROR]
+
+
+def test_a_scheduler_that_falls_silent_after_it_refused_an_array_is_not_waited_for_again_and_again(
+    world: ArrayWorld,
+) -> None:
+    runs = world.runs(4)
+    world.scheduler.refuses = lambda job: bool(job.indexes)
+    world.scheduler.silent = lambda job: job.name == runs[1].token
+    assert len(world.advance.launch(runs)) == 3
+    assert world.scheduler.sent == [runs[0].array, runs[0].token, runs[1].token]
+    world.scheduler.silent = lambda _: False
+    world.advance()
+    assert world.states(runs) == [RunState.QUEUED] * 4
+    assert sorted(world.scheduler.sent) == sorted(
+        [runs[0].array, runs[0].array, *(run.token for run in runs), runs[1].token]
+    )
+
+
+def test_runs_that_ask_for_different_things_by_now_are_sent_one_by_one(world: ArrayWorld) -> None:
+    long = a_task(name="long", limits={**a_task().limits, "judge_seconds": 3000})
+    runs = world.runs(2, [a_task(), long])
+    world.advance.launch(runs)
+    assert world.scheduler.sent == [run.token for run in runs]
+
+
+def test_a_scheduler_without_arrays_gets_one_job_after_the_other(world: ArrayWorld) -> None:
+    runs, plain = world.runs(2), Scripted()
+    without = replace(world.advance, schedulers={"main": plain})
+    plain.loses_answer = True
+    without.launch(runs)
+    assert plain.sent == [runs[0].token]
+    plain.loses_answer = False
+    without.turn()
+    assert plain.looked_up == [runs[0].token]
+    assert plain.sent == [runs[0].token, runs[1].token]
+    assert world.states(runs) == [RunState.QUEUED] * 2
