@@ -138,11 +138,6 @@ class Document:
             raise self._error()
         return found
 
-    def names(self, key: str) -> bool:
-        """Whether the document is a mapping that has this key, before anything of it is read."""
-        entries = self._root.value if isinstance(self._root, yaml.MappingNode) else []
-        return any(name.value == key for name, _ in entries)
-
     def has(self, place: Place) -> bool:
         """Whether the document has something at `place`, faulty or not."""
         return place in self._lines

@@ -102,8 +102,13 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0) -> C
         ) from error
     if competitions:
         found: list[Task | DocumentError] = []
-        for catalog in map(competition.read, competitions):
-            found += [*catalog.tasks, *catalog.faults]
+        for each in competitions:
+            try:
+                catalog = competition.read(each)
+            except DocumentError as error:
+                found.append(error)
+            else:
+                found += [*catalog.tasks, *catalog.faults]
         return _joined(found)
     if holders:
         return _joined([task_or_fault(each, root or folder) for each in holders])

@@ -1,5 +1,6 @@
 """Competitions: a YAML document in KernelBot's form that names problems, each in a folder beside it."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import msgspec
 
 from hpc_board.catalog import TASK_FILE, Catalog, Name, deadline, task_or_fault
-from hpc_board.documents import Document
+from hpc_board.documents import DOCUMENT_BYTES_MAX, Document, read_text
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
@@ -16,6 +17,7 @@ ENDINGS = (".yaml", ".yml")
 """What the name of a competition ends in."""
 
 _HINT = "Correct these lines of the competition."
+_PROBLEMS = re.compile(r"^[\"']?problems[\"']?\s*:", re.MULTILINE)
 _STAND_INS: dict[str, Any] = {"problems": []}
 
 
@@ -46,9 +48,9 @@ class CompetitionDocument(msgspec.Struct, frozen=True):
 
 
 def is_competition(path: Path) -> bool:
-    """Whether a YAML file looks like a competition, whatever faults it has."""
+    """Whether a file looks like a competition, whatever faults it has."""
     try:
-        return Document.read(path).names("problems")
+        return _PROBLEMS.search(read_text(path, DOCUMENT_BYTES_MAX)) is not None
     except InputError:
         return False
 

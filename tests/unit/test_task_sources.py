@@ -153,9 +153,12 @@ def test_a_folder_that_holds_no_task_is_refused(tmp_path: Path) -> None:
 
 
 def test_folders_in_folders_are_not_followed_without_end(tmp_path: Path) -> None:
-    (tmp_path / "inner").symlink_to(tmp_path)
-    with pytest.raises(InputError, match="holds no task"):
-        read(tmp_path)
+    folder_of(tmp_path / "deep/1/2/3/4/5/6")
+    (tmp_path / "loop").mkdir()
+    (tmp_path / "loop/inner").symlink_to(tmp_path / "loop")
+    for name in ("deep", "loop"):
+        with pytest.raises(InputError, match="holds no task"):
+            read(tmp_path / name)
 
 
 # Zips
@@ -548,11 +551,12 @@ def test_every_fault_of_a_competition_is_told_beside_those_of_its_tasks(tmp_path
 problems:
   - {directory: set/double, name: double}
   - {directory: set/double, name: double}
-  - {directory: ../set, name: outside}
+  - {directory: ../outside, name: outside}
   - {directory: set/nowhere, name: nowhere}
   - {directory: set/other, name: other, deadline: soon}
 """
     path = competition(tmp_path / "problems", text)
+    folder_of(tmp_path, "outside")
     (tmp_path / "problems/set/other/task.yml").write_text(DOCUMENT + "seed: x\n")
     found = read(path)
     assert [task.name for task in found.tasks] == ["double"]
@@ -564,7 +568,16 @@ problems:
         "problems[4].deadline",
     ]
     assert [fault.line for fault in own.faults] == [3, 4, 5, 6]
+    assert f'"../outside" lies outside of {tmp_path}/problems' in own.faults[1].message
     assert others.faults[0].path == "seed"
+
+
+def test_a_competition_that_is_no_yaml_does_not_hide_another(tmp_path: Path) -> None:
+    competition(tmp_path)
+    (tmp_path / "broken.yaml").write_text("problems: [\n")
+    found = read(tmp_path)
+    assert [task.name for task in found.tasks] == ["double_v2", "other_v2"]
+    assert [Path(error.file).name for error in found.faults] == ["broken.yaml"]
 
 
 @pytest.mark.parametrize(
