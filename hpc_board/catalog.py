@@ -14,7 +14,7 @@ from msgspec import Meta
 from hpc_board.documents import Document, Place, read_text
 from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.model.build_flags import flag_fault
-from hpc_board.model.contract import GENERATOR, case_faults, signature
+from hpc_board.model.contract import GENERATOR, Signature, case_faults, signature
 from hpc_board.model.limits import limit_faults
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import SUBMISSION, CaseValue, Language, Ranking, Task, TaskFile, Timeouts
@@ -23,6 +23,7 @@ from hpc_board.model.text import one_line
 TASK_FILE = "task.yml"
 FILE_BYTES_MAX = 1_000_000
 TASK_BYTES_MAX = 8_000_000
+FILES_MAX = 1_000
 
 _HINT = "Correct these lines of the task file."
 _LIST_DEPTH_MAX = 4
@@ -206,11 +207,9 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
         document.fault(("hpc_board", "limits", key), message)
     _check_compiled(document, own)
     _check_config(document, section)
-    tests = _cases(document, "tests", section.tests, section.multi_gpu)
-    benchmarks = _cases(document, "benchmarks", section.benchmarks, section.multi_gpu)
-    if harness == "isolated" and reference is not None:
-        for key, cases in (("tests", tests), ("benchmarks", benchmarks)):
-            _check_arguments(document, key, cases, reference, section.multi_gpu)
+    generator = signature(reference or "", GENERATOR) if harness == "isolated" else None
+    tests = _cases(document, "tests", section.tests, generator, section.multi_gpu)
+    benchmarks = _cases(document, "benchmarks", section.benchmarks, generator, section.multi_gpu)
     task = Task(
         name=name,
         language=Language(section.lang),
@@ -254,30 +253,14 @@ def _check_config(document: Document, section: TaskDocument) -> None:
     """Note the files that `config` names and that a run does not have."""
     if not section.files:
         return
-    names = [entry.name for entry in section.files]
+    names = {entry.name for entry in section.files}
     config = section.config or {}
     main, sources = config.get("main"), config.get("sources")
-    named: list[tuple[Place, str]] = [(("config", "main"), main)] if isinstance(main, str) else []
-    if isinstance(sources, list):
-        named += [(("config", "sources", index), source) for index, source in enumerate(sources)]
-    for place, name in named:
-        if name not in names:
-            document.fault(place, f'"{one_line(name)}" is none of `files`.{suggestion(name, names)}')
-
-
-def _check_arguments(
-    document: Document, key: str, cases: Sequence[Mapping[str, CaseValue]], reference: str, multi_gpu: bool
-) -> None:
-    """Note the cases that `generate_input` cannot be called with, as far as the reference's text tells."""
-    generator = signature(reference, GENERATOR)
-    if generator is None:
-        return
-    supplied = ("rank",) if multi_gpu else ()
-    for index, case in enumerate(cases):
-        # A case that lost a value to another fault has to lack it here.
-        if document.sound(f"{key}[{index}]"):
-            for name, message in case_faults(generator, case, supplied):
-                document.fault((key, index, name) if name else (key, index), message)
+    if isinstance(main, str) and main not in names:
+        document.fault(("config", "main"), f'"{one_line(main)}" is none of `files`.{suggestion(main, names)}')
+    for index, source in enumerate(sources if isinstance(sources, list) else ()):
+        if source not in names:
+            document.fault(("config", "sources", index), f'"{one_line(source)}" is none of `files`.')
 
 
 def _has_task(folder: Path) -> bool:
@@ -301,7 +284,9 @@ class _Sources:
 
     def files(self, entries: Sequence[FileEntry]) -> tuple[TaskFile, ...]:
         files: dict[PurePosixPath, TaskFile] = {}
-        for index, entry in enumerate(entries):
+        if len(entries) > FILES_MAX:
+            self._document.fault(("files",), f"expected at most {FILES_MAX:,} files, found {len(entries):,}")
+        for index, entry in enumerate(entries[:FILES_MAX]):
             place = ("files", index)
             target = PurePosixPath(entry.name)
             if not _is_plain(entry.name):
@@ -349,8 +334,10 @@ def _is_plain(name: str) -> bool:
 
 
 def _cases(
-    document: Document, key: str, entries: Sequence[Mapping[str, Any]], multi_gpu: bool
+    document: Document, key: str, entries: Sequence[Mapping[str, Any]], generator: Signature | None, multi_gpu: bool
 ) -> tuple[Mapping[str, CaseValue], ...]:
+    """The cases; `generator` is what `generate_input` takes, None where only the judge will find out."""
+    supplied = ("rank",) if multi_gpu else ()
     cases = []
     for index, entry in enumerate(entries):
         case = {}
@@ -361,6 +348,10 @@ def _cases(
                 document.fault((key, index, name), str(error))
         if multi_gpu and "world_size" not in case:
             document.fault((key, index), "has no world_size, which a multi_gpu task needs")
+        # A case that lost a value to another fault has to lack it here.
+        if generator is not None and len(case) == len(entry):
+            for name, message in case_faults(generator, case, supplied):
+                document.fault((key, index, name) if name else (key, index), message)
         cases.append(case)
     return tuple(cases)
 

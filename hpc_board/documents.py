@@ -32,6 +32,22 @@ T = TypeVar("T", bound=msgspec.Struct)
 Place = tuple[str | int, ...]
 
 
+def is_folder(path: Path) -> bool:
+    """Whether `path` leads to a folder, as far as can be seen; never raises."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether `path` leads to a regular file, as far as can be seen; never raises."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def read_bytes(path: Path, bytes_max: int) -> bytes:
     """The contents of a regular file of at most `bytes_max` bytes; never waits for a pipe or a device.
 

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.task import Mode, Task
 from hpc_board.transport import CommandMissing, CommandTimeout
+from hpc_board.transport.local_files import temporary_folder
 from hpc_board.transport.this_host import ThisHost
 
 _DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME", "ROCM_PATH")
@@ -67,11 +67,10 @@ def local_job(
     task: Task, gpu: Gpu, *, mode: Mode = Mode.TEST, file_name: str = "", code: bytes = b""
 ) -> Iterator[LocalJob]:
     """A job that evaluates `code` for `task` on this machine, or that asks the task alone."""
-    # What a job leaves may still be changing when the job is killed.
-    with tempfile.TemporaryDirectory(prefix="hpc-board-job-", ignore_cleanup_errors=True) as name:
+    with temporary_folder("hpc-board-job-") as scratch:
         run = _run(task, gpu, mode, file_name or task.submission_name)
-        folder = jobs.Folders(Path(name)).write(run, task, gpu, code=code, harness=harness_bytes())
-        yield LocalJob(folder, run, gpu, Path(name))
+        folder = jobs.Folders(scratch).write(run, task, gpu, code=code, harness=harness_bytes())
+        yield LocalJob(folder, run, gpu, scratch)
 
 
 def _run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:

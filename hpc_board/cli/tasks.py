@@ -181,6 +181,8 @@ def check(
         results.append(lint.check(found, bounds))
         if not as_json:
             checked = results[-1]
+            if len(results) > 1:
+                click.echo()
             print_blocks(*check_report(checked.task, checked.functions, checked.lint, checked.findings))
     if as_json:
         from hpc_board.cli.json_output import check_object
@@ -246,10 +248,11 @@ def test(
 
 def _source(open_: Open, source: str) -> "tuple[Task, ...]":
     """The tasks in the folder or file `source`, or the known task of that name."""
+    from hpc_board.documents import is_folder
     from hpc_board.task_sources import ENDINGS, sound_tasks
 
     path = Path(source)
-    if "/" in source or path.is_dir() or path.suffix in ENDINGS:
+    if "/" in source or is_folder(path) or path.suffix in ENDINGS:
         return sound_tasks(path)
     return (open_().task(source),)
 

@@ -6,9 +6,12 @@ from typing import Iterator, Mapping, Optional, Set, Tuple
 
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import CaseValue
+from hpc_board.model.text import one_line
 
 GENERATOR = "generate_input"
 """The function of a task's `reference.py` that makes the inputs of a case."""
+
+_ARGUMENTS_MAX = 100
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ def signature(text: str, name: str) -> Optional[Signature]:
     given = functions[0].args
     positional = [each.arg for each in (*given.posonlyargs, *given.args)]
     keyword_only = [each.arg for each in given.kwonlyargs]
+    if len(positional) + len(keyword_only) > _ARGUMENTS_MAX:
+        return None
     required = positional[: len(positional) - len(given.defaults)]
     required += [each for each, default in zip(keyword_only, given.kw_defaults, strict=True) if default is None]
     return Signature(tuple(positional + keyword_only), tuple(required), given.kwarg is not None)
@@ -57,13 +62,13 @@ def case_faults(
 
     `supplied` are the arguments that the evaluation adds to those of the case.
     """
-    takes = ", ".join(generator.names) or "no arguments"
+    takes = one_line(", ".join(generator.names)) or "no arguments"
     for key in case:
         if key not in generator.names and not generator.open_ended:
             yield key, f"is no argument of {GENERATOR}, which takes {takes}.{suggestion(key, generator.names)}"
     for name in generator.required:
         if name not in case and name not in supplied:
-            yield "", f"has no {name}, which {GENERATOR} needs"
+            yield "", f"has no {one_line(name, 80)}, which {GENERATOR} needs"
     seed = case.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int):
         yield "seed", "expected a whole number, from which other seeds are made"

@@ -3,22 +3,25 @@
 Whatever it is, it ends as tasks in memory, read from folders as `catalog` reads them, and nothing of it stays on disk.
 """
 
+import os
 import re
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from hpc_board.catalog import TASK_FILE, Catalog, task_or_fault
+from hpc_board.documents import is_file, is_folder
 from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.model.names import NAME, NAME_WORDS
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.task_sources import archive, competition, single
+from hpc_board.transport.local_files import temporary_folder
 
 ENDINGS = (".zip", *competition.ENDINGS, *single.ENDINGS)
 """What the names of files end in that tasks are read from."""
 
 _DEPTH_MAX = 4
+_FAULTS_SHOWN_MAX = 20
 _PROBLEMS = "problems"
 _NOT_MEANT = "__MACOSX"
 
@@ -32,20 +35,20 @@ def read(source: Path) -> Catalog:
     Raises:
         InputError: it cannot be read, holds no task, or is something else.
     """
-    if source.is_dir():
+    if is_folder(source):
         return _of_folder(source, None, str(source))
     if source.name == TASK_FILE:
         return _of_folder(source.parent, None, str(source))
-    if source.suffix in competition.ENDINGS:
-        return competition.read(source)
-    if source.suffix not in ENDINGS:
-        what = "neither a folder nor a file that tasks are read from" if source.exists() else "not there"
+    if source.suffix not in ENDINGS or not is_file(source):
+        what = "neither a folder nor a file that tasks are read from" if os.path.lexists(source) else "not there"
         raise InputError(
             f"{one_line(str(source), 300)} is {what}.",
             hint=f"Give a folder with a {TASK_FILE} in it, or a file that ends in {', '.join(ENDINGS)}.",
         )
-    with tempfile.TemporaryDirectory(prefix="hpc-board-task-") as scratch:
-        return _of_file(source, Path(scratch).resolve())
+    if source.suffix in competition.ENDINGS:
+        return competition.read(source)
+    with temporary_folder("hpc-board-task-") as scratch:
+        return _of_file(source, scratch)
 
 
 def sound_tasks(source: Path) -> tuple[Task, ...]:
@@ -58,7 +61,10 @@ def sound_tasks(source: Path) -> tuple[Task, ...]:
     if len(found.faults) == 1:
         raise found.faults[0]
     if found.faults:
-        raise InputError("\n".join(error.message for error in found.faults), hint=found.faults[0].hint)
+        shown = [error.message for error in found.faults[:_FAULTS_SHOWN_MAX]]
+        if len(found.faults) > len(shown):
+            shown.append(f"{len(found.faults) - len(shown)} more tasks have faults")
+        raise InputError("\n".join(shown), hint=found.faults[0].hint)
     return found.tasks
 
 
@@ -109,8 +115,10 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0) -> C
                 found.append(error)
             else:
                 found += [*catalog.tasks, *catalog.faults]
+            _check_number(len(found), shown)
         return _joined(found)
     if holders:
+        _check_number(len(holders), shown)
         return _joined([task_or_fault(each, root or folder) for each in holders])
     inner = [each for each in folders if each.name == _PROBLEMS] or folders
     if len(inner) != 1 or depth == _DEPTH_MAX:
@@ -119,6 +127,14 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0) -> C
             hint=f"Give a folder with a {TASK_FILE}, or a zip of one; `hpc-board task new NAME` writes one.",
         )
     return _of_folder(inner[0], root or folder, shown, depth + 1)
+
+
+def _check_number(tasks: int, shown: str) -> None:
+    if tasks > competition.TASKS_MAX:
+        raise InputError(
+            f"{one_line(shown, 300)} holds more than {competition.TASKS_MAX} tasks.",
+            hint="Give them in several parts.",
+        )
 
 
 def _joined(found: Iterable[Task | DocumentError]) -> Catalog:

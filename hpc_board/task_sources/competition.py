@@ -8,13 +8,16 @@ from typing import Any
 import msgspec
 
 from hpc_board.catalog import TASK_FILE, Catalog, Name, deadline, task_or_fault
-from hpc_board.documents import DOCUMENT_BYTES_MAX, Document, read_text
+from hpc_board.documents import DOCUMENT_BYTES_MAX, Document, is_file, read_text
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 
 ENDINGS = (".yaml", ".yml")
 """What the name of a competition ends in."""
+
+TASKS_MAX = 200
+"""As many tasks may come from one source: each may hold megabytes."""
 
 _HINT = "Correct these lines of the competition."
 _PROBLEMS = re.compile(r"^[\"']?problems[\"']?\s*:", re.MULTILINE)
@@ -69,7 +72,9 @@ def read(path: Path) -> Catalog:
     root = path.resolve().parent
     found: dict[str, Task] = {}
     faults: list[DocumentError] = []
-    for index, problem in enumerate(section.problems):
+    if len(section.problems) > TASKS_MAX:
+        document.fault(("problems",), f"expected at most {TASKS_MAX} problems, found {len(section.problems):,}")
+    for index, problem in enumerate(section.problems[:TASKS_MAX]):
         place = ("problems", index)
         own_until = deadline(document, (*place, "deadline"), problem.deadline) or until
         folder = root / problem.directory
@@ -77,7 +82,7 @@ def read(path: Path) -> Catalog:
             document.fault((*place, "name"), f'"{problem.name}" is taken by another problem')
         elif not _lies_in(folder, root):
             document.fault((*place, "directory"), f'"{one_line(problem.directory)}" lies outside of {root}')
-        elif not (folder / TASK_FILE).is_file():
+        elif not is_file(folder / TASK_FILE):
             document.fault((*place, "directory"), f'"{one_line(problem.directory)}" has no {TASK_FILE} in it')
         else:
             task = task_or_fault(folder, root)

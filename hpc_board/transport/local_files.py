@@ -5,11 +5,31 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Mapping
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hpc_board.errors import BoardError
 from hpc_board.transport import IsNoFileError, draft_of
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """A folder for this account alone, which is gone afterwards with all that is in it.
+
+    Raises:
+        BoardError: temporary files cannot be written.
+    """
+    try:
+        # What was started in it may still be writing while it is killed.
+        with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
+            yield Path(name).resolve()
+    except OSError as error:
+        raise BoardError(
+            f"temporary files cannot be written: {error.strerror or error}",
+            hint="Is there space for them? TMPDIR may name another folder.",
+        ) from error
 
 
 class LocalFiles:

@@ -268,6 +268,14 @@ FAULTS: Mapping[str, tuple[str, str]] = {
         changed("Double every number.", '"\\e]0;owned"'),
         "line 5: description: holds a control character",
     ),
+    "very many files": (
+        changed("lang: py", "".join(f"  - {{name: f{n}, source: reference.py}}\n" for n in range(1000)) + "lang: py"),
+        "line 1: files: expected at most 1,000 files, found 1,002",
+    ),
+    "very many cases without a seed": (
+        changed("  - {size: 3, seed: 1}\n", "  - {size: 3}\n" * 2_000),
+        "the document: 1900 more faults are not shown",
+    ),
     "a list for a document": ("- a\n- b\n", "the document: expected a mapping, found a list"),
 }
 

@@ -89,7 +89,7 @@ def test_a_task_that_lets_submissions_cheat_ends_with_status_1_and_says_how(boar
     ("source", "message"),
     [
         ("./nowhere", "nowhere is not there"),
-        ("nowhere.zip", "nowhere.zip: there is no such file"),
+        ("nowhere.zip", "nowhere.zip is not there"),
         ("./kernel.toml", "kernel.toml is neither a folder nor a file that tasks are read from"),
         ("empty", "empty holds no task: there is no task.yml"),
         ("vectoraddpy", 'Did you mean "vectoradd_py"?'),

@@ -161,6 +161,43 @@ def test_folders_in_folders_are_not_followed_without_end(tmp_path: Path) -> None
             read(tmp_path / name)
 
 
+@pytest.mark.parametrize("kind", ["folder", "competition", "competitions"])
+def test_a_source_of_very_many_tasks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr("hpc_board.task_sources.competition.TASKS_MAX", 2)
+    if kind == "folder":
+        for index in range(3):
+            folder_of(tmp_path, f"task{index}")
+        with pytest.raises(InputError, match="holds more than 2 tasks"):
+            read(tmp_path)
+        return
+    path = competition(tmp_path, COMPETITION + "  - {directory: set/other, name: third}\n")
+    if kind == "competition":
+        assert "problems: expected at most 2 problems, found 3" in read(path).faults[0].message
+        return
+    path.write_text(COMPETITION)
+    (tmp_path / "more.yaml").write_text(COMPETITION.replace("_v2", "_v3"))
+    with pytest.raises(InputError, match="holds more than 2 tasks"):
+        read(tmp_path)
+
+
+def test_a_path_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    for source in ("x" * 300, f"./{'x' * 300}", f"./{'x' * 300}.zip", f"{tmp_path}/{'x/' * 3000}"):
+        done = CliRunner().invoke(cli, ["task", "check", source])
+        assert done.exit_code == 2, done.output
+        assert done.stderr.startswith("Error: ")
+    path = competition(tmp_path, COMPETITION.replace("set/other", "x" * 300))
+    assert "has no task.yml in it" in faults(path)[0]
+
+
+def test_a_machine_without_room_for_temporary_files_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    for source in (packed(tmp_path / "double.zip", ("task.yml", DOCUMENT)), folder_of(tmp_path)):
+        done = CliRunner().invoke(cli, ["task", "check", str(source)])
+        assert done.exit_code == 3
+        assert "temporary files cannot be written: No such file or directory" in done.stderr
+        assert "TMPDIR" in done.stderr
+
+
 # Zips
 
 
