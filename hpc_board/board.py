@@ -493,11 +493,15 @@ class Board:
 
     def standings(self, task: str, gpu: str) -> tuple[Standing, ...]:
         """The board of `task` at its present version on `gpu`, best first."""
-        return self._store.standings(task, self.task(task).version, self.gpu(gpu).name)
+        found = self.task(task)
+        rows = self._store.standings(task, found.version, self.gpu(gpu).name)
+        return tuple(replace(row, harness=found.harness) for row in rows)
 
     def personal(self, task: str, gpu: str) -> tuple[Standing, ...]:
         """Every passing ranked run of the user on this board, best first, ranked among themselves."""
-        return self._store.personal(task, self.task(task).version, self.gpu(gpu).name, self.user)
+        found = self.task(task)
+        rows = self._store.personal(task, found.version, self.gpu(gpu).name, self.user)
+        return tuple(replace(row, harness=found.harness) for row in rows)
 
     def rank(self, run: Run) -> int | None:
         """The rank that this run holds on its board; None unless it is its user's best."""

@@ -15,9 +15,10 @@ from hpc_board.documents import Document, Place, read_text
 from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.model.build_flags import flag_fault
 from hpc_board.model.contract import GENERATOR, Signature, case_faults, signature
+from hpc_board.model.eval_program import eval_program
 from hpc_board.model.limits import limit_faults
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
-from hpc_board.model.task import SUBMISSION, CaseValue, Language, Ranking, Task, TaskFile, Timeouts
+from hpc_board.model.task import OWN, SUBMISSION, CaseValue, Language, Ranking, Task, TaskFile, Timeouts
 from hpc_board.model.text import one_line
 
 TASK_FILE = "task.yml"
@@ -235,6 +236,8 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
         languages=tuple(own.languages),
         flags=tuple(own.flags),
     )
+    for key, message in eval_program(task)[1] if task.harness == OWN else ():
+        document.fault(tuple(key.split(".")), message)
     document.check()
     return task
 
@@ -255,9 +258,12 @@ def _check_config(document: Document, section: TaskDocument) -> None:
         return
     names = {entry.name for entry in section.files}
     config = section.config or {}
-    main, sources = config.get("main"), config.get("sources")
-    if isinstance(main, str) and main not in names:
-        document.fault(("config", "main"), f'"{one_line(main)}" is none of `files`.{suggestion(main, names)}')
+    if section.lang == "py":
+        main = config.get("main")
+        if isinstance(main, str) and main not in names:
+            document.fault(("config", "main"), f'"{one_line(main)}" is none of `files`.{suggestion(main, names)}')
+        return
+    sources = config.get("sources")
     for index, source in enumerate(sources if isinstance(sources, list) else ()):
         if source not in names:
             document.fault(("config", "sources", index), f'"{one_line(source)}" is none of `files`.')

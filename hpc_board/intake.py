@@ -10,6 +10,7 @@ from hpc_board.documents import read_text
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import suggestion
+from hpc_board.model.sbatch import with_gpus
 from hpc_board.model.submission import (
     EXTENSIONS,
     NOTE_CHARACTERS_MAX,
@@ -18,7 +19,7 @@ from hpc_board.model.submission import (
     Directives,
     directives,
 )
-from hpc_board.model.task import Language, Mode, Task, language_of
+from hpc_board.model.task import ISOLATED, Language, Mode, Task, language_of
 from hpc_board.model.text import one_line
 
 _FILE_NAME_BYTES_MAX = 200
@@ -140,7 +141,9 @@ def draft(
     check_support(task)
     language = _language(source, task)
     chosen = _chosen_gpus(task, gpu_names, asked, gpus)
-    _check_devices(source, language, chosen)
+    _check_devices(source, language, task, chosen)
+    for each in chosen:
+        with_gpus(each, task.world_size)
     _check_cases(task, mode)
     _check_note(note)
     return Draft(source, task, chosen, mode, note)
@@ -153,7 +156,9 @@ def check_fit(source: Source, task: Task, gpus: Sequence[Gpu], mode: Mode) -> No
         InputError: it cannot.
     """
     check_support(task)
-    _check_devices(source, _language(source, task), gpus)
+    _check_devices(source, _language(source, task), task, gpus)
+    for each in gpus:
+        with_gpus(each, task.world_size)
     _check_cases(task, mode)
 
 
@@ -244,20 +249,19 @@ def check_support(task: Task) -> None:
     Raises:
         InputError: it cannot.
     """
-    reasons = {
-        "tasks with an eval of their own (harness: task)": task.harness != "isolated",
-        "tasks for several GPUs (multi_gpu)": task.multi_gpu,
-    }
-    for what, applies in reasons.items():
-        if applies:
-            raise _not_run(task.name, what)
+    if task.multi_gpu and task.harness == ISOLATED:
+        raise _not_run(
+            task.name,
+            "tasks for several GPUs (multi_gpu) under its own judge",
+            "Such a task needs an eval of its own, and `hpc_board: {harness: task}` in its task.yml.",
+        )
 
 
-def _check_devices(source: Source, language: Language, gpus: Sequence[Gpu]) -> None:
+def _check_devices(source: Source, language: Language, task: Task, gpus: Sequence[Gpu]) -> None:
     """Pass if each GPU can run the language; one that emulates a GPU takes a GPU's languages, to compile them."""
     for chosen in gpus:
         if language is Language.PY:
-            if chosen.device is Device.HIP:
+            if chosen.device is Device.HIP and task.harness == ISOLATED:
                 raise _not_run(chosen.name, "Python submissions on GPUs with the device hip")
         elif chosen.device is not _DEVICE_OF[language] and not chosen.emulated:
             fitting = ", ".join(_FITTING[chosen.device])

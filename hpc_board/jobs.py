@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from hpc_board import bundled
 from hpc_board.errors import InputError, StorageError
+from hpc_board.model.eval_program import eval_program
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.run import Run
-from hpc_board.model.sbatch import directive, options_for
-from hpc_board.model.task import Mode, Task, language_of
+from hpc_board.model.sbatch import directive, options_for, with_gpus
+from hpc_board.model.task import OWN, Mode, Task, language_of
 from hpc_board.transport import Files
 from hpc_board.transport.local_files import LocalFiles
 
@@ -44,6 +45,9 @@ _CONTAINED = '"${container[@]}" '
 
 _MARGIN_SECONDS = 60
 """Time that a job gets beside what its limits say: starting Python, looking at the node, ending processes, writing."""
+
+_BETWEEN_SECONDS = 15
+"""Time between two starts of a task's own eval: laying its files out, ending what it has left."""
 
 _SHEBANG = re.compile(r"#![ \t]*(\S+)(?:[ \t]+(\S.*?))?[ \t]*")
 _OPTION = re.compile(r"#[A-Z]+\s")
@@ -77,6 +81,8 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
     if gpu.time_limit_seconds is not None:
         return gpu.time_limit_seconds
     timeouts, limits = task.timeouts, Limits.of_task(task.limits, gpu.device)
+    if task.harness == OWN:
+        return _minutes(_own_eval_seconds(task, mode, limits))
     tests = (2 * timeouts.test_seconds + limits.judge_seconds, 1)
     timed = {Mode.RANKED: timeouts.ranked_seconds}.get(mode, timeouts.benchmark_seconds)
     workers = limits.workers + MORE_WORKERS if mode is Mode.RANKED else 1
@@ -92,6 +98,23 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
     seconds += limits.load_seconds * (1 + sum(loads for _, loads in phases))
     if any(language.compiled for language in task.accepted):
         seconds += limits.build_seconds
+    return _minutes(seconds)
+
+
+def _own_eval_seconds(task: Task, mode: Mode, limits: Limits) -> float:
+    """What the task's own eval may take, with what comes before it: each mode of KernelBot's has its time-out."""
+    timeouts = task.timeouts
+    phases = {
+        Mode.TEST: [timeouts.test_seconds],
+        Mode.BENCHMARK: [timeouts.benchmark_seconds],
+        Mode.PROFILE: [timeouts.benchmark_seconds] * len(task.benchmarks),
+        Mode.RANKED: [timeouts.test_seconds, timeouts.benchmark_seconds, timeouts.ranked_seconds] * 2,
+    }[mode]
+    return sum(phases) + (len(phases) + 1) * _BETWEEN_SECONDS + limits.build_seconds + _MARGIN_SECONDS
+
+
+def _minutes(seconds: float) -> int:
+    """A time in seconds, rounded up to whole minutes."""
     return -(-int(seconds) // 60) * 60
 
 
@@ -99,9 +122,10 @@ def script(task: Task, gpu: Gpu, mode: Mode) -> Script:
     """The batch script that evaluates submissions for `task` on `gpu` in `mode`.
 
     Raises:
-        InputError: the settings' own template cannot be read or rendered.
+        InputError: the settings' own template cannot be read or rendered, or their request has no place for the number
+            of GPUs that the task needs.
     """
-    return _rendered(gpu, time_limit_seconds(task, gpu, mode), task.name, str(mode))
+    return _rendered(with_gpus(gpu, task.world_size), time_limit_seconds(task, gpu, mode), task.name, str(mode))
 
 
 def probe_script(gpu: Gpu) -> Script:
@@ -234,12 +258,31 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dic
             "limits": dict(task.limits),
             "const_inputs": task.const_inputs,
             "fresh_output": task.fresh_output,
+            "harness": task.harness,
+            **(_own_eval(run, task) if task.harness == OWN else {}),
         },
         "sha256": {
             "harness": hashlib.sha256(harness).hexdigest(),
             "task": task.version,
             "submission": hashlib.sha256(code).hexdigest(),
         },
+    }
+
+
+def _own_eval(run: Run, task: Task) -> dict[str, Any]:
+    """What the harness needs to run the task's own eval: the program, its files as they must be, the public seed."""
+    program, faults = eval_program(task)
+    if faults:
+        key, message = faults[0]
+        raise InputError(f"{task.name}: task.yml, {key} {message}", hint="`hpc-board task check` names every fault.")
+    named = {task.submission_name: task.name_on_node(run.file_name)}
+    sources = [named.get(name, name) for name in program.sources]
+    texts = {file.name: file.text for file in task.files if file.text is not None}
+    return {
+        "eval": {**asdict(program), "sources": sources},
+        "file_sha256": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()},
+        "seed": task.seed,
+        "world_size": task.world_size,
     }
 
 

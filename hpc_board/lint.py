@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,7 +16,7 @@ from hpc_board.model.findings import Finding, Severity, findings
 from hpc_board.model.gpu import Device
 from hpc_board.model.limits import Limits
 from hpc_board.model.lint import LINT_BYTES_MAX, Lint
-from hpc_board.model.task import Task
+from hpc_board.model.task import ISOLATED, OWN, Task
 from hpc_board.model.text import printable
 
 CASES_MAX = 20
@@ -61,7 +61,7 @@ def check(task: Task, bounds: Bounds) -> Checked:
     if not found:
         found += list(_of_files(task, functions))
     lint = Lint()
-    if all(finding.severity is Severity.WARNING for finding in found):
+    if task.harness == ISOLATED and all(finding.severity is Severity.WARNING for finding in found):
         lint = _asked(task, bounds)
         found += findings(task, lint)
     ordered = sorted(found, key=lambda finding: finding.severity is Severity.WARNING)
@@ -92,10 +92,12 @@ def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Finding]:
     except InputError as error:
         yield Finding(Severity.ERROR, "not_run", error.message, error.hint)
         return
-    for name in _NEEDED:
-        if name not in functions:
-            yield Finding(Severity.ERROR, f"no_{name}", f"reference.py does not define {name}", "Define it.")
-    if "ref_kernel" not in functions:
+    missing = [name for name in _NEEDED if name not in functions]
+    if task.harness == OWN:
+        yield _own_eval(task, missing)
+    for name in missing if task.harness == ISOLATED else ():
+        yield Finding(Severity.ERROR, f"no_{name}", f"reference.py does not define {name}", "Define it.")
+    if "ref_kernel" not in functions and task.harness == ISOLATED:
         yield Finding(
             Severity.WARNING,
             "no_ref_kernel",
@@ -111,6 +113,20 @@ def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Finding]:
         if not cases:
             message = f"the task has no {name}, so that nobody can be ranked"
             yield Finding(Severity.WARNING, f"no_{name}", message, f"Add `{name}` to task.yml.")
+
+
+def _own_eval(task: Task, missing: Sequence[str]) -> Finding:
+    """That a task judges by itself, and what it would take to have it judged by the judge of hpc-board."""
+    advice = "Set hpc_board.harness to isolated, and check again: its reference.py defines what the judge needs."
+    if task.text("reference.py") is None:
+        advice = f"For harness: isolated, write a reference.py that defines {', '.join(_NEEDED)} and ref_kernel."
+    elif missing:
+        advice = f"For harness: isolated, reference.py has to define {' and '.join(missing)}."
+    message = (
+        "its own eval judges, which shares its process with the submission: that can change clock and verdict, and "
+        "nothing of it was tried here"
+    )
+    return Finding(Severity.WARNING, "own_eval", message, advice)
 
 
 def _asked(task: Task, bounds: Bounds) -> Lint:

@@ -260,6 +260,7 @@ def board_object(gpu: Gpu, standings: Sequence[Standing]) -> dict[str, Any]:
                 "file_name": one_line(row.file_name),
                 "trust": row.trust,
                 "emulated": row.emulated,
+                "harness": row.harness,
             }
             for row in standings
         ],

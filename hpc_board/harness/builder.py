@@ -125,7 +125,7 @@ def build(
     """
     home = Path(tempfile.mkdtemp(prefix="build-", dir=scratch))
     includes = include_folders(job.language, environ)
-    room = _room(job, folder, home, includes, environ, container)
+    room = compiler_room(job, folder, home, includes, environ, container)
     try:
         tools = toolchain(job.language, job.arch, environ, room.inside)
     except ToolchainMissing as error:
@@ -146,7 +146,7 @@ def build(
             kept = _compiled(job, harness, room, command_line, keep)
         except BuildFailed as error:
             error.facts.update(facts)
-            error.log, error.message = _renamed_in(error.log, job), _renamed(error.message, job)
+            error.log, error.message = renamed_in(error.log, job), renamed(error.message, job)
             raise
         facts["compile_seconds"] = round(time.monotonic() - start, 3)
         if cache is not None:
@@ -154,7 +154,7 @@ def build(
     library = home / LIBRARY
     library.write_bytes(kept.library)
     facts["library_sha256"] = hashlib.sha256(kept.library).hexdigest()
-    return Built(library, _renamed_in(kept.log, job), facts)
+    return Built(library, renamed_in(kept.log, job), facts)
 
 
 def _cache(job: Facts, folder: Path) -> Optional[BuildCache]:
@@ -165,7 +165,7 @@ def _cache(job: Facts, folder: Path) -> Optional[BuildCache]:
 
 
 @dataclass(frozen=True)
-class _Room:
+class CompilerRoom:
     """Where a compiler runs: the folder that it writes, those that it reads, its environment, its container if any."""
 
     home: Path
@@ -193,23 +193,39 @@ class _Room:
         return Inside(self.prefix, self.environment, self.container.kept(self.environ), self.container.identity)
 
 
-def _room(
+def compiler_room(
     job: Facts,
     folder: Path,
     home: Path,
     includes: Sequence[str],
     environ: Mapping[str, str],
     container: Optional[Container],
-) -> _Room:
+) -> CompilerRoom:
+    """Where a compiler of the job runs, in the folder `home`, and reads the folders of headers `includes`."""
     hidden = (str(folder), str(Path.home()))
     readable = sandbox.readable_folders(environ, [*job.readable, *includes, *_listed(environ)], hidden)
     temporary = home / "tmp"
     temporary.mkdir()
     private = {"HOME": str(home), "TMPDIR": str(temporary)}
-    return _Room(home, readable, {**_environment(job, environ), **private}, container)
+    return CompilerRoom(home, readable, {**_environment(job, environ), **private}, container)
 
 
-def _compiled(job: Facts, harness: Path, room: _Room, command_line: List[str], keep: Sequence[int]) -> Kept:
+def _compiled(job: Facts, harness: Path, room: CompilerRoom, command_line: List[str], keep: Sequence[int]) -> Kept:
+    log = compiler_log(job, harness, room, command_line, keep)
+    library = built_file(room.home / LIBRARY)
+    if ENTRY not in exported(library):
+        raise BuildFailed(Verdict.COMPILE_ERROR, _NO_ENTRY, log)
+    return Kept(library, log)
+
+
+def compiler_log(job: Facts, harness: Path, room: CompilerRoom, command_line: List[str], keep: Sequence[int]) -> Log:
+    """What a compiler prints that succeeds.
+
+    All other children of this process end with it, but for those with the ids `keep`.
+
+    Raises:
+        BuildFailed: it does not, or takes too long, or too much.
+    """
     limits, home = job.limits, room.home
     order = {
         "command": command_line,
@@ -227,10 +243,7 @@ def _compiled(job: Facts, harness: Path, room: _Room, command_line: List[str], k
         raise BuildFailed(end.verdict, end.message, log)
     if end != 0:
         raise _failure(Path(command_line[0]).name, end, log)
-    library = _library(home / LIBRARY)
-    if ENTRY not in exported(library):
-        raise BuildFailed(Verdict.COMPILE_ERROR, _NO_ENTRY, log)
-    return Kept(library, log)
+    return log
 
 
 def _listed(environ: Mapping[str, str]) -> List[str]:
@@ -257,16 +270,20 @@ def _failure(compiler: str, status: int, log: Log) -> BuildFailed:
     return BuildFailed(Verdict.COMPILE_ERROR, f"{compiler} {how}" + (f": {one_line(first, 500)}" if first else ""), log)
 
 
-def _library(path: Path) -> bytes:
-    """The library that a compiler wrote."""
+def built_file(path: Path) -> bytes:
+    """The library or the program that a compiler wrote.
+
+    Raises:
+        BuildFailed: there is none, or none that can be taken.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise BuildFailed(Verdict.COMPILE_ERROR, f"the compiler wrote no library: {error.strerror}") from None
+        raise BuildFailed(Verdict.COMPILE_ERROR, f"the compiler wrote no {path.name}: {error.strerror}") from None
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > ENTRY_BYTES_MAX // 2:
-            message = f"the library has {status.st_size} bytes, more than {ENTRY_BYTES_MAX // 2}"
+            message = f"{path.name} has {status.st_size} bytes, more than {ENTRY_BYTES_MAX // 2}"
             raise BuildFailed(Verdict.COMPILE_ERROR, message)
         return file.read()
 
@@ -275,11 +292,12 @@ def _without(log: Log, prefix: str) -> Log:
     return replace(log, head=log.head.replace(prefix, ""), tail=log.tail.replace(prefix, ""))
 
 
-def _renamed_in(log: Log, job: Facts) -> Log:
-    return replace(log, head=_renamed(log.head, job), tail=_renamed(log.tail, job))
+def renamed_in(log: Log, job: Facts) -> Log:
+    """What a compiler printed, with the participant's own name for the file."""
+    return replace(log, head=renamed(log.head, job), tail=renamed(log.tail, job))
 
 
-def _renamed(text: str, job: Facts) -> str:
+def renamed(text: str, job: Facts) -> str:
     """A compiler's words with the participant's own name for the file, which only the harness calls otherwise."""
     return re.sub(rf"(?<![\w./-]){re.escape(job.submission)}(?![\w./-])", lambda _: job.shown_as, text)
 
@@ -287,7 +305,7 @@ def _renamed(text: str, job: Facts) -> str:
 class _Watch:
     """A running compiler, with the processes that it starts."""
 
-    def __init__(self, harness: Path, room: _Room, order: Mapping[str, Any], keep: Sequence[int]) -> None:
+    def __init__(self, harness: Path, room: CompilerRoom, order: Mapping[str, Any], keep: Sequence[int]) -> None:
         self.printed = Printed()
         self._keep = keep
         self._contained = room.container is not None

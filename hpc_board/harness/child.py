@@ -84,7 +84,7 @@ class Child:
             os.set_blocking(descriptor, False)
             self._selector.register(descriptor, selectors.EVENT_READ)
             self._streams[descriptor] = printed
-        self._pidfd = _pidfd(pid)
+        self._pidfd = exit_descriptor(pid)
         if self._pidfd is not None:
             self._selector.register(self._pidfd, selectors.EVENT_READ)
 
@@ -268,7 +268,7 @@ def _starters_of(worker: int, command: int) -> List[int]:
     return found
 
 
-def _pidfd(pid: int) -> Optional[int]:
+def exit_descriptor(pid: int) -> Optional[int]:
     """A descriptor that becomes readable when the process ends; None on kernels before 5.3."""
     try:
         return os.pidfd_open(pid)

@@ -1,19 +1,24 @@
 """What `job.json` says."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from hpc_board.harness.calls import Rules
+from hpc_board.model.eval_program import EvalProgram
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.limits import Limits
-from hpc_board.model.task import CaseValue, Language, Mode, Ranking
+from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What to evaluate and how; the login side writes it and it holds no secret."""
+    """What to evaluate and how; the login side writes it and it holds no secret.
+
+    Where the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's files,
+    `seed` is KernelBot's public one, and `world_size` the most ranks of a case.
+    """
 
     run: int
     nonce: str
@@ -40,6 +45,11 @@ class Facts:
     build_cache: str = ""
     sandbox: Optional[Sandbox] = None
     container: str = ""
+    harness: str = ISOLATED
+    eval: EvalProgram = field(default_factory=EvalProgram)
+    file_sha256: Mapping[str, str] = field(default_factory=dict)
+    seed: Optional[int] = None
+    world_size: int = 1
 
 
 def facts(path: Path) -> Facts:
@@ -78,6 +88,11 @@ def facts(path: Path) -> Facts:
         build_cache=value.get("build_cache", ""),
         sandbox=_sandbox(value.get("sandbox")),
         container=value.get("container") or "",
+        harness=task.get("harness", ISOLATED),
+        eval=_eval(task.get("eval", {})),
+        file_sha256=task.get("file_sha256", {}),
+        seed=task.get("seed"),
+        world_size=task.get("world_size", 1),
     )
 
 
@@ -91,6 +106,11 @@ def is_probe(path: Path) -> bool:
 
 def _sandbox(value: Optional[Dict[str, str]]) -> Optional[Sandbox]:
     return None if value is None else Sandbox(SandboxRuntime(value["runtime"]), value["image"], value["setting"])
+
+
+def _eval(value: Dict[str, Any]) -> EvalProgram:
+    fields: Dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in value.items()}
+    return EvalProgram(**fields)
 
 
 def _case(case: Dict[str, Any]) -> Dict[str, CaseValue]:

@@ -40,6 +40,10 @@ def main(argv: Sequence[str]) -> int:
         from hpc_board.harness.builder import become_compiler
 
         become_compiler(int(argv[2]))
+    if role == "program" and len(argv) == 3:
+        from hpc_board.harness.program import become_program
+
+        become_program(int(argv[2]))
     if role == "worker" and len(argv) >= 3:
         return _worker(argv[2], argv[3:])
     stream = sys.stdout if role in ("-h", "--help") else sys.stderr

@@ -7,7 +7,7 @@ import socket
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 _GPU_SECONDS = 5
 _GPU_UUID = re.compile(r"GPU-[0-9A-Fa-f-]{8,64}")
@@ -41,6 +41,15 @@ def _cpu_name() -> str:
     return next(names, platform.machine())
 
 
+def visible_gpu(environ: Mapping[str, str]) -> str:
+    """The UUID of the first GPU that a job with this environment may use, as nvidia-smi knows it; else ""."""
+    uuids = [line.strip() for line in _smi_lines(["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"])]
+    chosen = environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0].strip()
+    if chosen.isdigit() and len(chosen) < 4:
+        return next(iter(uuids[int(chosen) :]), "")
+    return chosen if chosen in uuids else ""
+
+
 def gpu_facts(uuid: str) -> Dict[str, str]:
     """The GPU of this UUID and the state that it is in, as nvidia-smi describes them; empty where it does not."""
     return _gpu_query(uuid, (*_GPU_FIELDS, *_GPU_STATE_FIELDS), "gpu_")
@@ -65,14 +74,19 @@ def _gpu_query(uuid: str, fields: Sequence[str], prefix: str) -> Dict[str, str]:
 def _nvidia_smi(uuid: str, fields: Sequence[str]) -> List[str]:
     """The values of `fields`, or none."""
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits", f"--id={uuid}"]
+    values = [value.strip()[:200] for line in _smi_lines(command)[:1] for value in line.split(",")]
+    return values if len(values) == len(fields) else []
+
+
+def _smi_lines(command: Sequence[str]) -> List[str]:
+    """What nvidia-smi prints, none where it fails."""
     try:
         done = subprocess.run(
             command, capture_output=True, timeout=_GPU_SECONDS, check=True, text=True, errors="replace"
         )
     except (OSError, subprocess.SubprocessError):
         return []
-    values = [value.strip()[:200] for value in done.stdout.partition("\n")[0].split(",")]
-    return values if len(values) == len(fields) else []
+    return done.stdout.splitlines()
 
 
 def oom_kills(own: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> int:

@@ -5,8 +5,9 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from hpc_board.harness import sandbox
 from hpc_board.harness.answers import Confined, Ready
@@ -25,6 +26,7 @@ from hpc_board.harness.process_tree import (
     reap_orphans,
     stopped_but,
 )
+from hpc_board.harness.program import Program, Room
 from hpc_board.harness.scratch import CODE, SCRATCH, copy, private, private_folders, remove, scrubbed, worker_home
 from hpc_board.harness.starting import NotForked, Zygote, started
 from hpc_board.harness.toolchain import LIBRARY
@@ -78,7 +80,7 @@ class Processes:
         self._submission = folder / "submission"
         self._readable = sandbox.readable_folders(os.environ, job.readable, (str(folder), str(Path.home())))
         self._zygote: Optional[Zygote] = None
-        self._children: List[Child] = []
+        self._children: List[Union[Child, Program]] = []
 
     def start(self) -> None:
         """Start the process that all others are forked from."""
@@ -185,7 +187,15 @@ class Processes:
         Raises:
             CallFailed: it could not, or it is less isolated than the board's ranked runs have to be.
         """
-        self.isolation = level = self.await_loaded(worker, "submission")
+        self.reached(self.await_loaded(worker, "submission"))
+
+    def reached(self, level: str) -> None:
+        """Note the level of isolation at which the submission runs.
+
+        Raises:
+            CallFailed: the board's ranked runs have to be isolated further.
+        """
+        self.isolation = level
         wanted = self._job.minimum_isolation
         if self._job.mode is Mode.RANKED and not sandbox.reaches(level, wanted):
             message = f"the board ranks at isolation {wanted} and above, and this node reaches {level}: "
@@ -235,7 +245,48 @@ class Processes:
         own = (*worker.starters, worker.worker_pid)
         return [pid for pid in below(os.getpid(), trusted) if pid not in own]
 
-    def dismiss(self, child: Child) -> None:
+    def program(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        printed: Tuple[Printed, Printed],
+        *,
+        reports: bool,
+    ) -> Program:
+        """A new process of the task's own eval, in the `folder` of its files, which it may only read.
+
+        `environment` is added to that of all processes; `printed` takes standard output and standard error.
+        """
+        home = worker_home(self.scratch, "program")
+        inside = {**self.environment, **private_folders(home), **environment}
+        room = Room(
+            folder,
+            home,
+            self._readable,
+            inside,
+            self._job.limits.value_bytes,
+            python=self.python,
+            network=self._job.world_size > 1,
+        )
+        if self.container is not None:
+            folders = sandbox.seen_by_workers(self._readable)
+            room = replace(
+                room,
+                readable=self.container.readable(self._readable),
+                environment=self.container.environment(inside),
+                prefix=self.container.command(home, folders, [folder], self._job.device),
+            )
+        program = Program(command, self.harness, room, *printed, reports=reports)
+        self._children.append(program)
+        return program
+
+    @property
+    def python(self) -> str:
+        """The interpreter with which programs of the task run."""
+        return sys.executable if self.container is None else self.container.python
+
+    def dismiss(self, child: Union[Child, Program]) -> None:
         """End a process, and whatever processes it has left."""
         child.end()
         self._children.remove(child)

@@ -16,7 +16,7 @@ def provenance_of(job: Facts) -> Dict[str, Any]:
     """The facts about a job's inputs that each of its results carries."""
     hashes = {f"{name}_sha256": job.sha256[name] for name in ("harness", "task", "submission")}
     container = {"container": job.container} if job.container else {}
-    return {**hashes, "emulated": job.emulated, **container}
+    return {**hashes, "harness": job.harness, "emulated": job.emulated, **container}
 
 
 def result_of(

@@ -130,14 +130,16 @@ def limit_resources(file_bytes: int, spared_processes: int = 0) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
 
 
-def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = True) -> int:
+def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = True, network: bool = False) -> int:
     """Confine this process for good and return the version of Landlock that confines it, 0 where none does.
 
     It is 0 too where the process has several threads: Landlock leaves all but the calling one as they were. `readable`
     are folders beside the system's own, `writable` the scratch folder. A process that is not `scoped` may send signals
-    and connect to abstract sockets outside, and use TCP, as one under a profiler has to.
+    and connect to abstract sockets outside, and use TCP, as one under a profiler has to; with `network` it may use TCP
+    alone.
     """
-    return _confined(seen_by_workers(readable), writable, _devices(_KERNEL_DEVICES), scoped=scoped)
+    devices = _devices(_KERNEL_DEVICES)
+    return _confined(seen_by_workers(readable), writable, devices, scoped=scoped, network=network)
 
 
 def confine_compiler(readable: Iterable[str], folder: str) -> int:
@@ -164,15 +166,17 @@ def gpu_devices() -> List[str]:
     return _devices(_GPU_DEVICES)
 
 
-def _confined(readable: Iterable[str], writable: Iterable[str], devices: Iterable[str], *, scoped: bool) -> int:
+def _confined(
+    readable: Iterable[str], writable: Iterable[str], devices: Iterable[str], *, scoped: bool, network: bool = False
+) -> int:
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     abi = landlock_abi()
     if abi < 1:
         return 0
     handled = _RIGHTS_OF_ABI.get(abi, (1 << 16) - 1)
     scopes = _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if scoped and abi >= _SIGNAL_SCOPE_ABI else 0
-    network = _BIND_AND_CONNECT_TCP if scoped and abi >= _TCP_ABI else 0
-    attributes = struct.pack("=QQQ", handled, network, scopes)[: 8 if abi < 4 else 16 if abi < 6 else 24]
+    tcp = _BIND_AND_CONNECT_TCP if scoped and not network and abi >= _TCP_ABI else 0
+    attributes = struct.pack("=QQQ", handled, tcp, scopes)[: 8 if abi < 4 else 16 if abi < 6 else 24]
     ruleset = _libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
     if ruleset < 0:
         return 0

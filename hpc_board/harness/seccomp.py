@@ -189,27 +189,29 @@ _RULES = (
     _Rule("clock_adjtime", 305, 266, _EPERM),
 )
 
+_SOCKETS = ("socket", "socketpair", "connect")
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def deny_outside_effects() -> bool:
+def deny_outside_effects(*, network: bool = False) -> bool:
     """Filter the system calls of this process and all its descendants for good, and say whether the filter is in force.
 
-    The process must have given up new privileges. False on machines other than x86_64 and aarch64, and where the
-    kernel has no such filter.
+    With `network` sockets stay as they are. The process must have given up new privileges. False on machines other than
+    x86_64 and aarch64, and where the kernel has no such filter.
     """
     machine = platform.machine()
     if machine not in _ARCHITECTURE or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    program = _program(machine)
+    program = _program(machine, _SOCKETS if network else ())
     code = ctypes.create_string_buffer(b"".join(program))
     header = struct.pack("@HP", len(program), ctypes.addressof(code))
     flags = _EVERY_THREAD | _KEEP_SPECULATION
     return int(_libc.syscall(_SECCOMP[machine], _SET_MODE_FILTER, flags, header)) == 0
 
 
-def _program(machine: str) -> List[bytes]:
-    """The filter as instructions, one after the other; a call that no rule answers is allowed."""
+def _program(machine: str, allowed: Sequence[str] = ()) -> List[bytes]:
+    """The filter as instructions, one after the other; a call that no rule answers, or in `allowed`, is allowed."""
     program = [
         _instruction(_LOAD, _ARCHITECTURE_AT),
         _instruction(_IF_EQUAL, _ARCHITECTURE[machine], then=1),
@@ -220,7 +222,7 @@ def _program(machine: str) -> List[bytes]:
     ]
     for rule in _RULES:
         number = rule.x86_64 if machine == "x86_64" else rule.aarch64
-        if number is not None:
+        if number is not None and rule.name not in allowed:
             body = _body(rule.answer, rule.checks)
             program += [_instruction(_IF_EQUAL, number, otherwise=len(body)), *body]
     return [*program, _instruction(_RETURN, _ALLOW)]

@@ -17,6 +17,7 @@ from hpc_board.harness.floor import peak_of
 from hpc_board.harness.interruption import Interrupted, Interruption
 from hpc_board.harness.job import Facts, facts
 from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, node_facts, oom_kills
+from hpc_board.harness.own_eval import OwnEval
 from hpc_board.harness.phases import Benchmarks, tested
 from hpc_board.harness.process_tree import REAP_SECONDS
 from hpc_board.harness.processes import Processes, processes_for
@@ -30,7 +31,7 @@ from hpc_board.harness.workers import Worker
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import INTERRUPTED, Case, Log, Result, Verdict
 from hpc_board.model.standings import score_s
-from hpc_board.model.task import Language, Mode
+from hpc_board.model.task import OWN, Language, Mode
 
 _INTERRUPTED_REAP_SECONDS = 0.3
 _JUDGE_SAID_MAX = 4000
@@ -85,6 +86,7 @@ class Supervisor:
         self._cases: List[Case] = []
         self._benchmarks: Optional[Benchmarks] = None
         self._build_log = self._profile_log = Log()
+        self._own_eval = OwnEval(job, folder, processes, self._say) if job.harness == OWN else None
 
     def result(self, interruption: Interruption) -> Result:
         """The evaluation from its first process to its verdict, or as far as it came when it was interrupted."""
@@ -97,7 +99,8 @@ class Supervisor:
                 self._check_files()
                 self._check_cases()
                 self._provenance.update(processes.contain())
-                processes.start()
+                if self._own_eval is None:
+                    processes.start()
                 self._provenance.update(node_facts())
                 self._evaluate()
         except CallFailed as error:
@@ -117,6 +120,7 @@ class Supervisor:
         if judged and processes.judge_said.total_bytes:
             message += f"\nThe judge printed:\n{processes.judge_said.log().text[-_JUDGE_SAID_MAX:]}"
         self._provenance["isolation"] = processes.isolation
+        self._provenance.update(self._own_eval.facts if self._own_eval else {})
         if processes.left_processes:
             self._provenance["left_processes"] = processes.left_processes
         self._say("end", None, None, str(verdict))
@@ -125,14 +129,15 @@ class Supervisor:
             score_s=score_s(cases, self._job.ranking_by) if verdict is Verdict.PASS else None,
             stdout=processes.stdout.log(),
             stderr=processes.stderr.log(),
-            build=self._build_log,
-            profile=self._profile_log,
+            build=self._own_eval.build_log if self._own_eval else self._build_log,
+            profile=self._own_eval.profile_log if self._own_eval else self._profile_log,
         )
 
     def _cases_by_now(self) -> List[Case]:
         """The cases that were tested, and those of benchmarks with what was measured of them, whatever ended that."""
         timed = self._benchmarks.cases() if self._benchmarks else []
-        return [*self._cases, *self._memory_told(timed)]
+        own = self._own_eval.cases() if self._own_eval else []
+        return [*self._cases, *self._memory_told([*timed, *own])]
 
     def _stopped(self, name: str, cases: Sequence[Case]) -> str:
         """Where a signal has stopped the evaluation, how long that had taken, and what was done by then."""
@@ -161,6 +166,9 @@ class Supervisor:
 
     def _evaluate(self) -> None:
         job, processes = self._job, self._processes
+        if self._own_eval is not None:
+            self._own_eval.run()
+            return
         if job.language.compiled:
             self._build()
         judge = processes.judge()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import List, Mapping, Optional, Sequence, Tuple
 
 from hpc_board.model.build_flags import flags_for
+from hpc_board.model.eval_program import EvalProgram
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language
 
@@ -131,25 +132,69 @@ def command(
     ]
 
 
+def program_command(tools: Toolchain, program: EvalProgram, includes: Sequence[str], output: str) -> List[str]:
+    """The command that compiles a task's own eval with the submission to one program, in the folder of its files."""
+    own = [flag for flag in program.compile_flags if flag.startswith(("-std=", "--std="))]
+    options = {Language.CPP: _cpp_program, Language.CU: _cuda_program, Language.HIP: _hip_program}
+    return [
+        tools.compiler,
+        *([] if own else ["-std=c++20"]),
+        "-O3",
+        "-DNDEBUG",
+        *options[tools.language](tools.arch),
+        *(f"-D{name}={value}" if value else f"-D{name}" for name, value in program.defines.items()),
+        *program.compile_flags,
+        *(f"-I{folder}" for folder in (".", *program.include_dirs, *includes)),
+        "-o",
+        output,
+        *program.sources,
+        # Libraries stand behind the sources that need them.
+        *(f"-l{name}" for name in program.libraries),
+    ]
+
+
+def _cpp_program(arch: str) -> List[str]:
+    return [f"-march={arch}", "-fopenmp", "-Wall", *_HOST_OPTIONS]
+
+
+def _cuda_program(arch: str) -> List[str]:
+    host = [f"-Xcompiler={option}" for option in _HOST_OPTIONS]
+    return [*_cuda_device_options(arch), "-forward-unknown-to-host-compiler", *host]
+
+
+def _hip_program(arch: str) -> List[str]:
+    return [f"--offload-arch={arch}", "-Rpass-analysis=kernel-resource-usage", *_HOST_OPTIONS]
+
+
+# Evals of KernelBot are written for these: they look at bytes of one type through pointers to another.
+_HOST_OPTIONS = ("-fno-strict-aliasing", "-Wno-psabi")
+
+
 def _cpp_options(arch: str) -> List[str]:
     return [f"-march={arch}", "-fopenmp", "-Wall", *_LIBRARY_OPTIONS]
 
 
 def _cuda_options(arch: str) -> List[str]:
-    number = arch[len("sm_") :]
     return [
         "-x",
         "cu",
+        *_cuda_device_options(arch),
+        "-Xcompiler",
+        "-fPIC,-fvisibility=hidden",
+        "-Xlinker",
+        "-z,now,-z,relro",
+    ]
+
+
+def _cuda_device_options(arch: str) -> List[str]:
+    number = arch[len("sm_") :]
+    return [
         "-lineinfo",
         "-gencode",
         f"arch=compute_{number},code=sm_{number}",
         "--expt-relaxed-constexpr",
         "--expt-extended-lambda",
         "-Xptxas=-v,--warn-on-spills",
-        "-Xcompiler",
-        "-fPIC,-fvisibility=hidden",
-        "-Xlinker",
-        "-z,now,-z,relro",
     ]
 
 

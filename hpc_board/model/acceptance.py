@@ -10,7 +10,7 @@ from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.measurement import calls_needed, scatters, spread
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.run import Run
-from hpc_board.model.task import CaseValue, Mode, Task, case_text
+from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Task, case_text
 
 _MODEL = re.compile(r"(?:GH|GB|MI|[HABVPLT])\d{1,4}[A-Z]*")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -22,8 +22,9 @@ def result_faults(result: Result, run: Run, task: Task, device: Optional[Device]
 
     `device` is what the board's GPU is, None where the settings no longer say, `harness_sha256` the hash of the harness
     that is installed now. A verdict `pass` needs every case that was sent, passed, and times that follow from their
-    samples (a profile has no times); nothing that was interrupted has passed. Where the run was sent with that harness,
-    the times are as many as the task's limits ask for: another version has its own defaults and rules.
+    samples (a profile has no times, and a task's own eval no samples); nothing that was interrupted has passed. Where
+    the run was sent with that harness, the times are as many as the task's limits ask for: another version has its own
+    defaults and rules.
     """
     faults = []
     if (result.run, result.nonce, result.mode) != (run.id, run.nonce, str(run.mode)):
@@ -44,7 +45,11 @@ def result_faults(result: Result, run: Run, task: Task, device: Optional[Device]
         benchmarks = () if run.mode is Mode.TEST else task.benchmarks
         faults += _case_faults(result.cases, "test", tests)
         faults += _case_faults(result.cases, "benchmark", benchmarks)
-        if run.mode in (Mode.BENCHMARK, Mode.RANKED):
+        if result.provenance.get("harness", ISOLATED) != task.harness:
+            faults.append(f"it was not judged by the task's harness, which is {task.harness}")
+        if run.mode in (Mode.BENCHMARK, Mode.RANKED) and task.harness == OWN:
+            faults += _reported_time_faults(result.cases)
+        elif run.mode in (Mode.BENCHMARK, Mode.RANKED):
             faults += _timing_faults(result.cases)
             if run.harness_sha256 == harness_sha256:
                 faults += _measurement_faults(result.cases, run.mode, task, device)
@@ -85,6 +90,16 @@ def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, 
 def _timing_faults(cases: Sequence[Case]) -> List[str]:
     mine = [case for case in cases if case.phase == "benchmark" and not _timed(case.timing)]
     return [f"the times of benchmark case {case.index + 1} are no times" for case in mine]
+
+
+def _reported_time_faults(cases: Sequence[Case]) -> List[str]:
+    """What is wrong with times that a task's own eval has reported, which has no samples to show."""
+    mine = [case for case in cases if case.phase == "benchmark" and not _reported(case.timing)]
+    return [f"the times of benchmark case {case.index + 1} are no times" for case in mine]
+
+
+def _reported(timing: Optional[Timing]) -> bool:
+    return timing is not None and timing.runs >= 1 and timing.mean_ns == timing.median_ns > 0 and not timing.samples_ns
 
 
 def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: Optional[Device]) -> List[str]:

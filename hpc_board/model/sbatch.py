@@ -1,10 +1,11 @@
 """Options of sbatch as pure text: which ones a GPU needs, and how they are written in a script and in a command."""
 
 import re
+from dataclasses import replace
 from typing import Dict, FrozenSet, Iterable, List, Sequence
 
 from hpc_board.errors import InputError
-from hpc_board.model.gpu import Gpu, RequestStyle
+from hpc_board.model.gpu import Device, Gpu, RequestStyle
 
 MANAGED: FrozenSet[str] = frozenset(
     {
@@ -66,6 +67,7 @@ MANAGED: FrozenSet[str] = frozenset(
 """The long names of the sbatch options that hpc-board sets itself or depends on."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
+_COUNTED = re.compile(r"(?P<kind>[A-Za-z][\w.-]*(:[A-Za-z][\w.-]*)?)?(^|:)?(?P<count>\d+)?", re.ASCII)
 _EXTRA = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=&()-]*")
 
@@ -145,6 +147,34 @@ def ranges(indexes: Iterable[int]) -> str:
         else:
             found.append([index, index])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
+
+
+def with_gpus(gpu: Gpu, count: int) -> Gpu:
+    """The same with a request for `count` GPUs of a node, whatever number the settings ask for.
+
+    It is as it was for 1, and for ranks on a CPU without a request.
+
+    Raises:
+        InputError: the request has no place for a number.
+    """
+    if count == 1:
+        return gpu
+    style, value = gpu.request.style, gpu.request.value
+    match = _COUNTED.fullmatch(value)
+    if style is RequestStyle.NONE and gpu.device is Device.CPU:
+        return gpu
+    if gpu.cluster.scheduler == "local":
+        raise InputError(
+            f"The task needs {count} GPUs, and the scheduler of {gpu.name}, local, gives each job one.",
+            hint="Submit it to a GPU of a Slurm cluster.",
+        )
+    if style in (RequestStyle.NONE, RequestStyle.CONSTRAINT) or match is None:
+        raise InputError(
+            f"The task needs {count} GPUs, and gpus.{gpu.name}.request ({style} {value}) cannot ask for a number.",
+            hint='Use a request such as {style: gres, value: "gpu:h100:1"} in the settings.',
+        )
+    kind = match["kind"] or ""
+    return replace(gpu, request=replace(gpu.request, value=f"{kind}:{count}" if kind else str(count)))
 
 
 def time_limit(seconds: int) -> str:

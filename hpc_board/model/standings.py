@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Optional, Sequence
 
 from hpc_board.model.result import Case
-from hpc_board.model.task import Ranking
+from hpc_board.model.task import ISOLATED, Ranking
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One row of a board: a user's best passing ranked run."""
+    """One row of a board: a user's best passing ranked run, judged by the task's `harness`."""
 
     rank: int
     user: str
@@ -22,6 +22,7 @@ class Standing:
     file_name: str
     trust: str
     emulated: bool = False
+    harness: str = ISOLATED
 
 
 def score_s(cases: Sequence[Case], ranking_by: Ranking) -> Optional[float]:

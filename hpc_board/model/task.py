@@ -21,6 +21,13 @@ REFERENCE_ENTRY = "ref_kernel"
 """The function of a task's `reference.py` that returns the right answer."""
 
 
+ISOLATED = "isolated"
+"""The `harness` of a task that the judge of hpc-board evaluates."""
+
+OWN = "task"
+"""The `harness` of a task that brings an eval of its own, which runs with KernelBot's protocol."""
+
+
 class Mode(str, Enum):
     """What a run is for."""
 
@@ -121,7 +128,7 @@ class Task:
     libraries: Tuple[str, ...] = ()
     gpus: Tuple[str, ...] = ()
     deadline: Optional[datetime] = None
-    harness: str = "isolated"
+    harness: str = ISOLATED
     limits: Mapping[str, float] = field(default_factory=dict)
     const_inputs: bool = False
     fresh_output: bool = False
@@ -139,6 +146,12 @@ class Task:
     def submission_name(self) -> str:
         """The name that the participant's file gets on the node, in the task's own language."""
         return next(file.name for file in self.files if file.text is None)
+
+    @property
+    def world_size(self) -> int:
+        """The most ranks, each on a GPU of its own, that a case of a `multi_gpu` task has; 1 for any other task."""
+        sizes = [case.get("world_size") for case in (*self.tests, *self.benchmarks)] if self.multi_gpu else []
+        return max((size for size in sizes if isinstance(size, int)), default=1)
 
     def name_on_node(self, file_name: str) -> str:
         """The name that the participant's file `file_name` gets on the node, with the ending of its language."""
@@ -169,6 +182,8 @@ class Task:
         }
         if self.flags:
             facts["flags"] = list(self.flags)
+        if self.harness == OWN:
+            facts.update(libraries=list(self.libraries), multi_gpu=self.multi_gpu, seed=self.seed)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from hpc_board.model.eval_program import eval_program
 from hpc_board.model.findings import Finding, Severity
 from hpc_board.model.lint import PROBES, UNMADE, CheckedCase, Lint, accepted_formats
-from hpc_board.model.task import Task
+from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
 from hpc_board.report.texts import count_text
@@ -47,10 +48,13 @@ def _parts(task: Task, functions: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _harness(task: Task) -> str:
     has_reference = task.text("reference.py") is not None
-    if task.harness == "isolated":
-        return "isolated: hpc-board's own judge, as there is a reference.py"
+    if task.harness == ISOLATED:
+        unused = "; its eval.py is not run" if task.text("eval.py") is not None else ""
+        return f"isolated: hpc-board's own judge, as there is a reference.py{unused}"
+    program, _ = eval_program(task)
+    what = f"its {program.main}" if program.main else f"a program of {', '.join(program.sources)}"
     why = "task.yml says so" if has_reference else "there is no reference.py"
-    return f"{one_line(task.harness)}: the task judges by itself, as {why}"
+    return f"task: {one_line(what)} judges, as {why}"
 
 
 def _probes_table(task: Task, cases: Sequence[CheckedCase]) -> Table:

@@ -8,7 +8,7 @@ from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.standings import duration_text
 from hpc_board.model.submission import NOTE_CHARACTERS_MAX
-from hpc_board.model.task import Mode
+from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.meanings import state_meaning, verdict_meaning
@@ -120,7 +120,8 @@ def run_summary(
     blocks += _result_blocks(run, result, rank, shown)
     if not passed:
         blocks += kernel_logs(run, result)
-    where = f"{run.trust}, on {one_line(run.status.node) or 'an unknown node'}, job {one_line(run.status.job_id)}"
+    own = ", judged by the task's own harness" if _by_own_eval(result) else ""
+    where = f"{run.trust}{own}, on {one_line(run.status.node) or 'an unknown node'}, job {one_line(run.status.job_id)}"
     blocks.append(Paragraph(f"{where}. `hpc-board run {run.id}` shows everything.", Tone.QUIET))
     return tuple(blocks)
 
@@ -173,7 +174,7 @@ def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[C
             f"{with_article(run.gpu)}.",
             Tone.BAD,
         )
-    yield from _case_blocks(run, cases)
+    yield from _case_blocks(run, cases, own_eval=_by_own_eval(result))
     if "\n" in result.message.strip():
         yield message_log(run, "message", result.message)
     yield from profile_log(result)
@@ -182,7 +183,7 @@ def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[C
 def _seed_note(run: Run, result: Result) -> str:
     """A line on the seed of the case that failed, where it may not be the one that the case shows."""
     case = next((case for case in result.cases if case.verdict is not Verdict.PASS), None)
-    if case is None or case.verdict not in _BY_INPUTS:
+    if case is None or case.verdict not in _BY_INPUTS or _by_own_eval(result):
         return ""
     if case.phase != "test" and run.mode is not Mode.PROFILE:
         return "\nIt failed with a secret seed, not with one that the case shows: repeat it with several seeds."
@@ -194,7 +195,11 @@ def _seed_note(run: Run, result: Result) -> str:
     return ""
 
 
-def _case_blocks(run: Run, cases: Sequence[Case]) -> Iterator[Block]:
+def _by_own_eval(result: Result) -> bool:
+    return result.provenance.get("harness") == OWN
+
+
+def _case_blocks(run: Run, cases: Sequence[Case], *, own_eval: bool) -> Iterator[Block]:
     tests = [case for case in cases if case.phase == "test"]
     others = [case for case in cases if case.phase != "test"]
     if tests:
@@ -203,7 +208,7 @@ def _case_blocks(run: Run, cases: Sequence[Case]) -> Iterator[Block]:
     if others:
         yield Heading("Benchmarks")
         timed = any(case.timing for case in others)
-        yield _benchmarks_table(others) if timed else _tests_table(others)
+        yield _benchmarks_table(others, own_eval=own_eval) if timed else _tests_table(others)
         if timed and all(case.verdict is Verdict.PASS for case in cases):
             yield from _noise_blocks(others)
     for case in cases:
@@ -262,7 +267,8 @@ def _tests_table(cases: Sequence[Case]) -> Table:
     return _without_empty(Table(columns, rows))
 
 
-def _benchmarks_table(cases: Sequence[Case]) -> Table:
+def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool) -> Table:
+    """Benchmarks with their times; a task's own eval tells no median."""
     columns = (
         Column("#", right=True),
         Column("OUTCOME"),
@@ -280,7 +286,7 @@ def _benchmarks_table(cases: Sequence[Case]) -> Table:
         timing = case.timing
         times = (
             (
-                duration_text(timing.median_ns),
+                "" if own_eval else duration_text(timing.median_ns),
                 duration_text(timing.mean_ns, timing.err_ns),
                 duration_text(timing.best_ns),
                 duration_text(timing.worst_ns),
@@ -336,7 +342,7 @@ def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result |
         yield Paragraph(f"What it had come to: {message}" if message else "It had come to nothing.")
     yield Paragraph(f"{meaning.what}\n{meaning.next}")
     if partial is not None:
-        yield from _case_blocks(run, partial.cases)
+        yield from _case_blocks(run, partial.cases, own_eval=_by_own_eval(partial))
     yield Heading("Evidence")
     columns = (Column("AT"), Column("STATE"), Column("REASON", flexible=True), Column("EVIDENCE", flexible=True))
     rows = tuple(

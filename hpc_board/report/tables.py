@@ -5,7 +5,7 @@ from datetime import datetime
 
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.standings import Standing
-from hpc_board.model.task import Task
+from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Column, Table
 from hpc_board.report.texts import moment_text, score_text
@@ -80,6 +80,11 @@ def _remark(status: GpuStatus, told_at: str) -> str:
     return "; ".join(part for part in (one_line(state), emulated, one_line(status.warning)) if part)
 
 
+def _trust_text(row: Standing) -> str:
+    own = "" if row.harness == ISOLATED else "task's own harness"
+    return ", ".join(filter(None, (one_line(row.trust), own, "emulated" if row.emulated else "")))
+
+
 def standings_table(
     standings: Sequence[Standing], user: str = "", empty: str = "Nobody is on this board yet."
 ) -> Table:
@@ -101,7 +106,7 @@ def standings_table(
             str(row.run),
             one_line(row.file_name),
             moment_text(row.submitted_at),
-            one_line(row.trust) + (", emulated" if row.emulated else ""),
+            _trust_text(row),
         )
         for row in standings
     )

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import Limits
-from hpc_board.model.task import CaseValue, Ranking, Task, case_text
+from hpc_board.model.task import ISOLATED, CaseValue, Ranking, Task, case_text
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
 from hpc_board.report.texts import moment_text
@@ -42,7 +42,8 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
         yield "deadline", "none"
     else:
         yield "deadline", moment_text(task.deadline) + (" (over)" if task.deadline <= now else "")
-    yield "score", _RANKED_BY[task.ranking_by]
+    score = _RANKED_BY[task.ranking_by]
+    yield "score", score if task.harness == ISOLATED else score.replace("median", "reported mean")
     timeouts = task.timeouts
     yield "test time limit", f"{timeouts.test_seconds} s"
     yield "benchmark time limit", f"{timeouts.benchmark_seconds} s"

@@ -6,7 +6,7 @@ from hpc_board.model.gpu import Availability
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import Run, RunState
 from hpc_board.model.standings import Standing, duration_text
-from hpc_board.model.task import Language, Mode, Ranking, Task
+from hpc_board.model.task import ISOLATED, Language, Mode, Ranking, Task
 from hpc_board.report import outcome
 from hpc_board.tui.palette import Tone
 
@@ -108,8 +108,9 @@ def languages(task: Task) -> str:
 
 
 def trust(made: Run | Standing) -> str:
-    """What a reader has to know about how a time was made: "self-run", "verified, emulated"."""
-    return f"{made.trust}, emulated" if made.emulated else made.trust
+    """What a reader has to know about how a time was made: "self-run", "verified, emulated", "self-run, own eval"."""
+    own = isinstance(made, Standing) and made.harness != ISOLATED
+    return ", ".join(filter(None, (made.trust, "own eval" if own else "", "emulated" if made.emulated else "")))
 
 
 def listing(words: tuple[str, ...]) -> str:

@@ -33,10 +33,17 @@ def job(
 ) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
     """A running job, as a terminal starts it: a process group of its own; and its folder."""
     folder = job_folder(where, source, a_task(limits={"first_call_seconds": 120, "call_seconds": 120}), mode)
+    with running(where, folder) as shell:
+        yield shell, folder
+
+
+@contextmanager
+def running(where: Path, folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """The running job of a folder."""
     environ = {"PATH": os.environ["PATH"], "TMPDIR": str(where)}
     shell = subprocess.Popen(["bash", jobs.SCRIPT], cwd=folder, env=environ, start_new_session=True)
     try:
-        yield shell, folder
+        yield shell
     finally:
         if shell.poll() is None:
             os.killpg(shell.pid, signal.SIGKILL)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.harness.node import gpu_facts, gpu_state_after, oom_kills
+from hpc_board.harness.node import gpu_facts, gpu_state_after, oom_kills, visible_gpu
 
 UUID = "GPU-6ff3f9b9-9c1c-4f3e-8f3c-0c1d2e3f4a5b"
 
@@ -55,6 +55,30 @@ def test_another_gpu_than_the_job_s_is_never_described(tmp_path: Path, monkeypat
     assert gpu_facts(UUID.replace("6ff3", "0000")) == {}
     assert gpu_facts("") == {}
     assert gpu_facts("0") == {}
+
+
+@pytest.mark.parametrize(
+    ("visible", "found"),
+    [
+        (None, "GPU-0000000a"),
+        ("1", "GPU-0000000b"),
+        ("1,0", "GPU-0000000b"),
+        ("GPU-0000000b", "GPU-0000000b"),
+        ("2", ""),
+        ("", ""),
+        ("-1", ""),
+        ("MIG-GPU-0000000b/1/0", ""),
+        ("GPU-0000000c", ""),
+    ],
+)
+def test_the_first_gpu_that_a_job_may_use_is_known_without_a_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str | None, found: str
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho GPU-0000000a\necho GPU-0000000b\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert visible_gpu({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}) == found
 
 
 def cgroups(folder: Path, own: str, counts: dict[str, str]) -> int:

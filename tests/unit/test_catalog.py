@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -294,7 +295,7 @@ def test_the_files_of_a_task_have_a_common_limit(tmp_path: Path) -> None:
 
 def test_the_judge_needs_a_reference_in_python(tmp_path: Path) -> None:
     text = MINIMAL.replace("name: reference.py", "name: other.py")
-    assert read_task(folder_with(tmp_path, text)).harness == "task"
+    assert read_task(folder_with(tmp_path, text + "config: {main: other.py}\n")).harness == "task"
     text += "hpc_board: {harness: isolated}\n"
     assert faults(folder_with(tmp_path, text, name="other")) == [
         "line 6: hpc_board.harness: isolated needs a file named reference.py"
@@ -428,3 +429,48 @@ def test_a_language_that_is_none_or_given_twice_is_a_fault(tmp_path: Path) -> No
     assert [fault.partition(": ")[2] for fault in found] == ["hpc_board.languages[1]: cpp is given twice"]
     found = faults(folder_with(tmp_path, MINIMAL + "hpc_board: {languages: [rust]}\n", name="b"))
     assert "hpc_board.languages[0]: expected one of py, cpp, cu, hip" in found[0]
+
+
+OWN = MINIMAL + "hpc_board: {harness: task}\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "fault"),
+    [
+        ("config: {main: evil.py}", 'config.main: "evil.py" is none of `files`.'),
+        ("config: {main: submission.py}", "config.main: is the submission, which cannot judge itself"),
+        ("config: {main: reference.py, sources: [a.cu]}", "config.sources: is not known."),
+        ("config: {main: reference.py}\nlibraries: ['cublas; rm']", "libraries: 'cublas; rm' is no name of a library"),
+    ],
+)
+def test_a_program_in_python_that_cannot_be_started_is_a_fault(tmp_path: Path, config: str, fault: str) -> None:
+    (found,) = faults(folder_with(tmp_path, f"{OWN}{config}\n"))
+    assert found.split(": ", 1)[1].startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("config", "fault"),
+    [
+        ("{}", "config.sources: is missing: it names the files that are compiled"),
+        ("{sources: [submission.py]}", "config.sources: holds the submission alone, and nothing that judges it"),
+        ("{sources: [nothing.cu]}", 'config.sources[0]: "nothing.cu" is none of `files`.'),
+        ("{sources: reference.py}", "config.sources: expected a list of at most 100, each the name of a file"),
+        ("{sources: [reference.py], main: eval.py}", "config.main: is not known."),
+        ("{sources: [reference.py], source: [a]}", 'config.source: is not known. Did you mean "sources"?'),
+        ("{sources: [reference.py], compile_flags: ['/O2']}", "config.compile_flags: expected an option that begins"),
+        ("{sources: [reference.py], include_dirs: ['../..']}", "config.include_dirs: '../..' leaves the task's folder"),
+        ("{sources: [reference.py], defines: {'A B': '1'}}", "config.defines: 'A B' is no name of a macro"),
+        ("{sources: [reference.py], defines: [A]}", "config.defines: expected at most 100 names with their values"),
+    ],
+)
+def test_a_program_that_cannot_be_compiled_is_a_fault(tmp_path: Path, config: str, fault: str) -> None:
+    (found,) = faults(folder_with(tmp_path, f"{OWN.replace('lang: py', 'lang: cu')}config: {config}\n"))
+    assert found.split(": ", 1)[1].startswith(fault)
+
+
+def test_what_affects_an_eval_of_its_own_makes_another_version(tmp_path: Path) -> None:
+    task = read_task(folder_with(tmp_path, f"{OWN}config: {{main: reference.py}}\n"))
+    for changes in ({"seed": 3}, {"libraries": ("cublas",)}, {"multi_gpu": True}):
+        assert replace(task, **changes).version != task.version
+        judged = replace(task, harness="isolated")
+        assert replace(judged, **changes).version == judged.version

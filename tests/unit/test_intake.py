@@ -213,6 +213,18 @@ def test_each_language_runs_on_its_devices_and_all_of_them_are_taken_where_a_gpu
     assert chosen.task.name_on_node(file_name) == f"submission{file_name[1:]}"
 
 
+def test_a_task_s_own_eval_in_python_runs_on_amd_s_gpus_too() -> None:
+    with pytest.raises(InputError, match="does not run Python submissions on GPUs with the device hip"):
+        drafted(task="add_py", gpus=["MI300"])
+    assert drafted(task="add_py", gpus=["MI300"], catalog=Catalog((replace(ADD, harness="task"),))).gpus == (MI300,)
+
+
+def test_ranks_are_refused_where_no_request_can_ask_for_their_gpus() -> None:
+    several = replace(ADD, harness="task", multi_gpu=True, tests=({"world_size": 4},))
+    with pytest.raises(InputError, match="The task needs 4 GPUs"):
+        drafted(task="add_py", gpus=["H100"], catalog=Catalog((several,)))
+
+
 def test_the_only_gpu_is_taken_without_asking() -> None:
     assert drafted(task="add_py", board=[A100]).gpus == (A100,)
 
@@ -243,8 +255,7 @@ def test_a_mode_has_its_names(name: str | None, mode: Mode) -> None:
 @pytest.mark.parametrize(
     ("task", "reason"),
     [
-        (replace(ADD, harness="task"), "tasks with an eval of their own"),
-        (replace(ADD, multi_gpu=True), "tasks for several GPUs"),
+        (replace(ADD, multi_gpu=True), "tasks for several GPUs (multi_gpu) under its own judge"),
     ],
 )
 def test_tasks_that_this_version_does_not_run_are_refused_plainly(task: Task, reason: str) -> None:

@@ -129,7 +129,7 @@ FAULTS: Mapping[str, tuple[str, str]] = {
         'line 10: config.main: "referense.py" is none of `files`. Did you mean "reference.py"?',
     ),
     "an unknown source to compile": (
-        with_line("config: {sources: [submission.py, eval.cu]}"),
+        with_line("config: {sources: [submission.py, eval.cu]}").replace("lang: py", "lang: cu"),
         'line 10: config.sources[1]: "eval.cu" is none of `files`.',
     ),
     "no language": (

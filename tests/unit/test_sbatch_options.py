@@ -5,7 +5,7 @@ import pytest
 
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
-from hpc_board.model.sbatch import MANAGED, argument, directive, extra_faults, options_for, time_limit
+from hpc_board.model.sbatch import MANAGED, argument, directive, extra_faults, options_for, time_limit, with_gpus
 
 CLUSTER = Cluster("main", "slurm")
 PLAIN = Gpu("H100", CLUSTER, Device.CUDA, "gpu-h100")
@@ -168,3 +168,49 @@ def test_an_extra_that_is_no_long_option_is_refused(extra: str) -> None:
 def test_other_faults_of_extras_are_all_named() -> None:
     faults = extra_faults(["--comment=a\nb", "--comment=", "--nice=1", "--time=5"])
     assert [fault.split()[0] for fault in faults] == ["--comment", "--comment=", "--comment", "--time"]
+
+
+@pytest.mark.parametrize(
+    ("style", "value", "wanted"),
+    [
+        (RequestStyle.GRES, "gpu:h100:1", "gpu:h100:4"),
+        (RequestStyle.GRES, "gpu:h100", "gpu:h100:4"),
+        (RequestStyle.GRES, "gpu:1", "gpu:4"),
+        (RequestStyle.GRES, "gpu", "gpu:4"),
+        (RequestStyle.GRES, "gpu:nvidia_h100_80gb_hbm3:1", "gpu:nvidia_h100_80gb_hbm3:4"),
+        (RequestStyle.GPUS, "1", "4"),
+        (RequestStyle.GPUS, "h100:1", "h100:4"),
+        (RequestStyle.GPUS_PER_NODE, "a100:8", "a100:4"),
+    ],
+)
+def test_a_request_asks_for_as_many_gpus_as_a_task_has_ranks(style: RequestStyle, value: str, wanted: str) -> None:
+    gpu = replace(PLAIN, request=Request(style, value))
+    assert with_gpus(gpu, 4).request == Request(style, wanted)
+    assert options_for(with_gpus(gpu, 4), 60)[str(style)] == wanted
+    assert with_gpus(gpu, 1) is gpu
+
+
+@pytest.mark.parametrize(
+    ("style", "value"),
+    [
+        (RequestStyle.NONE, ""),
+        (RequestStyle.CONSTRAINT, "h100"),
+        (RequestStyle.GRES, "gpu:h100:1,shard:2"),
+        (RequestStyle.GRES, "gpu:1g.10gb:1"),
+    ],
+)
+def test_a_request_without_a_place_for_a_number_is_refused(style: RequestStyle, value: str) -> None:
+    gpu = replace(PLAIN, request=Request(style, value))
+    with pytest.raises(InputError, match="The task needs 2 GPUs, and"):
+        with_gpus(gpu, 2)
+
+
+def test_the_embedded_scheduler_gives_a_job_one_gpu() -> None:
+    with pytest.raises(InputError, match="gives each job one"):
+        with_gpus(replace(PLAIN, cluster=Cluster("here")), 2)
+
+
+def test_ranks_on_a_cpu_need_no_request() -> None:
+    assert with_gpus(replace(PLAIN, device=Device.CPU), 2).request == Request()
+    emulated = replace(PLAIN, device=Device.CPU, request=Request(RequestStyle.GRES, "gpu:h100:1"))
+    assert with_gpus(emulated, 2).request.value == "gpu:h100:2"

@@ -16,9 +16,11 @@ from hpc_board.model.findings import findings
 from hpc_board.model.lint import Behaviour, CheckedCase, Lint, Probed, accepted_formats
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import RunState
+from hpc_board.model.task import TaskFile
 from hpc_board.report import check_report, plain
 from hpc_board.store.rows import task_definition, task_value
 from tests.harness.evaluations import REFERENCE, a_task
+from tests.harness.own_evals import own_task
 from tests.unit.recorded import Recorded, recorded, result_of, status_of
 
 DOCUMENT = """\
@@ -191,13 +193,33 @@ def test_unknown_keys_are_told_when_tasks_are_listed_and_checked(board: Recorded
         ({"reference": REFERENCE.replace("def check_", "def chekc_")}, {"no_check_implementation"}),
         ({"reference": "X = 1\n"}, {"no_generate_input", "no_check_implementation", "no_ref_kernel"}),
         ({"multi_gpu": True}, {"not_run"}),
-        ({"harness": "task"}, {"not_run"}),
     ],
 )
 def test_a_task_that_cannot_be_judged_is_found_without_running_it(changes: dict[str, Any], codes: set[str]) -> None:
     found = check(a_task(**changes), Bounds(python="/nowhere/python"))
     assert {finding.code for finding in found.findings} == codes
     assert not found.sound
+
+
+@pytest.mark.parametrize(
+    ("reference", "advice"),
+    [
+        (REFERENCE, "Set hpc_board.harness to isolated"),
+        ("from utils import generate_input\n", "reference.py has to define check_implementation."),
+        (None, "write a reference.py that defines generate_input, check_implementation and ref_kernel."),
+    ],
+)
+def test_a_task_with_its_own_eval_is_told_what_the_isolated_judge_would_need(
+    reference: str | None, advice: str
+) -> None:
+    task = own_task()
+    files = [file for file in task.files if file.name != "reference.py"]
+    more = [] if reference is None else [TaskFile("reference.py", reference)]
+    found = check(replace(task, files=(*files, *more)), Bounds(python="/nowhere/python"))
+    assert found.sound
+    (finding,) = found.findings
+    assert finding.code == "own_eval"
+    assert advice in finding.advice
 
 
 def test_what_is_missing_but_not_needed_is_a_warning() -> None:

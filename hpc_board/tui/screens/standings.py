@@ -40,7 +40,8 @@ class StandingsScreen(BoardScreen):
     ]
     HELP: ClassVar[str] = (
         "self-run: the job ran under the participant's own account. verified: it ran under the board's account. "
-        "emulated: the kernel ran on a CPU although the board is named after a GPU."
+        "emulated: the kernel ran on a CPU although the board is named after a GPU. own eval: the task's own harness "
+        "judged, in the process of the kernel."
     )
 
     tabs = getters.query_one(Tabs)

@@ -1,0 +1,126 @@
+"""The program of a task with an eval of its own: how `config` in its `task.yml` says to start it, or to compile it."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Dict, Iterator, List, Mapping, Tuple
+
+from hpc_board.model.names import suggestion
+from hpc_board.model.task import Language, Task
+
+Faults = List[Tuple[str, str]]
+"""What is wrong with a task's program: the keys of `task.yml`, and what to say of each."""
+
+RANKS_MAX = 64
+"""More ranks than any node has GPUs."""
+
+_MAIN = "eval.py"
+_FIRST_GENERATION = "train"
+_ITEMS_MAX = 100
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+_LIBRARY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}", re.ASCII)
+_FLAG = re.compile(r"-\S.{0,299}")
+_FOLDER = re.compile(r"[^-].{0,299}")
+_VALUE = re.compile(r".{0,300}")
+_COMPILED = ("sources", "include_dirs", "compile_flags", "defines")
+
+
+@dataclass(frozen=True)
+class EvalProgram:
+    """A task's own eval: `main` is run by Python, or else the `sources` are compiled to one program.
+
+    Compilers are given the `include_dirs` (relative ones lie in the folder of the task's files), the `defines`, the
+    `compile_flags`, and the `libraries` to link. One that `prints_score` is of KernelBot's first generation, where the
+    submission is called `train`: it is started without arguments, and prints `score: SECONDS`.
+    """
+
+    main: str = ""
+    sources: Tuple[str, ...] = ()
+    include_dirs: Tuple[str, ...] = ()
+    defines: Mapping[str, str] = field(default_factory=dict)
+    compile_flags: Tuple[str, ...] = ()
+    libraries: Tuple[str, ...] = ()
+    prints_score: bool = False
+
+
+def eval_program(task: Task) -> Tuple[EvalProgram, Faults]:
+    """The program of a task, and everything that is wrong with it."""
+    of_python = task.language is Language.PY
+    known = ("main",) if of_python else _COMPILED
+    faults = [
+        (f"config.{key}", f"is not known.{suggestion(key, known)} There are {', '.join(known)}")
+        for key in sorted(set(task.config) - set(known))
+    ]
+    submissions = {file.name for file in task.files if file.text is None}
+    if task.multi_gpu:
+        faults += [
+            (key, f"have a world_size that is no whole number from 1 to {RANKS_MAX}")
+            for key, cases in (("tests", task.tests), ("benchmarks", task.benchmarks))
+            if not all(_is_world_size(case.get("world_size", 1)) for case in cases)
+        ]
+    prints_score = any(PurePosixPath(name).stem == _FIRST_GENERATION for name in submissions)
+    if prints_score and len(task.benchmarks) > 1:
+        faults.append(("benchmarks", "can be one alone for an eval that prints one score"))
+    faults += [
+        ("libraries", f"{name[:80]!r} is no name of a library, such as cublas")
+        for name in task.libraries
+        if not _LIBRARY.fullmatch(name)
+    ]
+    if of_python:
+        main = str(task.config.get("main", _MAIN))
+        if "main" not in task.config and main not in {file.name for file in task.files}:
+            faults.append(("config.main", f"is missing, and {main} is none of `files`"))
+        elif main in submissions:
+            faults.append(("config.main", "is the submission, which cannot judge itself"))
+        return EvalProgram(main=main, libraries=task.libraries, prints_score=prints_score), faults
+    program = EvalProgram(
+        sources=_list(task, "sources", _VALUE, "the name of a file", faults),
+        include_dirs=_list(task, "include_dirs", _FOLDER, "a folder", faults),
+        defines=_defines(task, faults),
+        compile_flags=_list(task, "compile_flags", _FLAG, "an option that begins with -", faults),
+        libraries=task.libraries,
+        prints_score=prints_score,
+    )
+    if not task.config.get("sources"):
+        faults.append(("config.sources", "is missing: it names the files that are compiled"))
+    faults += _source_faults(program, submissions)
+    return program, faults
+
+
+def _is_world_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= RANKS_MAX
+
+
+def _source_faults(program: EvalProgram, submissions: "set[str]") -> Iterator[Tuple[str, str]]:
+    if program.sources and submissions.issuperset(program.sources):
+        yield "config.sources", "holds the submission alone, and nothing that judges it"
+    for each in program.include_dirs:
+        if ".." in PurePosixPath(each).parts:
+            yield "config.include_dirs", f"{each[:80]!r} leaves the task's folder"
+
+
+def _list(task: Task, key: str, pattern: "re.Pattern[str]", expected: str, faults: Faults) -> Tuple[str, ...]:
+    value: Any = task.config.get(key) or []
+    if not isinstance(value, (list, tuple)) or len(value) > _ITEMS_MAX:
+        faults.append((f"config.{key}", f"expected a list of at most {_ITEMS_MAX}, each {expected}"))
+        return ()
+    faults += [
+        (f"config.{key}", f"expected {expected}, found {str(each)[:80]!r}")
+        for each in value
+        if not isinstance(each, str) or not pattern.fullmatch(each) or not each.isprintable()
+    ]
+    return tuple(map(str, value))
+
+
+def _defines(task: Task, faults: Faults) -> Dict[str, str]:
+    value: Any = task.config.get("defines") or {}
+    if not isinstance(value, dict) or len(value) > _ITEMS_MAX:
+        faults.append(("config.defines", f"expected at most {_ITEMS_MAX} names with their values"))
+        return {}
+    defines = {str(name): "" if text is None else str(text) for name, text in value.items()}
+    faults += [
+        ("config.defines", f"{name[:80]!r} is no name of a macro, or its value is not on one line")
+        for name, text in defines.items()
+        if not _IDENTIFIER.fullmatch(name) or not _VALUE.fullmatch(text) or not text.isprintable()
+    ]
+    return defines
