@@ -50,6 +50,10 @@ bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare P
 bench-judge: .venv/.dev ## processes, imports and seconds of a judged run, beside KernelBot's
 	$(BIN)/python scripts/bench_judge.py
 
+.PHONY: bench-slurm
+bench-slurm: .venv/.dev slurm ## on a real Slurm: questions to its controller, time to send a run, delay of results
+	$(BIN)/python scripts/bench_slurm.py
+
 .PHONY: gpu-check-bundle
 gpu-check-bundle: .venv/.dev ## build/gpu-check.pyz: what a GPU node needs for `make gpu-check`, in one file
 	$(BIN)/python scripts/gpu_check/bundle.py build/gpu-check.pyz

@@ -5,11 +5,10 @@ dies between two of these leaves a run that the next one takes up: a job is look
 sent again, and only after `SETTLE`, since a command that was under way may still arrive.
 """
 
-import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hpc_board import jobs
-from hpc_board.asking import LOOK_PATIENCE, LOOK_SECONDS, PATIENCE, Asking
+from hpc_board.asking import LOCK_SECONDS, LOOK_PATIENCE, LOOK_SECONDS, PATIENCE, Asking, Looking, locked
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.acceptance import ended_at, result_faults
 from hpc_board.model.gpu import Cluster, Gpu
@@ -42,13 +41,9 @@ LOCAL_RESULT_GRACE = timedelta(seconds=3)
 TRIES_MAX = 4
 """How often a job is sent before the run counts as failed by our machinery."""
 
-LOCK_SECONDS = 10.0
-"""How long to wait for another client that is carrying runs on."""
-
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_MAX = 160
 _TRY = "try "
-_LOCK_LOOK_SECONDS = 0.05
 _UNCONFIRMED = "the scheduler has not confirmed the job"
 _WISH_STORED = (
     "That run {id} shall be cancelled is stored, and done as soon as the scheduler answers `hpc-board watch {id}`, "
@@ -97,20 +92,25 @@ class Advance:
     settle: timedelta = SETTLE
     lock_seconds: float = LOCK_SECONDS
 
-    def __call__(self) -> bool:
+    def __call__(self, watched: Collection[int] | None = None) -> bool:
         """Carry every run in flight as far as it goes now; False if another process is doing so at this moment.
+
+        `watched` is that of `turn`.
 
         Raises:
             StorageError: the board cannot be written.
             SchedulerError: a scheduler did not answer; its runs stay as they are, the others were carried on.
         """
-        turn = self.turn()
+        turn = self.turn(watched)
         if turn is not None and turn.errors:
             raise turn.errors[0]
         return turn is not None
 
-    def turn(self) -> Turn | None:
+    def turn(self, watched: Collection[int] | None = None) -> Turn | None:
         """Do the same, and say what hindered it; None if another process is doing so at this moment.
+
+        For somebody who waits for some `watched` runs, in turn after turn, only these are carried on, all others with
+        them whenever their schedulers may be asked or a look at all of them is due.
 
         Raises:
             StorageError: the board's lock or its database cannot be used.
@@ -118,8 +118,10 @@ class Advance:
         with self._lock(wait_seconds=0) as mine:
             if not mine:
                 return None
+            look, began = Looking(self.folder / "looked"), time.monotonic()
+            chosen = None if watched is None or look.due(_now()) else self._watched(watched)
             runs = []
-            for run in self.store.in_flight(user=self.user):
+            for run in self.store.in_flight(user=self.user) if chosen is None else chosen:
                 if run.cluster in self.schedulers:
                     runs.append(run)
                 else:
@@ -128,10 +130,20 @@ class Advance:
             self._look_into_folders([run for run in runs if not run.state.unsent])
             unsent, silent = self._launch_all(run for run in runs if self._may_send(run, asked))
             errors = list(dict.fromkeys(filter(_hinders, unsent)))
-            errors += self._ask_schedulers(asked, self.store.in_flight(user=self.user))
+            if chosen is None:
+                with _writing(self.folder):
+                    look.settle(_now(), time.monotonic() - began)
+            if asked:
+                errors += self._ask_schedulers(asked, self.store.in_flight(user=self.user))
             for cluster, seconds in silent.items():
                 self._note_silence(cluster, seconds)
         return Turn(frozenset(asked), tuple(errors))
+
+    def _watched(self, ids: Collection[int]) -> Sequence[Run] | None:
+        """Those of these runs that have not ended; None where one of their schedulers may be asked, for all runs."""
+        runs = self.store.in_flight(ids, user=self.user)
+        clusters = {run.cluster for run in runs}.intersection(self.schedulers)
+        return None if any(self._asking(cluster).due(_now()) for cluster in clusters) else runs
 
     def launch(self, runs: Sequence[Run]) -> list[BoardError]:
         """Send these new runs to their schedulers and return what went wrong, at most one error for each.
@@ -212,7 +224,9 @@ class Advance:
         with _writing(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            yield _locked(descriptor, path, wait_seconds)
+            with _writing(path):
+                mine = locked(descriptor, wait_seconds)
+            yield mine
         finally:
             os.close(descriptor)
 
@@ -596,7 +610,8 @@ class Advance:
             news = replace(news, reason=run.status.reason)
         local = self.clusters[run.cluster].scheduler == "local"
         grace = LOCAL_RESULT_GRACE if local else RESULT_GRACE
-        left = self._left(run)
+        # What a job left does not matter while it waits, and thousands may do so.
+        left = _Left() if news.state is JobState.PENDING else self._left(run)
         if left.whole:
             # It has come since the folder was looked into: the next turn takes it.
             return run.status
@@ -712,27 +727,11 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _locked(descriptor: int, path: Path, wait_seconds: float) -> bool:
-    deadline = time.monotonic() + wait_seconds
-    while True:
-        try:
-            with _writing(path, but=BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_LOCK_LOOK_SECONDS)
-        else:
-            return True
-
-
 @contextmanager
-def _writing(path: Path, *, but: type[OSError] | tuple[()] = ()) -> Iterator[None]:
-    """Translate what hinders writing to `path`, all `but` one kind."""
+def _writing(path: Path) -> Iterator[None]:
+    """Translate what hinders writing to `path`."""
     try:
         yield
-    except but:
-        raise
     except OSError as error:
         raise StorageError(
             f"{path}: cannot be written or locked: {error.strerror or error}",

@@ -6,16 +6,16 @@ import os
 import pwd
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpc_board import catalog, config, intake, jobs
 from hpc_board.advance import Advance, Turn
-from hpc_board.asking import Looks
+from hpc_board.asking import Looks, SharedAvailability
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError, WaitExpired
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.result import Case, Result
@@ -135,18 +135,35 @@ class Board:
         return intake.allowed_gpus(task, self.settings.gpus)
 
     def gpus(self) -> list[GpuStatus]:
-        """Every GPU of the settings with what is free of it now; a cluster that does not answer says why."""
+        """Every GPU of the settings with what is free of it; a cluster that does not answer says why.
+
+        A cluster is asked at most every `poll_seconds` for all clients of the board together.
+        """
         statuses: list[GpuStatus] = []
         for cluster in self.settings.clusters:
             gpus = [gpu for gpu in self.settings.gpus if gpu.cluster == cluster]
             try:
-                found = self._schedulers[cluster.name].availability(gpus) if gpus else []
-                statuses += [GpuStatus(gpu, available) for gpu, available in zip(gpus, found, strict=True)]
+                statuses += self._statuses(cluster, gpus) if gpus else []
             except (SchedulerError, StorageError) as error:
                 statuses += [GpuStatus(gpu, Availability(gpu.name), error.message) for gpu in gpus]
         statuses = [replace(status, warning=_python_warning(status.gpu)) for status in statuses]
         order = {gpu.name: index for index, gpu in enumerate(self.settings.gpus)}
         return sorted(statuses, key=lambda status: order[status.gpu.name])
+
+    def _statuses(self, cluster: Cluster, gpus: Sequence[Gpu]) -> list[GpuStatus]:
+        ask = self._schedulers[cluster.name].availability
+        if cluster.scheduler == "local":
+            # This machine's own queue is a folder, which nobody is asked too often for.
+            return [GpuStatus(gpu, available) for gpu, available in zip(gpus, ask(gpus), strict=True)]
+        file = make_own_folder(self.settings.board) / f"free-{cluster.name}"
+        try:
+            answer = SharedAvailability(file, cluster.poll_seconds).answer(gpus, ask)
+        except OSError as error:
+            raise StorageError(f"{file}: cannot be written or locked: {error.strerror or error}") from error
+        return [
+            GpuStatus(gpu, available, answer.problem, asked_at=answer.asked_at)
+            for gpu, available in zip(gpus, answer.available, strict=True)
+        ]
 
     def check_gpus(
         self,
@@ -348,9 +365,16 @@ class Board:
 
     # Following
 
-    def advance(self) -> bool:
-        """Carry the runs in flight as far as they go; False if another client is doing so at this moment."""
-        return self._advance()
+    def advance(self, watched: Collection[int] | None = None) -> bool:
+        """Carry the runs in flight as far as they go; False if another client is doing so at this moment.
+
+        A front end that does so again and again names the runs that it shows: then the others are looked at only as
+        often as costs little, however many there are.
+
+        Raises:
+            SchedulerError: a scheduler did not answer.
+        """
+        return self._advance(watched)
 
     def wait(
         self,
@@ -372,11 +396,11 @@ class Board:
         seen: list[tuple[Run, int]] = []
         problem = _Problem(say)
         while True:
-            turn = self._turn()
+            turn = self._turn(ids)
             runs = [self.run(id_) for id_ in ids]
             if turn is not None:
                 problem.after(turn, runs)
-            now = [(run, len(self.progress(run.id))) for run in runs]
+            now = [(run, len(self._progress(run))) for run in runs]
             if now != seen:
                 seen = now
                 yield runs
@@ -386,9 +410,9 @@ class Board:
                 raise _expired([run for run in runs if not run.state.ended], timeout_seconds)
             time.sleep(poll_seconds)
 
-    def _turn(self) -> Turn | None:
+    def _turn(self, watched: Collection[int]) -> Turn | None:
         try:
-            return self._advance.turn()
+            return self._advance.turn(watched)
         except (SchedulerError, StorageError) as error:
             return Turn(frozenset(), (error,))
 
@@ -444,11 +468,13 @@ class Board:
 
         Over SSH it may be what it had said some seconds ago.
         """
-        found = self.run(run)
-        if self._folders_on(found.cluster).elsewhere:
-            data = self._far_progress.at(run, lambda: self._job_file(found, jobs.PROGRESS))
+        return self._progress(self.run(run))
+
+    def _progress(self, run: Run) -> list[Progress]:
+        if self._folders_on(run.cluster).elsewhere:
+            data = self._far_progress.at(run.id, lambda: self._job_file(run, jobs.PROGRESS))
         else:
-            data = self._job_file(found, jobs.PROGRESS)
+            data = self._job_file(run, jobs.PROGRESS)
         return [line for line in map(_progress, data.splitlines()) if line is not None]
 
     def log(self, run: int) -> str:
@@ -689,6 +715,7 @@ def _scheduler(
     return SlurmScheduler(cluster, ThisHost())
 
 
+@cache
 def _harness() -> bytes:
     from hpc_board.harness.bundle import harness_bytes
 

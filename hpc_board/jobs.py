@@ -158,6 +158,7 @@ def array_script(script: Script, gpu: Gpu) -> ArrayScript | None:
 
 @lru_cache(maxsize=32)
 def _compiled(text: str) -> "jinja2.Template":
+    """A template compiled, which takes longer than all else about a script."""
     import jinja2
 
     environment = jinja2.Environment(  # noqa: S701 - a shell script, quoted by the filter below

@@ -240,6 +240,7 @@ def gpu_object(status: GpuStatus) -> dict[str, Any]:
         "total": available.total,
         "queued": available.queued,
         "state": one_line(available.state),
+        "asked_at": moment(status.asked_at),
         "problem": printable(status.problem),
         "warning": one_line(status.warning),
     }

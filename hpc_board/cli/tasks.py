@@ -64,7 +64,7 @@ def gpus(open_: Open, as_json: bool) -> None:
 
         print_json([gpu_object(status) for status in statuses])
     else:
-        print_blocks(gpus_table(statuses))
+        print_blocks(gpus_table(statuses, datetime.now(UTC)))
 
 
 class _ShownByDefault(click.Group):

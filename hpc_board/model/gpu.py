@@ -1,6 +1,7 @@
 """GPUs as boards name them, and the clusters that have them."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Mapping, Optional, Tuple
 
@@ -171,10 +172,12 @@ class Availability:
 class GpuStatus:
     """A GPU of the settings, and how much of it is free; `problem` says why that is not known.
 
-    `warning` says why its jobs may fail although there are some of it.
+    `warning` says why its jobs may fail although there are some of it. `asked_at` is when the scheduler was asked for
+    all clients of the board, None where each of them has asked for itself, at this moment.
     """
 
     gpu: Gpu
     availability: Availability
     problem: str = ""
     warning: str = ""
+    asked_at: Optional[datetime] = None

@@ -246,7 +246,7 @@ def next_status(
         node=news.node or status.node,
         reason=news.reason,
         evidence="; ".join(filter(None, (news.evidence, hindrance))),
-        expected_start=news.expected_start,
+        expected_start=_expected_start(status.expected_start, news.expected_start, now),
         ended_in_queue_at=None,
         unanswered=False,
     )
@@ -271,6 +271,17 @@ def next_status(
     waited = f"{hindrance or 'no result file'} after {_duration(grace)}, since {since:%H:%M} UTC"
     evidence = "; ".join(filter(None, (news.evidence, waited)))
     return replace(known.moved(_ENDED_AS[news.state], now), evidence=evidence)
+
+
+def _expected_start(known: Optional[datetime], told: Optional[datetime], now: datetime) -> Optional[datetime]:
+    """The start to show: the one that is `known` as long as the one that is `told` hardly differs.
+
+    Slurm reckons anew every half minute, and each change of a status is a row for good.
+    """
+    if known is None or told is None:
+        return told
+    hardly = max(timedelta(minutes=1), (known - now) / 10)
+    return known if abs(told - known) < hardly else told
 
 
 def _duration(delta: timedelta) -> str:

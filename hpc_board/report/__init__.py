@@ -22,6 +22,7 @@ from hpc_board.report.runs import (
 )
 from hpc_board.report.tables import gpus_table, standings_table, tasks_table
 from hpc_board.report.tasks import task_report
+from hpc_board.report.texts import span_text
 
 __all__ = [
     "Block",
@@ -46,6 +47,7 @@ __all__ = [
     "run_summary",
     "run_tone",
     "runs_table",
+    "span_text",
     "standings_table",
     "state_meaning",
     "step_text",

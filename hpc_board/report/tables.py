@@ -8,7 +8,7 @@ from hpc_board.model.standings import Standing
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Column, Table
-from hpc_board.report.texts import moment_text, score_text
+from hpc_board.report.texts import moment_text, score_text, span_text
 
 
 def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: datetime) -> Table:
@@ -44,8 +44,12 @@ def _deadline_text(deadline: datetime | None, now: datetime) -> str:
     return moment_text(deadline) if deadline > now else f"{moment_text(deadline)} (over)"
 
 
-def gpus_table(statuses: Sequence[GpuStatus]) -> Table:
-    """GPUs with their partitions, how many are free and how many jobs wait; "?" where the scheduler does not say."""
+def gpus_table(statuses: Sequence[GpuStatus], now: datetime) -> Table:
+    """GPUs with their partitions, how many are free and how many jobs wait; "?" where the scheduler does not say.
+
+    How long ago it was asked has a column where clients of the board share its answers.
+    """
+    shared = any(status.asked_at for status in statuses)
     columns = (
         Column("GPU"),
         Column("CLUSTER"),
@@ -53,6 +57,7 @@ def gpus_table(statuses: Sequence[GpuStatus]) -> Table:
         Column("FREE", right=True),
         Column("TOTAL", right=True),
         Column("QUEUED", right=True),
+        *([Column("ASKED")] if shared else []),
         Column("REMARK", flexible=True),
     )
     told: dict[tuple[str, str], str] = {}
@@ -65,11 +70,16 @@ def gpus_table(statuses: Sequence[GpuStatus]) -> Table:
                 "?" if number is None else str(number)
                 for number in (status.availability.free, status.availability.total, status.availability.queued)
             ),
+            *([_asked_text(status.asked_at, now)] if shared else []),
             _remark(status, told.setdefault((status.gpu.cluster.name, status.problem), status.gpu.name)),
         )
         for status in statuses
     )
     return Table(columns, rows, "There are no GPUs. The settings' `gpus` names them.")
+
+
+def _asked_text(asked_at: datetime | None, now: datetime) -> str:
+    return "now" if asked_at is None else f"{span_text(now - asked_at)} ago"
 
 
 def _remark(status: GpuStatus, told_at: str) -> str:

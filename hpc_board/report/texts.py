@@ -1,6 +1,6 @@
 """How times, moments, counts and messages are written."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from hpc_board.model.standings import duration_text
 from hpc_board.model.text import one_line, printable
@@ -14,6 +14,15 @@ def score_text(score_s: float | None) -> str:
 def moment_text(moment: datetime) -> str:
     """A moment in the reader's time zone, to the minute."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def span_text(length: timedelta) -> str:
+    """A length of time in its largest unit: "12 s", "3 min", "5 h", "2 d"."""
+    seconds = max(0, int(length.total_seconds()))
+    for limit, unit, size in ((60, "s", 1), (3600, "min", 60), (48 * 3600, "h", 3600)):
+        if seconds < limit:
+            return f"{seconds // size} {unit}"
+    return f"{seconds // 86400} d"
 
 
 def count_text(count: int, noun: str) -> str:

@@ -1,6 +1,6 @@
 """The board's memory: submissions, runs, events and results in SQLite, and the standings that follow from them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,10 +118,10 @@ class Store:
         with self._file.reading() as db:
             return runs.runs(db, user=user, task=task, submission=submission, limit=limit)
 
-    def in_flight(self, *, user: str | None = None) -> tuple[Run, ...]:
-        """The runs that have not ended, those of one user if one is given, oldest first."""
+    def in_flight(self, among: Collection[int] | None = None, *, user: str | None = None) -> tuple[Run, ...]:
+        """The runs that have not ended, all or those `among` these, of one user if one is given, oldest first."""
         with self._file.reading() as db:
-            return runs.in_flight(db, user=user)
+            return runs.in_flight(db, among, user=user)
 
     def result(self, run: int) -> Result | None:
         """What the run came to, with all samples and logs, or had come to when it was stopped; else None.

@@ -1,6 +1,8 @@
 """Runs: the events that they went through, what they came to, and where they stand now."""
 
+import json
 import math
+from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -145,10 +147,14 @@ def runs(
     return tuple(run_value(row) for row in rows)
 
 
-def in_flight(db: "Database", *, user: str | None = None) -> tuple[Run, ...]:
-    """The runs that have not ended, those of one user if one is given, oldest first."""
-    where = "id in (select run from in_flight) and user = coalesce(:user, user)"
-    rows = db.view("run_details").rows_where(where, {"user": user}, order_by="id")
+def in_flight(db: "Database", among: Collection[int] | None = None, *, user: str | None = None) -> tuple[Run, ...]:
+    """The runs that have not ended, all or those `among` these, of one user if one is given, oldest first."""
+    where = (
+        "id in (select run from in_flight where :among is null or run in (select value from json_each(:among))) "
+        "and user = coalesce(:user, user)"
+    )
+    given = {"user": user, "among": None if among is None else json.dumps([*among])}
+    rows = db.view("run_details").rows_where(where, given, order_by="id")
     return tuple(run_value(row) for row in rows)
 
 

@@ -197,7 +197,7 @@ def _followed(board: Board, before: Pulse) -> Followed:
     """The runs carried on as far as they go; what could not be found out stays as it was."""
     failure = None
     try:
-        board.advance()
+        board.advance(before.in_flight)
     except BoardError as error:
         failure = error
     try:

@@ -7,7 +7,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.run import Run, RunState
 from hpc_board.model.standings import Standing, duration_text
 from hpc_board.model.task import ISOLATED, Language, Mode, Ranking, Task
-from hpc_board.report import outcome
+from hpc_board.report import outcome, span_text
 from hpc_board.tui.palette import Tone
 
 MODE_WORDS = {Mode.TEST: "test", Mode.BENCHMARK: "bench", Mode.PROFILE: "prof", Mode.RANKED: "ranked"}
@@ -57,18 +57,9 @@ def score(seconds: float | None) -> str:
     return "" if seconds is None else duration_text(seconds * 1e9)
 
 
-def span(length: timedelta) -> str:
-    """A length of time in its largest unit: "12 s", "3 min", "5 h", "2 d"."""
-    seconds = max(0, int(length.total_seconds()))
-    for limit, unit, size in ((60, "s", 1), (3600, "min", 60), (48 * 3600, "h", 3600)):
-        if seconds < limit:
-            return f"{seconds // size} {unit}"
-    return f"{seconds // 86400} d"
-
-
 def age(run: Run, now: datetime) -> str:
     """How long a run has been where it stands; one that has ended, since its job's end."""
-    return span(now - (run.ended_at or run.status.at))
+    return span_text(now - (run.ended_at or run.status.at))
 
 
 def since(run: Run, now: datetime) -> str:
@@ -82,7 +73,7 @@ def time_left(deadline: datetime | None, now: datetime) -> tuple[str, Tone]:
         return "open", Tone.MUTED
     if deadline <= now:
         return "closed", Tone.MUTED
-    return span(deadline - now), Tone.WAITING if deadline - now < timedelta(days=1) else Tone.PLAIN
+    return span_text(deadline - now), Tone.WAITING if deadline - now < timedelta(days=1) else Tone.PLAIN
 
 
 def moment(at: datetime | None) -> str:

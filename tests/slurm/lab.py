@@ -18,6 +18,7 @@ import json
 import os
 import pwd
 import random
+import re
 import secrets
 import select
 import shutil
@@ -44,6 +45,7 @@ _SOCKET_PATH_MAX = 100
 _CHROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _COMMANDS = ("sbatch", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sacctmgr", "sdiag", "srun")
 _PR_SET_CHILD_SUBREAPER = 36
+_RPC = re.compile(r"^\s*([A-Z0-9_]+)\s+\(\s*[0-9]+\)\s+count:([0-9]+)", re.MULTILINE)
 
 
 class LabError(Exception):
@@ -145,6 +147,20 @@ class SlurmLab:
             if time.monotonic() > deadline:
                 raise LabError(f"these jobs did not end:\n{listed}")
             time.sleep(0.05)
+
+    def forget_rpcs(self) -> None:
+        """Let the controller count from here on what it is asked."""
+        self.run("sdiag", "--reset")
+
+    def rpcs(self) -> dict[str, int]:
+        """How often the controller was asked what since then, by sdiag; that question itself is left out.
+
+        Its nodes' messages are among them ("MESSAGE_EPILOG_COMPLETE", "REQUEST_COMPLETE_BATCH_SCRIPT").
+        """
+        by_type, _, _ = self.run("sdiag").partition("statistics by user")
+        found = {name: int(count) for name, count in _RPC.findall(by_type)}
+        found.pop("REQUEST_STATS_INFO", None)
+        return found
 
     def pid(self, daemon: str) -> int:
         """The process id of a daemon: `slurmctld`, `slurmdbd`, or `slurmd.NODE`."""

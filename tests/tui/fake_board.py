@@ -1,7 +1,7 @@
 """A board whose tasks, GPUs and runs never change by themselves, so that screens can be compared."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -265,9 +265,9 @@ class FakeBoard(Board):
         self._enter("gpus")
         counts = {"H100": (3, 8, 12), "A100": (0, 16, 104)}
         return [
-            GpuStatus(gpu, Availability(gpu.name, *counts[gpu.name]))
+            GpuStatus(gpu, Availability(gpu.name, *counts[gpu.name]), asked_at=NOW - timedelta(seconds=9))
             if gpu.name in counts
-            else GpuStatus(gpu, Availability(gpu.name), "sinfo did not answer within 20 s")
+            else GpuStatus(gpu, Availability(gpu.name), "sinfo did not answer within 20 s", asked_at=NOW)
             for gpu in self.known_gpus
         ]
 
@@ -326,8 +326,8 @@ class FakeBoard(Board):
         self.known_runs = [*reversed(new), *self.known_runs]
         return new
 
-    def advance(self, *, ask: bool = False) -> bool:
-        del ask
+    def advance(self, watched: Collection[int] | None = None) -> bool:
+        del watched
         self._enter("advance")
         return True
 

@@ -12,7 +12,7 @@ from hpc_board.model.task import Language, Mode, Ranking
 from hpc_board.report import outcome, plain, standings_table, task_report
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.widgets.path_input import completion
-from hpc_board.tui.wording import MODE_HELP, RANKED_BY, languages, listing, span, state, time_left, trust, why
+from hpc_board.tui.wording import MODE_HELP, RANKED_BY, languages, listing, state, time_left, trust, why
 from tests.tui.fake_board import NOW, STANDINGS, TASKS, run
 
 
@@ -65,11 +65,6 @@ def test_a_run_on_its_way_to_the_scheduler_says_what_is_known_of_that() -> None:
     assert why(run(1, RunState.SUBMITTING, evidence="sbatch hung")) == "sbatch hung"
     assert why(run(1, RunState.SUBMITTING, reason="not confirmed", evidence="sbatch hung")) == "not confirmed"
     assert why(run(1, RunState.QUEUED, evidence="squeue: PENDING")) == ""
-
-
-def test_a_length_of_time_is_given_in_its_largest_unit() -> None:
-    lengths = [timedelta(seconds=s) for s in (-5, 59, 60, 3599, 3600, 47 * 3600, 49 * 3600)]
-    assert [span(length) for length in lengths] == ["0 s", "59 s", "1 min", "59 min", "1 h", "47 h", "2 d"]
 
 
 def test_the_last_day_of_a_task_is_a_warning() -> None:

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from hpc_board import jobs
-from hpc_board.advance import TRIES_MAX, Advance
+from hpc_board.advance import TRIES_MAX, Advance, Turn
+from hpc_board.asking import Looking
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.acceptance import is_model
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
@@ -372,6 +373,31 @@ def test_a_submission_waits_once_for_a_cluster_that_hangs(
     errors = advance.launch(runs)
     assert [error.message for error in errors] == ["sbatch did not answer within 60 s"]
     assert (len(hanging.sent), clock[0], world.state(runs[2])) == (1, 60, RunState.QUEUED)
+
+
+def test_who_waits_for_a_run_carries_on_all_of_them_only_when_a_look_at_all_is_due(world: World) -> None:
+    runs = [world.run() for _ in range(3)]
+    rarely = replace(world.advance, clusters={"main": replace(CLUSTER, poll_seconds=600)})
+    rarely.launch(runs)
+    assert rarely.turn() == Turn(frozenset({"main"}))
+    for run in runs:
+        world.leave(run, jobs.PROGRESS, b"{}\n")
+    looking = Looking(world.folder / "looked")
+    looking.settle(datetime.now(UTC), 600)
+    assert rarely.turn([runs[0].id]) == Turn(frozenset())
+    assert [world.state(run) for run in runs] == [RunState.RUNNING, RunState.QUEUED, RunState.QUEUED]
+    looking.settle(datetime.now(UTC) - timedelta(minutes=2), 600)
+    rarely.turn([runs[0].id])
+    assert {world.state(run) for run in runs} == {RunState.RUNNING}
+
+
+def test_whoever_may_ask_a_scheduler_asks_for_all_runs(world: World) -> None:
+    runs = [world.run() for _ in range(2)]
+    world.advance.launch(runs)
+    world.scheduler.news = JobNews(JobState.RUNNING)
+    Looking(world.folder / "looked").settle(datetime.now(UTC), 600)
+    assert world.advance.turn([runs[0].id]) == Turn(frozenset({"main"}))
+    assert {world.state(run) for run in runs} == {RunState.RUNNING}
 
 
 def test_a_run_of_a_cluster_that_left_the_settings_hinders_no_other(world: World) -> None:
@@ -745,7 +771,7 @@ def test_a_result_that_cannot_be_read_adds_one_row_and_not_one_in_every_turn(wor
     folder = jobs.folder(world.folder, run.id)
     shutil.rmtree(folder)
     folder.write_text("a file in the place of the job's folder")
-    world.scheduler.news = JobNews(JobState.PENDING, evidence="squeue: PENDING")
+    world.scheduler.news = JobNews(JobState.RUNNING, evidence="squeue: RUNNING")
     advance = world.advance if in_settings else replace(world.advance, schedulers={})
     advance()
     before = world.store.history(run.id)

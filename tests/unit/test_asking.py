@@ -1,14 +1,23 @@
 """How often schedulers are asked."""
 
+import fcntl
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from hpc_board.asking import Asking, Looks
+from hpc_board.asking import Answer, Asking, Looking, Looks, SharedAvailability
+from hpc_board.errors import SchedulerError, SchedulerRefused
+from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+H100 = Gpu("H100", Cluster("main", "slurm"), Device.CUDA, partition="gpu")
+A100 = replace(H100, name="A100")
 
 
 def pause(asking: Asking) -> float:
@@ -123,3 +132,118 @@ def test_what_was_seen_far_away_takes_no_more_and_more_memory() -> None:
     for number in range(1000):
         looks.at(number, lambda: b"x")
     assert len(looks._seen) <= 100
+
+
+@dataclass
+class Asked:
+    """A scheduler that counts what it is asked, and has one more GPU free each time."""
+
+    error: SchedulerError | None = None
+    questions: list[Sequence[Gpu]] = field(default_factory=list)
+
+    def __call__(self, gpus: Sequence[Gpu]) -> list[Availability]:
+        self.questions.append(gpus)
+        if self.error is not None:
+            raise self.error
+        return [Availability(gpu.name, len(self.questions), 8, 0, "up") for gpu in gpus]
+
+
+def free(answer: Answer) -> list[int | None]:
+    return [each.free for each in answer.available]
+
+
+def test_twenty_clients_ask_what_is_free_once(tmp_path: Path) -> None:
+    asked, together = Asked(), threading.Barrier(20)
+
+    def client(_: int) -> Answer:
+        together.wait()
+        return SharedAvailability(tmp_path / "free", 600, lock_seconds=60).answer([H100, A100], asked)
+
+    with ThreadPoolExecutor(20) as clients:
+        answers = list(clients.map(client, range(20)))
+    assert len(asked.questions) == 1
+    assert all(answer == answers[0] for answer in answers)
+    assert free(answers[0]) == [1, 1]
+
+
+def test_what_is_free_is_asked_again_once_it_is_old(tmp_path: Path) -> None:
+    asked = Asked()
+    shared = SharedAvailability(tmp_path / "free", 0)
+    assert [free(shared.answer([H100], asked)) for _ in range(3)] == [[1], [2], [3]]
+
+
+def test_a_clock_that_was_set_back_makes_no_answer_last(tmp_path: Path) -> None:
+    shared, asked = SharedAvailability(tmp_path / "free", 600), Asked()
+    answer = shared.answer([H100], asked)
+    text = (tmp_path / "free").read_text()
+    (tmp_path / "free").write_text(text.replace(f"{answer.asked_at:%Y}", f"{answer.asked_at.year + 1}"))
+    assert free(shared.answer([H100], asked)) == [2]
+
+
+def test_other_settings_have_answers_of_their_own(tmp_path: Path) -> None:
+    shared, asked = SharedAvailability(tmp_path / "free", 600), Asked()
+    elsewhere = replace(H100, partition="other")
+    for _ in range(3):
+        assert free(shared.answer([H100], asked)) == [1]
+        assert free(shared.answer([elsewhere], asked)) == [2]
+
+
+def test_that_nobody_answers_is_shared_too(tmp_path: Path) -> None:
+    asked = Asked(SchedulerError("sinfo did not answer within 60 s"))
+    shared = SharedAvailability(tmp_path / "free", 600)
+    answers = [shared.answer([H100, A100], asked) for _ in range(2)]
+    assert [answer.problem for answer in answers] == ["sinfo did not answer within 60 s"] * 2
+    assert free(answers[1]) == [None, None]
+    assert len(asked.questions) == 1
+
+
+def test_that_there_is_no_scheduler_here_is_told_to_nobody_else(tmp_path: Path) -> None:
+    shared = SharedAvailability(tmp_path / "free", 600)
+    with pytest.raises(SchedulerRefused, match="no sinfo"):
+        shared.answer([H100], Asked(SchedulerRefused("no sinfo")))
+    assert free(shared.answer([H100], Asked())) == [1]
+
+
+def test_a_client_that_asks_for_long_holds_nobody_up(tmp_path: Path) -> None:
+    asked = Asked()
+    shared = SharedAvailability(tmp_path / "free", 0, lock_seconds=0)
+    with (tmp_path / "free.lock").open("wb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(SchedulerError, match="another client has been asking"):
+            shared.answer([H100], asked)
+    first = shared.answer([H100], asked)
+    with (tmp_path / "free.lock").open("wb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert shared.answer([H100], asked) == first
+
+
+@pytest.mark.parametrize("change", ["", "no", "[]", '"A100"', "9e999", "[" * 9000])
+def test_an_answer_that_cannot_be_read_is_none(tmp_path: Path, change: str) -> None:
+    shared, asked = SharedAvailability(tmp_path / "free", 600), Asked()
+    shared.answer([H100], asked)
+    text = (tmp_path / "free").read_text()
+    (tmp_path / "free").write_text(text.replace('"H100"', change))
+    assert free(shared.answer([H100], asked)) == [2]
+    (tmp_path / "free").write_text(change)
+    assert free(shared.answer([H100], asked)) == [3]
+
+
+def look_pause(looking: Looking) -> int:
+    """The seconds that have to pass after `AT` until all runs are looked at again."""
+    return next(seconds for seconds in range(100) if looking.due(AT + timedelta(seconds=seconds)))
+
+
+@pytest.mark.parametrize(("took_seconds", "pause_seconds"), [(0, 0), (0.1, 0), (0.5, 5), (2, 18), (600, 60)])
+def test_a_look_at_all_runs_waits_the_longer_the_more_time_it_takes(
+    tmp_path: Path, took_seconds: float, pause_seconds: int
+) -> None:
+    assert Looking(tmp_path / "looked").due(AT)
+    Looking(tmp_path / "looked").settle(AT, took_seconds)
+    assert look_pause(Looking(tmp_path / "looked")) == pause_seconds
+    assert Looking(tmp_path / "looked").due(AT - timedelta(hours=1)), "a clock that was set back puts nothing off"
+
+
+@pytest.mark.parametrize("text", ["", "soon", "nan", "inf", "1e400", "9" * 5000, "\xff"])
+def test_a_file_that_does_not_say_when_to_look_counts_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "looked").write_bytes(text.encode("latin-1"))
+    assert Looking(tmp_path / "looked").due(AT)

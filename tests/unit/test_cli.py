@@ -28,7 +28,17 @@ from hpc_board.model.result import Case, Verdict
 from hpc_board.model.run import RunState
 from hpc_board.model.task import Mode
 from hpc_board.report import gpus_table, plain
-from tests.unit.recorded import KERNEL, REPOSITORY, Recorded, full_device, recorded, result_of, status_of, timed_case
+from tests.unit.recorded import (
+    AT,
+    KERNEL,
+    REPOSITORY,
+    Recorded,
+    full_device,
+    recorded,
+    result_of,
+    status_of,
+    timed_case,
+)
 
 RUN_KEYS = ["id", "gpu", "state", "verdict", "score_s", "rank", "job", "cases", "message"]
 EVIL = "\x1b]0;owned\x07\x1b[31mred"
@@ -265,7 +275,7 @@ def test_a_python_that_is_not_there_is_told_with_its_gpu(
     (gpu,) = Board.open(board.settings).gpus()
     assert gpu.warning.startswith(words)
     assert bool(gpu.warning) is bool(words)
-    assert gpu.warning in plain([gpus_table([gpu])])
+    assert gpu.warning in plain([gpus_table([gpu], AT)])
 
 
 def test_gpus_are_listed_with_their_state_and_their_emulation(board: Recorded) -> None:
@@ -743,7 +753,7 @@ def test_a_submission_beside_a_client_that_is_busy_is_said_to_be_sent_by_the_nex
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 def test_a_board_that_may_not_be_written_is_an_input_error(board: Recorded) -> None:
     (board.folder / "board").mkdir(mode=0o755)
-    for path in (board.folder, *board.folder.parents[:2]):
+    for path in (board.folder, *board.folder.parents[:3]):
         path.chmod(0o755)
     done = subprocess.run(
         ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-m", "hpc_board", "submit", "kernel.py"],

@@ -34,6 +34,7 @@ from hpc_board.report import (
     run_report,
     run_summary,
     runs_table,
+    span_text,
     standings_table,
     state_meaning,
     task_report,
@@ -574,7 +575,7 @@ def test_standings_mark_the_reader_and_emulated_rows() -> None:
 def test_gpus_show_what_is_not_known_as_a_question_mark_and_why() -> None:
     known = GpuStatus(H100, Availability("H100", 3, 8, 2, "up"))
     unknown = GpuStatus(replace(H100, name="A100"), Availability("A100"), "squeue did not answer")
-    text = plain([gpus_table([known, unknown])])
+    text = plain([gpus_table([known, unknown], AT)])
     assert text.splitlines()[1].split() == ["H100", "here", "gpu-h100", "3", "8", "2", "up"]
     assert text.splitlines()[2].split()[:6] == ["A100", "here", "gpu-h100", "?", "?", "?"]
     assert "squeue did not answer" in text
@@ -583,9 +584,25 @@ def test_gpus_show_what_is_not_known_as_a_question_mark_and_why() -> None:
 def test_what_a_cluster_does_not_tell_stands_once_in_the_list_of_its_gpus() -> None:
     elsewhere = replace(H100, name="V100", cluster=Cluster("there"))
     gpus = [H100, replace(H100, name="A100"), elsewhere]
-    text = plain([gpus_table([GpuStatus(gpu, Availability(gpu.name), "sinfo did not answer") for gpu in gpus])])
+    statuses = [GpuStatus(gpu, Availability(gpu.name), "sinfo did not answer") for gpu in gpus]
+    text = plain([gpus_table(statuses, AT)])
     remarks = [line.split("?")[-1].strip() for line in text.splitlines()[1:]]
     assert remarks == ["sinfo did not answer", "as for H100", "sinfo did not answer"]
+
+
+def test_gpus_show_how_old_an_answer_is_that_clients_share() -> None:
+    available = Availability("H100", 3, 8, 2, "up")
+    text = plain(
+        [gpus_table([GpuStatus(H100, available, asked_at=AT), GpuStatus(H100, available)], AT + timedelta(seconds=12))]
+    )
+    assert [line.split("up")[0].split()[6:] for line in text.splitlines()[1:]] == [["12", "s", "ago"], ["now"]]
+    assert "ASKED" in text
+    assert "ASKED" not in plain([gpus_table([GpuStatus(H100, available)], AT)])
+
+
+def test_a_length_of_time_is_given_in_its_largest_unit() -> None:
+    lengths = [timedelta(seconds=s) for s in (-5, 59, 60, 3599, 3600, 47 * 3600, 49 * 3600)]
+    assert [span_text(length) for length in lengths] == ["0 s", "59 s", "1 min", "59 min", "1 h", "47 h", "2 d"]
 
 
 def task_of(deadline: datetime | None = None) -> Task:

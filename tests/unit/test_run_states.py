@@ -94,3 +94,29 @@ def test_a_job_that_appears_again_is_no_longer_counted_as_missing() -> None:
     assert (back.state, back.node) == (RunState.RUNNING, "n1")
     again = next_status(back, JobNews(JobState.MISSING), NOON + timedelta(minutes=6))
     assert again.state is RunState.COLLECTING
+
+
+@pytest.mark.parametrize(
+    ("known", "told", "shown"),
+    [
+        (None, 60, 60),
+        (60, None, None),
+        (60, 65, 60),
+        (60, 55, 60),
+        (60, 67, 67),
+        (60, 53, 53),
+        (2, 1.5, 2),
+        (2, 0.5, 0.5),
+        (-3, 1, 1),
+    ],
+)
+def test_an_expected_start_changes_only_when_it_differs_by_more_than_a_little(
+    known: float | None, told: float | None, shown: float | None
+) -> None:
+    def start(minutes: float | None) -> datetime | None:
+        return None if minutes is None else NOON + timedelta(minutes=minutes)
+
+    status = next_status(QUEUED, JobNews(JobState.PENDING, expected_start=start(known)), NOON)
+    assert next_status(status, JobNews(JobState.PENDING, expected_start=start(told)), NOON).expected_start == start(
+        shown
+    )

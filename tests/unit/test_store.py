@@ -408,6 +408,8 @@ def test_runs_in_flight_are_those_that_have_not_ended(store: Store) -> None:
     store.record(third.id, Status(RunState.RUNNING, NOON))
 
     assert store.in_flight() == (store.run(third.id),)
+    assert store.in_flight([first.id, third.id, 99]) == (store.run(third.id),)
+    assert store.in_flight([first.id]) == store.in_flight([]) == ()
 
 
 def test_runs_are_listed_newest_first(store: Store) -> None:
@@ -577,6 +579,7 @@ def test_frequent_questions_read_no_whole_table(path: Path, store: Store) -> Non
     with closing(sqlite3.connect(path)) as connection:
         db = Database(connection, tracer=lambda sql, parameters: asked.append((sql, parameters)))
         runs.in_flight(db)
+        runs.in_flight(db, [run.id])
         runs.run(db, run.id)
         runs.history(db, run.id)
         runs.result(db, run.id)

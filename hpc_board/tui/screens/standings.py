@@ -10,11 +10,12 @@ from textual.widgets import Static, Tab, Tabs
 
 from hpc_board.board import Board
 from hpc_board.model.standings import Standing
+from hpc_board.report import span_text
 from hpc_board.tui.messages import AllowedGpusArrived, OpenReport, OpenSubmit, StandingsArrived
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import moment, score, span, trust
+from hpc_board.tui.wording import moment, score, trust
 
 _COLUMNS = (
     Column("rank", "Rank", 4, right=True),
@@ -147,7 +148,7 @@ class StandingsScreen(BoardScreen):
             "user": toned(f"{row.user} (you)" if own else row.user, tone),
             "score": toned(score(row.score_s), tone),
             "file": toned(row.file_name, Tone.MUTED),
-            "age": toned(span(self.now() - row.submitted_at), Tone.MUTED),
+            "age": toned(span_text(self.now() - row.submitted_at), Tone.MUTED),
             "date": toned(moment(row.submitted_at), Tone.MUTED),
             "run": toned(row.run, Tone.MUTED),
             "trust": toned(trust(row), Tone.WAITING if row.emulated else Tone.MUTED),

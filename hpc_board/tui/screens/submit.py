@@ -178,7 +178,8 @@ class SubmitScreen(BoardScreen):
             self._clear_preview()
 
     def look_again(self) -> None:
-        """Show how sending goes on."""
+        """Show how sending goes on, and how old the answer about what is free has become."""
+        self.gpu_list.show_age(self.now())
         if self.is_open("send"):
             self._show_status()
 
@@ -364,6 +365,7 @@ class SubmitScreen(BoardScreen):
 
     def _show_gpus(self) -> None:
         self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus)
+        self.gpu_list.show_age(self.now())
 
     def _show_status(self) -> None:
         """Say in one line how the form stands, unless an error says it."""

@@ -1,6 +1,7 @@
 """The GPUs of a task, several of which can be ticked."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import ClassVar
 
 from rich.text import Text
@@ -11,8 +12,11 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from hpc_board.model.gpu import Gpu, GpuStatus
+from hpc_board.report import span_text
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.wording import capacity
+
+_AGE = "age"
 
 
 class GpuList(OptionList):
@@ -32,6 +36,7 @@ class GpuList(OptionList):
 
     _offered: tuple[str, ...] = ()
     _ticked: tuple[str, ...] = ()
+    _asked_at: datetime | None = None
 
     def show(self, gpus: Sequence[Gpu], statuses: Mapping[str, GpuStatus] | None, ticked: Sequence[str]) -> None:
         """Show these GPUs; `statuses` is None while the schedulers are being asked."""
@@ -47,10 +52,20 @@ class GpuList(OptionList):
             line.append(gpu.name.ljust(name_width + 2), "bold")
             line.append(_place(gpu).ljust(partition_width + 2), Tone.MUTED.value)
             options.append(Option(line.append_text(_state(gpu, statuses))))
+        asked = [at for gpu in gpus if (status := (statuses or {}).get(gpu.name)) and (at := status.asked_at)]
+        self._asked_at = min(asked, default=None)
+        if self._asked_at is not None:
+            options.append(Option("", id=_AGE, disabled=True))
         self.clear_options()
         self.add_options(options)
-        if options:
-            self.highlighted = min(place or 0, len(options) - 1)
+        if gpus:
+            self.highlighted = min(place or 0, len(gpus) - 1)
+
+    def show_age(self, now: datetime) -> None:
+        """Show how long ago the schedulers were asked, where clients of the board share their answers."""
+        if self._asked_at is not None:
+            words = f"asked {span_text(now - self._asked_at)} ago"
+            self.replace_option_prompt(_AGE, toned(words, Tone.MUTED))
 
     def action_toggle_all(self) -> None:
         """Tick all, or none if all are ticked."""

@@ -7,9 +7,9 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
+from hpc_board.report import span_text
 from hpc_board.tui.messages import Pulse
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.wording import span
 
 _ASKED_FROM_WIDTH = 70
 
@@ -34,5 +34,5 @@ class TitleBar(Horizontal):
         if pulse.in_flight:
             words.append(toned(f"{len(pulse.in_flight)} in flight", Tone.ACCENT))
             if pulse.asked_at is not None and self.app.size.width >= _ASKED_FROM_WIDTH:
-                words.append(toned(f"asked {span(now - pulse.asked_at)} ago", Tone.MUTED))
+                words.append(toned(f"asked {span_text(now - pulse.asked_at)} ago", Tone.MUTED))
         self.query_one("#pulse", Static).update(Text(" · ", Tone.MUTED.value).join(words))

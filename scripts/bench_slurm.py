@@ -1,0 +1,456 @@
+"""Measure what hpc-board costs a Slurm cluster: questions to the controller, time to send a run, delay of results.
+
+All of it happens on a real Slurm that is started for it on this machine (tests/slurm/lab.py), submitit's part too. What
+the controller is asked is counted by itself (`sdiag`).
+"""
+
+import argparse
+import importlib.metadata
+import importlib.util
+import itertools
+import logging
+import os
+import platform
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench_judge import cpu_name
+
+from hpc_board import jobs
+from hpc_board.board import Board
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.task import Mode
+from hpc_board.store import NewRun, Store
+from tests.e2e.boards import RIGHT, BoardFiles, board_files
+from tests.slurm.lab import SlurmLab
+
+IN_FLIGHT = (1, 100, 5000)
+CLIENTS = (1, 20)
+POLL_SECONDS = 2
+WARM_SECONDS = 24.0
+"""Longer than the pauses between questions take to grow to their longest."""
+
+WINDOW_SECONDS = 60.0
+ALONE = 20
+BATCH = 100
+WAITED_FOR = 10
+ROUNDS = 3
+PARTITION = "cpu"
+GPU = "CPU"
+TASK = "double"
+SUBMITIT = "submitit==1.5.4"
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What some clients asked of the controller in a minute, and the seconds of CPU time that they took for it."""
+
+    runs: int
+    clients: int
+    questions: float
+    rpcs: float
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Sending:
+    """What sending took: milliseconds for each run alone and in a batch, and how many jobs the controller was sent."""
+
+    way: str
+    alone_ms: float
+    batch_ms: float
+    batch_rpcs: int
+
+
+@dataclass(frozen=True)
+class Waited:
+    """How late results were seen after they were written, and what all of it took from the first submission on."""
+
+    late_s: tuple[float, ...]
+    whole_s: float
+
+
+def main() -> int:
+    """Print the tables, and write them to a page where one is named."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--page", type=Path, help="also write the tables, with the machine and the date, to this file")
+    parser.add_argument("--window", type=float, default=WINDOW_SECONDS, help="seconds for which questions are counted")
+    parser.add_argument("--runs", type=int, nargs="+", default=IN_FLIGHT, help="how many runs are in flight")
+    options = parser.parse_args()
+    if not has_submitit():
+        print(f"submitit is left out: `.venv/bin/pip install {SUBMITIT}` adds it", file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="bench-slurm-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with SlurmLab(folder / "lab") as lab:
+            os.environ.clear()
+            os.environ.update(lab.environment)
+            text = "\n".join(
+                (
+                    asked_section(lab, folder, options.runs, options.window),
+                    sending_section(lab, folder),
+                    waited_section(folder),
+                )
+            )
+            version = lab.run("sinfo", "--version").strip()
+    print(text)
+    if options.page is not None:
+        options.page.write_text(page(text, version), encoding="utf-8")
+    return 0
+
+
+def has_submitit() -> bool:
+    """Whether submitit is here to be compared with."""
+    return importlib.util.find_spec("submitit") is not None
+
+
+# What the controller is asked
+
+
+def asked_section(lab: SlurmLab, folder: Path, counts: Sequence[int], window_s: float) -> str:
+    """The table of questions, and what asking for each run would come to."""
+    with nothing_starts(lab):
+        found = []
+        for count in counts:
+            board = board_files(folder / f"board-{count}", slurm=True)
+            board.settings.write_text(
+                board.settings.read_text().replace("poll_seconds: 1", f"poll_seconds: {POLL_SECONDS}")
+            )
+            runs = in_flight(board, count)
+            found += [asked(lab, board, runs, clients, window_s) for clients in CLIENTS]
+            lab.cancel_jobs()
+        job_id = lab.run("sbatch", "--parsable", "--wrap=:").strip()
+        one = rpcs_of(lab, lambda: lab.run("squeue", f"--job={job_id}"))
+    rows = [
+        (
+            f"{each.runs:,}",
+            f"{each.clients}",
+            f"{each.questions:.1f}",
+            f"{each.rpcs:.1f}",
+            f"{60 * one * each.runs:,}",
+            f"{each.cpu_s:.1f}",
+        )
+        for each in found
+    ]
+    head = ("runs in flight", "clients", "questions", "RPCs", "RPCs, naive", "CPU time of the clients, s")
+    return "\n".join([table("Questions in a minute", head, rows), ASKED.format(one=one)])
+
+
+def in_flight(board: BoardFiles, count: int) -> tuple[Run, ...]:
+    """Runs that wait in the queue: rows of the board, their folders, and a job of each one's name in Slurm."""
+    opened = Board.open(board.settings)
+    store, gpu = Store(opened.settings.board / "board.db"), opened.gpu(GPU)
+    _, runs = store.add_submission(
+        task=opened.task(TASK),
+        user=opened.user,
+        file_name="kernel.py",
+        code=RIGHT.encode(),
+        mode=Mode.RANKED,
+        note="",
+        at=datetime.now(UTC),
+        runs=[
+            NewRun(gpu.name, gpu.cluster.name, gpu.partition, f"hb-{secrets.token_hex(8)}", "", "self-run", True, "")
+            for _ in range(count)
+        ],
+    )
+
+    def send(run: Run) -> None:
+        path = jobs.folder(opened.settings.board, run.id)
+        path.mkdir(parents=True)
+        argv = ["sbatch", "--parsable", f"--partition={PARTITION}", f"--job-name={run.token}", "--wrap=:"]
+        job_id = subprocess.run(argv, cwd=path, check=True, capture_output=True, text=True).stdout.strip()
+        store.record(run.id, Status(RunState.QUEUED, datetime.now(UTC), job_id=job_id))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(send, runs))
+    opened.advance()  # what Slurm says of each run for the first time is stored
+    return runs
+
+
+def asked(lab: SlurmLab, board: BoardFiles, runs: Sequence[Run], clients: int, window_s: float) -> Asked:
+    """What the controller is asked while as many clients wait for runs of the board."""
+    waiting = [
+        subprocess.Popen(board.command("watch", str(runs[number % len(runs)].id)), stderr=subprocess.DEVNULL)
+        for number in range(clients)
+    ]
+    try:
+        time.sleep(WARM_SECONDS)
+        before_s = sum(cpu_seconds(client.pid) for client in waiting)
+        lab.forget_rpcs()
+        start = time.monotonic()
+        time.sleep(window_s)
+        minutes = (time.monotonic() - start) / 60
+        found = lab.rpcs()
+        cpu_s = sum(cpu_seconds(client.pid) for client in waiting) - before_s
+    finally:
+        for client in waiting:
+            client.terminate()
+        for client in waiting:
+            client.wait()
+    return Asked(
+        len(runs), clients, found.get("REQUEST_JOB_INFO", 0) / minutes, sum(found.values()) / minutes, cpu_s / minutes
+    )
+
+
+def cpu_seconds(pid: int) -> float:
+    """The CPU time of a process and of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def rpcs_of(lab: SlurmLab, act: Callable[[], object]) -> int:
+    """How often the controller is asked anything while `act` runs."""
+    lab.forget_rpcs()
+    act()
+    return sum(lab.rpcs().values())
+
+
+@contextmanager
+def nothing_starts(lab: SlurmLab) -> Iterator[None]:
+    """Let all jobs wait."""
+    lab.run("scontrol", "update", f"PartitionName={PARTITION}", "State=DOWN")
+    try:
+        yield
+    finally:
+        lab.cancel_jobs()
+        lab.run("scontrol", "update", f"PartitionName={PARTITION}", "State=UP")
+
+
+# What sending takes
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to send runs: one, or a batch of them."""
+
+    name: str
+    one: Callable[[], object]
+    batch: Callable[[], object]
+
+
+def sending_section(lab: SlurmLab, folder: Path) -> str:
+    """The table of what sending takes; the ways take turns, so that a slow moment of the machine hits all of them."""
+    ways = [by_sbatch(folder / "bare"), by_board(folder / "sending")]
+    if has_submitit():
+        ways.append(by_submitit(folder / "submitit"))
+    with nothing_starts(lab):
+        alone: dict[str, list[float]] = {way.name: [] for way in ways}
+        for _ in range(ALONE):
+            for way in ways:
+                alone[way.name].append(seconds_of(way.one))
+        found = [sending(lab, way, alone[way.name]) for way in ways]
+    bare = found[0]
+    rows = [
+        (
+            each.way,
+            f"{each.alone_ms:.1f}",
+            f"{each.alone_ms / bare.alone_ms:.1f}",
+            f"{each.batch_ms:.1f}",
+            f"{each.batch_ms / bare.batch_ms:.1f}",
+            f"{each.batch_rpcs}",
+        )
+        for each in found
+    ]
+    head = ("", "alone, ms", "x bare", f"in a batch of {BATCH}, ms", "x bare", "jobs sent for the batch")
+    return "\n".join([table("Sending a run", head, rows), SENDING])
+
+
+def sending(lab: SlurmLab, way: Way, alone_s: Sequence[float]) -> Sending:
+    """The median of sending one alone, and what each takes in a batch."""
+    lab.forget_rpcs()
+    batch_s = seconds_of(way.batch)
+    sent = lab.rpcs()["REQUEST_SUBMIT_BATCH_JOB"]
+    lab.cancel_jobs()
+    return Sending(way.name, 1e3 * statistics.median(alone_s), 1e3 * batch_s / BATCH, sent)
+
+
+def by_sbatch(folder: Path) -> Way:
+    """A script that does nothing, handed over by sbatch alone."""
+    folder.mkdir()
+    script = folder / "job.sh"
+    script.write_text("#!/bin/sh\n:\n")
+    argv = ["sbatch", "--parsable", f"--partition={PARTITION}", f"--chdir={folder}", str(script)]
+
+    def send(count: int) -> None:
+        for _ in range(count):
+            subprocess.run(argv, check=True, capture_output=True)
+
+    return Way("`sbatch`", lambda: send(1), lambda: send(BATCH))
+
+
+def by_board(folder: Path) -> Way:
+    """Runs of checked files: stored, with a job folder each, handed over."""
+    files = board_files(folder, slurm=True)
+    board = Board.open(files.settings)
+    kernels = [files.kernel(f"{RIGHT}# {number}\n", f"kernel{number}.py") for number in range(1 + ALONE + BATCH)]
+    drafts = iter([board.draft(kernel, gpus=[GPU]) for kernel in kernels])
+    board.submit(next(drafts))  # the first one makes the database
+
+    def send(count: int) -> None:
+        board.submit(*itertools.islice(drafts, count))
+
+    return Way("hpc-board", lambda: send(1), lambda: send(BATCH))
+
+
+def by_submitit(folder: Path) -> Way:
+    """A function that does nothing, by submitit."""
+    executor = submitit_executor(folder)
+
+    def batch() -> None:
+        with executor.batch():
+            for _ in range(BATCH):
+                executor.submit(work)
+
+    return Way(submitit_name(), lambda: executor.submit(work), batch)
+
+
+def seconds_of(act: Callable[[], object]) -> float:
+    """How long `act` takes."""
+    start = time.perf_counter()
+    act()
+    return time.perf_counter() - start
+
+
+# How late results are
+
+
+def waited_section(folder: Path) -> str:
+    """The table of how late results are, of jobs that take turns as above."""
+    ways: dict[str, Callable[[Path], Waited]] = {"hpc-board": waited_by_board}
+    if has_submitit():
+        ways[submitit_name()] = waited_by_submitit
+    found: dict[str, list[Waited]] = {name: [] for name in ways}
+    for number in range(ROUNDS):
+        for name, wait in ways.items():
+            found[name].append(wait(folder / f"{wait.__name__}-{number}"))
+    rows = []
+    for name, rounds in found.items():
+        late_s = [each for waited in rounds for each in waited.late_s]
+        whole_s = statistics.median(waited.whole_s for waited in rounds)
+        rows.append((name, f"{statistics.median(late_s):.2f}", f"{max(late_s):.2f}", f"{whole_s:.1f}"))
+    head = ("", "median, s", "worst, s", "all of it, s")
+    title = f"From the result on the node to the client, {ROUNDS} times {WAITED_FOR} jobs"
+    return "\n".join([table(title, head, rows), WAITED])
+
+
+def waited_by_board(folder: Path) -> Waited:
+    """Ranked runs of a task that takes milliseconds."""
+    files = board_files(folder, slurm=True)
+    board = Board.open(files.settings)
+    draft = board.draft(files.kernel(), gpus=[GPU])
+    start = time.time()
+    ids = [board.submit(draft)[0].id for _ in range(WAITED_FOR)]
+    seen: dict[int, float] = {}
+    for runs in board.wait(ids):
+        for run in runs:
+            if run.state is RunState.FINISHED:
+                seen.setdefault(run.id, time.time())
+    late = [at - written_at(jobs.folder(board.settings.board, id_) / jobs.RESULT) for id_, at in seen.items()]
+    return Waited(tuple(late), max(seen.values()) - start)
+
+
+def waited_by_submitit(folder: Path) -> Waited:
+    """A function that does nothing; each job has a thread that waits for it, so that none waits for another."""
+    executor = submitit_executor(folder)
+    start = time.time()
+    sent = [executor.submit(work) for _ in range(WAITED_FOR)]
+
+    def late(job: Any) -> tuple[float, float]:
+        job.result()
+        seen = time.time()
+        return seen, seen - written_at(job.paths.result_pickle)
+
+    with ThreadPoolExecutor(WAITED_FOR) as pool:
+        found = list(pool.map(late, sent))
+    return Waited(tuple(each for _, each in found), max(at for at, _ in found) - start)
+
+
+def written_at(file: Path) -> float:
+    """When a file was written."""
+    return file.stat().st_mtime
+
+
+def work() -> int:
+    """What a job of submitit's does."""
+    return 1
+
+
+def submitit_name() -> str:
+    """What stands in the tables."""
+    return f"submitit {importlib.metadata.version('submitit')}"
+
+
+def submitit_executor(folder: Path) -> Any:
+    """What submits to the lab's Slurm."""
+    import submitit
+
+    # Without accounting it says so on each of its questions, and goes on with the files that its jobs leave.
+    logging.getLogger("submitit").setLevel(logging.ERROR)
+    executor = submitit.SlurmExecutor(folder)
+    executor.update_parameters(partition=PARTITION, time=5, cpus_per_task=1)
+    return executor
+
+
+# What is printed
+
+
+def table(title: str, head: Row, rows: Sequence[Row]) -> str:
+    """A Markdown table under a heading."""
+    lines = [f"## {title}", "", f"| {' | '.join(head)} |", f"|{'---:|' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
+
+
+def page(text: str, version: str) -> str:
+    """The page that is kept, with the machine that the figures are of."""
+    facts = (
+        f"{cpu_name()}, {len(os.sched_getaffinity(0))} CPUs, {platform.system()} {platform.release().split('-')[0]}, "
+        f"{version}, Python {platform.python_version()}; {datetime.now(UTC):%Y-%m-%d}; a load average of "
+        f"{os.getloadavg()[0]:.1f} at the end"
+    )
+    return f"{INTRODUCTION}\n{facts}.\n\n{text}"
+
+
+INTRODUCTION = """\
+# What a board costs its cluster
+
+`make bench-slurm` measures it, on a real Slurm that it starts on the same machine, three nodes without accounting.
+Counts are the controller's own (`sdiag`); times are noisy on a machine that does other things as well, so read them as
+ratios.
+"""
+ASKED = f"""\
+Clients are processes of `hpc-board watch ID`, each waiting for a run of its own. The runs are rows of the database,
+with an empty job folder and a waiting job of their name each, made by a loop of `sbatch` to a partition that is down.
+Counting begins {WARM_SECONDS:g} s after the clients have started. `poll_seconds` is {POLL_SECONDS}, so that a minute
+has something to count: the pause between two questions has then grown to four times that. With the default of 15 it
+is {15 / POLL_SECONDS:g} times less. A question is one `squeue` for all runs. "Naive" is computed: one `squeue --job`
+for each run each second, of which one was counted to take {{one}} RPCs.
+"""
+SENDING = f"""\
+The median of {ALONE}, and one batch of {BATCH}, from within one process and without the start of Python; nothing starts
+meanwhile. `sbatch` hands over a script of one line, and starts a process for each job. hpc-board stores the submission,
+its version of the task and the run, writes a job folder of 0.2 MB, and is prepared for a client that dies in between.
+submitit writes a pickled function, and sends a batch as one array. The three take turns, which
+hides that submitit waits until 0.2 s have passed since its last submission.
+"""
+WAITED = """\
+From the time of the file with the result to the moment at which a client of the Python interface has it. hpc-board's
+jobs are ranked runs with a judge and a worker; submitit's return a number, and are waited for in a thread each. "All of
+it", the median of the rounds, begins with the first submission.
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
