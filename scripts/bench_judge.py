@@ -142,7 +142,11 @@ def other_rows(ranked: Sequence[Timed], bare: Sequence[Timed], crashes: Sequence
     """What a run takes before it measures, and how soon a crash is known."""
     least, most = KERNELBOT_SEGFAULT_S
     crash = min(reported_after_s(run) for run in crashes)
+    imported_s = min(timed_import() for _ in ranked)
+    in_turn_s, ranked_s = KERNELBOT[Mode.RANKED]["imports"] * imported_s, min(run.wall_s for run in ranked)
     return [
+        ("one import of PyTorch, s", f"{imported_s:.2f}", "", ""),
+        compared("ranked, beside KernelBot's imports alone on this machine, s", ranked_s, round(in_turn_s)),
         ("start to the first test with PyTorch, s", first(ranked, "test"), "", ""),
         ("start to the first timed call with PyTorch, s", first(ranked, "benchmark"), "", ""),
         ("start to the first test without PyTorch, s", first(bare, "test"), "", ""),
@@ -150,6 +154,13 @@ def other_rows(ranked: Sequence[Timed], bare: Sequence[Timed], crashes: Sequence
         ("a segmentation fault to its report, s", f"{crash:.3f}", f"{least:g} to {most:g}", f"{crash / least:.5f}"),
         compared("compilations of a ranked C++ submission", compiled.started(COMPILER_PROPER), KERNELBOT_COMPILATIONS),
     ]
+
+
+def timed_import() -> float:
+    """How long a new Python takes to import PyTorch and to end."""
+    start = time.time()
+    subprocess.run([sys.executable, "-c", "import torch"], env=environment(), check=True)
+    return time.time() - start
 
 
 def compared(name: str, ours: float, theirs: float) -> Row:
@@ -185,7 +196,9 @@ INTRODUCTION = f"""\
 
 `make bench-judge` measures it: the bundled `{TASK}` with `examples/{TASK}/plain.py` on the CPU. Counts are exact, made
 in a run of their own under `ptrace` (`scripts/process_trace.py`); times are the least of several runs without a
-tracer. KernelBot's figures are those of its own identity task on a CPU machine with two cores.
+tracer. KernelBot's figures are those of its own identity task on a CPU machine with two cores, at another time than
+ours; so that one run has both sides, its imports of PyTorch, which it makes one after the other, are also counted with
+what one takes here.
 """
 
 

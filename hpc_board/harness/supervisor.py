@@ -6,18 +6,16 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 from hpc_board.harness import sandbox
 from hpc_board.harness.bench import Bench
-from hpc_board.harness.builder import BuildFailed, build
 from hpc_board.harness.calls import Allowance, CallFailed, Phase
 from hpc_board.harness.child import Child
 from hpc_board.harness.floor import peak_of
 from hpc_board.harness.interruption import Interrupted, Interruption
 from hpc_board.harness.job import Facts, facts
 from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, node_facts, oom_kills
-from hpc_board.harness.own_eval import OwnEval
 from hpc_board.harness.phases import Benchmarks, tested
 from hpc_board.harness.process_tree import REAP_SECONDS
 from hpc_board.harness.processes import Processes, processes_for
@@ -32,6 +30,9 @@ from hpc_board.model.limits import Limits
 from hpc_board.model.result import INTERRUPTED, Case, Log, Result, Verdict
 from hpc_board.model.standings import score_s
 from hpc_board.model.task import OWN, Language, Mode
+
+if TYPE_CHECKING:
+    from hpc_board.harness.own_eval import OwnEval
 
 _INTERRUPTED_REAP_SECONDS = 0.3
 _JUDGE_SAID_MAX = 4000
@@ -86,7 +87,15 @@ class Supervisor:
         self._cases: List[Case] = []
         self._benchmarks: Optional[Benchmarks] = None
         self._build_log = self._profile_log = Log()
-        self._own_eval = OwnEval(job, folder, processes, self._say) if job.harness == OWN else None
+        self._own_eval = self._own_eval_of(job) if job.harness == OWN else None
+
+    # What few jobs need is imported by these alone, since from within a zip that takes a tenth of a second; and before
+    # a submission runs, which may be able to write that zip where nothing isolates it.
+
+    def _own_eval_of(self, job: Facts) -> "OwnEval":
+        from hpc_board.harness.own_eval import OwnEval
+
+        return OwnEval(job, self._folder, self._processes, self._say)
 
     def result(self, interruption: Interruption) -> Result:
         """The evaluation from its first process to its verdict, or as far as it came when it was interrupted."""
@@ -186,6 +195,8 @@ class Supervisor:
 
     def _build(self) -> None:
         """Compile the submission; one for a GPU is compiled on a CPU board too, and goes no further there."""
+        from hpc_board.harness.builder import BuildFailed, build
+
         job, processes = self._job, self._processes
         self._say("build", None, None, "compiling the submission")
         try:
