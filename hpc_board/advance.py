@@ -16,7 +16,16 @@ from functools import cached_property
 from pathlib import Path
 
 from hpc_board import jobs
-from hpc_board.asking import LOCK_SECONDS, LOOK_PATIENCE, LOOK_SECONDS, PATIENCE, Asking, Looking, locked
+from hpc_board.asking import (
+    LOCK_SECONDS,
+    LOOK_PATIENCE,
+    LOOK_SECONDS,
+    PATIENCE,
+    SILENCE_SECONDS,
+    Asking,
+    Looking,
+    locked,
+)
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.acceptance import ended_at, result_faults
 from hpc_board.model.gpu import Cluster, Gpu
@@ -127,16 +136,16 @@ class Advance:
                 else:
                     self._strand(run)
             asked = self._clusters_to_ask(runs)
-            self._look_into_folders([run for run in runs if not run.state.unsent])
-            unsent, silent = self._launch_all(run for run in runs if self._may_send(run, asked))
+            self._look_into_folders([run for run in runs if not run.state.unsent], watched=chosen is not None)
+            sendable = [run for run in runs if self._may_send(run, asked)]
+            unsent, silent = self._launch_all(self._whole(sendable) if any(run.array for run in sendable) else sendable)
             errors = list(dict.fromkeys(filter(_hinders, unsent)))
             if chosen is None:
                 with _writing(self.folder):
                     look.settle(_now(), time.monotonic() - began)
             if asked:
                 errors += self._ask_schedulers(asked, self.store.in_flight(user=self.user))
-            for cluster, seconds in silent.items():
-                self._note_silence(cluster, seconds)
+            self._note_silences(silent)
         return Turn(frozenset(asked), tuple(errors))
 
     def _watched(self, ids: Collection[int]) -> Sequence[Run] | None:
@@ -154,7 +163,8 @@ class Advance:
             if not mine:
                 return []
             # Another process may have taken them up between their rows and this lock.
-            errors, _ = self._launch_all(run for run in map(self._again, runs) if run.state.unsent)
+            errors, silent = self._launch_all(run for run in map(self._again, runs) if run.state.unsent)
+            self._note_silences({name: seconds for name, seconds in silent.items() if seconds >= SILENCE_SECONDS})
             return errors
 
     def cancel(self, run: Run, user: str) -> None:
@@ -244,6 +254,13 @@ class Advance:
             return not self._asking(run.cluster).rests(_now())
         return run.state is RunState.SUBMITTING and run.cluster in asked
 
+    def _whole(self, runs: Sequence[Run]) -> list[Run]:
+        """Those of `runs` whose array can go with all of its unsent runs: two of one name could not be told apart."""
+        chosen = {run.id for run in runs}
+        unsent = (run for run in self.store.in_flight(user=self.user) if run.array and run.state.unsent)
+        parts = {run.array for run in unsent if run.id not in chosen}
+        return [run for run in runs if run.array not in parts]
+
     def _launch_all(self, runs: Iterable[Run]) -> tuple[list[BoardError], dict[str, float]]:
         """Send these runs; return what is wrong where that cannot be done, and for how long which clusters were silent.
 
@@ -298,7 +315,7 @@ class Advance:
         """Record of a run that may have been sent that nobody has confirmed it."""
         if run.state is RunState.CREATED:
             self._tell_hindered(run, error)
-        else:
+        elif run.state is RunState.SUBMITTING:
             reason = run.status.reason if run.status.cancel_requested else _UNCONFIRMED
             self._record(run, run.state, reason=reason, evidence=error.message, unanswered=True)
 
@@ -441,27 +458,29 @@ class Advance:
             self.store.record(run.id, status)
         return replace(run, status=status)
 
-    def _look_into_folders(self, runs: Sequence[Run]) -> None:
+    def _look_into_folders(self, runs: Sequence[Run], *, watched: bool) -> None:
         """Take in what has come to the folders of these runs; those on another machine are looked into now and then."""
         clusters = {run.cluster for run in runs}
         far = {cluster for cluster in clusters if self._is_far(cluster)}
-        due = {cluster for cluster in far if self._looking(cluster).due(_now())}
+        looking = {cluster: self._looking(cluster, watched=watched) for cluster in far}
+        due = {cluster for cluster in far if looking[cluster].due(_now())}
         for cluster in due:
             with _writing(self.folder):
-                self._looking(cluster).begin(_now())
+                looking[cluster].begin(_now())
         for run in runs:
             if run.cluster in due or run.cluster not in far:
                 self._look_into_folder(run)
         for cluster in due:
             members = [run for run in runs if run.cluster == cluster]
             with _writing(self.folder):
-                self._looking(cluster).settle(news=any(self._again(run).state is not run.state for run in members))
+                looking[cluster].settle(news=any(self._again(run).state is not run.state for run in members))
 
     def _is_far(self, cluster: str) -> bool:
         return cluster in self.folders and self.folders[cluster].elsewhere
 
-    def _looking(self, cluster: str) -> Asking:
-        return Asking(self.folder / f"looked-{cluster}", LOOK_SECONDS, patience=LOOK_PATIENCE)
+    def _looking(self, cluster: str, *, watched: bool) -> Asking:
+        """The pauses between looks at all runs of a cluster, or at those alone that somebody waits for."""
+        return Asking(self.folder / f"looked-{cluster}{'.watched' * watched}", LOOK_SECONDS, patience=LOOK_PATIENCE)
 
     def _store_each(self, runs: Iterable[Run]) -> list[Run]:
         """Store the statuses of all these runs, or of none."""
@@ -591,7 +610,12 @@ class Advance:
         with _writing(self.folder):
             self._asking(cluster).settle(news=news)
             if news and self._is_far(cluster):
-                self._looking(cluster).settle(news=True)
+                self._looking(cluster, watched=False).settle(news=True)
+                self._looking(cluster, watched=True).settle(news=True)
+
+    def _note_silences(self, silent: Mapping[str, float]) -> None:
+        for cluster, seconds in silent.items():
+            self._note_silence(cluster, seconds)
 
     def _note_silence(self, cluster: str, seconds: float) -> None:
         with _writing(self.folder):

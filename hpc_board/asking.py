@@ -26,15 +26,17 @@ PATIENCE: Final = 4.0
 REST_SECONDS_MAX: Final = 600.0
 """How long a scheduler that did not answer is left alone at the most."""
 
+SILENCE_SECONDS: Final = 1.0
+"""From how long on a question without an answer counts as silence, after which a scheduler is left alone."""
+
 LOCK_SECONDS: Final = 10.0
 """How long to wait for another client that asks at this moment."""
 
 _GROWTH: Final = 1.5
 _REST_TIMES: Final = 4.0
-_SILENCE_SECONDS: Final = 1.0
 _JITTER: Final = 0.2
 _BYTES_MAX: Final = 4096
-_SEEN_MAX: Final = 100
+_SEEN_MAX: Final = 2000
 _ANSWERS_BYTES_MAX: Final = 1024 * 1024
 _LOCK_LOOK_SECONDS: Final = 0.05
 _LOOK_PAUSES: Final = 9.0
@@ -108,10 +110,14 @@ class Asking:
         Raises:
             OSError: the file cannot be written.
         """
+        before = self._read()
         self.settle(news=False)
         asked = self._read()
         pause_seconds = self._poll_seconds if asked is None else asked.pause_seconds
-        self._write(_Asked(now, pause_seconds, _REST_TIMES * seconds if seconds >= _SILENCE_SECONDS else 0.0))
+        rest_seconds = _REST_TIMES * seconds if seconds >= SILENCE_SECONDS else 0.0
+        # A quick failure does not end the rest that a slow one has begun.
+        left = 0.0 if before is None else before.rest_seconds - max(0.0, (now - before.at).total_seconds())
+        self._write(_Asked(now, pause_seconds, max(rest_seconds, left)))
 
     def settle(self, *, news: bool) -> None:
         """Note whether the answer brought anything new; without, the next pause is longer.
@@ -174,7 +180,7 @@ class Looks:
         if seen is not None and data == seen.data:
             pause_seconds = min(_GROWTH * seen.pause_seconds, LOOK_PATIENCE * LOOK_SECONDS)
         with self._lock:
-            if len(self._seen) >= _SEEN_MAX:
+            if number not in self._seen and len(self._seen) >= _SEEN_MAX:
                 self._seen.clear()
             self._seen[number] = _Seen(data, self._clock() + pause_seconds, pause_seconds)
         return data

@@ -184,8 +184,7 @@ class Board:
         from hpc_board import site_check
 
         gpus = [self.gpu(name) for name in names] or list(self.settings.gpus)
-        if send:
-            make_own_folder(self.settings.board)
+        make_own_folder(self.settings.board)
         plan = site_check.Plan(
             folders=self._folders,
             tasks=self.tasks().tasks,
@@ -324,7 +323,10 @@ class Board:
             ]
         )
         runs = [run for _, added in stored for run in added]
-        errors = self._advance.launch(runs)
+        try:
+            errors = self._advance.launch(runs)
+        except StorageError as error:
+            raise self._with_hint(error, runs) from error
         refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]
         if len(refusals) == len(runs):
             raise self._with_hint(refusals[0], runs)
@@ -346,11 +348,14 @@ class Board:
             together = array is not False and len(works) >= least and work.array_script is not None
             alike.setdefault((work.gpu.name, work.array_script) if together else number, []).append(number)
         batches: list[list[int]] = []
+        sizes: dict[str, int] = {}
         for numbers in alike.values():
-            scheduler = self._schedulers[works[numbers[0]].gpu.cluster.name]
-            size = 1
+            cluster = works[numbers[0]].gpu.cluster.name
+            scheduler, size = self._schedulers[cluster], 1
             if len(numbers) >= least and isinstance(scheduler, Arrays):
-                size = max(1, scheduler.array_size())
+                if cluster not in sizes:
+                    sizes[cluster] = max(1, scheduler.array_size())
+                size = sizes[cluster]
             batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
         return batches
 
@@ -658,7 +663,7 @@ class _Problem:
             if message != self._told and message not in shown:
                 self._say(message)
             self._told, self._asked = message, turn.asked
-        elif self._asked <= turn.asked:
+        elif turn.asked and self._asked <= turn.asked:
             # Only where the same schedulers were asked again, and answered, is it over.
             self._told = ""
 

@@ -165,10 +165,13 @@ def _prepared(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
     except SchedulerError as error:
         probe.failed("cluster", error)
     except OSError as error:
-        raise StorageError(
+        fault = StorageError(
             f"{folder}: the folder of a probe job cannot be written: {error.strerror or error}",
             hint=f"Free some space, or point `{folders.setting}` in the settings to a folder that you may write.",
-        ) from error
+        )
+        if not folders.elsewhere:
+            raise fault from error
+        probe.failed("folder", fault)
     return probe
 
 

@@ -204,8 +204,7 @@ def compiler_room(
     """Where a compiler of the job runs, in the folder `home`, and reads the folders of headers `includes`."""
     hidden = (str(folder), str(Path.home()))
     readable = sandbox.readable_folders(environ, [*job.readable, *includes, *_listed(environ)], hidden)
-    temporary = home / "tmp"
-    temporary.mkdir()
+    temporary = Path(tempfile.mkdtemp(prefix="tmp-", dir=home))
     private = {"HOME": str(home), "TMPDIR": str(temporary)}
     return CompilerRoom(home, readable, {**_environment(job, environ), **private}, container)
 

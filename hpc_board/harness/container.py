@@ -51,12 +51,17 @@ class Container(Protocol):
         """Text that differs wherever compilers in it could be others than on the node itself."""
 
     def command(
-        self, home: Path, readable: Iterable[str], writable: Iterable[Path] = (), device: str = ""
+        self,
+        home: Path,
+        readable: Iterable[str],
+        writable: Iterable[Path] = (),
+        device: str = "",
+        files: Iterable[Path] = (),
     ) -> List[str]:
         """What stands before the command that is to run in the folder `home`.
 
-        It may write `home` and the folders `writable`, and read the `readable` ones as far as they are the node's; GPUs
-        of the kind `device` can be used.
+        It may write `home` and the folders `writable`, and read those of `files`, and the `readable` ones as far as
+        they are the node's; GPUs of the kind `device` can be used.
         """
 
     def kept(self, environ: Mapping[str, str]) -> Dict[str, str]:
@@ -107,7 +112,12 @@ class Bubblewrap:
     identity: str = ""
 
     def command(
-        self, home: Path, readable: Iterable[str], writable: Iterable[Path] = (), device: str = ""
+        self,
+        home: Path,
+        readable: Iterable[str],
+        writable: Iterable[Path] = (),
+        device: str = "",
+        files: Iterable[Path] = (),
     ) -> List[str]:
         """See Container."""
         found = [self.program, "--unshare-all", "--die-with-parent", "--tmpfs", "/tmp"]  # noqa: S108 - in the container
@@ -119,6 +129,8 @@ class Bubblewrap:
             found += ["--dev-bind-try", path, path]
         for folder in (home, *writable):
             found += ["--bind", str(folder), str(folder)]
+        for folder in files:
+            found += ["--ro-bind", str(folder), str(folder)]
         return [*found, "--remount-ro", "/", "--chdir", str(home), "--"]
 
     def kept(self, environ: Mapping[str, str]) -> Dict[str, str]:
@@ -161,6 +173,7 @@ class Apptainer:
         readable: Iterable[str],  # noqa: ARG002 - the node's own system stays outside
         writable: Iterable[Path] = (),
         device: str = "",
+        files: Iterable[Path] = (),
     ) -> List[str]:
         """See Container."""
         found = [self.program, "--silent", "exec", "--containall", "--no-eval", "--net", "--network", "none"]
@@ -169,6 +182,8 @@ class Apptainer:
         found += ["--no-home", "--home", str(home), "--pwd", str(home)]
         for folder in (home, *writable):
             found += ["--bind", f"{folder}:{folder}"]
+        for folder in files:
+            found += ["--bind", f"{folder}:{folder}:ro"]
         return [*found, "--bind", f"{self.harness}:{self.harness}:ro", self.image]
 
     def kept(self, environ: Mapping[str, str]) -> Dict[str, str]:

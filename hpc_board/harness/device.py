@@ -90,11 +90,17 @@ class CpuDevice:
         count = min(len(os.sched_getaffinity(0)), _FLUSH_THREADS_MAX)
         part, value = len(self._memory) // count, os.getpid() & 0xFF
         parts = [(address + number * part, value, part) for number in range(count)]
-        writers = [threading.Thread(target=ctypes.memset, args=each) for each in parts]
-        for each in writers:
-            each.start()
-        for each in writers:
-            each.join()
+        started = []
+        for each in parts:
+            writer = threading.Thread(target=ctypes.memset, args=each)
+            try:
+                writer.start()
+            except RuntimeError:
+                ctypes.memset(*each)  # the node has no room for another thread
+            else:
+                started.append(writer)
+        for writer in started:
+            writer.join()
 
     def place(self, tensor: Any) -> Any:
         """The tensor itself."""

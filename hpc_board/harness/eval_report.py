@@ -22,6 +22,9 @@ REPORT_BYTES_MAX = 4 * 2**20
 _KEYS_MAX = 50_000
 _MESSAGE_MAX = 8000
 _RUNS_MAX = 10**9
+_NUMBER_MAX = 1e18
+"""In nanoseconds thirty years; sums of such numbers stay finite."""
+_ROUNDING = 1e-6
 _KEY = re.compile(r"(?:(?:test|benchmark)\.(?:0|[1-9][0-9]{0,4})\.[a-z_]{1,32}|(?:test|benchmark)-count|check)")
 _MODULE_MISSING = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '(torch|numpy|triton)'")
 
@@ -44,6 +47,11 @@ class Report:
         self._last: List[str] = []
         self._rest = b""
         self._bytes = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was reported yet."""
+        return not self._values
 
     def add(self, data: bytes) -> None:
         """Take in the next piece of the pipe; nothing more once it was too large."""
@@ -179,7 +187,7 @@ def _timing(report: Report, key: str) -> Timing:
     best, worst = (_number(report.word(f"{key}.{name}") or str(mean), name) for name in ("best", "worst"))
     std, err = (_number(report.word(f"{key}.{name}") or "0", name, least=0.0) for name in ("std", "err"))
     runs = _number(report.word(f"{key}.runs") or "1", "runs")
-    if not best <= mean <= worst and not math.isclose(best, worst, rel_tol=1e-6):
+    if not best * (1 - _ROUNDING) <= mean <= worst * (1 + _ROUNDING):
         raise ValueError(f"the mean {mean:g} is not between best {best:g} and worst {worst:g}")
     if runs != int(runs) or runs > _RUNS_MAX:
         raise ValueError(f"runs is {runs:g}")
@@ -191,7 +199,7 @@ def _number(text: str, name: str, least: float = math.ulp(0.0)) -> float:
         value = float(text)
     except ValueError:
         raise ValueError(f"{name} is {one_line(text, 40)!r}") from None
-    if not least <= value < 1e300:
+    if not least <= value < _NUMBER_MAX:
         raise ValueError(f"{name} is {value:g}")
     return value
 
@@ -205,7 +213,7 @@ def failure(report: Report, stage: Stage, cases: Sequence[Case], ended: Ended) -
     if report.fault:
         return CallFailed(Verdict.PROTOCOL_VIOLATION, report.fault)
     if ended.status != 0:
-        return by_status(stage, ended)
+        return by_status(stage, ended, begun=not report.empty)
     check = report.word("check")
     if not check and report.failed:
         return CallFailed(Verdict.WRONG_VALUE, report.text(f"{report.failed}.error") or "the task's check failed")
@@ -217,12 +225,17 @@ def failure(report: Report, stage: Stage, cases: Sequence[Case], ended: Ended) -
     return _miscounted(report, stage, cases) or _impossible(cases, ended)
 
 
-def by_status(stage: Stage, ended: Ended) -> CallFailed:
-    """What it means that the program ended with another status than 0."""
+def by_status(stage: Stage, ended: Ended, *, begun: bool = False) -> CallFailed:
+    """What it means that the program ended with another status than 0.
+
+    One that has `begun` to report knows its mode, its pipe and its cases: then their statuses are the submission's.
+    """
     status, words = ended.status, f": {ended.last_words}" if ended.last_words else ""
     if status < 0:
         return CallFailed(Verdict.CRASH, f"the task's eval was ended by signal {-status} ({_signal_name(-status)})")
-    if _MODULE_MISSING.search(ended.last_words):
+    if begun and status in (USAGE, NO_PIPE, BAD_CASE):
+        return CallFailed(Verdict.CRASH, f"the task's eval ended before it was done (exit status {status}){words}")
+    if not begun and _MODULE_MISSING.search(ended.last_words):
         message = f"the Python of this job lacks a library, {LIBRARY_MISSING}{words}"
         return CallFailed(Verdict.INFRA_ERROR, message)
     verdict, meaning = {

@@ -9,6 +9,7 @@ import binascii
 import hashlib
 import os
 import socket
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
@@ -257,6 +258,9 @@ class OwnEval:
         """A folder with just these files, which are all that a program may read of the task."""
         folder = self._processes.scratch / f"{name}-files"
         remove(folder)
+        if os.path.lexists(folder):
+            folder.unlink()
+        folder.mkdir()
         for file, text in texts.items():
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -321,10 +325,14 @@ def _changed(folder: Path, texts: Mapping[str, bytes]) -> str:
     """The first file of a folder that is not what it was, "" if all are."""
     for name, text in texts.items():
         try:
+            if folder.is_symlink():
+                return name
             descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return name
-        with os.fdopen(descriptor, "rb") as file:
-            if file.read(len(text) + 1) != text:
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode) or os.read(descriptor, len(text) + 1) != text:
                 return name
+        finally:
+            os.close(descriptor)
     return ""

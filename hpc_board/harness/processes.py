@@ -36,7 +36,11 @@ from hpc_board.model.task import ENTRY, REFERENCE_ENTRY, Mode
 
 _TRUSTED_PRINTED_BYTES = 2**30
 _SPARED_PROCESSES = 32
-"""How many processes and threads of the user a submission leaves to the harness, beside two for each processor."""
+
+
+def _spared_processes() -> int:
+    """How many processes and threads of the user a submission leaves to the harness."""
+    return _SPARED_PROCESSES + 2 * (os.cpu_count() or 1)
 
 
 @contextmanager
@@ -266,6 +270,7 @@ class Processes:
             self._readable,
             inside,
             self._job.limits.value_bytes,
+            _spared_processes(),
             python=self.python,
             network=self._job.world_size > 1,
         )
@@ -275,7 +280,7 @@ class Processes:
                 room,
                 readable=self.container.readable(self._readable),
                 environment=self.container.environment(inside),
-                prefix=self.container.command(home, folders, [folder], self._job.device),
+                prefix=self.container.command(home, folders, (), self._job.device, [folder]),
             )
         program = Program(command, self.harness, room, *printed, reports=reports)
         self._children.append(program)
@@ -345,7 +350,7 @@ class Processes:
             compiled=file == LIBRARY,
             profile=profile,
             traced=traced,
-            spared_processes=0 if trusted else _SPARED_PROCESSES + 2 * (os.cpu_count() or 1),
+            spared_processes=0 if trusted else _spared_processes(),
         )
 
     def _load(self, child: Child, folder: Path, **more: object) -> None:

@@ -49,7 +49,7 @@ def become_program(parent: int) -> None:
     try:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
-        sandbox.limit_resources(order["file_bytes"])
+        sandbox.limit_resources(order["file_bytes"], order["spared_processes"])
         landlock = sandbox.confine(order["readable"], order["writable"], network=order["network"])
         filtered = deny_outside_effects(network=order["network"])
         level = sandbox.level_of(landlock, filtered=filtered and (order["apart"] or not order["network"]))
@@ -75,6 +75,7 @@ class Room:
     readable: Sequence[str]
     environment: Mapping[str, str]
     file_bytes: int
+    spared_processes: int
     prefix: Sequence[str] = ()
     python: str = sys.executable
     network: bool = False
@@ -122,6 +123,7 @@ class Program:
             "told": told[1],
             "environment": {_REPORT: str(writers[2])} if reports else {},
             "file_bytes": room.file_bytes,
+            "spared_processes": room.spared_processes,
             "readable": [*room.readable, str(room.folder)],
             "writable": [str(room.home), _SHARED_MEMORY],
             "folder": str(room.folder),
@@ -182,9 +184,10 @@ class Program:
             status = self._process.poll()
             now = time.monotonic()
             if status is not None:
+                status = signal_told(status) if self._contained else status
                 if -status in SIGNALS:
                     time.sleep(CHILD_GRACE_SECONDS)
-                return Ended(signal_told(status) if self._contained else status, now - self._began)
+                return Ended(status, now - self._began)
             if self.report.too_large:
                 return Ended(0, now - self._began)
             if sum(each.total_bytes for each in self._printed) - self._limit_from > printed_bytes:

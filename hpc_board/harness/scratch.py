@@ -110,4 +110,6 @@ def remove(folder: Path) -> None:
     if folder.is_dir() and not folder.is_symlink():
         for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
             program = shutil.which(command[0], path=os.defpath) or command[0]
-            subprocess.run([program, *command[1:], "--", str(folder)], stderr=subprocess.DEVNULL, check=False)
+            # Where no process can be started, what cannot be removed stays.
+            with suppress(OSError):
+                subprocess.run([program, *command[1:], "--", str(folder)], stderr=subprocess.DEVNULL, check=False)

@@ -18,7 +18,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence
 
 from hpc_board.harness import compiled, payload, sandbox
 from hpc_board.harness.answers import HELD_MAX
@@ -149,12 +149,9 @@ class _Worker:
             returned.extend(keep(each()) for each in calls)
             return returned
 
-        if frame["copied"] and self._device.name == "cpu":
-            outputs, elapsed_ns = self._copied_calls(calls, data)
-        else:
-            outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])
-            if len(calls) > 1 and not frame["copied"] and not self._writes_there and payload.any_share_memory(returned):
-                return {"type": "overlapped"}
+        outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])
+        if len(calls) > 1 and not frame["copied"] and not self._writes_there and payload.any_share_memory(returned):
+            return {"type": "overlapped"}
         if any(value is None for value in outputs):
             return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
         held = [] if self._writes_there else self._written(outputs, rooms, frame)
@@ -164,15 +161,6 @@ class _Worker:
             for value, each in zip(data, given, strict=True):
                 payload.laid_out(value, frame["value_bytes"]).write(each.descriptor)
         return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns, "held": held}
-
-    def _copied_calls(self, calls: List[Callable[[], Any]], data: List[Any]) -> Tuple[List[Any], float]:
-        """Copies of what calls in a row return, and the time of the calls: new pages take longer than many a kernel."""
-        outputs, elapsed_ns = [], 0.0
-        for call, shown in zip(calls, data, strict=True):
-            output, call_ns = self._device.timed(call, [shown], cold=False)
-            elapsed_ns += call_ns
-            outputs.append(payload.copied(output))
-        return outputs, elapsed_ns
 
     def _written(self, outputs: List[Any], rooms: "List[_Shared]", frame: Frame) -> List[List[int]]:
         """Write the outputs, and say where those large parts are that the supervisor reads from memory, if it can."""

@@ -75,6 +75,11 @@ class Worker:
         self.output_bytes: Dict[int, int] = {}
         """What the last output of each case took."""
 
+    @property
+    def stops(self) -> bool:
+        """Whether all that a submission has begun can be stopped."""
+        return self._stops
+
     def check_time(self, phase: Phase) -> None:
         """Pass if there is time left for a call.
 

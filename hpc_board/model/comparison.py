@@ -63,7 +63,7 @@ class Difference:
         The share is that of the smaller time by which the larger one exceeds it.
         """
         if self.low is None or self.high is None:
-            return "too few calls to tell"
+            return "too few samples to tell"
         half = 100 * (math.sqrt(self.high / self.low) - 1)
         if not self.shown:
             return f"no difference shown (± {half:.2g} %)"
@@ -112,7 +112,9 @@ def _timed(cases: Sequence[Case]) -> "dict[int, Tuple[Case, Timing]]":
     return {
         case.index: (case, case.timing)
         for case in cases
-        if case.phase == "benchmark" and case.timing is not None and min(case.timing.samples_ns, default=0) > 0
+        if case.phase == "benchmark"
+        and case.timing is not None
+        and min(case.timing.samples_ns, default=case.timing.median_ns) > 0
     }
 
 
@@ -127,6 +129,9 @@ class _Side:
 
 
 def _sides(timing: Timing) -> Optional[_Side]:
+    """What is known of a time; nothing of one without samples, as a task's own eval reports it."""
+    if not timing.samples_ns:
+        return None
     medians = timing.worker_medians_ns
     return _of_workers(medians) if len(medians) > 1 else _of_calls(timing.samples_ns)
 
@@ -176,6 +181,8 @@ def _score_difference(one: Sequence[Timing], other: Sequence[Timing], ranking_by
 def _side_of_scores(timings: Sequence[Timing], ranking_by: Ranking) -> Optional[_Side]:
     if ranking_by is Ranking.LAST or len(timings) == 1:
         return _sides(timings[-1])
+    if not all(timing.samples_ns for timing in timings):
+        return None
     workers: List[Sequence[float]] = [timing.worker_medians_ns for timing in timings]
     counts = {len(each) for each in workers}
     if len(counts) > 1 or counts == {1}:

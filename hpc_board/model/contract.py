@@ -2,7 +2,7 @@
 
 import ast
 from dataclasses import dataclass
-from typing import Iterator, Mapping, Optional, Set, Tuple
+from typing import Iterator, List, Mapping, Optional, Set, Tuple
 
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import CaseValue
@@ -28,7 +28,14 @@ class Signature:
 
 def defined(tree: ast.Module) -> Set[str]:
     """The names that a Python file binds at its top; "*" among them says that it may bind any other."""
-    return {name for node in tree.body for name in _names(node)}
+    found: Set[str] = set()
+    waiting: List[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        found.update(_names(node))
+        if isinstance(node, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
+            waiting += ast.iter_child_nodes(node)
+    return found
 
 
 def signature(text: str, name: str) -> Optional[Signature]:
@@ -46,7 +53,9 @@ def signature(text: str, name: str) -> Optional[Signature]:
     if len(functions) != 1 or functions[0] not in tree.body or functions[0].decorator_list or rebound:
         return None
     given = functions[0].args
-    positional = [each.arg for each in (*given.posonlyargs, *given.args)]
+    if given.posonlyargs:
+        return None  # it cannot be called with a case's names: the judge will tell
+    positional = [each.arg for each in given.args]
     keyword_only = [each.arg for each in given.kwonlyargs]
     if len(positional) + len(keyword_only) > _ARGUMENTS_MAX:
         return None
@@ -83,9 +92,6 @@ def _names(node: ast.AST) -> Iterator[str]:
         yield from (target.id for target in node.targets if isinstance(target, ast.Name))
     elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         yield node.target.id
-    elif isinstance(node, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
-        for inner in ast.iter_child_nodes(node):
-            yield from _names(inner)
 
 
 def _stores(node: ast.AST) -> bool:

@@ -49,7 +49,7 @@ def score_of(times: Sequence[float], ranking_by: Ranking) -> float:
 def duration_text(nanoseconds: float, err_ns: Optional[float] = None) -> str:
     """A time with three significant digits and its unit, "12.3 ± 0.04 µs" where an error is given."""
     limits = ((1e3, "ns", 1.0), (1e6, "µs", 1e3), (1e9, "ms", 1e6), (math.inf, "s", 1e9))
-    unit, scale = next((unit, scale) for limit, unit, scale in limits if nanoseconds < limit)
+    unit, scale = next(((unit, scale) for limit, unit, scale in limits if nanoseconds < limit), ("s", 1e9))
     value = nanoseconds / scale
     if err_ns is None:
         return f"{_three_digits(value)} {unit}"

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from hpc_board.errors import InputError, Refused
-from hpc_board.store.database import DatabaseFile
-from hpc_board.store.failures import translated
+from hpc_board.store.database import DatabaseFile, group_umask
+from hpc_board.store.failures import creation_error, translated
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -93,7 +93,7 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
     with file.reading() as db:
         old, numbers = _contents(db), _numbers(db)
         going = {row[0] for row in db.execute("SELECT run FROM in_flight").fetchall()}
-    with TemporaryDirectory(prefix=".restore.", dir=file.path.parent) as folder:
+    with translated(file.path), _folder_beside(file.path) as folder:
         # The copy is brought up to date, and told the numbers, before it becomes the database.
         draft = DatabaseFile(Path(folder) / "board.db", file.mounts)
         with (
@@ -111,12 +111,21 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
             )
         backup(file, kept, force=False)
         with (
-            translated(file.path),
+            group_umask(file.path.parent),
             _connected(draft.path.absolute().as_uri()) as copy,
             _connected(file.path.absolute().as_uri()) as target,
         ):
             copy.backup(target)
     return old, new
+
+
+@contextmanager
+def _folder_beside(path: Path) -> Iterator[str]:
+    try:
+        with TemporaryDirectory(prefix=".restore.", dir=path.parent) as folder:
+            yield folder
+    except OSError as error:
+        raise creation_error(path, error) from error
 
 
 def _connected(uri: str) -> "closing[sqlite3.Connection]":

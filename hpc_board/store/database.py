@@ -5,7 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +48,11 @@ class _GroupUmask:
 
 
 _GROUP_UMASK = _GroupUmask()
+
+
+def group_umask(board: Path) -> AbstractContextManager[object]:
+    """A time in which the files that SQLite makes in a group's board are the group's; none is needed in another one."""
+    return _GROUP_UMASK if is_shared(board) else nullcontext()
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class DatabaseFile:
 
         _create_missing(self.path)
         connection = sqlite3.connect(self.path, timeout=self.busy_timeout_seconds, isolation_level=None)
-        with _GROUP_UMASK if is_shared(self.path.parent) else nullcontext(), closing(connection):
+        with group_umask(self.path.parent), closing(connection):
             connection.execute("PRAGMA foreign_keys = ON")
             db = Database(connection, execute_plugins=False)
             _bring_up_to_date(db, self.path)

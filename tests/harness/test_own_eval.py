@@ -136,10 +136,20 @@ def test_a_run_that_fails_with_the_secret_seed_alone_is_not_ranked_and_says_so(t
     ],
 )
 def test_exit_statuses_have_their_verdicts(tmp_path: Path, status: int, verdict: Verdict, words: str) -> None:
-    task = scripted(f"print('it says why', file=sys.stderr)\nsay('check: pass')\nsys.exit({status})\n")
+    task = scripted(f"print('it says why', file=sys.stderr)\nsys.exit({status})\n")
     result = judged(tmp_path, task=task).result
     assert result.verdict is verdict
     assert words in result.message
+
+
+@pytest.mark.parametrize("status", [2, 111, 113])
+def test_an_eval_that_has_begun_to_report_blames_neither_task_nor_node_by_its_status(
+    tmp_path: Path, status: int
+) -> None:
+    task = scripted(f"say('check: pass')\nsys.exit({status})\n")
+    result = judged(tmp_path, task=task).result
+    assert result.verdict is Verdict.CRASH
+    assert f"(exit status {status})" in result.message
 
 
 def test_a_signal_is_a_crash_that_is_named(tmp_path: Path) -> None:
@@ -189,6 +199,8 @@ def test_a_report_that_is_not_whole_is_no_pass(tmp_path: Path, lines: str, verdi
         ("mean: fast", Verdict.PROTOCOL_VIOLATION, "mean is 'fast'"),
         ("mean: 1e6|runs: 0", Verdict.PROTOCOL_VIOLATION, "runs is 0"),
         ("mean: 1e6|best: 2e6|worst: 3e6", Verdict.PROTOCOL_VIOLATION, "is not between"),
+        ("mean: 1001|best: 9e8|worst: 9e8", Verdict.PROTOCOL_VIOLATION, "is not between"),
+        ("mean: 9e299|runs: 1000000000", Verdict.PROTOCOL_VIOLATION, "mean is 9e+299"),
         ("mean: 1e6|runs: 1000000", Verdict.TIMING_INCONSISTENT, "it reports 1000 s of calls, and ran for "),
         ("mean: 3", Verdict.BELOW_FLOOR, "a mean of 3.00 ns is less than 100 ns"),
         ("mean: 1e6|mean: 1e5", Verdict.PROTOCOL_VIOLATION, "it reported benchmark.0.mean twice"),

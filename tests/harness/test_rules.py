@@ -353,8 +353,20 @@ def custom_kernel(data):
 """
 
 
+NEVER_TWICE = """
+import torch
+buffer, seen = torch.empty(10_000), set()
+
+def custom_kernel(data):
+    if tuple(data.tolist()) in seen:
+        raise ValueError("these inputs were there before")
+    seen.add(tuple(data.tolist()))
+    return torch.mul(data, 2, out=buffer[:len(data)])
+"""
+
+
 @pytest.mark.torch
-@pytest.mark.parametrize("source", [ONE_BUFFER, TWO_BUFFERS])
+@pytest.mark.parametrize("source", [ONE_BUFFER, TWO_BUFFERS, NEVER_TWICE])
 def test_a_kernel_may_write_its_outputs_into_buffers_that_it_keeps(tmp_path: Path, source: str) -> None:
     pytest.importorskip("torch")
     result = evaluate(tmp_path, source, a_task(TENSORS), Mode.RANKED).result

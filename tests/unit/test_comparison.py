@@ -91,7 +91,7 @@ def test_of_single_processes_the_scatter_of_the_calls_is_taken() -> None:
 
 def test_two_calls_say_nothing() -> None:
     found = difference(case([[MS, 2 * MS]]), case([[3 * MS, 4 * MS]]))
-    assert (found.low, found.shown, found.text) == (None, False, "too few calls to tell")
+    assert (found.low, found.shown, found.text) == (None, False, "too few samples to tell")
 
 
 def test_one_run_in_twenty_of_equal_kernels_shows_a_difference() -> None:

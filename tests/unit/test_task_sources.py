@@ -1,5 +1,6 @@
 """Task sources: folders, zips, single references and competitions become tasks, and nothing of them stays on disk."""
 
+import ast
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from hpc_board.cli.main import cli
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.lint import Bounds, check
+from hpc_board.model.contract import defined
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode, Task
 from hpc_board.task_sources import archive, read, sound_tasks
@@ -645,3 +647,9 @@ def test_a_check_of_a_competition_checks_all_of_its_tasks(tmp_path: Path) -> Non
     assert done.exit_code == 1
     assert "Task double_v2" in done.stdout
     assert "error [accepts_zeros]" in done.stdout
+
+
+def test_a_reference_with_more_branches_than_python_recurses_has_its_names_read() -> None:
+    branches = "".join(f"elif x == {number}:\n    def name{number}(): ...\n" for number in range(1, 1200))
+    tree = ast.parse(f"if x == 0:\n    def name0(): ...\n{branches}")
+    assert defined(tree) == {f"name{number}" for number in range(1200)}

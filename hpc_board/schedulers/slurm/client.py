@@ -194,7 +194,8 @@ class SlurmScheduler:
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobNews]:
         """The news of each job, by its name: one squeue for all, and sacct for those that it no longer lists.
 
-        Where sacct fails, the jobs that it was asked for are `unknown`, which changes nothing.
+        Where sacct fails, the jobs that it was asked for are `unknown`, which changes nothing, and of those that it
+        would have been asked for after that there is no news: each question may take as long.
         """
         if not jobs:
             return {}
@@ -214,7 +215,10 @@ class SlurmScheduler:
         ids = list(allocations)
         for start in range(0, len(ids), _ACCOUNTED_AT_ONCE):
             some = [job for id_ in ids[start : start + _ACCOUNTED_AT_ONCE] for job in allocations[id_]]
-            news |= self._accounted(some, listing.source)
+            found = dict(self._accounted(some, listing.source))
+            news |= found
+            if all(each.state is JobState.UNKNOWN for each in found.values()):
+                break
         return news
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:
