@@ -44,7 +44,7 @@ def _row(name: str, difference: Difference) -> tuple[str, ...]:
 
 
 def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> Iterator[Paragraph]:
-    if comparison.cases:
+    if any(case.difference.low is not None for case in comparison.cases):
         repeated = all(case.difference.repeated for case in comparison.cases)
         within = "between processes" if repeated else "of calls within one process; mode ranked has several"
         yield Paragraph(f"± is half of the 95 % confidence interval, from the scatter {within}.", Tone.QUIET)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.advance import TRIES_MAX, Advance
+from hpc_board.asking import Looking
 from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.run import Run, RunState
 from hpc_board.model.task import Mode, Task
@@ -220,3 +221,19 @@ def test_a_scheduler_without_arrays_gets_one_job_after_the_other(world: ArrayWor
     assert plain.looked_up == [runs[0].token]
     assert plain.sent == [runs[0].token, runs[1].token]
     assert world.states(runs) == [RunState.QUEUED] * 2
+
+
+def test_who_watches_a_part_of_an_array_does_not_send_that_part(world: ArrayWorld) -> None:
+    others = world.runs()
+    rarely = replace(
+        world.advance, clusters={name: replace(each, poll_seconds=600) for name, each in world.advance.clusters.items()}
+    )
+    rarely.launch(others)
+    assert rarely.turn() is not None
+    runs = world.runs()
+    Looking(world.folder / "looked").settle(datetime.now(UTC), 600)
+    rarely.turn([run.id for run in runs[2:]])
+    assert set(world.states(runs)) == {RunState.CREATED}
+    rarely.turn()
+    assert set(world.states(runs)) == {RunState.QUEUED}
+    assert world.scheduler.indexes == [(0, 1, 2, 3), (0, 1, 2, 3)]

@@ -224,3 +224,17 @@ def test_submissions_to_different_versions_of_a_task_are_not_compared(board: Rec
     done = call(board, "compare", str(one.submission), "2")
     assert done.exit_code == 2
     assert "for different versions of vectoradd_py" in done.stderr
+
+
+def test_times_without_samples_have_a_speedup_and_no_confidence(board: Recorded) -> None:
+    timing = Timing(5, MS, MS, 1, 1, MS, MS, ())
+    runs = [
+        board.add(
+            result=result_of(Verdict.PASS, Case("benchmark", 0, "size: 0", Verdict.PASS, "", each)), score_s=0.001
+        )
+        for each in (timing, replace(timing, median_ns=MS / 2, mean_ns=MS / 2))
+    ]
+    done = call(board, "compare", *(str(run.submission) for run in runs))
+    assert done.exit_code == 0, done.output
+    assert "2x  too few samples to tell" in done.stdout
+    assert "±" not in done.stdout
