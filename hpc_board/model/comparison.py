@@ -1,9 +1,10 @@
 """Two measurements of the same cases beside each other: by how much one is faster, and how sure that is.
 
 A process is the unit that repeats: its calls share their memory, their clocks and their luck. So where both runs have
-several workers, their medians are compared, as logarithms, by Welch's t interval (B. L. Welch, Biometrika 34, 1947).
-Of a single worker only the scatter of its own calls is known: the standard error of a median of n values is
-sqrt(pi / 2) s / sqrt(n) where they are normal.
+several workers, the medians of these are compared, as logarithms, by Welch's t interval (B. L. Welch, Biometrika 34,
+1947). Of a single worker only the scatter of its own calls is known. What is compared is the median, as everywhere
+else: its standard error over n values is sqrt(pi / 2) s / sqrt(n) where they are normal and many, and less where they
+are few, so that the intervals of few processes are rather too wide.
 """
 
 import math
@@ -34,6 +35,8 @@ _T_QUANTILES = (
     (60, 2.000),
     (120, 1.980),
 )
+
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -66,9 +69,13 @@ class Difference:
             return "too few samples to tell"
         half = 100 * (math.sqrt(self.high / self.low) - 1)
         if not self.shown:
-            return f"no difference shown (± {half:.2g} %)"
-        factor = max(self.speedup, 1 / self.speedup)
-        return f"{'faster' if self.speedup > 1 else 'slower'} by {100 * (factor - 1):.3g} % ± {half * factor:.2g} %"
+            return f"no difference shown (± {half:.2g} %)" if half < 100 else "no difference shown: too much scatter"
+        faster = self.speedup > 1
+        factor, least, most = (
+            (self.speedup, self.low, self.high) if faster else (1 / self.speedup, 1 / self.high, 1 / self.low)
+        )
+        how = f"by {100 * (factor - 1):.3g} % ± {half * factor:.2g} %"
+        return f"{'faster' if faster else 'slower'} {how if half < 100 else f'by {least:.2g}x to {most:.2g}x'}"
 
 
 @dataclass(frozen=True)
@@ -120,9 +127,8 @@ def _timed(cases: Sequence[Case]) -> "dict[int, Tuple[Case, Timing]]":
 
 @dataclass(frozen=True)
 class _Side:
-    """The logarithm of a run's time, the variance of that, and how many degrees of freedom the variance has."""
+    """The variance of the logarithm of a run's time, and how many degrees of freedom it has."""
 
-    center: float
     variance: float
     freedom: int
     repeated: bool
@@ -133,42 +139,33 @@ def _sides(timing: Timing) -> Optional[_Side]:
     if not timing.samples_ns:
         return None
     medians = timing.worker_medians_ns
-    return _of_workers(medians) if len(medians) > 1 else _of_calls(timing.samples_ns)
-
-
-def _of_workers(values: Sequence[float]) -> _Side:
-    logs = [math.log(value) for value in values]
-    return _Side(statistics.fmean(logs), statistics.variance(logs) / len(logs), len(logs) - 1, repeated=True)
+    return _side(medians, repeated=True) if len(medians) > 1 else _of_calls(timing.samples_ns)
 
 
 def _of_calls(samples: Sequence[float]) -> Optional[_Side]:
-    if len(samples) < 3:
-        return None
-    logs = [math.log(sample) for sample in samples]
+    return _side(samples, repeated=False) if len(samples) > 2 else None
+
+
+def _side(values: Sequence[float], *, repeated: bool) -> _Side:
+    logs = [math.log(value) for value in values]
     variance = math.pi / 2 * statistics.variance(logs) / len(logs)
-    return _Side(statistics.median(logs), variance, len(logs) - 1, repeated=False)
+    return _Side(variance, len(logs) - 1, repeated)
 
 
 def _difference(one: Optional[_Side], other: Optional[_Side], one_ns: float, other_ns: float) -> Difference:
     if one is None or other is None:
         return Difference(one_ns, other_ns, one_ns / other_ns)
-    center, variance = one.center - other.center, one.variance + other.variance
+    variance = one.variance + other.variance
     half = _quantile(one, other) * math.sqrt(variance) if variance else 0.0
-    return Difference(
-        one_ns,
-        other_ns,
-        math.exp(center),
-        math.exp(center - half),
-        math.exp(center + half),
-        one.repeated and other.repeated,
-    )
+    speedup, spread = one_ns / other_ns, math.exp(half)
+    return Difference(one_ns, other_ns, speedup, speedup / spread, speedup * spread, one.repeated and other.repeated)
 
 
 def _quantile(one: _Side, other: _Side) -> float:
     """Student's t at the degrees of freedom of Welch and Satterthwaite."""
     parts = sum(side.variance**2 / side.freedom for side in (one, other))
     freedom = (one.variance + other.variance) ** 2 / parts
-    return next(value for least, value in reversed(_T_QUANTILES) if least <= max(1.0, freedom))
+    return next(value for least, value in reversed(_T_QUANTILES) if least <= max(1.0, freedom + _ROUNDING))
 
 
 def _score_difference(one: Sequence[Timing], other: Sequence[Timing], ranking_by: Ranking) -> Optional[Difference]:
@@ -187,4 +184,4 @@ def _side_of_scores(timings: Sequence[Timing], ranking_by: Ranking) -> Optional[
     counts = {len(each) for each in workers}
     if len(counts) > 1 or counts == {1}:
         return None
-    return _of_workers([score_of(medians, ranking_by) for medians in zip(*workers, strict=True)])
+    return _side([score_of(medians, ranking_by) for medians in zip(*workers, strict=True)], repeated=True)
