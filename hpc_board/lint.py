@@ -1,6 +1,5 @@
 """Checking a task: reading it, and asking its own judge on this machine about right and cheap answers."""
 
-import ast
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from hpc_board.errors import BoardError, InputError
 from hpc_board.harness.linter import LINT
 from hpc_board.intake import check_support
 from hpc_board.local_job import gpu_here, local_job
-from hpc_board.model.contract import defined
+from hpc_board.model.contract import defined, parsed
 from hpc_board.model.findings import Finding, Severity, findings
 from hpc_board.model.gpu import Device
 from hpc_board.model.limits import Limits
@@ -74,7 +73,7 @@ def _defined(task: Task) -> tuple[tuple[str, ...], list[Finding]]:
     if text is None:
         return (), []
     try:
-        tree = ast.parse(text)
+        tree = parsed(text)
     except (SyntaxError, ValueError, RecursionError) as error:
         message = printable(f"reference.py, line {getattr(error, 'lineno', None) or '?'}: {error}", 500)
         return (), [Finding(Severity.ERROR, "syntax", message, "Correct this line.")]

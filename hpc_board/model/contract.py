@@ -1,6 +1,7 @@
 """What a task's functions take, read from the text of its reference: nothing of it runs."""
 
 import ast
+import threading
 from dataclasses import dataclass
 from typing import Iterator, List, Mapping, Optional, Set, Tuple
 
@@ -12,6 +13,7 @@ GENERATOR = "generate_input"
 """The function of a task's `reference.py` that makes the inputs of a case."""
 
 _ARGUMENTS_MAX = 100
+_parsing = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,22 @@ class Signature:
     names: Tuple[str, ...]
     required: Tuple[str, ...]
     open_ended: bool = False
+
+
+def parsed(text: str) -> ast.Module:
+    """The tree of a Python file's text.
+
+    Python 3.11 counts the depth of a tree for all threads together, and raises SystemError where two of them count at
+    once: ours take turns, and what another library's thread has spoiled is read again.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: it is no Python, or more than can be read.
+    """
+    with _parsing:
+        try:
+            return ast.parse(text)
+        except SystemError:
+            return ast.parse(text)
 
 
 def defined(tree: ast.Module) -> Set[str]:
@@ -45,7 +63,7 @@ def signature(text: str, name: str) -> Optional[Signature]:
     `def` at the top.
     """
     try:
-        tree = ast.parse(text)
+        tree = parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]

@@ -12,7 +12,7 @@ from pathlib import Path
 from hpc_board.catalog import FILE_BYTES_MAX
 from hpc_board.documents import read_text
 from hpc_board.errors import DocumentError, Fault
-from hpc_board.model.contract import GENERATOR, defined, signature
+from hpc_board.model.contract import GENERATOR, defined, parsed, signature
 from hpc_board.model.task import REFERENCE_ENTRY
 from hpc_board.model.text import one_line, printable
 
@@ -72,7 +72,7 @@ def lay_out(path: Path, folder: Path) -> None:
 
 def _of_python(path: Path, text: str) -> dict[str, str]:
     try:
-        tree = ast.parse(text)
+        tree = parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         fault = Fault("", one_line(f"is no Python: {error}", 500), getattr(error, "lineno", None) or 0)
         raise DocumentError(one_line(str(path), 300), [fault], hint="Correct this line.") from error

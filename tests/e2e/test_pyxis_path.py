@@ -45,7 +45,11 @@ def test_a_kernel_is_ranked_in_a_step_of_srun(board: BoardFiles) -> None:
 def test_a_step_that_is_told_to_end_still_says_where_it_stood(board: BoardFiles, to_shell_alone: bool) -> None:
     sent = board.json("submit", board.kernel(HANGING), "--gpu", "CPU", "--mode", "test")
     number = str(sent["runs"][0]["id"])
-    awaited(board, number, "running")
+    # A job runs before its judge does, which has nothing to say when it is told to end by then.
+    progress, deadline = board.folder / "board" / "runs" / number / "progress.jsonl", time.monotonic() + 60
+    while not (progress.is_file() and '"phase": "test"' in progress.read_text()):
+        assert time.monotonic() < deadline, board.json("run", number)
+        time.sleep(0.1)
     how = ["--batch", "--signal=TERM"] if to_shell_alone else []
     subprocess.run(["scancel", *how, sent["runs"][0]["job"]["id"]], env={**os.environ, **board.environ}, check=True)
     run = awaited(board, number, "cancelled", "error")
