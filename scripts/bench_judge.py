@@ -145,7 +145,7 @@ def other_rows(ranked: Sequence[Timed], bare: Sequence[Timed], crashes: Sequence
     imported_s = min(timed_import() for _ in ranked)
     in_turn_s, ranked_s = KERNELBOT[Mode.RANKED]["imports"] * imported_s, min(run.wall_s for run in ranked)
     return [
-        ("one import of PyTorch, s", f"{imported_s:.2f}", "", ""),
+        ("a Python that imports PyTorch and ends, s", f"{imported_s:.2f}", "", ""),
         compared("ranked, beside KernelBot's imports alone on this machine, s", ranked_s, round(in_turn_s)),
         ("start to the first test with PyTorch, s", first(ranked, "test"), "", ""),
         ("start to the first timed call with PyTorch, s", first(ranked, "benchmark"), "", ""),
