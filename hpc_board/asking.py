@@ -32,6 +32,12 @@ SILENCE_SECONDS: Final = 1.0
 LOCK_SECONDS: Final = 10.0
 """How long to wait for another client that asks at this moment."""
 
+LOOK_SECONDS: Final = 1.0
+"""The shortest pause between two looks into job folders over SSH."""
+
+LOOK_PATIENCE: Final = 5.0
+"""How many times longer than its shortest such a pause becomes while nothing changes."""
+
 _GROWTH: Final = 1.5
 _REST_TIMES: Final = 4.0
 _JITTER: Final = 0.2
@@ -46,13 +52,6 @@ _KEPT: Final = timedelta(hours=1)
 """How long an answer is kept: what is older belongs to settings that nobody uses any more."""
 
 _entropy = random.SystemRandom()
-
-
-LOOK_SECONDS: Final = 1.0
-"""The shortest pause between two looks into job folders over SSH."""
-
-LOOK_PATIENCE: Final = 5.0
-"""How many times longer than its shortest such a pause becomes while nothing changes."""
 
 
 @dataclass(frozen=True)

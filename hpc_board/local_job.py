@@ -68,12 +68,13 @@ def local_job(
 ) -> Iterator[LocalJob]:
     """A job that evaluates `code` for `task` on this machine, or that asks the task alone."""
     with temporary_folder("hpc-board-job-") as scratch:
-        run = _run(task, gpu, mode, file_name or task.submission_name)
+        run = unstored_run(task, gpu, mode, file_name or task.submission_name)
         folder = jobs.Folders(scratch).write(run, task, gpu, code=code, harness=harness_bytes())
         yield LocalJob(folder, run, gpu, scratch)
 
 
-def _run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
+def unstored_run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
+    """A run that no board knows."""
     status = Status(RunState.CREATED, datetime.now(UTC))
     return Run(
         id=0,

@@ -2,37 +2,20 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from hpc_board import jobs
 from hpc_board.harness.bundle import harness_bytes
+from hpc_board.local_job import unstored_run
 from hpc_board.model.gpu import Gpu
-from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.run import Run
 from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile
 
 
 def a_run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
-    """A run that no board knows."""
-    status = Status(RunState.CREATED, datetime.now(UTC))
-    return Run(
-        id=1,
-        submission=1,
-        task=task.name,
-        task_version=task.version,
-        user="",
-        file_name=file_name,
-        gpu=gpu.name,
-        cluster=gpu.cluster.name,
-        partition="",
-        mode=mode,
-        token="measurement",  # noqa: S106 - the name of a job
-        nonce="",
-        trust="self-run",
-        emulated=False,
-        created_at=status.at,
-        status=status,
-    )
+    """A run that no board knows, the same each time but for its moment."""
+    run = unstored_run(task, gpu, mode, file_name)
+    return replace(run, id=1, submission=1, token="measurement", nonce="", trust="self-run")  # noqa: S106 - a job's name
 
 
 def written(folder: Path, task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str = "submission.py") -> Path:

@@ -3,6 +3,7 @@
 import ast
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Iterator, List, Mapping, Optional, Set, Tuple
 
 from hpc_board.model.names import suggestion
@@ -56,6 +57,7 @@ def defined(tree: ast.Module) -> Set[str]:
     return found
 
 
+@lru_cache(maxsize=64)
 def signature(text: str, name: str) -> Optional[Signature]:
     """The signature of the function `name` that the Python file `text` defines.
 
