@@ -14,12 +14,12 @@ help: ## what there is
 demo: .venv/.demo ## three ranked submissions on this machine, in the folder demo: no root, no GPU, no Slurm needed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
-# The judge measures times, so its own tests have the machine for themselves.
+# The judge measures times, so the tests that depend on them have the machine for themselves.
 .PHONY: test
-test: .venv/.dev slurm ## every test that this machine can run, and a count of those it cannot
+test: .venv/.dev slurm browser ## every test that this machine can run, and a count of those it cannot
 	@status=0; \
-	$(BIN)/pytest --numprocesses 2 --dist loadfile tests/unit tests/tui tests/gpu tests/slurm tests/e2e || status=1; \
-	$(BIN)/pytest tests/harness || status=1; \
+	$(BIN)/pytest -m "not quiet" --numprocesses 2 --dist loadfile tests || status=1; \
+	$(BIN)/pytest -m quiet tests || status=1; \
 	exit $$status
 
 .PHONY: check
@@ -54,6 +54,14 @@ bench-judge: .venv/.dev ## processes, imports and seconds of a judged run, besid
 bench-slurm: .venv/.dev slurm ## on a real Slurm: questions to its controller, time to send a run, delay of results
 	$(BIN)/python scripts/bench_slurm.py
 
+.PHONY: bench-store
+bench-store: .venv/.dev ## what commands ask of the database of a board with up to a million runs (10 minutes, 6 GB)
+	$(BIN)/python scripts/bench_store.py
+
+.PHONY: bench-tui
+bench-tui: .venv/.dev ## the app: first paint beside a bare Textual app, from a key to the screen, frames lost, memory
+	$(BIN)/python scripts/bench_tui.py
+
 .PHONY: gpu-check-bundle
 gpu-check-bundle: .venv/.dev ## build/gpu-check.pyz: what a GPU node needs for `make gpu-check`, in one file
 	$(BIN)/python scripts/gpu_check/bundle.py build/gpu-check.pyz
@@ -79,6 +87,26 @@ slurm:
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 			slurm-wlm slurm-wlm-basic-plugins munge tmux openssh-server openssh-client >/dev/null; \
 	else echo "no Slurm or no SSH server here, and only root on Debian or Ubuntu can install them: their tests are left out and counted"; fi
+
+# Not with `make slurm`: where services are started on installation, it leaves a database server running.
+.PHONY: slurm-accounting
+slurm-accounting: slurm ## for tests: the daemons of Slurm's accounting, slurmdbd and MariaDB (root, 20 seconds)
+	@if command -v slurmdbd >/dev/null && command -v mariadbd >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing slurmdbd and MariaDB for the tests"; \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmdbd mariadb-server >/dev/null || \
+			echo "they could not be installed: their tests are left out and counted"; \
+	else echo "only root on Debian or Ubuntu can install slurmdbd and MariaDB: their tests are left out and counted"; fi
+
+# A browser for the tests of the page of the boards, which are left out without one.
+.PHONY: browser
+browser:
+	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && grep -qs '^ID=debian' /etc/os-release; then \
+		echo "installing Chromium for the tests"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null || \
+			echo "Chromium could not be installed: its tests are left out and counted"; \
+	else echo "no Chromium here, and only root on Debian can install it: its tests are left out and counted"; fi
 
 # Another release of Slurm with pyslurm, in a folder outside of the checkout; tests that need it are left out without it.
 .PHONY: slurm-chroot

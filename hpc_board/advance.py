@@ -16,16 +16,9 @@ from functools import cached_property
 from pathlib import Path
 
 from hpc_board import jobs
-from hpc_board.asking import (
-    LOCK_SECONDS,
-    LOOK_PATIENCE,
-    LOOK_SECONDS,
-    PATIENCE,
-    SILENCE_SECONDS,
-    Asking,
-    Looking,
-    locked,
-)
+from hpc_board.asking.files import LOCK_SECONDS, locked
+from hpc_board.asking.looks import LOOK_PATIENCE, LOOK_SECONDS, Looking
+from hpc_board.asking.schedulers import PATIENCE, SILENCE_SECONDS, Asking
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.acceptance import ended_at, result_faults
 from hpc_board.model.gpu import Cluster, Gpu
@@ -85,8 +78,8 @@ class _Left:
 class Advance:
     """Everything that turning the state machine needs.
 
-    `folder` is this account's own. `user` is whose runs are carried on, None for everybody's: nobody else's jobs can be
-    sent or cancelled. `schedulers` and `clusters` have the clusters of the settings by name, `gpus` the GPUs. `harness`
+    `folder` is this account's own. `user` is whose jobs are carried on, None for everybody's: nobody else's can be sent
+    or cancelled. `schedulers` and `clusters` have the clusters of the settings by name, `gpus` the GPUs. `harness`
     gives the bytes of the harness file. `folders` has the clusters whose job folders lie elsewhere than below `folder`.
     """
 
@@ -130,7 +123,7 @@ class Advance:
             look, began = Looking(self.folder / "looked"), time.monotonic()
             chosen = None if watched is None or look.due(_now()) else self._watched(watched)
             runs = []
-            for run in self.store.in_flight(user=self.user) if chosen is None else chosen:
+            for run in self.store.in_flight(account=self.user) if chosen is None else chosen:
                 if run.cluster in self.schedulers:
                     runs.append(run)
                 else:
@@ -144,13 +137,13 @@ class Advance:
                 with _writing(self.folder):
                     look.settle(_now(), time.monotonic() - began)
             if asked:
-                errors += self._ask_schedulers(asked, self.store.in_flight(user=self.user))
+                errors += self._ask_schedulers(asked, self.store.in_flight(account=self.user))
             self._note_silences(silent)
         return Turn(frozenset(asked), tuple(errors))
 
     def _watched(self, ids: Collection[int]) -> Sequence[Run] | None:
         """Those of these runs that have not ended; None where one of their schedulers may be asked, for all runs."""
-        runs = self.store.in_flight(ids, user=self.user)
+        runs = self.store.in_flight(ids, account=self.user)
         clusters = {run.cluster for run in runs}.intersection(self.schedulers)
         return None if any(self._asking(cluster).due(_now()) for cluster in clusters) else runs
 
@@ -171,7 +164,7 @@ class Advance:
         """Ask for the end of `run`; one that has ended is left alone.
 
         The wish is written down first, so that a job which nobody can find or reach yet ends as soon as a later turn
-        can.
+        can; for a job of another account that is all, and its next turn ends it.
 
         Raises:
             InputError: the run's cluster is not in the settings any more.
@@ -187,6 +180,10 @@ class Advance:
             run = self._again(run)
             if run.state.ended:
                 return
+            if self.user is not None and run.runs_as != self.user:
+                # Whoever runs it may be sending it at this moment, under a lock of their own.
+                self.store.wish_end(run.id, _wish(user))
+                return
             if run.state is RunState.CREATED:
                 self._record(run, RunState.CANCELLED, reason=f"cancelled by {user} before it was sent")
                 return
@@ -195,8 +192,8 @@ class Advance:
                     f"run {run.id} is on cluster {run.cluster}, which the settings do not have any more",
                     hint=f"Put the cluster back, or end job {run.status.job_id} with the scheduler's own command.",
                 )
-            wish = replace(run.status, reason=f"cancel requested by {user}", cancel_requested=True)
-            run = self._store_status(run, wish)
+            self.store.wish_end(run.id, _wish(user))
+            run = self._again(run)
             try:
                 if not run.status.job_id:
                     self._look_up([run])
@@ -257,7 +254,7 @@ class Advance:
     def _whole(self, runs: Sequence[Run]) -> list[Run]:
         """Those of `runs` whose array can go with all of its unsent runs: two of one name could not be told apart."""
         chosen = {run.id for run in runs}
-        unsent = (run for run in self.store.in_flight(user=self.user) if run.array and run.state.unsent)
+        unsent = (run for run in self.store.in_flight(account=self.user) if run.array and run.state.unsent)
         parts = {run.array for run in unsent if run.id not in chosen}
         return [run for run in runs if run.array not in parts]
 
@@ -590,7 +587,10 @@ class Advance:
             except SchedulerError as error:
                 errors.append(error)
                 failed = True
-            states = [self._take(run, news[run.token]).state for run in members if run.token in news]
+            # In one transaction: thousands of jobs may begin to wait at once.
+            going_on: dict[int, Status] = {}
+            states = [self._take(run, news[run.token], going_on).state for run in members if run.token in news]
+            self.store.record_each(going_on)
             before = [run.state for run in members if run.token in news]
             # A wish that met a silent scheduler is repeated until the job ends.
             unheard = [run for run in members if _goes_on(news.get(run.token)) and run.status.cancel_requested]
@@ -627,7 +627,8 @@ class Advance:
         patience = 1.0 if settings.scheduler == "local" else PATIENCE
         return Asking(self.folder / f"asked-{cluster}", settings.poll_seconds, patience=patience)
 
-    def _take(self, run: Run, news: JobNews) -> Status:
+    def _take(self, run: Run, news: JobNews, going_on: dict[int, Status]) -> Status:
+        """The run's status after these news: stored if it ends the run, else put into `going_on` if it has changed."""
         if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
             news = replace(news, state=JobState.CANCELLED)
         if _goes_on(news) and run.status.cancel_requested:
@@ -658,8 +659,8 @@ class Advance:
             self.store.stop(run.id, status, partial)
         elif status.state.ended:
             self._store_status(run, replace(status, evidence=f"{status.evidence}{self._last_words(run)}"))
-        else:
-            self._store_status(run, status)
+        elif status != run.status:
+            going_on[run.id] = status
         return status
 
     def _folders(self, run: Run) -> jobs.Folders:
@@ -731,6 +732,11 @@ def _moved(
         unanswered=unanswered,
     )
     return replace(run, status=replace(status, at=at) if at else status)
+
+
+def _wish(user: str) -> str:
+    """What is said of a run that `user` wants to end; the time is not that of its state, which it keeps."""
+    return f"cancel requested by {user} at {_now():%H:%M:%S} UTC"
 
 
 def _hinders(error: BoardError) -> bool:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import pwd
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,17 +12,46 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpc_board import catalog, config, intake, jobs
+from hpc_board import catalog, config, intake, jobs, viewing
 from hpc_board.advance import Advance, Turn
-from hpc_board.asking import Looks, SharedAvailability
-from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError, WaitExpired
+from hpc_board.asking.availability import SharedAvailability
+from hpc_board.asking.looks import Looks
+from hpc_board.boards import (
+    AS_IT_IS,
+    Boards,
+    Kept,
+    Person,
+    Synced,
+    Wishes,
+    chosen_task,
+    keep,
+    not_a_board,
+    strangers,
+    synced,
+)
+from hpc_board.errors import (
+    BoardError,
+    InputError,
+    Refused,
+    SchedulerError,
+    SchedulerRefused,
+    StorageError,
+    WaitExpired,
+)
+from hpc_board.model.created import BoardChange, CreatedBoard, Plan
+from hpc_board.model.feed import FeedEntry
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.model.result import Case, Result
+from hpc_board.model.roles import Role
+from hpc_board.model.rules import Rerun
 from hpc_board.model.run import Progress, Run, Status
-from hpc_board.model.standings import Standing
+from hpc_board.model.run_filter import RunFilter
+from hpc_board.model.standings import Page, Place, Placing, Rows, Standing, Version
 from hpc_board.model.submission import Directives, Submission
-from hpc_board.model.task import Task
+from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import printable
+from hpc_board.people import groups_of, user_name
+from hpc_board.rules import Again, Rules, best_of_before, named, tags_of
 from hpc_board.schedulers import Arrays, Job, Scheduler
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.sharing import is_shared, make_own_folder, own_folder
@@ -31,8 +59,11 @@ from hpc_board.store.sharing import is_shared, make_own_folder, own_folder
 if TYPE_CHECKING:
     from hpc_board import site_check
     from hpc_board.comparing import Compared
+    from hpc_board.export import Export
     from hpc_board.model.checkup import Line
+    from hpc_board.model.statistics import Statistics
     from hpc_board.store.backup import Contents
+    from hpc_board.store.passes import Chosen
     from hpc_board.transport import Host
     from hpc_board.transport.ssh import Connection
 
@@ -91,7 +122,7 @@ class Board:
         self, settings: config.Settings, *, user: str | None = None, warn: Callable[[str], object] = lambda _: None
     ) -> None:
         self.settings = settings
-        self.user = user or _user_name(os.geteuid())
+        self.user = user or user_name(os.geteuid())
         self.warn = warn
         self._connections = _connections(settings)
         self._far_progress = Looks()
@@ -116,10 +147,48 @@ class Board:
         file = config.find(explicit, environ, here)
         return cls(config.load(file, environ), warn=warn)
 
+    # People
+
+    @cached_property
+    def role(self) -> Role:
+        """What the user may do here, by the settings' `roles` and who owns the board's folder."""
+        return self.settings.roles.role(self.user, groups_of(self.user), owner=self._owns_folder())
+
+    def require(self, least: Role, what: str) -> None:
+        """Pass if the user may act as `least`; `what` completes "you may not ...".
+
+        Raises:
+            Refused: they may not.
+        """
+        if not self.role.may_act_as(least):
+            raise Refused(
+                f"you may not {what}: that takes the role {least}, and {self.user}'s is {self.role}.",
+                hint="The settings' `roles` say who has which.",
+            )
+
+    def _require_participant(self) -> None:
+        self.require(Role.PARTICIPANT, "submit to this board")
+
+    def _owns_folder(self) -> bool:
+        try:
+            owner = self.settings.board.stat().st_uid
+        except OSError:
+            return True  # whoever makes the folder will own it
+        return self.user == user_name(owner)
+
     # Tasks and GPUs
 
     def tasks(self) -> catalog.Catalog:
-        """Every task of the settings' folders, and the faults of those that cannot be read."""
+        """Every task of the settings' folders and every board that the user sees, and the faults of folders.
+
+        Raises:
+            Refused: the user is no participant.
+            StorageError: there is a database, and it cannot be read.
+        """
+        self.require(Role.PARTICIPANT, "see the tasks of this board")
+        return self._boards.catalog(self._tasks_of_settings())
+
+    def _tasks_of_settings(self) -> catalog.Catalog:
         return catalog.tasks(self.settings.tasks)
 
     def task(self, name: str) -> Task:
@@ -127,6 +196,7 @@ class Board:
 
         Raises:
             InputError: there is none, or it has faults.
+            Refused: the user is no participant.
         """
         return self.tasks().task(name)
 
@@ -187,7 +257,7 @@ class Board:
         make_own_folder(self.settings.board)
         plan = site_check.Plan(
             folders=self._folders,
-            tasks=self.tasks().tasks,
+            tasks=self._tasks_of_settings().tasks,
             schedulers=self._schedulers,
             harness=_harness,
             timeout_seconds=site_check.TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,
@@ -201,7 +271,8 @@ class Board:
         from hpc_board.transport.this_host import ThisHost
 
         count = self.in_flight
-        patient = doctor.Patient(self.settings, origin, self.tasks(), count, ThisHost(), logins=self._login_hosts)
+        tasks = self._tasks_of_settings()
+        patient = doctor.Patient(self.settings, origin, tasks, count, ThisHost(), logins=self._login_hosts)
         return list(doctor.examine(patient))
 
     def header(self, file: Path) -> Directives:
@@ -220,6 +291,175 @@ class Board:
         """
         return intake.gpu(name, self.settings.gpus)
 
+    # Boards that people make
+
+    def created(self, name: str) -> CreatedBoard | None:
+        """The board of this name that somebody made; None where it is a task of the settings, or the user sees none."""
+        return self._boards.board(name)
+
+    def created_boards(self) -> tuple[CreatedBoard, ...]:
+        """The boards that somebody made and that the user sees, by name."""
+        return self._boards.visible()
+
+    def shows_code(self, submission: Submission) -> bool:
+        """Whether participants may read a submission of somebody else at this moment, by the terms of its board."""
+        return self._boards.shows_code(submission.task, self._first_sent(submission).submitted_at, _now())
+
+    def _first_sent(self, submission: Submission) -> Submission:
+        """The submission, or the one that its author sent where an admin sent it again."""
+        rerun = next((run.remarks.rerun for run in self._store.runs(submission=submission.id, limit=1)), None)
+        if rerun is None or rerun.of_submission >= submission.id:
+            return submission
+        return self._first_sent(self._store.submission(rerun.of_submission))
+
+    def board_history(self, name: str) -> tuple[BoardChange, ...]:
+        """What was done to the boards of this name, deleted ones among them, oldest first.
+
+        Raises:
+            InputError: nobody made one, or none that the user sees.
+        """
+        found = self._boards.history(name)
+        if not found:
+            raise not_a_board(name, self._boards.visible(), self._tasks_of_settings())
+        return found
+
+    def plan_creation(self, source: str, name: str | None = None, wishes: Wishes = AS_IT_IS) -> tuple[Plan, ...]:
+        """How boards of the tasks in `source` would be made, or one called `name`; nothing is stored.
+
+        `source` is what tasks are read from, or the name of a task that there is.
+
+        Raises:
+            InputError: the source, a name or a wish cannot be; all that is wrong is said.
+            Refused: the user is no creator.
+        """
+        self.require(Role.CREATOR, "create boards")
+        tasks = self._offered(source)
+        if name is not None:
+            tasks = (replace(chosen_task(name, tasks, source), name=name),)
+        return self._boards.creation(tasks, wishes, self._tasks_of_settings(), _now())
+
+    def plan_update(self, name: str, source: str | None = None, wishes: Wishes = AS_IT_IS) -> Plan:
+        """What would become of the board `name` with the task in `source`, else its own, and as is wished.
+
+        Raises:
+            InputError: there is no such board, or the source or a wish cannot be.
+            Refused: it is somebody else's.
+        """
+        board = self._own_board(name)
+        task = board.task if source is None else chosen_task(name, self._offered(source), source)
+        return self._boards.update(board, task, wishes, _now())
+
+    def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> tuple[Synced, ...]:
+        """What has to be done for the boards to be those of a competition; nothing is stored.
+
+        Raises:
+            InputError: it cannot be read, or has no such set.
+            Refused: the user is no admin.
+        """
+        from hpc_board import task_sources
+
+        self.require(Role.ADMIN, "have the boards be those of a competition")
+        competition = task_sources.read(source, problem_set)
+        return tuple(synced(self._boards, competition, self._tasks_of_settings(), force=force, now=_now()))
+
+    def carry_out(self, plans: Sequence[Plan], *, force: bool = False, reason: str = "") -> None:
+        """Create and update boards as planned: all of them, or none.
+
+        Raises:
+            InputError: somebody else has changed one meanwhile, or the reason cannot be.
+            Refused: the user may not, or others would lose their ranks and `force` is not given.
+        """
+        if any(plan.before is None for plan in plans):
+            self.require(Role.CREATOR, "create boards")
+        for plan in plans:
+            if unknown := strangers(plan):
+                self.warn(f"{plan.name}: this machine does not know {', '.join(unknown)}.")
+        self._boards.carry_out(plans, force=force, reason=reason, at=_now(), store=self._store)
+
+    def plan_deletion(self, name: str) -> Plan:
+        """What would be deleted with the board `name`.
+
+        Raises:
+            InputError: there is no such board.
+            Refused: it is somebody else's.
+        """
+        return self._boards.deletion(self._own_board(name))
+
+    def delete_board(self, name: str, *, reason: str = "") -> Path:
+        """Delete the board `name`; the file in which its standings and what it was are kept.
+
+        Runs in flight go on, and all results stay in the database.
+
+        Raises:
+            InputError: there is no such board, or somebody else has changed it meanwhile.
+            Refused: it is somebody else's.
+            StorageError: what is kept cannot be written; nothing is deleted.
+        """
+        plan, now = self.plan_deletion(name), _now()
+        file = keep(self._kept(plan, now, reason), self.settings.board)
+        try:
+            self._boards.carry_out([plan], force=True, reason=reason, at=now, store=self._store)
+        except BaseException:
+            file.unlink(missing_ok=True)
+            raise
+        return file
+
+    def _kept(self, plan: Plan, now: datetime, reason: str) -> Kept:
+        version = (plan.before.change.task_version if plan.before else None) or ""
+        rows = {each.gpu: self._store.standings(plan.name, version, each.gpu) for each in plan.left}
+        standings = {
+            gpu: [
+                {
+                    "rank": row.rank,
+                    "user": row.user,
+                    "score_s": row.score_s,
+                    "submission": row.submission,
+                    "run": row.run,
+                    "submitted_at": row.submitted_at.isoformat(),
+                    "file_name": row.file_name,
+                }
+                for row in found
+            ]
+            for gpu, found in rows.items()
+        }
+        history = [
+            {
+                "action": str(change.action),
+                "by": change.by_user,
+                "at": change.at.isoformat(),
+                "task_version": change.task_version,
+                "reason": change.reason,
+            }
+            for change in self._boards.history(plan.name)
+        ]
+        return Kept(plan, now, self.user, reason, standings, history)
+
+    def _own_board(self, name: str) -> CreatedBoard:
+        """The board of this name, if the user may change it.
+
+        Raises:
+            InputError: there is none.
+            Refused: it is somebody else's.
+        """
+        board = self._boards.board(name)
+        if board is None:
+            raise not_a_board(name, self._boards.visible(), self._tasks_of_settings())
+        self._boards.require_change(board)
+        return board
+
+    def _offered(self, source: str) -> tuple[Task, ...]:
+        """The tasks in the folder or file `source`, or the one of that name: the settings' own before a board's."""
+        from hpc_board import task_sources
+        from hpc_board.documents import is_folder
+
+        path = Path(source)
+        if "/" in source or is_folder(path) or path.suffix in task_sources.ENDINGS:
+            return task_sources.sound_tasks(path)
+        for task in self._tasks_of_settings().tasks:
+            if task.name == source and source not in self._boards.hidden():
+                return (task,)
+        return (self.task(source),)
+
     # Submitting
 
     def draft(
@@ -235,7 +475,8 @@ class Board:
 
         Raises:
             InputError: the file, the task, a GPU or the mode cannot be used.
-            Refused: the task's deadline has passed.
+            Refused: the board takes no submissions, not the user's or not so many; the deadline has passed; or the user
+                is no participant.
         """
         return self.drafts([file], task=task, gpus=gpus, mode=mode, note=note)[0]
 
@@ -248,10 +489,20 @@ class Board:
         mode: str | None = None,
         note: str = "",
     ) -> list[intake.Draft]:
-        """A submission of each of `files`, checked as `draft` does; the folders of tasks are read once for all."""
-        sources = [intake.read_source(file) for file in files]
-        known = self.tasks()
-        return [
+        """A submission of each of `files`, checked as `draft` does; the folders of tasks are read once for all.
+
+        What is checked comes in this order: whether the board takes submissions, and the user's; the file's name and
+        ending; its header; the task; the user's rate limit; the deadline; the GPUs.
+        """
+        self._check_open()
+        return self._drafts([intake.read_source(file) for file in files], task, gpus, mode, note)
+
+    def _drafts(
+        self, sources: Sequence[intake.Source], task: str | None, gpus: Sequence[str], mode: str | None, note: str
+    ) -> list[intake.Draft]:
+        known, now, admit = self.tasks(), _now(), self._admission()
+        late = self.role is Role.ADMIN
+        drafts = [
             intake.draft(
                 source,
                 task_name=task,
@@ -260,10 +511,44 @@ class Board:
                 note=note,
                 catalog=known,
                 gpus=self.settings.gpus,
-                now=_now(),
+                now=now,
+                after_deadline=late,
+                admit=admit,
             )
             for source in sources
         ]
+        for task_name in dict.fromkeys(each.task.name for each in drafts if intake.is_over(each.task, now)):
+            self.warn(f"the deadline of {task_name} has passed; you may submit as an admin.")
+        return drafts
+
+    def _check_open(self) -> None:
+        self._require_participant()
+        stop = self.rules.check_open() if self._has_database() else None
+        if stop is not None:
+            self._warn("The board takes no submissions at present; yours are taken, since you are an admin.")
+
+    def _admission(self) -> Callable[[Task, Mode], None]:
+        return self.rules.admission() if self._has_database() else lambda _task, _mode: None
+
+    def _has_database(self) -> bool:
+        """Whether there is anything to ask; what only looks makes no database."""
+        return Store(self.settings.board / "board.db").is_there()
+
+    def draft_again(self, run: int, *, mode: str | None = None) -> intake.Draft:
+        """The same file for the same task and GPU as an earlier run of one's own, checked anew; in its mode, or `mode`.
+
+        Raises:
+            InputError: there is no such run, it measures a milestone, or the task, the GPU or the mode cannot be used
+                any more.
+            Refused: the run belongs to somebody else, or the user may not submit now; see `draft`.
+        """
+        self._check_open()
+        found = self.run(run)
+        intake.check_owner(found, self.user)
+        intake.check_no_milestone(found)
+        file_name, code = self.code(found.submission)
+        source = intake.Source(file_name, code.decode())
+        return self._drafts([source], found.task, [found.gpu], mode or str(found.mode), found.note)[0]
 
     def preview(self, *drafts: intake.Draft, array: bool | None = None) -> list[Preview]:
         """The batch script and the command for each GPU of each of `drafts`; nothing is stored or sent.
@@ -299,28 +584,90 @@ class Board:
 
         Raises:
             InputError: a batch script cannot be rendered; nothing is stored.
+            Refused: the board takes no submissions, not the user's or not so many; the task's was deleted, or its
+                deadline has passed; nothing is stored.
             StorageError: the board cannot be written; the hint says if the submissions are stored nevertheless.
             SchedulerRefused: the scheduler refused every one of the jobs.
         """
+        self._require_participant()
+        by_rules = not self.role.may_act_as(Role.ADMIN)
+        return self._submit([(draft, self.user, None) for draft in drafts], array, by_rules=by_rules)
+
+    def rerun_plan(
+        self, task: str, *, top: int = 100, gpus: Sequence[str] = (), submissions: Sequence[int] = ()
+    ) -> list[Again]:
+        """What `rerun` would send again for `task`: those named, else the best of the version before this one.
+
+        That is of each of the `top` users, for `gpus` or for each that the task may run on. What cannot be sent again
+        is there too, and says why.
+
+        Raises:
+            InputError: there is no such task, GPU or submission, a submission measures a milestone, or nobody was
+                ranked before.
+            Refused: the user is no admin.
+        """
+        self.require(Role.ADMIN, "send submissions of others again")
+        found = self.task(task)
+        allowed = self.allowed_gpus(found)
+        wanted = intake.named_gpus(gpus, found, self.settings.gpus)
+        if submissions:
+            return named(self._store, found, submissions, wanted, allowed=allowed)
+        return best_of_before(self._store, found, wanted or allowed, top)
+
+    def rerun(self, plan: Sequence[Again]) -> list[Run]:
+        """Send submissions again, ranked, at the present version of their task, by this account; the runs.
+
+        They stay their authors': who is ranked and shown is the submission's user. As nobody runs their own here, they
+        are `verified`, but for those of the caller's own.
+
+        Raises:
+            Refused: the user is no admin.
+            The rest as of `submit`.
+        """
+        self.require(Role.ADMIN, "send submissions of others again")
+        at, tasks = _now(), self.tasks()
+        drafts = [
+            (
+                intake.Draft(
+                    each.source, tasks.task(each.submission.task), each.gpus, Mode.RANKED, each.submission.note
+                ),
+                each.submission.user,
+                Rerun(each.submission.id, self.user, at),
+            )
+            for each in plan
+            if each.source is not None
+        ]
+        return self._submit(drafts, None, by_rules=False) if drafts else []
+
+    def _submit(
+        self, drafts: "Sequence[tuple[intake.Draft, str, Rerun | None]]", array: bool | None, *, by_rules: bool
+    ) -> list[Run]:
         # What cannot be rendered must not be stored.
-        works = _works(drafts)
+        works = _works([draft for draft, _, _ in drafts])
         tokens = iter(self._tokens(works, array))
+        of_settings = self._boards.left_to_settings(
+            {draft.task.name for draft, _, _ in drafts}, self._tasks_of_settings
+        )
         harness, at = hashlib.sha256(_harness()).hexdigest(), _now()
         # In one transaction: a client that sees some runs of an array has to see all of them.
         stored = self._store.add_submissions(
             [
                 NewSubmission(
                     task=draft.task,
-                    user=self.user,
+                    user=user,
                     file_name=draft.source.file_name,
                     code=draft.source.data,
                     mode=draft.mode,
                     note=draft.note,
                     at=at,
-                    runs=[_new_run(gpu, next(tokens), harness) for gpu in draft.gpus],
+                    runs=[_new_run(gpu, next(tokens), harness, user, self.user) for gpu in draft.gpus],
+                    rerun=rerun,
+                    milestone=draft.milestone,
+                    of_settings=draft.task.name in of_settings,
                 )
-                for draft in drafts
-            ]
+                for draft, user, rerun in drafts
+            ],
+            by_rules=by_rules,
         )
         runs = [run for _, added in stored for run in added]
         try:
@@ -328,7 +675,7 @@ class Board:
         except StorageError as error:
             raise self._with_hint(error, runs) from error
         refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]
-        if len(refusals) == len(runs):
+        if runs and len(refusals) == len(runs):
             raise self._with_hint(refusals[0], runs)
         return [self._store.run(run.id) for run in runs]
 
@@ -422,7 +769,7 @@ class Board:
             return Turn(frozenset(), (error,))
 
     def cancel(self, run: int) -> Run:
-        """Ask for the end of a run of one's own; one that has ended is returned as it is.
+        """Ask for the end of a run of one's own, or of this account's; one that has ended is returned as it is.
 
         Raises:
             InputError: there is no such run.
@@ -430,7 +777,8 @@ class Board:
             SchedulerError: the scheduler did not answer.
         """
         found = self.run(run)
-        intake.check_owner(found, self.user)
+        if found.account != self.user:
+            intake.check_owner(found, self.user)
         self._advance.cancel(found, self.user)
         return self._store.run(run)
 
@@ -445,28 +793,102 @@ class Board:
 
         Raises:
             InputError: there is none.
+            Refused: it is somebody else's, and the user is no participant.
         """
-        return self._store.run(run)
+        return self._seen(self._store.run(run))
 
-    def runs(self, *, everyone: bool = False, task: str | None = None, limit: int = 50) -> tuple[Run, ...]:
-        """The newest runs first, the user's own unless `everyone`."""
-        return self._store.runs(user=None if everyone else self.user, task=task, limit=limit)
+    def _seen(self, run: Run) -> Run:
+        """`run`, if the user may see it.
+
+        Raises:
+            InputError: they are not to know of it.
+            Refused: it is somebody else's, and they are no participant.
+        """
+        if run.user != self.user:
+            self.require(Role.PARTICIPANT, "see the runs of others")
+            if run.task in self._boards.hidden():
+                raise InputError(f"there is no run {run.id}", hint="`hpc-board runs` lists your runs.")
+        return run
+
+    def runs(
+        self,
+        *,
+        everyone: bool = False,
+        task: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+        tags: Sequence[str] = (),
+        note: str = "",
+        matching: RunFilter | None = None,
+    ) -> tuple[Run, ...]:
+        """The newest runs first, the user's own unless `everyone`, with all of `tags` and `note` in one of their notes.
+
+        With `before` there are those older than that run, with `matching` those with its words.
+
+        Raises:
+            InputError: one of `tags` cannot be a tag.
+            Refused: others' runs are asked for, and the user is no participant.
+        """
+        if everyone:
+            self.require(Role.PARTICIPANT, "see the runs of others")
+        return self._store.runs(
+            user=None if everyone else self.user,
+            task=task,
+            limit=limit,
+            before=before,
+            tags=tags_of(tags),
+            note=note,
+            matching=matching,
+            hidden=self._boards.hidden() if everyone else (),
+            unless_by=self.user,
+        )
+
+    def started(self, runs: Collection[int]) -> dict[int, datetime]:
+        """Since when each of these runs was last seen running; those that never were are left out.
+
+        So are those that the user may not see.
+        """
+        found = self._store.started(runs)
+        everyone, hidden = self._seen_of_others()
+        if everyone and not hidden:
+            return found
+        return {number: at for number, at in found.items() if self._sees(self._store.run(number), everyone, hidden)}
+
+    def _seen_of_others(self) -> tuple[bool, frozenset[str]]:
+        """Whether the user sees runs of others, and the boards of which those are hidden."""
+        return self.role.may_act_as(Role.PARTICIPANT), self._boards.hidden()
+
+    def _sees(self, run: Run, everyone: bool, hidden: Collection[str]) -> bool:
+        return run.user == self.user or (everyone and run.task not in hidden)
 
     def in_flight(self) -> tuple[Run, ...]:
-        """Everybody's runs that have not ended, oldest first."""
-        return self._store.in_flight()
+        """The runs that have not ended, oldest first: everybody's, as far as the user may see them."""
+        everyone, hidden = self._seen_of_others()
+        return tuple(run for run in self._store.in_flight() if self._sees(run, everyone, hidden))
 
     def result(self, run: int) -> Result | None:
-        """What the harness found out, or had found when the run was stopped; None unless there is such a thing."""
-        return self._store.result(run)
+        """What the harness found out, or had found when the run was stopped; None unless there is such a thing.
+
+        Raises:
+            InputError, Refused: as of `run`.
+        """
+        return self._store.result(self.run(run).id)
 
     def cases(self, run: int) -> tuple[Case, ...]:
-        """The cases of a finished run without their samples, none while it is not; cheaper than its whole result."""
-        return self._store.cases(run)
+        """The cases of a finished run without their samples, none while it is not; cheaper than its whole result.
+
+        Raises:
+            InputError, Refused: as of `run`.
+        """
+        return self._store.cases(self.run(run).id)
 
     def history(self, run: int) -> tuple[Status, ...]:
-        """Every status that the run went through, oldest first."""
-        return self._store.history(run)
+        """Every status that the run went through, oldest first.
+
+        Raises:
+            InputError, Refused: as of `run`.
+        """
+        return self._store.history(self.run(run).id)
 
     def progress(self, run: int) -> list[Progress]:
         """What the harness has said so far, oldest first; lines that are none are left out.
@@ -490,23 +912,30 @@ class Board:
         return printable(data.decode(errors="replace"), LOG_BYTES_MAX)
 
     def code(self, submission: int) -> tuple[str, bytes]:
-        """File name and contents of a submission of one's own.
+        """File name and contents of a submission of one's own; an admin may read everybody's.
+
+        So may all others once the deadline has passed, where the board's terms said so when it was submitted.
 
         Raises:
             InputError: there is no such submission.
             Refused: it belongs to somebody else.
         """
         found = self._submission(submission)
-        intake.check_owner(found, self.user)
+        self.rules.check_reader(found, shown_to_others=self.shows_code(found))
         return found.file_name, self._store.code(found.code_sha256)
 
     def _submission(self, number: int) -> Submission:
         try:
-            return self._store.submission(number)
+            found = self._store.submission(number)
+            if found.user != self.user:
+                self.require(Role.PARTICIPANT, "see the submissions of others")
+            if found.user != self.user and found.task in self._boards.hidden():
+                raise InputError(f"there is no submission {number}")
         except StorageError:
             raise
         except InputError as error:
             raise InputError(error.message, hint=self._hint_for_run(number) or error.hint) from error
+        return found
 
     def _hint_for_run(self, number: int) -> str:
         """What to ask for instead where `number` is that of a run of the user's own; empty where it is not."""
@@ -514,11 +943,36 @@ class Board:
             run = self.run(number)
         except StorageError:
             raise
-        except InputError:
+        except (InputError, Refused):
             return ""
-        if run.user != self.user:
+        if run.user != self.user or run.submission == number:
             return ""
         return f"Run {run.id} belongs to submission {run.submission}: give that number."
+
+    # Rules of play
+
+    @cached_property
+    def rules(self) -> Rules:
+        """Limits, bans, removals, the audit log, notes and tags, each as far as the user may have to do with it."""
+        return Rules(self._store, self.user, self.role.may_act_as(Role.ADMIN), self.require, self._boards.hidden)
+
+    def note(self, submission: int, text: str) -> None:
+        """Put a note on a submission of one's own, after those that it has.
+
+        Raises:
+            InputError: there is no such submission, or the text cannot be kept with it.
+            Refused: it belongs to somebody else.
+        """
+        self.rules.note(self._submission(submission), text)
+
+    def tag(self, submission: int, add: Sequence[str], remove: Sequence[str] = ()) -> tuple[str, ...]:
+        """Give a submission of one's own tags and take others from it; those that it has then.
+
+        Raises:
+            InputError: there is no such submission, a word is no tag, or it is not there to be removed.
+            Refused: it belongs to somebody else.
+        """
+        return self.rules.tag(self._submission(submission), add, remove)
 
     # Standings
 
@@ -534,9 +988,121 @@ class Board:
         rows = self._store.personal(task, found.version, self.gpu(gpu).name, self.user)
         return tuple(replace(row, harness=found.harness) for row in rows)
 
+    def removed(self, task: str, gpu: str, version: str | None = None) -> tuple[Run, ...]:
+        """The user's passing ranked runs on this board that do not count, since they were removed; newest first.
+
+        `version` is a whole one of the task; else it is the present one.
+        """
+        return self._store.removed_runs(task, version or self.task(task).version, self.gpu(gpu).name, self.user)
+
+    def pages(
+        self,
+        task: str,
+        gpus: Sequence[str],
+        *,
+        version: str | None = None,
+        rows: Rows = Rows.USERS,
+        limit: int | None = None,
+        offset: int = 0,
+        user: str | None = None,
+    ) -> list[Page]:
+        """A part of the board of `task` on each of `gpus`: `limit` rows from the place `offset` on, and their company.
+
+        `version` is what `versions` or a beginning of one has, or "previous"; else it is the present one. `user` is
+        whose row is `own`, and whose runs Rows.OWN has; else the user's own.
+
+        Raises:
+            InputError: there is no such task, GPU or version.
+        """
+        found = self.task(task)
+        wanted = viewing.definition(self._store, found, viewing.version_called(version, found, self._store))
+        names = [self.gpu(gpu).name for gpu in gpus]
+        reader = user or self.user
+        return [
+            viewing.page(self._store, found, wanted, name, reader, rows=rows, limit=limit, offset=offset)
+            for name in names
+        ]
+
+    def at_rank(self, task: str, gpu: str, rank: int, *, version: str | None = None) -> tuple[Standing, ...]:
+        """Those who have this rank on a board; nobody where a tie leaves a gap there, or it is too large.
+
+        Raises:
+            InputError: there is no such task, GPU or version.
+        """
+        found = self.task(task)
+        wanted = viewing.definition(self._store, found, viewing.version_called(version, found, self._store))
+        rows = self._store.at_rank(task, wanted.version, self.gpu(gpu).name, rank)
+        return tuple(replace(row, harness=wanted.harness) for row in rows)
+
+    def versions(self, task: str) -> tuple[Version, ...]:
+        """Every version of `task` for which somebody has submitted, the one that came last first."""
+        return self._store.versions(self.task(task).name)
+
+    def feed(
+        self,
+        *,
+        task: str | None = None,
+        gpu: str | None = None,
+        user: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> tuple[FeedEntry, ...]:
+        """What runs have changed on the boards that are here, newest first, older than the entry `before` if given.
+
+        Raises:
+            InputError: there is no such task or GPU.
+        """
+        known = self.tasks()
+        name = None if task is None else known.task(task).name
+        among = [each.name for each in known.tasks]
+        on = None if gpu is None else self.gpu(gpu).name
+        return self._store.feed(task=name, gpu=on, user=user, before=before, limit=limit, among=among)
+
+    def submit_milestones(self, task: str, gpus: Sequence[str] = ()) -> list[Run]:
+        """Send each milestone of `task` as a ranked run to `gpus`, or to all that it may be shown on.
+
+        Raises:
+            InputError: the task has no milestones or none for these GPUs, or one of them cannot be run there.
+            Refused: the user may not, or the board takes no submissions, or not the user's.
+        """
+        self._check_open()
+        found = self.task(task)
+        self.require(Role.CREATOR, f"measure the milestones of {found.name}")
+        if self.created(found.name) is not None:
+            self._own_board(found.name)
+        if not found.milestones:
+            raise InputError(
+                f"{found.name} has no milestones.", hint="`hpc_board.milestones` in its task.yml has them."
+            )
+        chosen = intake.named_gpus(gpus, found, self.settings.gpus) or self.allowed_gpus(found)
+        shown = [(each, [gpu for gpu in chosen if each.shown_on(gpu.name)]) for each in found.milestones]
+        drafts = [intake.milestone_draft(each, found, on) for each, on in shown if on]
+        if not drafts:
+            raise InputError(
+                f"No milestone of {found.name} is shown on {', '.join(gpu.name for gpu in chosen) or 'any GPU here'}.",
+                hint=f"`hpc-board task {found.name}` lists its GPUs, and those that each milestone leaves out.",
+            )
+        return self._submit([(draft, self.user, None) for draft in drafts], None, by_rules=False)
+
+    def places(self) -> tuple[Place, ...]:
+        """Where the user stands on every board with a passing ranked run of theirs, old versions of tasks included."""
+        return self._store.places(self.user)
+
     def rank(self, run: Run) -> int | None:
-        """The rank that this run holds on its board; None unless it is its user's best."""
-        return self._store.rank(run)
+        """The rank that this run holds on its board; None unless it is its user's best.
+
+        Raises:
+            InputError, Refused: as of `run`.
+        """
+        return self._store.rank(self._seen(run))
+
+    def placing(self, run: Run) -> Placing | None:
+        """What this run means on its board; None where it does not count there.
+
+        Raises:
+            InputError, Refused: as of `run`.
+        """
+        return self._store.placing(self._seen(run))
 
     def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> "list[Compared]":
         """Two submissions beside each other, on `gpus` or on each GPU where both were timed.
@@ -547,7 +1113,60 @@ class Board:
         from hpc_board.comparing import compare
 
         first, second = self._submission(one), self._submission(other)
-        return compare(self._store, first, second, [self.gpu(name).name for name in gpus])
+        try:
+            return compare(self._store, first, second, [self.gpu(name).name for name in gpus])
+        except StorageError:
+            raise
+        except InputError as error:
+            meant = filter(None, map(self._hint_for_run, dict.fromkeys((one, other))))
+            raise InputError(error.message, hint=" ".join((*meant, error.hint))) from error
+
+    # Data
+
+    def export(
+        self,
+        form: str,
+        *,
+        tasks: Sequence[str] = (),
+        gpus: Sequence[str] = (),
+        since: datetime | None = None,
+        with_code: bool = False,
+    ) -> "Export":
+        """What leaves the board: `csv`, `json` and `parquet` have a row for each run, `html` has the standings.
+
+        The page is for everybody: closed boards are on it only where they are among `tasks`.
+
+        Raises:
+            InputError: the form, a task or a GPU is none, or the form needs a library that is not here.
+            Refused: the user is no admin.
+        """
+        from hpc_board.export import Export
+
+        self.require(Role.ADMIN, "export the board")
+        known = {task.name: task for task in self.tasks().tasks}
+        kept_back = self._boards.closed().difference(tasks)
+        export = Export(self._store, known, form, self._chosen(tasks, gpus, since), with_code, _now(), kept_back)
+        export.check()
+        return export
+
+    def statistics(self, *, tasks: Sequence[str] = (), since: datetime | None = None) -> "Statistics":
+        """How much was submitted and run, by GPU and by user.
+
+        Raises:
+            InputError: there is no such task.
+            Refused: the user is no admin.
+        """
+        self.require(Role.ADMIN, "see the board's statistics")
+        return self._store.statistics(self._chosen(tasks, (), since))
+
+    def _chosen(self, tasks: Sequence[str], gpus: Sequence[str], since: datetime | None) -> "Chosen":
+        from hpc_board.store.passes import Chosen
+
+        for name in tasks:
+            # One that has left the settings may still have runs; a mistyped name has none.
+            if not self._store.knows_task(name):
+                self.task(name)
+        return Chosen(tuple(tasks), tuple(self.gpu(name).name for name in gpus), since)
 
     # Copies
 
@@ -556,7 +1175,9 @@ class Board:
 
         Raises:
             InputError: `target` is there and `force` is not given, or cannot be written.
+            Refused: the user is no admin.
         """
+        self.require(Role.ADMIN, "copy the board's database")
         return self._store.backup(target, force=force)
 
     def restore(self, source: Path, *, force: bool = False) -> "Restored":
@@ -564,9 +1185,10 @@ class Board:
 
         Raises:
             InputError: `source` is no backup.
-            Refused: the backup does not know runs that are in flight, and `force` is not given.
+            Refused: the user is no admin; or the backup does not know runs in flight, and `force` is not given.
             StorageError: the database cannot be written, or other clients don't let go of it.
         """
+        self.require(Role.ADMIN, "restore the board's database")
         kept = self.settings.board / f"board.db.before-{_now():%Y%m%dT%H%M%S.%fZ}"
         with self._advance.alone():
             before, now = self._store.restore(source, kept, force=force)
@@ -582,6 +1204,14 @@ class Board:
     def _store(self) -> Store:
         make_own_folder(self.settings.board)
         return Store(self.settings.board / "board.db")
+
+    @cached_property
+    def _boards(self) -> Boards:
+        # A store of its own: looking makes no folder.
+        return Boards(Store(self.settings.board / "board.db"), self._person, self.settings.gpus)
+
+    def _person(self) -> Person:
+        return Person(self.user, groups_of(self.user), self.role)
 
     @cached_property
     def _schedulers(self) -> dict[str, Scheduler]:
@@ -681,13 +1311,6 @@ def _expired(going: Sequence[Run], timeout_seconds: float | None) -> WaitExpired
     )
 
 
-def _user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
 def _connections(settings: config.Settings) -> "dict[str, Connection]":
     """One connection for each cluster with `ssh`; none of them is made before it is needed."""
     logins = {cluster.name: cluster.ssh for cluster in settings.clusters if cluster.ssh is not None}
@@ -731,16 +1354,18 @@ def _works(drafts: Sequence[intake.Draft]) -> list[_Work]:
     return [_Work(draft, gpu, jobs.script(draft.task, gpu, draft.mode)) for draft in drafts for gpu in draft.gpus]
 
 
-def _new_run(gpu: Gpu, token: str, harness_sha256: str) -> NewRun:
+def _new_run(gpu: Gpu, token: str, harness_sha256: str, user: str, account: str) -> NewRun:
+    """A run of `user` whose job `account` sends: whoever runs a job can forge its result."""
     return NewRun(
         gpu=gpu.name,
         cluster=gpu.cluster.name,
         partition=gpu.partition,
         token=token,
         nonce=secrets.token_hex(16),
-        trust="self-run",
+        trust="self-run" if account == user else "verified",
         emulated=gpu.emulated,
         harness_sha256=harness_sha256,
+        account="" if account == user else account,
     )
 
 

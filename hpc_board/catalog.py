@@ -18,7 +18,18 @@ from hpc_board.model.contract import GENERATOR, Signature, case_faults, signatur
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.limits import limit_faults
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
-from hpc_board.model.task import OWN, SUBMISSION, CaseValue, Language, Ranking, Task, TaskFile, Timeouts
+from hpc_board.model.task import (
+    OWN,
+    SUBMISSION,
+    CaseValue,
+    Language,
+    Milestone,
+    Ranking,
+    Task,
+    TaskFile,
+    Timeouts,
+    language_of,
+)
 from hpc_board.model.text import one_line
 
 TASK_FILE = "task.yml"
@@ -47,11 +58,32 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where its text is, relative to the task's folder; @SUBMISSION@ for the participant's file."""
 
 
+class MilestoneEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One of `hpc_board.milestones:`."""
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern=r"\A[^\W_][\w .,+/()-]{0,39}\Z", description="up to 40 letters, digits, spaces and . , + / ( ) - _"
+        ),
+    ]
+    """What stands in the place of a user on the boards."""
+    source: str
+    """Where its file is, relative to the task's folder: a submission like any other."""
+    description: str = ""
+    """What it is, for participants."""
+    exclude_gpus: list[Name] = []
+    """The GPUs on whose boards it is not shown."""
+
+
 class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`hpc_board:`, the keys that KernelBot does not have."""
 
     harness: Literal["isolated", "task"] | None = None
-    """Who evaluates: the judge of hpc-board (the default where there is a reference.py), or the task's own eval."""
+    """Who evaluates: the judge of hpc-board, or the task's own eval.
+
+    The judge is the default where there is a reference.py, but for tasks for several GPUs that bring an eval.
+    """
     deadline: str | None = None
     """The last moment to submit, an ISO date or time; UTC where it names no zone, a date means its midnight."""
     limits: dict[str, float] = {}
@@ -66,6 +98,8 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Flags for the compilers beside their usual ones."""
     accepts: list[Literal["tf32", "float16", "bfloat16", "input", "one_element"]] = []
     """The cheap answers that the check is meant to let pass; `hpc-board task check` reports all others."""
+    milestones: list[MilestoneEntry] = []
+    """Submissions of the author that stand on the boards beside the ranks, once `admin milestones` has run them."""
 
 
 class TaskDocument(msgspec.Struct, frozen=True):
@@ -109,10 +143,14 @@ class TaskDocument(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Catalog:
-    """The tasks of a board by name, and what is wrong with the folders that hold none."""
+    """The tasks of a board by name, and what is wrong with the folders that hold none.
+
+    `replaced` are the names of tasks in folders that boards have which somebody made.
+    """
 
     tasks: tuple[Task, ...]
     faults: tuple[DocumentError, ...] = ()
+    replaced: tuple[str, ...] = ()
 
     def task(self, name: str) -> Task:
         """The task called `name`.
@@ -201,7 +239,7 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
         for language, source in (section.templates or {}).items()
     }
     reference = next((file.text for file in files if file.name == "reference.py"), None)
-    harness = own.harness or ("task" if reference is None else "isolated")
+    harness = own.harness or _default_harness(section, [file.name for file in files])
     if harness == "isolated" and reference is None and document.sound("files"):
         document.fault(("hpc_board", "harness"), "isolated needs a file named reference.py")
     for key, message in limit_faults(own.limits).items():
@@ -235,11 +273,18 @@ def read_task(folder: Path, root: Path | None = None) -> Task:
         warnings=tuple(document.warnings),
         languages=tuple(own.languages),
         flags=tuple(own.flags),
+        milestones=_milestones(document, sources, own, own.languages or [Language(section.lang)]),
     )
     for key, message in eval_program(task)[1] if task.harness == OWN else ():
         document.fault(tuple(key.split(".")), message)
     document.check()
     return task
+
+
+def _default_harness(section: TaskDocument, names: Sequence[str]) -> Literal["isolated", "task"]:
+    """Who evaluates where the task does not say: its own eval where our judge could not."""
+    brings_eval = (section.config or {}).get("main", "eval.py") in names
+    return "task" if "reference.py" not in names or (section.multi_gpu and brings_eval) else "isolated"
 
 
 def _check_compiled(document: Document, own: OwnSection) -> None:
@@ -250,6 +295,27 @@ def _check_compiled(document: Document, own: OwnSection) -> None:
     for index, flag in enumerate(own.flags):
         if message := flag_fault(flag):
             document.fault(("hpc_board", "flags", index), f'"{one_line(flag, 80)}" {message}')
+
+
+def _milestones(
+    document: Document, sources: "_Sources", own: OwnSection, languages: Sequence[Language]
+) -> tuple[Milestone, ...]:
+    """The milestones with their files; a fault for each that could not be submitted."""
+    found: list[Milestone] = []
+    for index, entry in enumerate(own.milestones):
+        place = ("hpc_board", "milestones", index)
+        if entry.name in [each.name for each in found]:
+            document.fault((*place, "name"), f'"{entry.name}" is given twice')
+        if language_of(entry.source) not in languages:
+            endings = " ".join(ending for language in languages for ending in language.extensions)
+            document.fault(
+                (*place, "source"), f'expected a file that ends in {endings}, found "{one_line(entry.source)}"'
+            )
+            continue
+        text = sources.text((*place, "source"), entry.source)
+        name = PurePosixPath(entry.source).name
+        found.append(Milestone(entry.name, name, text or "", entry.description, tuple(entry.exclude_gpus)))
+    return tuple(found)
 
 
 def _check_config(document: Document, section: TaskDocument) -> None:

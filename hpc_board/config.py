@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,6 +28,7 @@ from hpc_board.model.gpu import (
 )
 from hpc_board.model.gpu_names import gpu_model_name
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
+from hpc_board.model.roles import SOMEBODY, SOMEBODY_WORDS, Roles
 from hpc_board.model.sbatch import extra_faults
 
 FILE_NAME = "hpc-board.yaml"
@@ -75,6 +76,7 @@ SshWord = Annotated[
         description="a name without spaces, such as login2.site.org or alice",
     ),
 ]
+Somebody = Annotated[str, Meta(pattern=rf"\A{SOMEBODY}\Z", description=SOMEBODY_WORDS)]
 Seconds = Annotated[float, Meta(gt=0, le=3600, description="a number of seconds, above 0 and at most 3600")]
 
 
@@ -205,6 +207,17 @@ class DefaultsSection(Section, frozen=True):
     """The container around the processes that run a submission."""
 
 
+class RolesSection(Section, frozen=True):
+    """`roles:`: who may do what on the board. The owner of the board's folder is always an admin."""
+
+    admins: list[Somebody] = []
+    """Who may do everything: rules of play, backups, others' submissions."""
+    creators: list[Somebody] = []
+    """Who may create boards, and change and delete their own."""
+    participants: list[Somebody] = []
+    """Who may submit: everybody who reaches the board if this is empty."""
+
+
 class SettingsFile(Section, frozen=True):
     """The whole settings file."""
 
@@ -218,6 +231,8 @@ class SettingsFile(Section, frozen=True):
     """GPUs by the names that boards use; where there are neither clusters nor GPUs: those of this machine."""
     defaults: DefaultsSection = DefaultsSection()
     """What holds for every GPU that does not say otherwise."""
+    roles: RolesSection = RolesSection()
+    """Who may do what on the board."""
 
 
 _SLURM_ONLY = (
@@ -250,6 +265,7 @@ class Settings:
     gpus: tuple[Gpu, ...]
     clusters: tuple[Cluster, ...]
     file: Path | None = None
+    roles: Roles = field(default_factory=Roles)
 
 
 def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
@@ -315,7 +331,10 @@ def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
     elif not section.gpus and not document.faults:
         document.fault(("gpus",), "no GPU is given; a board needs at least one")
     document.check()
-    return Settings(board, devices, tasks, gpus, tuple(clusters.values()), file.absolute())
+    roles = Roles(
+        *(tuple(names) for names in (section.roles.admins, section.roles.creators, section.roles.participants))
+    )
+    return Settings(board, devices, tasks, gpus, tuple(clusters.values()), file.absolute(), roles)
 
 
 def time_limit_seconds(text: str) -> int:

@@ -4,6 +4,7 @@ What Slurm tells is a line of the settings. What it does not tell, or what someb
 never looks like a fact. The same cluster gives the same text.
 """
 
+import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ from hpc_board.model.text import one_line
 from hpc_board.schedulers.slurm.gres import Gres, gres_list
 
 _WIDTH = 116
+_CPUS_WANTED = 8
 _NODES_SHOWN = 4
 _SHORT_SECONDS = 3600
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+:=-]{0,120}")
@@ -70,8 +72,11 @@ class _Offer:
         return sum(count for _, count in self.nodes)
 
 
-def settings(site: Site, cluster: str | None = None) -> Detected:
-    """A settings file for the cluster; it is called `cluster`, else as Slurm itself calls it."""
+def settings(site: Site, cluster: str | None = None, board: str | None = None) -> Detected:
+    """A settings file for the cluster, with the board in the folder `board` where that is known.
+
+    The cluster is called `cluster`, else as Slurm itself calls it.
+    """
     own = site.cluster if re.fullmatch(NAME, site.cluster) else "main"
     name = cluster or own
     offers = _named_apart(list(_offers(site)))
@@ -84,7 +89,11 @@ def settings(site: Site, cluster: str | None = None) -> Detected:
     entries += [("", lines) for lines in _without_gres(site, name)]
     gpus = tuple(found for found, _ in entries if found)
     lines = [*_header(site), *_notes(site, offers), ""]
-    lines += [*_commented("board: /a/folder/that/the/compute/nodes/see", "else the board is in the home folder"), ""]
+    if board is None:
+        lines += _commented("board: /a/folder/that/the/compute/nodes/see", "else the board is in the home folder")
+    else:
+        lines += [f"board: {_quoted(board)}    # compute nodes have to see it under the same path"]
+    lines += [""]
     both = ["clusters:", f"  {_scalar(name)}: {{scheduler: slurm}}", "", "gpus:"]
     if gpus:
         lines += both
@@ -94,6 +103,28 @@ def settings(site: Site, cluster: str | None = None) -> Detected:
     for _, entry in entries:
         lines += [*entry, ""]
     return Detected("\n".join(lines).rstrip("\n") + "\n", gpus)
+
+
+def settings_without_slurm(board: str, gpus: Sequence[tuple[str, Device]]) -> str:
+    """A settings file for this machine by itself, with the board in the folder `board`.
+
+    `gpus` are the names of what it has, each with its kind.
+    """
+    entries = [
+        f"  {_scalar(name)}: {{cluster: here{'' if name == 'CPU' else f', device: {device}'}}}" for name, device in gpus
+    ]
+    lines = [
+        *_comment("Settings of hpc-board for this machine by itself: there is no Slurm on it.", ""),
+        "",
+        f"board: {_quoted(board)}",
+        "",
+        "clusters:",
+        "  here: {scheduler: local}    # one job at a time on each device",
+        "",
+        "gpus:",
+        *entries,
+    ]
+    return "\n".join(lines) + "\n"
 
 
 # What there is
@@ -424,7 +455,10 @@ def _cpu_entry(found: Sequence[tuple[Partition, list[SiteNode]]], cluster: str) 
     if partition.max_time_seconds is not None and partition.max_time_seconds <= _SHORT_SECONDS:
         lines.append(f'    time: "{time_limit(partition.max_time_seconds)}"')
     lines += _limits(partition)
-    lines += _commented("cpus_per_task: 8", "as many as kernels are to have", indent="    ")
+    least = min((node.cpus for node in nodes), default=0)
+    if least > 1:
+        wanted = min(_CPUS_WANTED, least)
+        lines += _commented(f"cpus_per_task: {wanted}", "as many as kernels are to have", indent="    ")
     return [*lines, *_commented("python: /a/path/to/python", indent="    ")]
 
 
@@ -460,6 +494,11 @@ def _comment(text: str, indent: str, *, wrap: bool = True) -> Iterator[str]:
     room = _WIDTH - len(indent) - 2
     lines = textwrap.wrap(text, room, break_on_hyphens=False) if wrap else [text[: 4 * room]]
     yield from (f"{indent}# {line}" for line in lines)
+
+
+def _quoted(text: str) -> str:
+    """Any text as one value of YAML, of which JSON's strings are a part."""
+    return text if re.fullmatch(r"/[A-Za-z0-9_./+-]*", text) else json.dumps(text)
 
 
 def _plain(text: str) -> str:

@@ -21,6 +21,7 @@ from hpc_board.model.checkup import Level, Line
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.run import Run
 from hpc_board.model.text import one_line
+from hpc_board.people import unknown_people
 from hpc_board.schedulers.slurm.detect import CONFIGURATION, configuration
 from hpc_board.store.journal import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, mounted
 from hpc_board.store.sharing import is_shared, own_folder
@@ -73,6 +74,7 @@ class Patient:
 def examine(patient: Patient) -> Iterator[Line]:
     """One line for each thing, in the order in which they depend on each other."""
     yield from _settings(patient)
+    yield from _roles(patient)
     yield from _folder(patient)
     yield from _tasks(patient)
     for cluster in patient.settings.clusters:
@@ -96,7 +98,11 @@ def _settings(patient: Patient) -> Iterator[Line]:
         yield Line(Level.OK, "settings", "none found, so the built-in ones: this machine, the tasks that ship")
         return
     origin = patient.origin or _origin(settings.file)
-    yield Line(Level.OK, "settings", f"{settings.file} ({origin}); {len(settings.gpus)} GPU entries")
+    yield Line(
+        Level.OK,
+        "settings",
+        f"{settings.file} ({origin}); {len(settings.gpus)} GPU {'entry' if len(settings.gpus) == 1 else 'entries'}",
+    )
     with suppress(OSError):
         mode = settings.file.stat().st_mode
         if mode & 0o022:
@@ -106,6 +112,17 @@ def _settings(patient: Patient) -> Iterator[Line]:
                 f"others may write {settings.file}, and settings decide what runs in your name",
                 f"chmod go-w {settings.file}",
             )
+
+
+def _roles(patient: Patient) -> Iterator[Line]:
+    """The users and groups in `roles` that this machine does not know: nobody gets a role by a name with a slip."""
+    roles = patient.settings.roles
+    for key, names in (("admins", roles.admins), ("creators", roles.creators), ("participants", roles.participants)):
+        unknown = unknown_people(names)
+        if unknown:
+            message = f"roles.{key}: this machine does not know {one_line(', '.join(unknown), 500)}"
+            advice = "Correct the names: a group has @ before it. Nobody has a role by one that is not known."
+            yield Line(Level.WARNING, "roles", message, advice)
 
 
 def _origin(file: Path) -> str:
@@ -202,8 +219,9 @@ def _file_system(patient: Patient, there: Path) -> Iterator[Line]:
     if mount.kind in ("tmpfs", "ramfs"):
         advice = "Point `board` in the settings to a disk."
         yield Line(Level.WARNING, "file system", f"{kind} is gone when the machine starts anew", advice)
-    on_slurm = [cluster.name for cluster in patient.settings.clusters if cluster.scheduler == "slurm"]
-    if local and on_slurm:
+    # Over SSH, the jobs' folders lie below `board_folder` there.
+    jobs_here = [each for each in patient.settings.clusters if each.scheduler == "slurm" and each.ssh is None]
+    if local and jobs_here:
         yield Line(
             Level.WARNING,
             "file system",
@@ -348,6 +366,11 @@ def _tasks(patient: Patient) -> Iterator[Line]:
 
 def _slurm(cluster: Cluster, host: Host) -> Iterator[Line]:
     subject = f"slurm {cluster.name}"
+    unreached = _unreached(host)
+    if unreached is not None:
+        advice = unreached.hint or "Look whether `ssh` logs in there without a question."
+        yield Line(Level.PROBLEM, subject, one_line(unreached.message, 500), advice)
+        return
     versions: dict[str, list[str]] = {}
     failures: dict[str, list[str]] = {}
     for command in (*_NEEDED, *_USEFUL):
@@ -380,6 +403,17 @@ def _slurm(cluster: Cluster, host: Host) -> Iterator[Line]:
         yield Line(Level.WARNING, subject, f"its configuration is not known: {words}", "Try `scontrol show config`.")
         return
     yield from _configured(subject, cluster, configuration(done.stdout), host)
+
+
+def _unreached(host: Host) -> SchedulerError | None:
+    """Why no command can be run on the host, whichever it is; None where that can be tried."""
+    try:
+        host.run([_NEEDED[0], "--version"], timeout_seconds=_COMMAND_SECONDS)
+    except (CommandMissing, CommandTimeout):
+        return None
+    except SchedulerError as error:
+        return error
+    return None
 
 
 def _is_old(version: str) -> bool:

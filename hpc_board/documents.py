@@ -356,7 +356,8 @@ def _words(type_: Any) -> str:
             words.append("anything")
         else:
             words.append("a mapping")
-    return " or ".join(words)
+    # That a key may be empty helps nobody who has given it a wrong value.
+    return " or ".join([word for word in words if word != _PLAIN[types.NoneType]] or words)
 
 
 _PLAIN = {

@@ -1,8 +1,8 @@
 """Intake: from a file and a few options to a checked draft of a submission, before anything is stored or sent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from hpc_board.documents import read_text
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import suggestion
+from hpc_board.model.run import Run
 from hpc_board.model.sbatch import with_gpus
 from hpc_board.model.submission import (
     EXTENSIONS,
@@ -17,9 +18,11 @@ from hpc_board.model.submission import (
     SOURCE_BYTES_MAX,
     DirectiveError,
     Directives,
+    Submission,
     directives,
 )
-from hpc_board.model.task import ISOLATED, Language, Mode, Task, language_of
+from hpc_board.model.task import ISOLATED, Language, Milestone, Mode, Task, language_of
+from hpc_board.model.terms import deadline_refusal
 from hpc_board.model.text import one_line
 
 _FILE_NAME_BYTES_MAX = 200
@@ -64,13 +67,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Draft:
-    """A submission that may be sent: every name in it is resolved, every rule kept."""
+    """A submission that may be sent: every name in it is resolved, every rule kept; `milestone` names an author's."""
 
     source: Source
     task: Task
     gpus: tuple[Gpu, ...]
     mode: Mode
     note: str = ""
+    milestone: str = ""
 
 
 def read_source(path: Path) -> Source:
@@ -123,21 +127,26 @@ def draft(
     catalog: Tasks,
     gpus: Sequence[Gpu],
     now: datetime,
+    after_deadline: bool = False,
+    admit: Callable[[Task, Mode], object] = lambda _task, _mode: None,
 ) -> Draft:
     """The submission that `source`, its header and the options ask for, at the time `now`.
 
     Options and header must not contradict each other: the same task, and no GPU that the header does not name.
     `gpu_names` may hold commas and `all`; with no GPU named anywhere the only one is taken. The mode is `test`
-    unless said otherwise, so that nobody enters a ranking by accident.
+    unless said otherwise, so that nobody enters a ranking by accident. `admit` is asked whether the user may submit so
+    before the deadline is looked at, and raises Refused if not. With `after_deadline` there is none.
 
     Raises:
         InputError: the file, the task, a GPU, the mode or the note cannot be used.
-        Refused: the task's deadline has passed.
+        Refused: `admit` does not allow it, or the task's deadline has passed.
     """
     asked = header(source)
     task = catalog.task(_task_name(task_name, asked, catalog))
-    _check_deadline(task, now)
     mode = mode_called(mode_name)
+    admit(task, mode)
+    if not after_deadline:
+        _check_deadline(task, now)
     check_support(task)
     language = _language(source, task)
     chosen = _chosen_gpus(task, gpu_names, asked, gpus)
@@ -145,8 +154,19 @@ def draft(
     for each in chosen:
         with_gpus(each, task.world_size)
     _check_cases(task, mode)
-    _check_note(note)
+    check_note(note)
     return Draft(source, task, chosen, mode, note)
+
+
+def milestone_draft(milestone: Milestone, task: Task, gpus: Sequence[Gpu]) -> Draft:
+    """The ranked submission that measures a milestone of `task` on each of `gpus`, whatever the deadline.
+
+    Raises:
+        InputError: it cannot be run there.
+    """
+    source = Source(milestone.file_name, milestone.text)
+    check_fit(source, task, gpus, Mode.RANKED)
+    return Draft(source, task, tuple(gpus), Mode.RANKED, milestone=milestone.name)
 
 
 def check_fit(source: Source, task: Task, gpus: Sequence[Gpu], mode: Mode) -> None:
@@ -178,6 +198,15 @@ def gpu(name: str, gpus: Sequence[Gpu]) -> Gpu:
     )
 
 
+def named_gpus(words: Sequence[str], task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """The GPUs that `words` name for `task`, each once, in the order of the words; `all` is all that it may run on.
+
+    Raises:
+        InputError: there is none of a name, or the task may not run on it.
+    """
+    return _resolved(words, task, allowed_gpus(task, gpus), gpus)
+
+
 def allowed_gpus(task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     """Those of `gpus` on which `task` may run: the ones that it names, all where it names none."""
     named = {name.casefold() for name in task.gpus}
@@ -192,6 +221,19 @@ def check_owner(owned: Owned, user: str) -> None:
     """
     if owned.user != user:
         raise Refused(f"this belongs to {owned.user}, not to {user}.", hint="`hpc-board runs` lists your own.")
+
+
+def check_no_milestone(sent: Run | Submission) -> None:
+    """Pass if `sent` may be sent again as a submission like any other, which counts for its user.
+
+    Raises:
+        InputError: it measures a milestone, which must not be ranked.
+    """
+    if sent.milestone:
+        raise InputError(
+            f'this measures the milestone "{one_line(sent.milestone, 80)}" of {sent.task}, which has no rank.',
+            hint=f"`hpc-board admin milestones {sent.task}` sends the milestones again.",
+        )
 
 
 def _task_name(option: str | None, header: Directives, catalog: Tasks) -> str:
@@ -212,17 +254,17 @@ def _task_name(option: str | None, header: Directives, catalog: Tasks) -> str:
     return name
 
 
+def is_over(task: Task, now: datetime) -> bool:
+    """Whether the deadline of `task` has passed at the time `now`."""
+    return task.deadline is not None and now > task.deadline
+
+
 def _check_deadline(task: Task, now: datetime) -> None:
-    if task.deadline is not None and now > task.deadline:
+    if task.deadline is not None and is_over(task, now):
         raise Refused(
-            f"The deadline to submit to {task.name} has passed.\n"
-            f"It was {_moment(task.deadline)} and today is {_moment(now)}.",
+            deadline_refusal(task.name, task.deadline, now),
             hint="`hpc-board list` shows the tasks that are open.",
         )
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def mode_called(name: str | None) -> Mode:
@@ -359,10 +401,13 @@ def _resolved(words: Sequence[str], task: Task, allowed: Sequence[Gpu], gpus: Se
     return tuple(resolved)
 
 
-def _check_note(note: str) -> None:
+def check_note(note: str) -> None:
+    """Pass if `note` can be kept with a submission.
+
+    Raises:
+        InputError: it is too long, or not one line.
+    """
     if len(note) > NOTE_CHARACTERS_MAX:
-        raise InputError(
-            f"The note has {len(note)} characters, more than {NOTE_CHARACTERS_MAX}.", hint="Shorten --note."
-        )
+        raise InputError(f"The note has {len(note)} characters, more than {NOTE_CHARACTERS_MAX}.", hint="Shorten it.")
     if not note.isprintable():
-        raise InputError("The note holds a line break or a control character.", hint="Write --note on one line.")
+        raise InputError("The note holds a line break or a control character.", hint="Write it on one line.")

@@ -121,6 +121,8 @@ def _own_eval(task: Task, missing: Sequence[str]) -> Finding:
         advice = f"For harness: isolated, write a reference.py that defines {', '.join(_NEEDED)} and ref_kernel."
     elif missing:
         advice = f"For harness: isolated, reference.py has to define {' and '.join(missing)}."
+    if task.multi_gpu:
+        advice = "Nothing else can judge it: the judge of hpc-board takes tasks for one GPU alone."
     message = (
         "its own eval judges, which shares its process with the submission: that can change clock and verdict, and "
         "nothing of it was tried here"

@@ -6,6 +6,7 @@ database; its folder is removed, and it is cancelled when nobody waits for it an
 
 import json
 import math
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ import msgspec
 from hpc_board import jobs
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.harness.sandbox import lacking, reaches
+from hpc_board.intake import allowed_gpus
 from hpc_board.model.checkup import Level, Line
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.gpu_names import misfit
@@ -51,6 +53,8 @@ _LOG_BYTES = 4096
 _SKEW_SECONDS = 5.0
 _LATE_SECONDS = 30.0
 _SCRATCH_BYTES = 2**30
+_TASKS_NAMED_MAX = 3
+_IMPORTS_TORCH = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 T = TypeVar("T")
 _GOING = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETING, JobState.UNKNOWN)
 
@@ -105,6 +109,7 @@ class _Probe:
     told: str = ""
     ended_since: float | None = None
     done: bool = False
+    need_torch: Sequence[str] = ()
 
     def line(self, level: Level, subject: str, message: str, advice: str = "") -> None:
         self.lines.append(Line(level, subject, message, advice))
@@ -125,6 +130,7 @@ def check(gpus: Sequence[Gpu], plan: Plan, *, send: bool) -> list[Checked]:
     try:
         for number, gpu in enumerate(gpus):
             probes.append(_prepared(gpu, Path(FOLDER, name, str(number)), plan))
+            probes[-1].need_torch = _need_torch(plan.tasks, gpu)
         sites: dict[str, Site | SchedulerError] = {}
         for probe in probes:
             _rehearse(probe, plan.tasks, sites)
@@ -430,6 +436,15 @@ def _remove(files: Files, folder: Path) -> None:
 # What the report means
 
 
+def _need_torch(tasks: Sequence[Task], gpu: Gpu) -> list[str]:
+    """The names of the tasks for this GPU whose own files import PyTorch."""
+    return [
+        one_line(task.name)
+        for task in tasks
+        if allowed_gpus(task, [gpu]) and any(_IMPORTS_TORCH.search(file.text or "") for file in task.files)
+    ]
+
+
 def _judged(probe: _Probe, found: Inspection) -> Iterator[Line]:
     gpu = probe.gpu
     where = f"gpus.{gpu.name}"
@@ -439,7 +454,7 @@ def _judged(probe: _Probe, found: Inspection) -> Iterator[Line]:
         yield Line(Level.OK, "container", f"{gpu.container.runtime} started {one_line(gpu.container.image)}")
     yield Line(Level.OK, "python", f"{one_line(found.python, 40)} ({one_line(found.executable)})")
     yield from _gpu_lines(gpu, found)
-    yield from _torch_lines(gpu, found)
+    yield from _torch_lines(gpu, found, probe.need_torch)
     yield _compiler_line(gpu, found)
     yield _isolation_line(gpu, found)
     if found.sandbox_error:
@@ -509,11 +524,17 @@ def _clocks(found: Inspection) -> str:
     return one_line(f"driver {gpu.driver}; {clocks}; {gpu.memory} MiB; MIG {gpu.mig}")
 
 
-def _torch_lines(gpu: Gpu, found: Inspection) -> Iterator[Line]:
+def _torch_lines(gpu: Gpu, found: Inspection, need_torch: Sequence[str]) -> Iterator[Line]:
     torch, where = found.torch, f"gpus.{gpu.name}"
-    advice = f"Name a Python that has PyTorch with {where}.python; the bundled tasks need it."
-    if torch.error:
-        yield Line(Level.WARNING, "torch", f"does not import: {one_line(torch.error)}", advice)
+    advice = f"Name a Python that has PyTorch with {where}.python."
+    if torch.error and need_torch:
+        more = len(need_torch) - _TASKS_NAMED_MAX
+        names = ", ".join(need_torch[:_TASKS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+        message = f"does not import: {one_line(torch.error)}; runs of {names} would end as infra_error"
+        yield Line(Level.PROBLEM, "torch", message, f"{advice} Or let these tasks name other GPUs.")
+    elif torch.error:
+        message = f"does not import: {one_line(torch.error)}; no task of the board needs it here"
+        yield Line(Level.WARNING, "torch", message, f"{advice} Only kernels that use it need it.")
     elif gpu.device is not Device.CPU and not torch.devices:
         message = f"{one_line(torch.version)} imports, and sees no GPU ({one_line(torch.runtime) or 'built for CPUs'})"
         yield Line(Level.PROBLEM, "torch", message, f"{advice} It has to be built for the node's driver.")

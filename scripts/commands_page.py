@@ -8,8 +8,9 @@ _INTRODUCTION = """\
 # Commands
 
 Data goes to stdout, everything else to stderr. Every listing takes `--json`, whose keys are added, never renamed or
-removed; times in it are ISO 8601 UTC, scores seconds. Nothing ever prompts. There are no colours where stdout is no
-terminal, or where `NO_COLOR` is set.
+removed; times in it are ISO 8601 UTC, scores seconds. Without a terminal nothing ever prompts; on one, only what
+deletes or replaces, and what makes several boards. There are no colours where stdout is no terminal, or where
+`NO_COLOR` is set.
 
 | exit code | meaning |
 |---|---|
@@ -18,7 +19,7 @@ terminal, or where `NO_COLOR` is set.
 | 2 | usage, a bad file, bad settings; also `submit` where the scheduler refused every job |
 | 3 | the scheduler or a job failed, which is not the kernel's fault; `admin check` and `doctor`: a problem was found |
 | 4 | gave up waiting; the runs go on |
-| 5 | refused: deadline, or not allowed |
+| 5 | refused: deadline, rate limit, banned, or not allowed; standings that would start anew without `--force` |
 | 130 | interrupted; runs that were sent go on |
 | 141 | whoever read the output has gone |
 

@@ -26,6 +26,7 @@ _KINDS = {
     "memory": config.Memory,
     "count": config.Count,
     "port": config.Port,
+    "user or group": config.Somebody,
     "ssh name": config.SshWord,
     "folder": config.Mount,
     "seconds": config.Seconds,
@@ -42,6 +43,7 @@ _SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("`gpus.NAME.container`", config.ContainerSection),
     ("`gpus.NAME.sandbox`", config.SandboxSection),
     ("`defaults`", config.DefaultsSection),
+    ("`roles`", config.RolesSection),
 )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
 )
 def admin() -> None:
-    """Set up a board on a cluster, and prove that it works."""
+    """Set up a board, prove that it works, and keep its rules."""
 
 
 @admin.command(epilog=examples("hpc-board admin detect", "hpc-board admin detect --cluster main -o hpc-board.yaml"))
@@ -37,12 +37,12 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
     have to decide, stands in comments. Nothing is sent, and no settings are
     read.
     """
-    from hpc_board.cli.files import write_file
     from hpc_board.cli.printing import remark
     from hpc_board.detection import settings
     from hpc_board.model.names import NAME, NAME_WORDS
     from hpc_board.schedulers.slurm.detect import site
     from hpc_board.transport.this_host import ThisHost
+    from hpc_board.written_files import write_file
 
     if cluster is not None and not re.fullmatch(NAME, cluster):
         raise InputError(f"--cluster: {cluster!r} is no name.", hint=f"Give {NAME_WORDS}.")

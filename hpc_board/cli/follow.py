@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 _PLACE_CELLS_MIN = 8
+_PLACE = 4
 
 
 def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) -> "list[Run]":
@@ -33,14 +34,29 @@ def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) ->
             for runs in board.wait(ids, timeout_seconds=timeout_seconds, say=_remark_problem):
                 show(runs)
     except WaitExpired:
+        _tell_hopeless(runs, told)
         tell_unsent(runs, told)
         raise
     except KeyboardInterrupt:
         remark("Stopped waiting.")
+        _tell_hopeless(runs, told)
         _tell_going([run for run in runs if not run.state.ended and not run.state.unsent])
         tell_unsent(runs, told)
         raise
     return runs
+
+
+def _tell_hopeless(runs: "Sequence[Run]", told: Mapping[int, str]) -> None:
+    """Say of runs that will never start why, unless `told` has it by the run's number."""
+    for run in runs:
+        if run.hopeless and told.get(run.id) != run.hopeless:
+            remark(_hopeless_line(run))
+
+
+def _hopeless_line(run: "Run") -> str:
+    from hpc_board.model.text import one_line
+
+    return f"Run {run.id} on {run.gpu} {one_line(run.hopeless, 500)}"
 
 
 def _tell_going(runs: "Sequence[Run]") -> None:
@@ -131,7 +147,7 @@ def _remark_problem(problem: str) -> None:
 
 
 class _Hindrances:
-    """Says of each run once why it cannot be sent."""
+    """Says of each run once why it cannot be sent, and once why it will never start."""
 
     def __init__(self, told: dict[int, str]) -> None:
         self._told = told
@@ -141,6 +157,8 @@ class _Hindrances:
             if run.hindrance and run.id not in self._told:
                 self._told[run.id] = run.hindrance
                 remark(f"Still waiting: {_unsent_line(run)}")
+        _tell_hopeless(runs, self._told)
+        self._told.update({run.id: run.hopeless for run in runs if run.hopeless})
 
 
 def _place(board: "Board", run: "Run") -> str:
@@ -164,13 +182,16 @@ def _table(shown: "Sequence[tuple[Run, str]]", now: datetime, width: int) -> "Ta
 
     rows = [_row(run, place, now) for run, place in shown]
     kept = [max((cell_len(row[index]) for row in rows), default=0) + 1 for index in range(4)]
-    columns = [0, 1, 2, 3, 4]
-    for dispensable, needed in ((4, sum(kept) + _PLACE_CELLS_MIN), (1, sum(kept) - 1)):
+    columns = [0, 1, 2, 3, _PLACE]
+    for dispensable, needed in ((_PLACE, sum(kept) + _PLACE_CELLS_MIN), (1, sum(kept) - 1)):
         if needed > width:
             columns.remove(dispensable)
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
-        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1 if column == 4 else None)
+        if column == _PLACE:
+            table.add_column(overflow="fold", ratio=1)
+        else:
+            table.add_column(no_wrap=True, overflow="ellipsis", min_width=min(kept[column] - 1, width))
     for row in rows:
         table.add_row(*(Text(row[column]) for column in columns))
     return table

@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Any
 from hpc_board.board import Board, Preview
 from hpc_board.model.checkup import Line
 from hpc_board.model.comparison import Difference
+from hpc_board.model.created import BoardChange, CreatedBoard, Entries, Plan
+from hpc_board.model.feed import Entry, FeedEntry
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.lint import PROBES, Probe, accepted_formats
-from hpc_board.model.result import Case, Log
+from hpc_board.model.result import Case, Log, Result, case_share, device_peak
+from hpc_board.model.rules import REASON_CHARACTERS_MAX, Category, Decision, Limits, Removal
 from hpc_board.model.run import Run, Status
-from hpc_board.model.standings import Standing
+from hpc_board.model.standings import Mark, Page, Standing, Version, verdict_line
 from hpc_board.model.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.task import Task
+from hpc_board.model.terms import Terms
 from hpc_board.model.text import one_line, printable
+from hpc_board.report import bests, feed_line
 
 if TYPE_CHECKING:
+    from hpc_board.boards import Synced
     from hpc_board.comparing import Compared
     from hpc_board.lint import Checked
+    from hpc_board.rules import Again
     from hpc_board.site_check import Checked as CheckedGpu
     from hpc_board.trial import Trial
 
@@ -38,14 +45,19 @@ def submission_object(board: Board, runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def run_object(board: Board, run: Run) -> dict[str, Any]:
-    """One run with its cases; what a list of runs holds, so it does not read whole results."""
+    """One run with its cases; what a list of runs holds, so it does not read whole results.
+
+    `verdict_line` says what it has come to on its board, null where it does not count there.
+    """
+    placing = board.placing(run)
+    line = None if placing is None or run.score_s is None else verdict_line(run.gpu, run.score_s, placing)
     return {
         "id": run.id,
         "gpu": run.gpu,
         "state": str(run.state),
         "verdict": None if run.verdict is None else str(run.verdict),
         "score_s": run.score_s,
-        "rank": board.rank(run),
+        "rank": None if placing is None else placing.rank,
         "job": {
             "cluster": run.cluster,
             "id": run.status.job_id or None,
@@ -67,7 +79,71 @@ def run_object(board: Board, run: Run) -> dict[str, Any]:
         "trust": run.trust,
         "emulated": run.emulated,
         "note": one_line(run.note, NOTE_CHARACTERS_MAX),
+        "verdict_line": line,
+        "milestone": one_line(run.milestone) or None,
+        "account": one_line(run.account) or None,
+        **_remarks(run),
     }
+
+
+def _remarks(run: Run) -> dict[str, Any]:
+    """What was said of a run's submission since it was sent; `note` is what was said then."""
+    said = run.remarks
+    return {
+        "notes": [
+            {"text": one_line(note.text, NOTE_CHARACTERS_MAX), "by": one_line(note.by_user), "at": moment(note.at)}
+            for note in said.notes
+        ],
+        "tags": [one_line(tag) for tag in said.tags],
+        "rerun": None
+        if said.rerun is None
+        else {
+            "of_submission": said.rerun.of_submission,
+            "by": one_line(said.rerun.by_user),
+            "at": moment(said.rerun.at),
+        },
+        "removed": None if said.removal is None else _removal(said.removal),
+    }
+
+
+def _removal(removal: Removal) -> dict[str, Any]:
+    reason = one_line(removal.reason, REASON_CHARACTERS_MAX)
+    return {"by": one_line(removal.by_user), "at": moment(removal.at), "reason": reason}
+
+
+def limits_object(board: str, limits: Limits, decision: Decision | None = None) -> dict[str, Any]:
+    """The limits of a board for each user and hour, null for none, and who gave it them where that is asked for."""
+    given = {} if decision is None else {"by": one_line(decision.by_user), "at": moment(decision.at)}
+    return {"board": one_line(board), **{str(each): limits.of(each) for each in Category}, **given}
+
+
+def decision_object(decision: Decision) -> dict[str, Any]:
+    """One row of the audit log; `kind` is user, board, submission, or empty for everything."""
+    return {
+        "at": moment(decision.at),
+        "by": one_line(decision.by_user),
+        "action": one_line(decision.action),
+        "kind": one_line(decision.kind),
+        "subject": one_line(decision.subject),
+        "detail": one_line(decision.detail, 500),
+        "reason": one_line(decision.reason, REASON_CHARACTERS_MAX),
+    }
+
+
+def again_object(again: "Again") -> dict[str, Any]:
+    """A submission that is to be sent again, on which GPUs; `left_out` says why it is not."""
+    return {
+        "submission": again.submission.id,
+        "user": one_line(again.submission.user),
+        "file_name": one_line(again.submission.file_name),
+        "gpus": [gpu.name for gpu in again.gpus],
+        "left_out": one_line(again.why, 500),
+    }
+
+
+def removed_object(run: Run) -> dict[str, Any]:
+    """A passing ranked run that does not count, and why."""
+    return {"run": run.id, "submission": run.submission, "score_s": run.score_s, **_remarks(run)["removed"]}
 
 
 def run_details(board: Board, run: Run, *, samples: bool = False) -> dict[str, Any]:
@@ -78,7 +154,7 @@ def run_details(board: Board, run: Run, *, samples: bool = False) -> dict[str, A
     result = board.result(run.id)
     return {
         **run_object(board, run),
-        "cases": [_case(case, samples=samples) for case in result.cases] if result else [],
+        "cases": _result_cases(result, samples=samples) if result else [],
         "stopped": printable(result.message, _MESSAGE_MAX) if result and result.interrupted else "",
         "profile": _log(result.profile) if result else "",
         "history": [_status(status) for status in board.history(run.id)],
@@ -89,8 +165,8 @@ def run_details(board: Board, run: Run, *, samples: bool = False) -> dict[str, A
     }
 
 
-def task_object(task: Task, gpus: Sequence[Gpu]) -> dict[str, Any]:
-    """One task of the list; `gpus` are those on which it may run here."""
+def task_object(task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None = None) -> dict[str, Any]:
+    """One task of the list; `gpus` are those on which it may run here, `board` is it where somebody made one of it."""
     return {
         "name": task.name,
         "language": str(task.language),
@@ -98,13 +174,14 @@ def task_object(task: Task, gpus: Sequence[Gpu]) -> dict[str, Any]:
         "gpus": [gpu.name for gpu in gpus],
         "description": printable(task.description),
         "languages": [str(language) for language in task.accepted],
+        "board": None if board is None else _terms(board.terms),
     }
 
 
-def task_details(task: Task, gpus: Sequence[Gpu]) -> dict[str, Any]:
+def task_details(task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None = None) -> dict[str, Any]:
     """One task with its rules, cases and the names of its files."""
     return {
-        **task_object(task, gpus),
+        **task_object(task, gpus, board),
         "version": task.version,
         "ranking_by": str(task.ranking_by),
         "harness": task.harness,
@@ -121,6 +198,14 @@ def task_details(task: Task, gpus: Sequence[Gpu]) -> dict[str, Any]:
         "templates": list(task.templates),
         "files": [file.name for file in task.files],
         "submission_name": task.submission_name,
+        "milestones": [
+            {
+                "name": one_line(each.name),
+                "description": one_line(each.description, 500),
+                "exclude_gpus": list(each.exclude_gpus),
+            }
+            for each in task.milestones
+        ],
     }
 
 
@@ -246,26 +331,161 @@ def gpu_object(status: GpuStatus) -> dict[str, Any]:
     }
 
 
-def board_object(gpu: Gpu, standings: Sequence[Standing]) -> dict[str, Any]:
-    """One board of a task: the GPU and its rows, best first."""
+def board_object(page: Page) -> dict[str, Any]:
+    """A page of a board: its rows, best first, and what stands beside the ranks.
+
+    `total` is how many rows the whole has, `own` the reader's own row wherever it is; `speedup` is over the reference.
+    """
     return {
-        "gpu": gpu.name,
-        "rows": [
-            {
-                "rank": row.rank,
-                "user": one_line(row.user),
-                "score_s": row.score_s,
-                "submission": row.submission,
-                "run": row.run,
-                "submitted_at": moment(row.submitted_at),
-                "file_name": one_line(row.file_name),
-                "trust": row.trust,
-                "emulated": row.emulated,
-                "harness": row.harness,
-            }
-            for row in standings
-        ],
+        "gpu": page.gpu,
+        "rows": [standing_object(row, page) for row in page.rows],
+        "version": page.version,
+        "offset": page.offset,
+        "total": page.total,
+        "own": None if page.own is None else standing_object(page.own, page),
+        "marks": [_mark(mark, page) for mark in page.marks],
     }
+
+
+def plan_object(plan: Plan, *, stored: bool) -> dict[str, Any]:
+    """What a change does to a board; `left` and `joined` are the users on the standings of the two versions."""
+    return {
+        "name": plan.name,
+        "action": str(plan.action),
+        "stored": stored,
+        "version": None if plan.task is None else plan.task.version,
+        "terms": _terms(plan.terms),
+        "changes": [
+            {"what": each.what, "before": each.before, "after": each.after, "restarts": each.restarts}
+            for each in plan.differences
+        ],
+        "left": _entries(plan.left),
+        "joined": _entries(plan.joined),
+    }
+
+
+def board_change_object(change: BoardChange) -> dict[str, Any]:
+    """One change of a board; `version` is null for the one that deleted it."""
+    return {
+        "name": change.name,
+        "action": str(change.action),
+        "by": one_line(change.by_user),
+        "at": moment(change.at),
+        "version": change.task_version,
+        "terms": _terms(change.terms),
+        "reason": one_line(change.reason, 500),
+    }
+
+
+def synced_object(done: "Synced") -> dict[str, Any]:
+    """What became of one task of a competition."""
+    return {
+        "name": done.name,
+        "result": done.result,
+        "reason": printable(done.reason, _MESSAGE_MAX),
+        "changes": [] if done.plan is None else plan_object(done.plan, stored=done.stored)["changes"],
+    }
+
+
+def _terms(terms: Terms) -> dict[str, Any]:
+    return {
+        "creator": one_line(terms.creator),
+        "deadline": moment(terms.deadline),
+        "gpus": [one_line(name) for name in terms.gpus],
+        "visibility": str(terms.visibility),
+        "members": [one_line(name) for name in terms.members],
+        "code_shown": str(terms.code_shown),
+    }
+
+
+def _entries(entries: Sequence[Entries]) -> list[dict[str, Any]]:
+    return [{"gpu": one_line(each.gpu), "users": each.users} for each in entries]
+
+
+def standing_object(row: Standing, page: Page) -> dict[str, Any]:
+    """A row of a board."""
+    return {
+        "rank": row.rank,
+        "user": one_line(row.user),
+        "score_s": row.score_s,
+        "submission": row.submission,
+        "run": row.run,
+        "submitted_at": moment(row.submitted_at),
+        "file_name": one_line(row.file_name),
+        "trust": row.trust,
+        "emulated": row.emulated,
+        "harness": row.harness,
+        "speedup": page.speedup(row.score_s),
+    }
+
+
+def _mark(mark: Mark, page: Page) -> dict[str, Any]:
+    return {
+        "kind": str(mark.kind),
+        "name": one_line(mark.name),
+        "score_s": mark.score_s,
+        "submission": mark.submission,
+        "run": mark.run,
+        "submitted_at": moment(mark.submitted_at),
+        "file_name": one_line(mark.file_name),
+        "emulated": mark.emulated,
+        "speedup": page.speedup(mark.score_s),
+    }
+
+
+def version_object(version: Version, present: str) -> dict[str, Any]:
+    """One version of a task; `present` is the one that submissions go to."""
+    return {
+        "version": version.version,
+        "first_submission_at": moment(version.added_at),
+        "entries": version.entries,
+        "present": version.version == present,
+    }
+
+
+def history_object(page: Page) -> dict[str, Any]:
+    """The runs of one user on a board in the order of their submissions; `best` where one is faster than all before."""
+    runs = sorted(page.rows, key=lambda row: (row.submitted_at, row.run))
+    rows = [
+        {
+            "run": row.run,
+            "submission": row.submission,
+            "score_s": row.score_s,
+            "submitted_at": moment(row.submitted_at),
+            "file_name": one_line(row.file_name),
+            "best": best,
+        }
+        for row, best in zip(runs, bests(runs), strict=True)
+    ]
+    return {"gpu": page.gpu, "version": page.version, "reference_s": page.reference_s, "runs": rows}
+
+
+def feed_object(entry: FeedEntry) -> dict[str, Any]:
+    """What a run changed on its board, as it was at that moment; `id` goes on from there with `--before`."""
+    news = entry.news
+    return {
+        "id": entry.id,
+        "at": moment(entry.at),
+        "kind": str(news.kind),
+        "task": entry.task,
+        "version": entry.task_version,
+        "gpu": entry.gpu,
+        "user": one_line(entry.user),
+        "submission": entry.submission,
+        "run": entry.run,
+        "rank": news.rank,
+        "score_s": news.score_s,
+        "former_rank": news.former_rank,
+        "former_s": news.former_s,
+        "beaten": None if news.beaten is None else _entry(news.beaten),
+        "fallen": [_entry(each) for each in news.fallen],
+        "emulated": entry.emulated,
+        "text": feed_line(entry),
+    }
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {"user": one_line(entry.user), "score_s": entry.score_s}
 
 
 def preview_object(preview: Preview) -> dict[str, Any]:
@@ -324,6 +544,17 @@ def _case(case: Case, *, samples: bool = False) -> dict[str, Any]:
         "message": printable(case.message, _MESSAGE_MAX),
         **numbers,
     }
+
+
+def _result_cases(result: Result, *, samples: bool) -> list[dict[str, Any]]:
+    """The cases of a result, with `of_peak` where it is known how near a case comes to what its device can do."""
+    peak = device_peak(result)
+    cases = []
+    for case in result.cases:
+        share = case_share(case, peak)
+        known = {} if share is None else {"of_peak": asdict(share)}
+        cases.append({**_case(case, samples=samples), **known})
+    return cases
 
 
 def _log(log: Log) -> str:

@@ -10,15 +10,23 @@ import click
 
 from hpc_board import __version__
 from hpc_board.cli.admin import admin
+from hpc_board.cli.boards import create, delete, sync, update
 from hpc_board.cli.compare import compare
 from hpc_board.cli.completion import completion
+from hpc_board.cli.data import export, stats
+from hpc_board.cli.eval_code import eval_code
 from hpc_board.cli.exits import Program
-from hpc_board.cli.options import examples, open_board
+from hpc_board.cli.feed import feed
+from hpc_board.cli.init import init
+from hpc_board.cli.milestones import milestones
+from hpc_board.cli.options import examples, open_board, take_text
+from hpc_board.cli.rules import note, tag
 from hpc_board.cli.runs import cancel, code, poll, run, runs, watch
-from hpc_board.cli.standings import show, show_personal
+from hpc_board.cli.standings import history, show, show_personal
 from hpc_board.cli.streams import open_streams
 from hpc_board.cli.submit import submit
 from hpc_board.cli.tasks import gpus, list_, task, template
+from hpc_board.model.submission import EXTENSIONS
 
 
 def _command_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -29,12 +37,65 @@ def _command_names(ctx: click.Context, _parameter: click.Parameter, incomplete: 
     return [name for name in getattr(command, "commands", ()) if name.startswith(incomplete)]
 
 
+class _FileOrCommand(Program):
+    """The program, in which a first word that is no command but a file opens the app on that file."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the words name; the app where they name a file."""
+        word = args[0]
+        if word not in self.commands and not ctx.resilient_parsing and _names_a_file(word):
+            if len(args) > 1:
+                more = " ".join(args[1:])
+                raise click.UsageError(
+                    f"{word} opens the app, which takes no more words: {more}. "
+                    f"To submit at once: hpc-board submit {word} {more}",
+                    ctx,
+                )
+            return "app", _app, args
+        if word not in self.commands and not ctx.resilient_parsing and Path(word).suffix in EXTENSIONS:
+            raise click.UsageError(f"{word}: there is no such file, and no such command.", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _names_a_file(word: str) -> bool:
+    """Whether a word names a file that is there, rather than a command that is not."""
+    try:
+        return Path(word).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+@click.command("app", hidden=True, add_help_option=False)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.pass_context
+def _app(ctx: click.Context, file: Path) -> None:
+    """Open the app with `file` in the form."""
+    if not _on_terminal():
+        raise click.UsageError(
+            f"the app needs a terminal. To submit without one: hpc-board submit {file}", ctx.find_root()
+        )
+    _open_app(ctx, file)
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _open_app(ctx: click.Context, file: Path | None) -> None:
+    from hpc_board.tui.app import run as run_app
+
+    run_app(ctx.obj(), file)
+
+
 @click.group(
-    cls=Program,
+    cls=_FileOrCommand,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=examples(
         "hpc-board template vectoradd_py -o kernel.py",
+        "hpc-board kernel.py",
         "hpc-board submit kernel.py --mode test --wait",
         "hpc-board show vectoradd_py",
     ),
@@ -50,7 +111,8 @@ def _command_names(ctx: click.Context, _parameter: click.Parameter, incomplete: 
 def cli(ctx: click.Context, config: Path | None) -> None:
     """GPU-kernel leaderboards on a Slurm cluster.
 
-    Without a command, on a terminal, the app opens.
+    Without a command, on a terminal, the app opens; with the name of a
+    file in the place of the command, it opens with that file in its form.
     """
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         ctx.color = False
@@ -58,12 +120,10 @@ def cli(ctx: click.Context, config: Path | None) -> None:
         ctx.obj = partial(open_board, config)
     if ctx.invoked_subcommand is not None:
         return
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not _on_terminal():
         click.echo(ctx.get_help())
         return
-    from hpc_board.tui.app import run as run_app
-
-    run_app(ctx.obj())
+    _open_app(ctx, None)
 
 
 @click.command("help", epilog=examples("hpc-board help", "hpc-board help submit", "hpc-board help task check"))
@@ -97,20 +157,31 @@ for command in (
     gpus,
     task,
     template,
+    eval_code,
     show,
     show_personal,
+    history,
+    feed,
     compare,
     runs,
     run,
     watch,
     cancel,
     code,
+    create,
+    update,
+    delete,
+    note,
+    tag,
     poll,
     admin,
     completion,
     help_,
 ):
     cli.add_command(command)
+for command in (export, init, milestones, stats, sync):
+    admin.add_command(command)
+take_text(cli)
 
 
 def main() -> None:

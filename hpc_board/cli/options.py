@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpc_board.errors import BoardError
+from hpc_board.model.text import one_line
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -46,6 +47,35 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+class _Text(click.types.StringParamType):
+    """Words that a database can hold and everybody can read: bytes that are not UTF-8 are refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """`value` as it is."""
+        text = super().convert(value, param, ctx)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self.fail(f"{one_line(text, 80)!r} is not UTF-8 text.", param, ctx)
+        return text
+
+
+_TEXT = _Text()
+
+PATH_OR_NAME = click.UNPROCESSED
+"""The type of a parameter that takes a path as well, which may have any bytes."""
+
+
+def take_text(command: click.Command) -> None:
+    """Have every parameter of `command`, and of the commands below it, that takes words take UTF-8 text alone."""
+    for param in command.params:
+        if param.type is click.STRING:
+            param.type = _TEXT
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            take_text(each)
+
+
 NUMBER = Number("run", "`hpc-board runs` lists yours.")
 SECONDS = Seconds()
 SUBMISSION_NUMBER = Number("submission", "`hpc-board run ID` shows the one of a run.")
@@ -70,6 +100,11 @@ def open_board(config: Path | None) -> "Board":
 def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """The tasks' names that begin with `incomplete`, for the shell."""
     return _beginning(incomplete, lambda board: (task.name for task in board.tasks().tasks), ctx)
+
+
+def created_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names of boards that somebody made, as far as they begin with `incomplete`, for the shell."""
+    return _beginning(incomplete, lambda board: (each.name for each in board.created_boards()), ctx)
 
 
 def gpu_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -25,8 +25,12 @@ def print_blocks(*blocks: "Block") -> None:
     """Print blocks to stdout: fitted to a terminal, or whole and without colours into a file or pipe."""
     from hpc_board.report import plain
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    click.echo(plain(blocks, width, _painted), nl=False)
+    click.echo(plain(blocks, output_width(), _painted), nl=False)
+
+
+def output_width() -> int | None:
+    """How many columns stdout has; None where it is no terminal, and nothing is cut."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def print_json(value: Any) -> None:

@@ -28,20 +28,39 @@ if TYPE_CHECKING:
     from hpc_board.report import Block
 
 
-@click.command(epilog=examples("hpc-board runs", "hpc-board runs --all --task vectoradd_py --limit 10 --json"))
+_WIDE = 100
+"""From how many columns on a list of runs has room for the numbers of their submissions."""
+
+
+@click.command(
+    epilog=examples(
+        "hpc-board runs",
+        "hpc-board runs --tag tiled --note 'bank conflicts'",
+        "hpc-board runs --all --task vectoradd_py --limit 10 --json",
+    )
+)
 @click.option("--all", "everyone", is_flag=True, help="Everybody's runs, not only your own.")
 @click.option("--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
+@click.option("--tag", "tags", metavar="WORD", multiple=True, help="Only with this tag; may be repeated.")
+@click.option(
+    "--note", metavar="TEXT", default="", help="Only with TEXT somewhere in a note, upper and lower case aside."
+)
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many to show.")
 @json_option
 @click.pass_obj
-def runs(open_: Open, everyone: bool, task: str | None, limit: int, as_json: bool) -> None:
-    """List your runs, the newest first."""
-    from hpc_board.cli.printing import print_blocks, print_json, refresh
+def runs(
+    open_: Open, *, everyone: bool, task: str | None, tags: tuple[str, ...], note: str, limit: int, as_json: bool
+) -> None:
+    """List your runs, the newest first.
+
+    What you and admins remarked on them stands at the end of each row.
+    """
+    from hpc_board.cli.printing import output_width, print_blocks, print_json, refresh
     from hpc_board.report import runs_table
 
     board = open_()
     refresh(board)
-    found = board.runs(everyone=everyone, task=task, limit=limit)
+    found = board.runs(everyone=everyone, task=task, limit=limit, tags=tags, note=note)
     if task is not None and not found:
         board.task(task)  # a task that has left the settings may still have runs; a mistyped name has none
     if as_json:
@@ -49,7 +68,12 @@ def runs(open_: Open, everyone: bool, task: str | None, limit: int, as_json: boo
 
         print_json([run_object(board, run) for run in found])
     else:
-        print_blocks(runs_table(found, users=everyone))
+        width = output_width()
+        print_blocks(
+            runs_table(
+                found, users=everyone, submissions=width is None or width >= _WIDE, narrowed=bool(task or tags or note)
+            )
+        )
 
 
 @click.command(epilog=examples("hpc-board run 12", "hpc-board run 12 --log", "hpc-board run 12 --json --samples"))
@@ -151,9 +175,17 @@ def cancel(open_: Open, ids: tuple[int, ...]) -> None:
         if ended_before:
             click.echo(f"Run {id_} had ended already: {outcome(found)}.")
         else:
-            click.echo(f"Run {id_} is cancelled." if found.state.ended else f"Run {id_}: the scheduler was asked.")
+            click.echo(f"Run {id_}{_cancelled(board, found)}")
     if failures:
         raise click.exceptions.Exit(failures[0].exit_code)
+
+
+def _cancelled(board: "Board", run: "Run") -> str:
+    if run.state.ended:
+        return " is cancelled."
+    if run.account and run.account != board.user:
+        return f" is {run.account}'s job, and ends as soon as a client of theirs carries it on."
+    return ": the scheduler was asked."
 
 
 @click.command(epilog=examples("hpc-board code 7", "hpc-board code 7 -o kernel.py"))
@@ -162,10 +194,14 @@ def cancel(open_: Open, ids: tuple[int, ...]) -> None:
 @force_option
 @click.pass_obj
 def code(open_: Open, submission: int, output: Path | None, force: bool) -> None:
-    """Print the file of one of your submissions, as it was sent."""
-    from hpc_board.cli.files import write_file
+    """Print the file of one of your submissions, as it was sent.
+
+    Admins may read everybody's, and others what a board shows after its
+    deadline (`create --show-code`).
+    """
     from hpc_board.cli.printing import remark
     from hpc_board.model.text import printable
+    from hpc_board.written_files import write_file
 
     board = open_()
     file_name, data = board.code(submission)
@@ -225,21 +261,21 @@ def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
     """What its participant wants to know first about a run that has ended, as blocks."""
     from hpc_board.report import run_summary
 
-    return run_summary(run, board.result(run.id), board.history(run.id), board.rank(run), log=board.log(run.id))
+    return run_summary(run, board.result(run.id), board.history(run.id), board.placing(run), log=board.log(run.id))
 
 
 def report(board: "Board", run: "Run") -> "tuple[Block, ...]":
     """Everything that the board knows about a run, as blocks."""
     from hpc_board.report import outcome_line, run_report
 
-    result, rank = board.result(run.id), board.rank(run)
+    result, placing = board.result(run.id), board.placing(run)
     blocks = run_report(
         run,
         result,
         board.history(run.id),
         board.progress(run.id),
-        rank,
+        placing,
         log=board.log(run.id),
     )
     # The outcome stands first, and has left a small screen by the time that the end is printed.
-    return (*blocks, outcome_line(run, result, rank)) if run.state.ended else blocks
+    return (*blocks, outcome_line(run, result, placing)) if run.state.ended else blocks

@@ -1,20 +1,23 @@
-"""`show` and `show-personal`: the boards."""
+"""`show`, `show-personal` and `history`: the boards, and how somebody got there."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from hpc_board.cli.options import Open, examples, gpu_names, json_option, task_names
+from hpc_board.errors import InputError
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
-    from hpc_board.model.gpu import Gpu
-    from hpc_board.model.standings import Standing
+    from hpc_board.model.standings import Page, Rows
     from hpc_board.report import Block
 
+_ROWS = 20
+_ROWS_MAX = 1_000_000
+_HISTORY_MAX = 10_000
+
 _name = click.argument("name", shell_complete=task_names)
-_NONE_OF_YOURS = "You have no passing ranked run on it."
 _gpus = click.option(
     "--gpu",
     "gpus",
@@ -23,58 +26,231 @@ _gpus = click.option(
     help="Only this GPU, or several with commas between them; may be repeated. Else all of the task's.",
     shell_complete=gpu_names,
 )
+_top = click.option(
+    "--top",
+    type=click.IntRange(1, _ROWS_MAX),
+    metavar="N",
+    help=f"How many rows to show at most; else {_ROWS}, and all with --json.",
+)
+_from = click.option(
+    "--from",
+    "place",
+    type=click.IntRange(1, _ROWS_MAX),
+    metavar="K",
+    default=1,
+    help="The place to begin at, 1 for the best.",
+)
+_version = click.option(
+    "--task-version",
+    "version",
+    metavar="VERSION",
+    help="Boards of this version of the task, or of the `previous` one; `--versions` of `show` lists them.",
+)
 
 
-@click.command(epilog=examples("hpc-board show vectoradd_py", "hpc-board show vectoradd_py --gpu H100,A100 --json"))
+@click.command(
+    epilog=examples(
+        "hpc-board show vectoradd_py",
+        "hpc-board show vectoradd_py --gpu H100,A100 --json",
+        "hpc-board show vectoradd_py --gpu H100 --top 20 --from 21",
+        "hpc-board show vectoradd_py --gpu H100 --rank 3",
+        "hpc-board show vectoradd_py --task-version previous",
+    )
+)
 @_name
 @_gpus
+@_top
+@_from
+@click.option("--all-users", is_flag=True, help="Every user, however many there are.")
+@click.option("--all-runs", is_flag=True, help="Every passing ranked run, and not only each user's best.")
+@click.option(
+    "--rank", type=click.IntRange(1, _ROWS_MAX), metavar="K", help="Who has this rank, with all about that entry."
+)
+@_version
+@click.option("--versions", is_flag=True, help="List the task's versions, with their dates and how many entries.")
 @json_option
 @click.pass_obj
-def show(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> None:
+def show(
+    open_: Open,
+    *,
+    name: str,
+    gpus: tuple[str, ...],
+    top: int | None,
+    place: int,
+    all_users: bool,
+    all_runs: bool,
+    rank: int | None,
+    version: str | None,
+    versions: bool,
+    as_json: bool,
+) -> None:
     """Show the standings of a task on each GPU.
 
-    A row is a user's best passing ranked run.
+    A row is a user's best passing ranked run. Your own row is always shown. Rows without a rank are the task's own
+    reference and milestones of its author.
     """
-    _print_boards(open_(), name, gpus, lambda board: board.standings, as_json=as_json)
+    from hpc_board.model.standings import Rows
+
+    if all_users and top is not None:
+        raise click.UsageError("--top limits what --all-users asks for: give one of them.")
+    if rank is not None and (all_users or all_runs or top is not None or place > 1):
+        raise click.UsageError("--rank shows one rank: leave --top, --from, --all-users and --all-runs out.")
+    if versions and (rank is not None or all_users or all_runs or top is not None or place > 1 or gpus or version):
+        raise click.UsageError("--versions lists versions of the task: leave the other options out.")
+    board = open_()
+    if versions:
+        _print_versions(board, name, as_json=as_json)
+        return
+    chosen = _chosen(board, name, gpus)
+    if rank is not None:
+        _print_rank(board, name, chosen, rank, version, as_json=as_json)
+        return
+    rows = Rows.RUNS if all_runs else Rows.USERS
+    everything = all_users or (as_json and top is None)
+    limit = None if everything else top or _ROWS
+    pages = board.pages(name, chosen, version=version, rows=rows, limit=limit, offset=place - 1)
+    _print_pages(board, name, pages, rows, as_json=as_json)
 
 
-@click.command("show-personal", epilog=examples("hpc-board show-personal vectoradd_py --gpu H100"))
+@click.command(
+    "show-personal",
+    epilog=examples("hpc-board show-personal vectoradd_py --gpu H100", "hpc-board show-personal vectoradd_py --top 5"),
+)
 @_name
 @_gpus
+@_top
+@_from
+@_version
 @json_option
 @click.pass_obj
-def show_personal(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> None:
-    """Show all your passing ranked runs of a task on each GPU."""
-    _print_boards(open_(), name, gpus, lambda board: board.personal, as_json=as_json, empty=_NONE_OF_YOURS)
-
-
-def _print_boards(
-    board: "Board",
-    name: str,
-    gpu_words: Sequence[str],
-    rows: "Callable[[Board], Callable[[str, str], Sequence[Standing]]]",
+def show_personal(
+    open_: Open,
     *,
+    name: str,
+    gpus: tuple[str, ...],
+    top: int | None,
+    place: int,
+    version: str | None,
     as_json: bool,
-    empty: str = "Nobody is on this board yet.",
 ) -> None:
-    from hpc_board.cli.printing import print_blocks, print_json, refresh
-    from hpc_board.report import Heading, standings_table
+    """Show your passing ranked runs of a task on each GPU.
 
-    task = board.task(name)
-    chosen = _chosen(board, gpu_words) if gpu_words else board.allowed_gpus(task)
-    refresh(board)
-    boards = [(gpu, rows(board)(task.name, gpu.name)) for gpu in chosen]
+    They are ranked among themselves, the best first: that is the one which counts on the board. Those that an admin has
+    removed stand below, with the reason.
+    """
+    from hpc_board.model.standings import Rows
+
+    board = open_()
+    chosen = _chosen(board, name, gpus)
+    limit = None if as_json and top is None else top or _ROWS
+    pages = board.pages(name, chosen, version=version, rows=Rows.OWN, limit=limit, offset=place - 1)
+    _print_pages(board, name, pages, Rows.OWN, as_json=as_json)
+
+
+@click.command(
+    epilog=examples("hpc-board history vectoradd_py", "hpc-board history vectoradd_py --gpu H100 --user ada --json")
+)
+@_name
+@_gpus
+@click.option("--user", metavar="NAME", help="Whose runs; else yours.")
+@_version
+@json_option
+@click.pass_obj
+def history(
+    open_: Open, *, name: str, gpus: tuple[str, ...], user: str | None, version: str | None, as_json: bool
+) -> None:
+    """Show how your times on a board came down.
+
+    Every passing ranked run in the order of the submissions: a plot in plain characters, and a table. CHANGE is
+    against the fastest run before.
+    """
+    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.model.standings import Rows
+    from hpc_board.report import history_report
+
+    board = open_()
+    chosen = _chosen(board, name, gpus)
+    whose = user or board.user
+    pages = board.pages(name, chosen, version=version, rows=Rows.OWN, limit=_HISTORY_MAX, user=whose)
     if as_json:
-        from hpc_board.cli.json_output import board_object
+        from hpc_board.cli.json_output import history_object
+        from hpc_board.model.text import one_line
 
-        print_json({"task": task.name, "boards": [board_object(gpu, found) for gpu, found in boards]})
+        boards = [history_object(page) for page in pages]
+        print_json({"task": board.task(name).name, "user": one_line(whose), "boards": boards})
+        return
+    task = board.task(name).name
+    shown = [page for page in pages if page.rows] or pages
+    print_blocks(*(block for page in shown for block in history_report(task, page, whose)))
+
+
+def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows", *, as_json: bool) -> None:
+    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.model.standings import Rows
+    from hpc_board.report import board_report, removed_blocks
+
+    task = board.task(name).name
+    removed = {page.gpu: board.removed(task, page.gpu, page.version) if rows is Rows.OWN else () for page in pages}
+    if as_json:
+        from hpc_board.cli.json_output import board_object, removed_object
+
+        objects = [board_object(page) for page in pages]
+        if rows is Rows.OWN:
+            objects = [{**each, "removed": list(map(removed_object, removed[each["gpu"]]))} for each in objects]
+        print_json({"task": task, "boards": objects})
         return
     blocks: list[Block] = []
-    for gpu, found in boards:
-        blocks += [Heading(f"{task.name} on {gpu.name}"), standings_table(found, board.user, empty)]
+    for page in pages:
+        end = page.offset + len(page.rows)
+        more = [f"`--from {end + 1}` goes on."] if end < page.total else []
+        if rows is Rows.USERS:
+            more.append("`--all-users` shows everyone.")
+        blocks += board_report(task, page, board.user, own_runs=rows is Rows.OWN, more=" ".join(more))
+        blocks += removed_blocks(removed[page.gpu])
     print_blocks(*blocks)
 
 
-def _chosen(board: "Board", words: Sequence[str]) -> "Sequence[Gpu]":
-    names = [name.strip() for word in words for name in word.split(",")]
-    return [board.gpu(name) for name in names]
+def _print_rank(
+    board: "Board", name: str, gpus: Sequence[str], rank: int, version: str | None, *, as_json: bool
+) -> None:
+    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.report import rank_report
+
+    task = board.task(name).name
+    pages = board.pages(name, gpus, version=version, limit=1)
+    held = [(page, board.at_rank(name, page.gpu, rank, version=version)) for page in pages]
+    if not any(entries for _, entries in held):
+        counts = ", ".join(f"{page.gpu} has {page.total}" for page in pages)
+        raise InputError(f"nobody has rank {rank} on {task}", hint=f"Users on each board: {counts}. Ties leave gaps.")
+    if as_json:
+        from hpc_board.cli.json_output import standing_object
+
+        boards = [{"gpu": page.gpu, "rows": [standing_object(row, page) for row in rows]} for page, rows in held]
+        print_json({"task": task, "rank": rank, "boards": boards})
+        return
+    print_blocks(*(block for page, rows in held if rows for block in rank_report(task, page, rows)))
+
+
+def _print_versions(board: "Board", name: str, *, as_json: bool) -> None:
+    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.report import versions_table
+
+    task = board.task(name)
+    found = board.versions(name)
+    if as_json:
+        from hpc_board.cli.json_output import version_object
+
+        print_json({"task": task.name, "versions": [version_object(each, task.version) for each in found]})
+    else:
+        print_blocks(versions_table(found, task.version))
+
+
+def _chosen(board: "Board", name: str, words: Sequence[str]) -> list[str]:
+    """The names of the GPUs that were given, or of all of the task's; the runs in flight are carried on first."""
+    from hpc_board.cli.printing import refresh
+
+    task = board.task(name)
+    names = [each.strip() for word in words for each in word.split(",")]
+    chosen = [board.gpu(each) for each in names] or board.allowed_gpus(task)
+    refresh(board)
+    return [gpu.name for gpu in chosen]

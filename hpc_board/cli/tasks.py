@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from hpc_board.cli.options import Open, examples, force_option, json_option, mode_names, task_names
+from hpc_board.cli.options import PATH_OR_NAME, Open, examples, force_option, json_option, mode_names, task_names
 from hpc_board.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ device_option = click.option(
     "--device", type=click.Choice(["cpu", "cuda", "hip"]), default="cpu", show_default=True, help="What to run it on."
 )
 python_option = click.option(
-    "--python", metavar="PROGRAM", help="The Python that has what the task imports; else this one."
+    "--python", metavar="PROGRAM", type=PATH_OR_NAME, help="The Python that has what the task imports; else this one."
 )
 
 
@@ -38,6 +38,8 @@ def list_(open_: Open, as_json: bool) -> None:
     gpus = {each.name: board.allowed_gpus(each) for each in tasks}
     for fault in catalog.faults:
         remark(f"Left out: {fault}")
+    if catalog.replaced:
+        remark(f"Boards that somebody made take the place of the settings' tasks {', '.join(catalog.replaced)}.")
     for each in tasks:
         if each.warnings:
             more = f" {len(each.warnings) - 1} more:" if len(each.warnings) > 1 else " More:"
@@ -45,7 +47,8 @@ def list_(open_: Open, as_json: bool) -> None:
     if as_json:
         from hpc_board.cli.json_output import task_object
 
-        print_json([task_object(each, gpus[each.name]) for each in tasks])
+        boards = {each.name: each for each in board.created_boards()}
+        print_json([task_object(each, gpus[each.name], boards.get(each.name)) for each in tasks])
     else:
         print_blocks(tasks_table(tasks, gpus, datetime.now(UTC)))
 
@@ -120,11 +123,11 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
     """
     from hpc_board.cli.printing import print_blocks, print_json
     from hpc_board.model.names import suggestion
-    from hpc_board.report import task_report
+    from hpc_board.report import created_report, task_report
 
     board = open_()
     found = board.task(name)
-    allowed = board.allowed_gpus(found)
+    allowed, created = board.allowed_gpus(found), board.created(name)
     if file_name is not None:
         text = found.text(file_name)
         if text is None:
@@ -137,9 +140,9 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
     elif as_json:
         from hpc_board.cli.json_output import task_details
 
-        print_json(task_details(found, allowed))
+        print_json(task_details(found, allowed, created))
     else:
-        print_blocks(*task_report(found, allowed, datetime.now(UTC)))
+        print_blocks(*task_report(found, allowed, datetime.now(UTC)), *(created_report(created) if created else ()))
 
 
 @task.command(
@@ -150,7 +153,7 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
         "hpc-board task check ./my_task --device cuda --json",
     )
 )
-@click.argument("source", shell_complete=task_names)
+@click.argument("source", type=PATH_OR_NAME, shell_complete=task_names)
 @device_option
 @click.option("--cases", type=click.IntRange(1, 10_000), metavar="N", help="Look at N cases at most; else at 20.")
 @click.option("--seconds", type=click.IntRange(1, 86_400), metavar="S", help="Ask for S seconds at most; else for 300.")
@@ -200,7 +203,7 @@ def check(
         "hpc-board task test ./my_task --submission kernel.cu --device cuda --json",
     )
 )
-@click.argument("source", shell_complete=task_names)
+@click.argument("source", type=PATH_OR_NAME, shell_complete=task_names)
 @click.option(
     "--submission", "file", metavar="FILE", required=True, type=click.Path(path_type=Path), help="What to judge."
 )
@@ -283,10 +286,10 @@ def new(folder: Path, languages: tuple[str, ...]) -> None:
     Nothing that is there already is touched.
     """
     from hpc_board import task_starter
-    from hpc_board.cli.files import write_new_folder
     from hpc_board.cli.printing import remark
     from hpc_board.model.names import NAME, NAME_WORDS
     from hpc_board.model.task import Language
+    from hpc_board.written_files import write_new_folder
 
     if not re.fullmatch(NAME, folder.name):
         raise InputError(f'"{folder.name}" cannot be the name of a task.', hint=f"Give {NAME_WORDS}.")
@@ -311,16 +314,18 @@ def new(folder: Path, languages: tuple[str, ...]) -> None:
 def template(open_: Open, name: str, language: str | None, header: bool, output: Path | None, force: bool) -> None:
     """Print a file to start from.
 
-    Its header has the task's name, so that `submit` knows where it belongs.
+    Its header has the task's name, so that `submit` knows where it belongs,
+    the GPUs that the task names, its description and its deadline.
     """
-    from hpc_board.cli.files import write_file
     from hpc_board.cli.printing import remark
-    from hpc_board.cli.starter import compiled_header, starter
+    from hpc_board.starter import compiled_header, starter
+    from hpc_board.written_files import write_file
 
-    found = open_().task(name)
+    board = open_()
+    found = board.task(name)
     if header and language is not None:
         raise InputError("--header and --language exclude each other.", hint="Give one of them.")
-    text = compiled_header() if header else starter(found, language)
+    text = compiled_header() if header else starter(found, language, board.allowed_gpus(found))
     if output is None:
         click.echo(text.encode(), nl=False)
         return

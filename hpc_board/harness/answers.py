@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
 
 from hpc_board.harness.channel import Frame, ProtocolViolation
-from hpc_board.harness.floor import WORK_MAX, Work
+from hpc_board.model.peaks import WORK_MAX, Work
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
 

@@ -18,9 +18,9 @@ from hpc_board.harness.answers import Answer, Checked, Filled, Generated
 from hpc_board.harness.calls import Allowance, Called, CallFailed, Phase, Rules, close_all, judge_answer
 from hpc_board.harness.channel import Frame
 from hpc_board.harness.child import Child
-from hpc_board.harness.floor import Work
 from hpc_board.harness.workers import Output, Worker
 from hpc_board.model.limits import Limits
+from hpc_board.model.peaks import Work
 from hpc_board.model.result import Verdict
 
 _LATE_PROBES = 4

@@ -108,7 +108,8 @@ class Report:
 class Ended:
     """How a program ended: by itself with a `status` (-n for signal n), or stopped for a `verdict`.
 
-    `last_words` is the last line that it printed to standard error.
+    `last_words` is the last line that it printed to standard error. `as_alone` says that the submission ends with that
+    status also where it runs by itself, without an eval.
     """
 
     status: int
@@ -116,6 +117,7 @@ class Ended:
     verdict: Optional[Verdict] = None
     message: str = ""
     last_words: str = ""
+    as_alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -228,11 +230,15 @@ def failure(report: Report, stage: Stage, cases: Sequence[Case], ended: Ended) -
 def by_status(stage: Stage, ended: Ended, *, begun: bool = False) -> CallFailed:
     """What it means that the program ended with another status than 0.
 
-    One that has `begun` to report knows its mode, its pipe and its cases: then their statuses are the submission's.
+    One that has `begun` to report knows its mode, its pipe and its cases: then their statuses are the submission's, as
+    are all those with which the submission ends by itself.
     """
     status, words = ended.status, f": {ended.last_words}" if ended.last_words else ""
     if status < 0:
         return CallFailed(Verdict.CRASH, f"the task's eval was ended by signal {-status} ({_signal_name(-status)})")
+    if ended.as_alone and status in (USAGE, DEVICE_FAILED, NO_PIPE, NOT_VALID, BAD_CASE, TOO_LATE):
+        words = f", as the submission does by itself{words}"
+        return CallFailed(Verdict.CRASH, f"the task's eval ended before it was done (exit status {status}){words}")
     if begun and status in (USAGE, NO_PIPE, BAD_CASE):
         return CallFailed(Verdict.CRASH, f"the task's eval ended before it was done (exit status {status}){words}")
     if not begun and _MODULE_MISSING.search(ended.last_words):

@@ -22,7 +22,7 @@ from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.compiled import form_fault
 from hpc_board.harness.device import Device, DeviceMissing, open_device
 from hpc_board.harness.faults import fault, lacking, message_of
-from hpc_board.harness.floor import WORK_MAX
+from hpc_board.model.peaks import WORK_MAX
 from hpc_board.model.result import LIBRARY_MISSING, Verdict
 from hpc_board.model.text import printable, with_article
 

@@ -26,7 +26,8 @@ from hpc_board.harness.processes import Processes
 from hpc_board.harness.program import Program
 from hpc_board.harness.score_report import scored
 from hpc_board.harness.scratch import remove
-from hpc_board.model.result import Case, Log, Verdict
+from hpc_board.model.result import Case, Log, Verdict, secretly_failed
+from hpc_board.model.standings import score_s
 from hpc_board.model.task import Mode, Ranking, case_text
 from hpc_board.model.text import printable
 
@@ -71,6 +72,7 @@ class OwnEval:
         self._cases: Dict[Tuple[str, int], Case] = {}
         self._current: Optional[Tuple[Stage, Program]] = None
         self._texts: Dict[str, bytes] = {}
+        self._status_alone = 0
 
     def run(self) -> None:
         """Start the eval for each stage, until one does not pass.
@@ -137,7 +139,7 @@ class OwnEval:
     def _warm_up(self) -> None:
         """Run the submission once by itself, so that what it compiles when it is imported costs no stage its time.
 
-        How it ends says nothing: the stages tell.
+        How it ends says nothing of it: the stages tell. But a status with which a stage ends, too, comes from it.
 
         Raises:
             CallFailed: it took too long.
@@ -154,6 +156,7 @@ class OwnEval:
         self._processes.dismiss(program)
         program.close()
         self.build_log = printed.log()
+        self._status_alone = ended.status
         if ended.verdict is Verdict.TIMEOUT:
             message = f"running the submission once, to compile it, did not end within {seconds:g} s, and was stopped"
             raise CallFailed(Verdict.COMPILE_TIMEOUT, message)
@@ -178,6 +181,9 @@ class OwnEval:
             self._blame(stage, cases, failed)
         if stage.mode == "profile":
             self._keep_profile(stage, program.report)
+        elif stage.secret and stage.mode == "leaderboard" and failed is None:
+            # Whoever knows the public inputs is slower on these.
+            self.facts["unseen_score_s"] = score_s(cases, self._job.ranking_by)
 
     def _ended(
         self, stage: Stage, command: List[str], texts: Mapping[str, bytes], environment: Mapping[str, str]
@@ -201,7 +207,8 @@ class OwnEval:
         if changed and ended.verdict is None:
             message = f"{changed} of the task was changed while it ran, so that nothing it says counts"
             ended = replace(ended, verdict=Verdict.PROTOCOL_VIOLATION, message=message)
-        return program, replace(ended, last_words=program.last_words())
+        as_alone = ended.status == self._status_alone != 0
+        return program, replace(ended, last_words=program.last_words(), as_alone=as_alone)
 
     def _run_for_score(self) -> None:
         """Start an eval that takes no arguments, and knows one score and no cases: these pass or fail together.
@@ -235,7 +242,7 @@ class OwnEval:
             return
         if len(cases) == len(stage.cases):
             said = f"mode {stage.mode}: {failed.message}"
-            raise CallFailed(failed.verdict, _with_seed(said) if stage.secret else said)
+            raise CallFailed(failed.verdict, _secretly_failed(said) if stage.secret else said)
         index, case = stage.cases[len(cases)]
         self._note(stage, [Case(stage.phase, index, case_text(case), failed.verdict, failed.message)])
 
@@ -246,7 +253,8 @@ class OwnEval:
             if not stage.secret:
                 self._cases[key] = case
             elif case.verdict is not Verdict.PASS:
-                self._cases[key] = replace(self._cases[key], verdict=case.verdict, message=_with_seed(case.message))
+                message = _secretly_failed(case.message)
+                self._cases[key] = replace(self._cases[key], verdict=case.verdict, message=message)
 
     def _command(self, *arguments: str) -> List[str]:
         """The command that starts the eval in the folder of its files, as KernelBot does."""
@@ -317,8 +325,8 @@ class _Watch:
             self._say(stage.phase, index + 1, self._of, f"{case_text(case)} ({how})")
 
 
-def _with_seed(message: str) -> str:
-    return f"with a secret seed, after it had passed with the public one: {message}"
+def _secretly_failed(message: str) -> str:
+    return secretly_failed(message, ranked=True)
 
 
 def _changed(folder: Path, texts: Mapping[str, bytes]) -> str:

@@ -14,14 +14,15 @@ from typing import Callable, ContextManager, Dict, Iterator, List, Optional, Seq
 from hpc_board.harness.bench import Bench
 from hpc_board.harness.calls import Called, CallFailed, OutputsOverlap, public_seed, secret_seed
 from hpc_board.harness.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
-from hpc_board.harness.floor import Peak, floor_ns
+from hpc_board.harness.floor import floor_ns
 from hpc_board.harness.other_work import OtherWork
 from hpc_board.harness.process_tree import thread_count
 from hpc_board.harness.timing import enough, timing
 from hpc_board.harness.workers import Worker
 from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.measurement import calls_needed, scatters
-from hpc_board.model.result import Case, Timing, Verdict
+from hpc_board.model.peaks import Peak
+from hpc_board.model.result import Case, Timing, Verdict, secretly_failed
 from hpc_board.model.standings import duration_text
 from hpc_board.model.task import case_text
 
@@ -34,10 +35,11 @@ Say = Callable[[str, Optional[int], Optional[int], str], None]
 """Takes a phase, the number of a case from 1, how many there are, and a message for whoever watches."""
 
 
-def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool) -> Iterator[Case]:
+def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool, ranked: bool) -> Iterator[Case]:
     """The verdict of each case, with the task's own seed and, where `secret`, again with one nobody knows.
 
-    A case that costs the worker its life is the last one.
+    A case that passes with the first alone says so, and what that means for a `ranked` run. A case that costs the
+    worker its life is the last one.
     """
     phase = bench.phase
     for index, case in enumerate(phase.cases):
@@ -46,12 +48,21 @@ def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool) -> Iterator[
         try:
             message = bench.call(worker, index, [public_seed(case)]).message
             if secret:
-                bench.call(worker, index, [secret_seed()])
+                _call_secretly(bench, worker, index, ranked=ranked)
         except CallFailed as error:
             verdict, message, lost = error.verdict, error.message, error.worker_lost
         yield Case(phase.name, index, case_text(case), verdict, message)
         if lost or verdict is Verdict.TASK_ERROR:
             break
+
+
+def _call_secretly(bench: Bench, worker: Worker, index: int, *, ranked: bool) -> None:
+    try:
+        bench.call(worker, index, [secret_seed()])
+    except CallFailed as error:
+        if error.verdict.blames_kernel:
+            error.message = secretly_failed(error.message, ranked=ranked)
+        raise
 
 
 @dataclass
@@ -311,7 +322,8 @@ class Benchmarks:
                 continue
             verdict, message = (failure.verdict, failure.message) if failure else (Verdict.PASS, "")
             spec = case_text(phase.cases[index])
-            cases.append(Case(phase.name, index, spec, verdict, message, measured.timing()))
+            work = self._bench.work.get(index)
+            cases.append(Case(phase.name, index, spec, verdict, message, measured.timing(), work))
             if failure:
                 break
         return cases

@@ -2,7 +2,7 @@
 
 The eval and the submission are one program here, so this process gives up what a worker does. It keeps a pipe for its
 report, a folder of files to read, and a private folder to write. Beside that it may write to `/dev/shm`, without which
-Python's `multiprocessing` has no locks.
+Python's `multiprocessing` has no locks: to one of its own where the system lets it have that.
 """
 
 import json
@@ -22,6 +22,7 @@ from hpc_board.harness.calls import CallFailed
 from hpc_board.harness.child import READ_BYTES, exit_descriptor, signal_told
 from hpc_board.harness.eval_report import Ended, Report
 from hpc_board.harness.interruption import CHILD_GRACE_SECONDS, SIGNALS
+from hpc_board.harness.own_memory import SHARED_MEMORY, own_shared_memory
 from hpc_board.harness.printed import Printed
 from hpc_board.harness.process_tree import REAP_POLL_SECONDS, REAP_SECONDS, reap_orphans
 from hpc_board.harness.score_report import Scores
@@ -29,7 +30,6 @@ from hpc_board.harness.seccomp import deny_outside_effects
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import one_line
 
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where POSIX has its semaphores
 _REPORT = "POPCORN_FD"
 _POLL_SECONDS = 0.1
 _LEFT_IN_PIPES = 64
@@ -46,6 +46,8 @@ def become_program(parent: int) -> None:
     sandbox.die_with_parent(parent or os.getppid())
     order = json.loads(sys.stdin.buffer.read())
     os.set_inheritable(order["told"], False)
+    if not order["apart"]:  # a container has a /dev/shm of its own
+        own_shared_memory()
     try:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
@@ -125,7 +127,7 @@ class Program:
             "file_bytes": room.file_bytes,
             "spared_processes": room.spared_processes,
             "readable": [*room.readable, str(room.folder)],
-            "writable": [str(room.home), _SHARED_MEMORY],
+            "writable": [str(room.home), SHARED_MEMORY],
             "folder": str(room.folder),
             "network": room.network,
             "apart": self._contained,

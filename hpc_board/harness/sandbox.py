@@ -18,6 +18,7 @@ import resource
 import signal
 import struct
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Iterable, Iterator, List, Mapping, Sequence
 
@@ -112,8 +113,10 @@ def limit_resources(file_bytes: int, spared_processes: int = 0) -> None:
 
     That is 1,024 of these, or half of what the supervisor may open where that is less, see `guard_supervisor`. Of the
     processes and threads that the user may have, `spared_processes` are left to others, half of them at most: the
-    system counts those of the user, and holds each process to a limit of its own. Root has no such limit.
+    system counts those of the user, and holds each process to a limit of its own. Root has no such limit. Where memory
+    runs out, this process and its children are the first that the system kills.
     """
+    _die_first_of_memory()
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 1024 if most_files == resource.RLIM_INFINITY else min(1024, most_files // 2)
     for kind, value in (
@@ -128,6 +131,12 @@ def limit_resources(file_bytes: int, spared_processes: int = 0) -> None:
     if processes != resource.RLIM_INFINITY:
         processes -= min(spared_processes, processes // 2)
         resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+
+
+def _die_first_of_memory() -> None:
+    with suppress(OSError):
+        # The most that there is. Whoever may write there could take it back: Landlock keeps submissions from it.
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = True, network: bool = False) -> int:

@@ -12,7 +12,6 @@ from hpc_board.harness import sandbox
 from hpc_board.harness.bench import Bench
 from hpc_board.harness.calls import Allowance, CallFailed, Phase
 from hpc_board.harness.child import Child
-from hpc_board.harness.floor import peak_of
 from hpc_board.harness.interruption import Interrupted, Interruption
 from hpc_board.harness.job import Facts, facts
 from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, node_facts, oom_kills
@@ -27,6 +26,7 @@ from hpc_board.harness.result_file import judged_before, provenance_of, result_o
 from hpc_board.harness.scratch import remove
 from hpc_board.harness.workers import Worker
 from hpc_board.model.limits import Limits
+from hpc_board.model.peaks import peak_of
 from hpc_board.model.result import INTERRUPTED, Case, Log, Result, Verdict
 from hpc_board.model.standings import score_s
 from hpc_board.model.task import OWN, Language, Mode
@@ -229,7 +229,7 @@ class Supervisor:
 
     def _tested(self, bench: Bench, worker: Worker, *, secret: bool) -> bool:
         """Check the cases of a phase; whether all have passed."""
-        for case in tested(bench, worker, self._say, secret=secret):
+        for case in tested(bench, worker, self._say, secret=secret, ranked=self._job.mode is Mode.RANKED):
             self._cases += self._memory_told([case])
         return all(case.verdict is Verdict.PASS for case in self._cases)
 
@@ -259,10 +259,12 @@ class Supervisor:
             return
         workers = Workers(processes, job.limits, seconds, self._provenance)
         path = os.environ.get("PATH", "")
+        # What a library computes on a CPU, PyTorch does not see.
+        seen = job.device != "cpu" or not job.language.compiled
         profile = Profile(
             bench=self._bench_of_benchmarks(judge, seconds, workers.limits),
             workers=workers,
-            profilers=available(job.device, path, torch="torch" in processes.modules),
+            profilers=available(job.device, path, torch=seen and "torch" in processes.modules),
             environment=processes.environment,
             target=self._folder / PROFILE_FOLDER,
             deadline=time.monotonic() + 2 * seconds,

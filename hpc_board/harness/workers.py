@@ -169,9 +169,10 @@ class Worker:
         limits, left = self._limits, self._allowance.left_seconds
         allowed = limits.call_seconds if self._called else limits.first_call_seconds
         allowed *= len(outputs)
-        late = f"the call did not return within {allowed:g} s"
+        which = "the call" if self._called else "the first call"
+        late = f"{which} did not return within {allowed:g} s"
         if left < allowed:
-            late = f"the call did not return within the {phase.seconds:g} s for all {phase.name} cases"
+            late = f"{which} did not return within the {phase.seconds:g} s for all {phase.name} cases"
         number = secrets.randbits(62)
         frame = {
             "type": "run",

@@ -39,6 +39,12 @@ _T_QUANTILES = (
 _ROUNDING = 1e-6
 
 
+def figures(value: float, digits: int) -> str:
+    """The value to as many significant digits, never with an exponent that tells a person little: "140", "0.99"."""
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if "e+" in text else text
+
+
 @dataclass(frozen=True)
 class Difference:
     """How the time `other_ns` compares to `one_ns`.
@@ -69,13 +75,20 @@ class Difference:
             return "too few samples to tell"
         half = 100 * (math.sqrt(self.high / self.low) - 1)
         if not self.shown:
-            return f"no difference shown (± {half:.2g} %)" if half < 100 else "no difference shown: too much scatter"
+            return (
+                f"no difference shown (± {figures(half, 2)} %)"
+                if half < 100
+                else "no difference shown: too much scatter"
+            )
         faster = self.speedup > 1
         factor, least, most = (
             (self.speedup, self.low, self.high) if faster else (1 / self.speedup, 1 / self.high, 1 / self.low)
         )
-        how = f"by {100 * (factor - 1):.3g} % ± {half * factor:.2g} %"
-        return f"{'faster' if faster else 'slower'} {how if half < 100 else f'by {least:.2g}x to {most:.2g}x'}"
+        if half < 100:
+            how = f"by {figures(100 * (factor - 1), 3)} % ± {figures(half * factor, 2)} %"
+        else:
+            how = f"by {figures(least, 2)}x to {figures(most, 2)}x"
+        return f"{'faster' if faster else 'slower'} {how}"
 
 
 @dataclass(frozen=True)

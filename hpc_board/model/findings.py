@@ -1,14 +1,17 @@
 """What is wrong with a task, from what checking it has found out."""
 
+import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Callable, Iterator, List, Sequence, Tuple
+from typing import Callable, Collection, Dict, Iterator, List, Sequence, Tuple
 
 from hpc_board.model.lint import PROBES, UNMADE, CheckedCase, Lint, Probed, accepted_formats
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Task
 
 _MESSAGE_MAX = 300
+_FRAME = re.compile(r'  File "([^"\n]*/)?([^"/\n]+)"')
+_HARNESS = "hpc_board/harness/"
 
 
 class Severity(str, Enum):
@@ -49,8 +52,7 @@ def findings(task: Task, lint: Lint) -> Tuple[Finding, ...]:
     found: List[Finding] = []
     if lint.message:
         found.append(_error("unusable", lint.message, "Correct reference.py, then check the task again."))
-    for case in lint.cases:
-        found += _failures(case)
+    found += _failures(task, lint.cases)
     found += _of_inputs(lint.cases)
     found += _of_reference(task, lint.cases)
     found += _of_probes(task, lint.cases)
@@ -61,14 +63,35 @@ def _error(code: str, message: str, advice: str) -> Finding:
     return Finding(Severity.ERROR, code, message, advice)
 
 
-def _failures(case: CheckedCase) -> Iterator[Finding]:
-    if not case.failure:
-        return
-    if case.lost:
-        advice = "Make it return in time, or raise hpc_board.limits.judge_seconds."
-        yield _error("lost", f"{_place(case)}: {case.failure}", advice)
-    else:
-        yield _error("raises", f"{_place(case)}: {case.failure}", "Correct what raises; the traceback names the line.")
+def _failures(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Finding]:
+    """A finding for each way to fail, however many cases fail in it."""
+    names = {file.name for file in task.files}
+    alike: Dict[Tuple[bool, str], List[CheckedCase]] = {}
+    for case in cases:
+        if case.failure:
+            alike.setdefault((case.lost, _of_task(case.failure, names)), []).append(case)
+    for (lost, failure), found in alike.items():
+        code, advice = "raises", "Correct what raises; the traceback names the line."
+        if lost:
+            code, advice = "lost", "Make it return in time, or raise hpc_board.limits.judge_seconds."
+        yield _error(code, f"{_places(found)}: {failure}", advice)
+
+
+def _of_task(failure: str, names: Collection[str]) -> str:
+    """A failure with the task's files by their names alone, and without the harness's own lines in its traceback."""
+    lines: List[str] = []
+    harness = False
+    for line in failure.splitlines():
+        frame, shown = _FRAME.match(line), line
+        if frame is not None:
+            folder, name = frame[1] or "", frame[2]
+            harness = _HARNESS in folder
+            shown = f'  File "{name}"{line[frame.end() :]}' if name in names else line
+        elif not line.startswith("    "):
+            harness = False
+        if not harness:
+            lines.append(shown)
+    return "\n".join(lines)
 
 
 def _of_inputs(cases: Sequence[CheckedCase]) -> Iterator[Finding]:

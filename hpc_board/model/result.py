@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Mapping, Optional, Tuple
 
+from hpc_board.model.peaks import Peak, Share, Work, own_peak_of, share_of_peak
+
 RESULT_BYTES_MAX = 32 * 1024 * 1024
 """A `result.json` larger than this is not read."""
 
@@ -60,6 +62,10 @@ class Verdict(str, Enum):
 _BLAMELESS = (Verdict.PASS, Verdict.DEVICE_ERROR, Verdict.UNSTABLE, Verdict.TASK_ERROR, Verdict.INFRA_ERROR)
 
 
+PUBLIC_PASSED = "passed with the public seed, failed with a secret one"
+"""How the message of a case begins that is right for the seed that everybody sees alone."""
+
+
 class ResultError(ValueError):
     """A result that is not one: wrong shape, type, size or number. The message names the place."""
 
@@ -103,7 +109,10 @@ class Timing:
 
 @dataclass(frozen=True)
 class Case:
-    """One case of one phase ("test" or "benchmark"): its verdict, and its times where it was timed."""
+    """One case of one phase ("test" or "benchmark"): its verdict, and its times where it was timed.
+
+    `work` is the least that a right call has to do, where the task says and the case was timed.
+    """
 
     phase: str
     index: int
@@ -111,6 +120,7 @@ class Case:
     verdict: Verdict
     message: str = ""
     timing: Optional[Timing] = None
+    work: Optional[Work] = None
 
 
 @dataclass(frozen=True)
@@ -185,6 +195,25 @@ class Result:
 
 def _no_constant(name: str) -> float:
     raise ResultError(f"result.json holds {name}")
+
+
+def device_peak(result: Result) -> Optional[Peak]:
+    """What the device of a result can do at most; None where it is not known, or the job had a part of it alone."""
+    if str(result.provenance.get("gpu_mig_mode_current", "")).casefold() == "enabled":
+        return None
+    return own_peak_of(str(result.provenance.get("gpu_name", "")))
+
+
+def case_share(case: Case, peak: Optional[Peak]) -> Optional[Share]:
+    """How near the median of a case comes to what its device can do; None where either is not known."""
+    if case.timing is None or case.work is None or peak is None:
+        return None
+    return share_of_peak(case.work, peak, case.timing.median_ns)
+
+
+def secretly_failed(message: str, *, ranked: bool) -> str:
+    """What to say of a case that passed with its public seed, and of which `message` says how it failed then."""
+    return f"{PUBLIC_PASSED}{'; the run is not ranked' if ranked else ''}: {message}"
 
 
 class _Fields:
@@ -301,7 +330,12 @@ def _case(fields: _Fields) -> Case:
         verdict=fields.verdict("verdict"),
         message=fields.text("message"),
         timing=None if fields.absent("timing") else _timing(fields.inner("timing")),
+        work=_work(fields.inner("work")) if fields.has("work") and not fields.absent("work") else None,
     )
+
+
+def _work(fields: _Fields) -> Work:
+    return Work(memory_bytes=fields.number("memory_bytes"), operations=fields.number("operations"))
 
 
 def _timing(fields: _Fields) -> Timing:

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Optional
 
 from hpc_board.model.result import Verdict
+from hpc_board.model.rules import NO_REMARKS, Remarks
 from hpc_board.model.task import Mode
 
 
@@ -133,8 +134,10 @@ class Run:
     after a dot where the run is made for a job array, whose name stands before the dot. `nonce` comes back in the
     result.
     `trust` says under whose account the job runs: `self-run` (the participant's own) or `verified`.
-    `note` is what the user remarked on the submission. `verdict`, `message` and `score_s` are set once the run is
-    finished; `ended_at` too, where its job's own clock can be believed.
+    `account` is whose jobs these are where that is not `user`, who is shown and ranked. `note` is what the user said
+    of the submission when it was sent, `remarks` what was said of it since; `milestone` is the name under which an
+    author shows it beside the ranks, empty for everybody else's. `verdict`, `message` and `score_s` are set once the
+    run is finished; `ended_at` too, where its job's own clock can be believed.
     """
 
     id: int
@@ -160,6 +163,14 @@ class Run:
     message: str = ""
     score_s: Optional[float] = None
     ended_at: Optional[datetime] = None
+    milestone: str = ""
+    account: str = ""
+    remarks: Remarks = NO_REMARKS
+
+    @property
+    def runs_as(self) -> str:
+        """Whose jobs these are: nobody else can send, find or end them."""
+        return self.account or self.user
 
     @property
     def state(self) -> RunState:
@@ -192,6 +203,16 @@ class Run:
         if self.status.unanswered:
             return self.status.evidence
         return self.explanation if self.state is RunState.CREATED else ""
+
+    @property
+    def hopeless(self) -> str:
+        """Why a queued run will never start as things are, in words that begin so; empty where nothing says it."""
+        waits = self.state is RunState.QUEUED and not self.status.cancel_requested
+        return self.status.reason if waits and self.status.reason.startswith(NEVER_STARTS) else ""
+
+
+NEVER_STARTS = "will never start"
+"""What the reason of a pending job begins with that waits in vain."""
 
 
 def array_of(token: str) -> str:

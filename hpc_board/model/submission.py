@@ -15,7 +15,7 @@ MARKERS = ("!POPCORN", "!HPCBOARD")
 
 @dataclass(frozen=True)
 class Submission:
-    """One file by one user for one task, as it was sent."""
+    """One file by one user for one task, as it was sent; `milestone` is its name where an author shows it so."""
 
     id: int
     task: str
@@ -26,6 +26,7 @@ class Submission:
     mode: Mode
     submitted_at: datetime
     note: str = ""
+    milestone: str = ""
 
 
 @dataclass(frozen=True)

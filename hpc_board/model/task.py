@@ -102,6 +102,24 @@ class Timeouts:
 
 
 @dataclass(frozen=True)
+class Milestone:
+    """A submission of the task's author, which stands on each board beside the ranks, but for those of `exclude_gpus`.
+
+    `file_name` and `text` are its file, `description` says what it is to readers.
+    """
+
+    name: str
+    file_name: str
+    text: str
+    description: str = ""
+    exclude_gpus: Tuple[str, ...] = ()
+
+    def shown_on(self, gpu: str) -> bool:
+        """Whether the milestone belongs on the board of `gpu`."""
+        return gpu.casefold() not in {name.casefold() for name in self.exclude_gpus}
+
+
+@dataclass(frozen=True)
 class Task:
     """What to implement: the files, the cases and the rules.
 
@@ -110,7 +128,8 @@ class Task:
     `limits` are the task's own values for limits and timing numbers of the harness (seconds, counts). With
     `const_inputs` a call must leave its inputs alone, with `fresh_output` its output must not lie in their memory.
     `languages` are those of submissions where they are not `language` alone, `flags` what compilers are told beside
-    their usual flags. `accepts` are the cheap answers that the task means to let pass, for whoever checks the task.
+    their usual flags. `milestones` are shown on boards and change no result. `accepts` are the cheap answers that the
+    task means to let pass, for whoever checks the task.
     """
 
     name: str
@@ -136,6 +155,7 @@ class Task:
     warnings: Tuple[str, ...] = ()
     languages: Tuple[Language, ...] = ()
     flags: Tuple[str, ...] = ()
+    milestones: Tuple[Milestone, ...] = ()
 
     @property
     def accepted(self) -> Tuple[Language, ...]:

@@ -4,15 +4,29 @@ Every text of a block is safe to print: what came from files, jobs and scheduler
 """
 
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
+from hpc_board.report.boards import changes_table, created_report, plan_report, synced_table
 from hpc_board.report.checks import check_report
 from hpc_board.report.checkups import checkup_report
 from hpc_board.report.comparisons import comparison_report
+from hpc_board.report.feeds import feed_line, feed_lines
+from hpc_board.report.histories import bests, history_report
 from hpc_board.report.meanings import Meaning, state_meaning, verdict_meaning
+from hpc_board.report.next_steps import NextSteps, next_steps
 from hpc_board.report.plain import plain
 from hpc_board.report.printed import nothing_printed, run_logs
+from hpc_board.report.rules import (
+    bans_table,
+    decisions_table,
+    limit_text,
+    limits_table,
+    removed_blocks,
+    rerun_table,
+)
 from hpc_board.report.runs import (
     outcome,
     outcome_line,
+    run_evidence,
+    run_overview,
     run_report,
     run_summary,
     run_tone,
@@ -20,39 +34,70 @@ from hpc_board.report.runs import (
     step_text,
     trial_report,
 )
-from hpc_board.report.tables import gpus_table, standings_table, tasks_table
+from hpc_board.report.standings import (
+    SHORT_VERSION,
+    board_report,
+    rank_report,
+    speedup_text,
+    standings_table,
+    versions_table,
+)
+from hpc_board.report.tables import gpus_table, tasks_table
 from hpc_board.report.tasks import task_report
 from hpc_board.report.texts import span_text
 
 __all__ = [
+    "SHORT_VERSION",
     "Block",
     "Column",
     "Facts",
     "Heading",
     "Log",
     "Meaning",
+    "NextSteps",
     "Paragraph",
     "Table",
     "Tone",
+    "bans_table",
+    "bests",
+    "board_report",
+    "changes_table",
     "check_report",
     "checkup_report",
     "comparison_report",
+    "created_report",
+    "decisions_table",
+    "feed_line",
+    "feed_lines",
     "gpus_table",
+    "history_report",
+    "limit_text",
+    "limits_table",
+    "next_steps",
     "nothing_printed",
     "outcome",
     "outcome_line",
     "plain",
+    "plan_report",
+    "rank_report",
+    "removed_blocks",
+    "rerun_table",
+    "run_evidence",
     "run_logs",
+    "run_overview",
     "run_report",
     "run_summary",
     "run_tone",
     "runs_table",
     "span_text",
+    "speedup_text",
     "standings_table",
     "state_meaning",
     "step_text",
+    "synced_table",
     "task_report",
     "tasks_table",
     "trial_report",
     "verdict_meaning",
+    "versions_table",
 ]

@@ -54,6 +54,7 @@ def _harness(task: Task) -> str:
     program, _ = eval_program(task)
     what = f"its {program.main}" if program.main else f"a program of {', '.join(program.sources)}"
     why = "task.yml says so" if has_reference else "there is no reference.py"
+    why = "it is for several GPUs" if task.multi_gpu else why
     return f"task: {one_line(what)} judges, as {why}"
 
 

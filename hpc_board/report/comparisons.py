@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.model.comparison import Comparison, Difference
+from hpc_board.model.comparison import Comparison, Difference, figures
 from hpc_board.model.result import Result
 from hpc_board.model.run import Run
 from hpc_board.model.standings import duration_text
@@ -38,16 +38,27 @@ def _row(name: str, difference: Difference) -> tuple[str, ...]:
         name,
         duration_text(difference.one_ns),
         duration_text(difference.other_ns),
-        f"{difference.speedup:.3g}x",
+        f"{figures(difference.speedup, 3)}x",
         difference.text,
     )
 
 
+def _confidence(comparison: Comparison) -> Iterator[Paragraph]:
+    """What the bounds mean that stand in the table, and what they come from; nothing where there are none."""
+    texts = [each.text for each in (*(case.difference for case in comparison.cases), comparison.score) if each]
+    if any("±" in text for text in texts):
+        what = "± is half of the 95 % confidence interval"
+    elif any("x to " in text for text in texts):
+        what = "A range is the 95 % confidence interval"
+    else:
+        return
+    repeated = all(case.difference.repeated for case in comparison.cases)
+    within = "between processes" if repeated else "of calls within one process; mode ranked has several"
+    yield Paragraph(f"{what}, from the scatter {within}.", Tone.QUIET)
+
+
 def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> Iterator[Paragraph]:
-    if any(case.difference.low is not None for case in comparison.cases):
-        repeated = all(case.difference.repeated for case in comparison.cases)
-        within = "between processes" if repeated else "of calls within one process; mode ranked has several"
-        yield Paragraph(f"± is half of the 95 % confidence interval, from the scatter {within}.", Tone.QUIET)
+    yield from _confidence(comparison)
     for run, result in zip(runs, results, strict=True):
         if run.verdict != "pass":
             yield Paragraph(f"Submission {run.submission} did not pass: {result.verdict}.", Tone.BAD)
@@ -57,8 +68,9 @@ def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
     if comparison.reference is not None and abs(comparison.reference - 1) > _MACHINES_DIFFER:
         factor = max(comparison.reference, 1 / comparison.reference)
         slower = runs[1 if comparison.reference > 1 else 0]
+        percent = figures(100 * (factor - 1), 2)
         yield Paragraph(
-            f"The machine was not the same or not as free: the task's reference took {100 * (factor - 1):.2g} % longer "
+            f"The machine was not the same or not as free: the task's reference took {percent} % longer "
             f"in the run of submission {slower.submission}, so differences of that size say little.",
             Tone.BAD,
         )

@@ -14,9 +14,19 @@ class Meaning:
     next: str
 
 
-def verdict_meaning(verdict: Verdict, message: str = "", *, on_cpu: bool = False) -> Meaning:
-    """What this verdict says of a run whose result has this message, `on_cpu` where its board's jobs run on one."""
-    if on_cpu and verdict is Verdict.DEVICE_ERROR:
+def verdict_meaning(
+    verdict: Verdict, message: str = "", *, on_cpu: bool = False, below: str | None = None, stored: bool = True
+) -> Meaning:
+    """What this verdict says of a run whose result has this message, `on_cpu` where its board's jobs run on one.
+
+    `below` is what the report shows further down of messages and the compiler's output, None where it has what is
+    usual; a run that is not `stored` was tried by the task's author.
+    """
+    if verdict is Verdict.TASK_ERROR and not stored:
+        return _TASK_OF_AUTHOR
+    if below is not None and verdict in _BARE and _BARE[verdict][0] not in below:
+        return _BARE[verdict][1]
+    if on_cpu and verdict is Verdict.DEVICE_ERROR and _NO_ARCH not in message:
         return _COMPILED_FOR_GPU if "compile" in message else _NO_GPU_HERE
     for told, words, meaning in _BY_MESSAGE:
         if verdict is told and words in message:
@@ -33,6 +43,39 @@ def state_meaning(state: RunState) -> Meaning:
     return _ENDS[state]
 
 
+_NO_ARCH = "nothing says what to compile for"
+
+_TASK_OF_AUTHOR = Meaning(
+    "The task's own files failed, so that the submission was not judged.",
+    "Correct what the message names; `hpc-board task check` looks at every case of the task.",
+)
+
+_BARE = {
+    Verdict.COMPILE_ERROR: (
+        "error",
+        Meaning(
+            "The submission did not compile to what the task calls.",
+            "Correct what the message above names; `hpc-board template TASK --language NAME` has the function as it is"
+            " called.",
+        ),
+    ),
+    Verdict.LOAD_ERROR: (
+        "Traceback",
+        Meaning(
+            "The submission could not be loaded, or lacks the function that the task asks for.",
+            "Correct what the message above names; compare imports and function name with `hpc-board template TASK`.",
+        ),
+    ),
+    Verdict.EXCEPTION: (
+        "Traceback",
+        Meaning(
+            "The submission reported an error of its own.",
+            "The message above has what it said; repeat the failed case at home.",
+        ),
+    ),
+}
+"""What a verdict says where the report has no text in which a word such as "Traceback" stands."""
+
 _NO_GPU_HERE = Meaning(
     "The submission asked for a GPU, and the jobs of this board run on a CPU.",
     "Keep to the device of the inputs, or send it to a board with GPUs of its own: `hpc-board gpus` says which have.",
@@ -43,7 +86,14 @@ _COMPILED_FOR_GPU = Meaning(
     "Send it to a board with GPUs of its own: `hpc-board gpus` says which have. C++ and Python run here as well.",
 )
 
+_NO_COMPILER = Meaning(
+    "The node has no compiler for this language; your kernel was not judged.",
+    "Ask whoever keeps the settings to bring one with `modules` or `env` of this GPU, and submit again then.",
+)
+
 _BY_MESSAGE = (
+    (Verdict.INFRA_ERROR, "cannot be compiled", _NO_COMPILER),
+    (Verdict.INFRA_ERROR, "needs a host compiler", _NO_COMPILER),
     (
         Verdict.CRASH,
         "the supervisor was killed by signal",
@@ -62,7 +112,7 @@ _BY_MESSAGE = (
     ),
     (
         Verdict.DEVICE_ERROR,
-        "nothing says what to compile for",
+        _NO_ARCH,
         Meaning(
             "Nobody knows for which GPU to compile; your kernel was not judged.",
             "Ask whoever keeps the settings for the `arch` of this GPU; with it, compilers need no GPU to ask.",
@@ -174,11 +224,11 @@ _VERDICTS = {
     ),
     Verdict.TASK_ERROR: Meaning(
         "The task's own files failed; your kernel was not judged.",
-        "Tell the task's author, with the message below; `hpc-board run ID` shows it again.",
+        "Tell the task's author, with the message; `hpc-board run ID` shows it again.",
     ),
     Verdict.INFRA_ERROR: Meaning(
         "The node or the harness failed; your kernel was not judged.",
-        "Submit again; if it comes back, show the message below to the admin.",
+        "Submit again; if it comes back, show the message to the admin.",
     ),
 }
 

@@ -8,6 +8,7 @@ from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragrap
 
 _GAP = "  "
 _COLUMN_MIN = 6
+_PADDED_MAX = 48
 
 
 def _unpainted(text: str, _tone: Tone) -> str:
@@ -53,19 +54,25 @@ def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], s
         return
     titles = tuple(column.title for column in table.columns)
     widths = _widths(table, width)
-    yield paint(_row_line(titles, table.columns, widths), Tone.QUIET)
+    yield paint(_row_line(titles, table.columns, widths, cut=width is not None), Tone.QUIET)
     for row in table.rows:
-        yield _row_line(row, table.columns, widths)
+        yield _row_line(row, table.columns, widths, cut=width is not None)
 
 
 def _widths(table: Table, width: int | None) -> list[int]:
-    """The columns' widths, the widest flexible one narrowed again and again until the table fits or none is left."""
+    """The columns' widths, the widest flexible one narrowed again and again until the table fits or none is left.
+
+    Without a `width`, one long cell does not move all others of its column: it reaches into what follows.
+    """
     widths = [
         max(_cells(column.title), *(_cells(row[index]) for row in table.rows))
         for index, column in enumerate(table.columns)
     ]
     if width is None:
-        return widths
+        return [
+            min(each, _PADDED_MAX) if column.flexible else each
+            for each, column in zip(widths, table.columns, strict=True)
+        ]
     flexible = [index for index, column in enumerate(table.columns) if column.flexible]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while excess > 0 and flexible:
@@ -77,9 +84,9 @@ def _widths(table: Table, width: int | None) -> list[int]:
     return widths
 
 
-def _row_line(row: tuple[str, ...], columns: tuple[Column, ...], widths: list[int]) -> str:
+def _row_line(row: tuple[str, ...], columns: tuple[Column, ...], widths: list[int], *, cut: bool) -> str:
     cells = (
-        _padded(_cut(cell, width), width, right=column.right)
+        _padded(_cut(cell, width) if cut else cell, width, right=column.right)
         for cell, column, width in zip(row, columns, widths, strict=True)
     )
     return _GAP.join(cells).rstrip()

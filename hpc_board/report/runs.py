@@ -1,18 +1,22 @@
 """Runs as blocks: the list of them, and everything about one."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.model.peaks import Peak, Share
+from hpc_board.model.result import PUBLIC_PASSED, Case, Result, Verdict, case_share, device_peak
+from hpc_board.model.result import Log as Printed
 from hpc_board.model.run import Progress, Run, RunState, Status
-from hpc_board.model.standings import duration_text
+from hpc_board.model.standings import Placing, duration_text, verdict_line
 from hpc_board.model.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.meanings import state_meaning, verdict_meaning
 from hpc_board.report.printed import job_log, kernel_logs, message_log, profile_log
+from hpc_board.report.rules import remarks_text, removal_text
 from hpc_board.report.texts import count_text, moment_text, score_text, telling_line
 
 _TRUST = {
@@ -50,8 +54,13 @@ def run_tone(run: Run) -> Tone:
     return Tone.BAD if run.state.ended else Tone.PLAIN
 
 
-def runs_table(runs: Sequence[Run], *, users: bool = False) -> Table:
-    """Runs, one to a row, in the order given, with their `users` where these may differ."""
+def runs_table(runs: Sequence[Run], *, users: bool = False, submissions: bool = False, narrowed: bool = False) -> Table:
+    """Runs, one to a row, in the order given, with their `users` where these may differ, and remarks if any.
+
+    The `submissions` to which they belong have a column where there is room: some commands take their numbers. Where
+    the list was `narrowed`, there may be others.
+    """
+    remarks = [remarks_text(run.note, run.remarks) for run in runs]
     columns = (
         Column("RUN", right=True),
         *([Column("USER", flexible=True)] if users else []),
@@ -62,6 +71,8 @@ def runs_table(runs: Sequence[Run], *, users: bool = False) -> Table:
         Column("SCORE", right=True),
         Column("FILE", flexible=True),
         Column("SUBMITTED"),
+        *([Column("SUBMISSION", right=True)] if submissions else []),
+        *([Column("REMARKS", flexible=True)] if any(remarks) else []),
     )
     rows = tuple(
         (
@@ -74,10 +85,13 @@ def runs_table(runs: Sequence[Run], *, users: bool = False) -> Table:
             score_text(run.score_s),
             one_line(run.file_name),
             moment_text(run.created_at),
+            *([str(run.submission)] if submissions else []),
+            *([remarked] if any(remarks) else []),
         )
-        for run in runs
+        for run, remarked in zip(runs, remarks, strict=True)
     )
-    return Table(columns, rows, "No runs yet. `hpc-board submit FILE` sends one.")
+    empty = "No run fits." if narrowed else "No runs yet. `hpc-board submit FILE` sends one."
+    return Table(columns, rows, empty)
 
 
 def run_report(
@@ -85,18 +99,18 @@ def run_report(
     result: Result | None,
     history: Sequence[Status] = (),
     progress: Sequence[Progress] = (),
-    rank: int | None = None,
+    placing: Placing | None = None,
     *,
     log: str = "",
 ) -> tuple[Block, ...]:
     """Everything about one run: its outcome and what it means, its cases, the evidence, the machine and the logs.
 
-    `rank` is the run's place on its board where it holds one; `log` is the job's own output, which is shown where
-    there is no result.
+    `placing` is what the run means on its board where it counts there; `log` is the job's own output, which is shown
+    where there is no result.
     """
-    blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")]
+    blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}"), *_removal_blocks(run)]
     if result is not None and not result.interrupted:
-        blocks += _result_blocks(run, result, rank, result.cases)
+        blocks += _result_blocks(run, result, placing, result.cases)
     elif run.state.ended:
         blocks += _end_blocks(run, history, log, result)
     else:
@@ -108,22 +122,116 @@ def run_report(
     return tuple(blocks)
 
 
+def run_overview(
+    run: Run,
+    result: Result | None,
+    history: Sequence[Status] = (),
+    progress: Sequence[Progress] = (),
+    placing: Placing | None = None,
+    *,
+    log: str = "",
+) -> tuple[Block, ...]:
+    """What stands on the first page about a run: its outcome, its times, what failed, the job and the machine.
+
+    The tests of a run that passed, its profile and its history have pages of their own.
+    """
+    blocks: list[Block] = [*_removal_blocks(run)]
+    if result is not None and not result.interrupted:
+        passed = result.verdict is Verdict.PASS
+        shown = [case for case in result.cases if case.phase != "test" or not passed]
+        first, *rest = _result_blocks(run, replace(result, profile=Printed()), placing, shown)
+        blocks += [first, Paragraph(_vouching_text(run, result), Tone.QUIET), *rest]
+        blocks += () if passed else kernel_logs(run, result)
+    elif run.state.ended:
+        blocks += _end_blocks(run, history, log, result)
+    else:
+        blocks += _waiting_blocks(run, progress)
+    blocks += [Heading("Run"), Facts(tuple(_run_facts(run)))]
+    return (*blocks, *(_provenance_blocks(result) if result is not None else ()))
+
+
+def _vouching_text(run: Run, result: Result) -> str:
+    """Under whose account, how well shut in and where a run was judged, in one line."""
+    isolation = result.provenance.get("isolation")
+    parts = (
+        run.trust,
+        "judged by the task's own harness" if _by_own_eval(result) else "",
+        f"isolation {isolation}" if isolation else "",
+        f"on {run.status.node}" if run.status.node else "",
+        f"job {run.status.job_id}" if run.status.job_id else "",
+    )
+    return " · ".join(one_line(part) for part in parts if part)
+
+
+def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
+    """Every status of a run with its time and what it is known from, and what an end without a result means."""
+    blocks: list[Block] = []
+    if run.state.ended and run.state is not RunState.FINISHED:
+        meaning = state_meaning(run.state)
+        blocks.append(Paragraph(f"{meaning.what}\n{meaning.next}"))
+    columns = (
+        Column("SINCE"),
+        Column("STATE"),
+        Column("JOB"),
+        Column("REASON", flexible=True),
+        Column("EVIDENCE", flexible=True),
+    )
+    rows = tuple(
+        (
+            status.at.astimezone().strftime("%Y-%m-%d %H:%M:%S"),
+            str(status.state).replace("_", " "),
+            one_line(status.job_id, 40),
+            one_line(status.reason, 500),
+            one_line(status.evidence, 500),
+        )
+        for status in history
+    )
+    blocks.append(_without_empty(Table(columns, rows, "Nothing was recorded.")))
+    last = run.status
+    if last.unanswered:
+        blocks.append(Paragraph("The scheduler has not said whether it has the job; it is looked up again and again."))
+    if last.cancel_requested and not run.state.ended:
+        blocks.append(Paragraph("Its end was asked for, and is asked for again until the scheduler has answered."))
+    facts = (
+        ("job name", one_line(run.token)),
+        ("cluster", one_line(run.cluster)),
+        ("partition", one_line(run.partition)),
+        ("node", one_line(last.node)),
+        ("expected start", moment_text(last.expected_start) if last.expected_start else ""),
+        ("left the queue", moment_text(last.ended_in_queue_at) if last.ended_in_queue_at else ""),
+        ("submission sha256", run.code_sha256[:_SHORT_HASH]),
+        ("harness sha256", run.harness_sha256[:_SHORT_HASH]),
+    )
+    return (*blocks, Heading("Job"), Facts(tuple(fact for fact in facts if fact[1])))
+
+
 def run_summary(
-    run: Run, result: Result | None, history: Sequence[Status] = (), rank: int | None = None, *, log: str = ""
+    run: Run,
+    result: Result | None,
+    history: Sequence[Status] = (),
+    placing: Placing | None = None,
+    *,
+    log: str = "",
 ) -> tuple[Block, ...]:
     """What a participant wants to know first about a run that has ended: the outcome, the times, and what failed."""
-    blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}")]
+    blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}"), *_removal_blocks(run)]
     if result is None or result.interrupted:
         return (*blocks, *_end_blocks(run, history, log, result))
     passed = result.verdict is Verdict.PASS
     shown = [case for case in result.cases if case.phase != "test" or not passed]
-    blocks += _result_blocks(run, result, rank, shown)
+    blocks += _result_blocks(run, result, placing, shown)
     if not passed:
         blocks += kernel_logs(run, result)
     own = ", judged by the task's own harness" if _by_own_eval(result) else ""
     where = f"{run.trust}{own}, on {one_line(run.status.node) or 'an unknown node'}, job {one_line(run.status.job_id)}"
     blocks.append(Paragraph(f"{where}. `hpc-board run {run.id}` shows everything.", Tone.QUIET))
     return tuple(blocks)
+
+
+def _removal_blocks(run: Run) -> Iterator[Block]:
+    removal = run.remarks.removal
+    if removal is not None:
+        yield Paragraph(f"Does not count in the standings: {removal_text(removal)}", Tone.BAD)
 
 
 def trial_report(run: Run, result: Result) -> tuple[Block, ...]:
@@ -136,22 +244,33 @@ def trial_report(run: Run, result: Result) -> tuple[Block, ...]:
     )
 
 
-def outcome_line(run: Run, result: Result | None, rank: int | None = None) -> Paragraph:
+def outcome_line(run: Run, result: Result | None, placing: Placing | None = None) -> Paragraph:
     """What a run that has ended came to, on one line."""
     if run.verdict is None:
         text = f"ended without a result: {outcome(run)}"
     elif run.verdict is Verdict.PASS:
-        text = ": ".join(filter(None, ("passed", _achievement(run, result, rank))))
+        text = ": ".join(filter(None, ("passed", _achievement(run, result, placing))))
     else:
         text = f"{'failed' if run.verdict.blames_kernel else 'was not judged'}: {outcome(run)}{_failed_place(result)}"
     return Paragraph(f"Run {run.id} {text}.", run_tone(run))
 
 
-def _achievement(run: Run, result: Result | None, rank: int | None) -> str:
+def _achievement(run: Run, result: Result | None, placing: Placing | None) -> str:
     if run.score_s is None:
         return _counts_text(result) if result else ""
-    score = f"score {score_text(run.score_s)}"
-    return score if rank is None else f"{score}, {_place_text(rank, run.gpu)}"
+    line = _verdict_line(run, placing)
+    if line:
+        return f"{line[0].lower()}{line[1:]}"
+    return f"score {score_text(run.score_s)}{', removed from the standings' if run.remarks.removal else ''}"
+
+
+def _verdict_line(run: Run, placing: Placing | None) -> str:
+    """What the run has come to on its board; empty where it does not count there."""
+    if run.score_s is None:
+        return ""
+    if run.milestone:
+        return f"Milestone {one_line(run.milestone)} on {run.gpu}: {score_text(run.score_s)}"
+    return "" if placing is None else verdict_line(run.gpu, run.score_s, placing)
 
 
 def _failed_place(result: Result | None) -> str:
@@ -160,12 +279,13 @@ def _failed_place(result: Result | None) -> str:
     return f" in {case.phase} case {case.index + 1}" if case else ""
 
 
-def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[Case]) -> Iterator[Block]:
+def _result_blocks(run: Run, result: Result, placing: Placing | None, cases: Sequence[Case]) -> Iterator[Block]:
     passed = result.verdict is Verdict.PASS
-    yield Paragraph(_passed_text(run, result, rank) if passed else _failed_text(result), run_tone(run))
+    yield Paragraph(_passed_text(run, result, placing) if passed else _failed_text(result), run_tone(run))
     if not passed:
         on_cpu = run.emulated or run.gpu.upper() == "CPU"
-        meaning = verdict_meaning(result.verdict, result.message, on_cpu=on_cpu)
+        below = "\n".join([result.build.text, *_long_messages(result)])
+        meaning = verdict_meaning(result.verdict, result.message, on_cpu=on_cpu, below=below, stored=run.stored)
         note = _seed_note(run, result)
         yield Paragraph(f"{meaning.what}\n{meaning.next}{note}")
     if run.emulated:
@@ -174,24 +294,26 @@ def _result_blocks(run: Run, result: Result, rank: int | None, cases: Sequence[C
             f"{with_article(run.gpu)}.",
             Tone.BAD,
         )
-    yield from _case_blocks(run, cases, own_eval=_by_own_eval(result))
+    yield from _case_blocks(run, cases, own_eval=_by_own_eval(result), peak=device_peak(result))
     if "\n" in result.message.strip():
         yield message_log(run, "message", result.message)
     yield from profile_log(result)
 
 
+def _long_messages(result: Result) -> list[str]:
+    """The messages that the report shows in full below the outcome."""
+    return [text for text in (result.message, *(case.message for case in result.cases)) if "\n" in text.strip()]
+
+
 def _seed_note(run: Run, result: Result) -> str:
-    """A line on the seed of the case that failed, where it may not be the one that the case shows."""
+    """A line on the seed of the case that failed, where it is not the one that the case shows."""
+    if PUBLIC_PASSED in result.message:
+        return "\nThe case shows the public seed: repeat it at home with several others."
     case = next((case for case in result.cases if case.verdict is not Verdict.PASS), None)
     if case is None or case.verdict not in _BY_INPUTS or _by_own_eval(result):
         return ""
     if case.phase != "test" and run.mode is not Mode.PROFILE:
         return "\nIt failed with a secret seed, not with one that the case shows: repeat it with several seeds."
-    if run.mode in (Mode.RANKED, Mode.PROFILE):
-        return (
-            "\nIt ran with the seed that the case shows, then with a secret one: if it passes at home with the first, "
-            "it failed with the second, so try several others."
-        )
     return ""
 
 
@@ -199,7 +321,7 @@ def _by_own_eval(result: Result) -> bool:
     return result.provenance.get("harness") == OWN
 
 
-def _case_blocks(run: Run, cases: Sequence[Case], *, own_eval: bool) -> Iterator[Block]:
+def _case_blocks(run: Run, cases: Sequence[Case], *, own_eval: bool, peak: Peak | None = None) -> Iterator[Block]:
     tests = [case for case in cases if case.phase == "test"]
     others = [case for case in cases if case.phase != "test"]
     if tests:
@@ -208,7 +330,8 @@ def _case_blocks(run: Run, cases: Sequence[Case], *, own_eval: bool) -> Iterator
     if others:
         yield Heading("Benchmarks")
         timed = any(case.timing for case in others)
-        yield _benchmarks_table(others, own_eval=own_eval) if timed else _tests_table(others)
+        yield _benchmarks_table(others, own_eval=own_eval, peak=peak) if timed else _tests_table(others)
+        yield from _peak_blocks(others, peak)
         if timed and all(case.verdict is Verdict.PASS for case in cases):
             yield from _noise_blocks(others)
     for case in cases:
@@ -217,16 +340,14 @@ def _case_blocks(run: Run, cases: Sequence[Case], *, own_eval: bool) -> Iterator
             break
 
 
-def _passed_text(run: Run, result: Result, rank: int | None) -> str:
+def _passed_text(run: Run, result: Result, placing: Placing | None) -> str:
     what = _counts_text(result)
     parts = [f"Passed: {what}." if what else "Passed."]
-    if run.score_s is not None:
+    line = _verdict_line(run, placing)
+    if line:
+        parts.append(f"{line}.")
+    elif run.score_s is not None:
         parts.append(f"Score {score_text(run.score_s)}.")
-    if rank is not None:
-        place = _place_text(rank, run.gpu)
-        parts.append(f"{place[0].upper()}{place[1:]}.")
-    elif run.stored and run.mode is Mode.RANKED and run.score_s is not None:
-        parts.append(f"Your best on {run.gpu} is another run.")
     return " ".join(parts)
 
 
@@ -234,11 +355,6 @@ def _counts_text(result: Result) -> str:
     """How many cases of which kind there were: "5 tests and 1 benchmark"."""
     counts = {phase: sum(case.phase == phase for case in result.cases) for phase in ("test", "benchmark")}
     return " and ".join(count_text(count, phase) for phase, count in counts.items() if count)
-
-
-def _place_text(rank: int, gpu: str) -> str:
-    word = {1: "first", 2: "second", 3: "third"}.get(rank)
-    return f"{word} place on {gpu}" if word else f"rank {rank} on {gpu}"
 
 
 def _failed_text(result: Result) -> str:
@@ -267,8 +383,8 @@ def _tests_table(cases: Sequence[Case]) -> Table:
     return _without_empty(Table(columns, rows))
 
 
-def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool) -> Table:
-    """Benchmarks with their times; a task's own eval tells no median."""
+def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | None) -> Table:
+    """Benchmarks with their times; a task's own eval tells no median, and a share takes a `peak` and known work."""
     columns = (
         Column("#", right=True),
         Column("OUTCOME"),
@@ -277,6 +393,7 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool) -> Table:
         Column("FASTEST", right=True),
         Column("SLOWEST", right=True),
         Column("REFERENCE", right=True),
+        Column("OF PEAK"),
         Column("CALLS", right=True),
         Column("CASE", flexible=True),
         Column("MESSAGE", flexible=True),
@@ -291,16 +408,35 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool) -> Table:
                 duration_text(timing.best_ns),
                 duration_text(timing.worst_ns),
                 duration_text(timing.baseline_ns) if timing.baseline_ns else "",
+                _share_text(case_share(case, peak)),
                 str(timing.runs),
             )
             if timing
-            else ("",) * 6
+            else ("",) * 7
         )
         word = _word(case.verdict) + (", noisy" if timing and timing.noisy else "")
         rows.append(
             (str(case.index + 1), word, *times, one_line(case.spec), telling_line(case.message, _CELL_CHARACTERS_MAX))
         )
     return _without_empty(Table(columns, tuple(rows)))
+
+
+def _share_text(share: Share | None) -> str:
+    return "" if share is None else f"{100 * share.share:.0f} % {share.resource}"
+
+
+def _peak_blocks(cases: Sequence[Case], peak: Peak | None) -> Iterator[Paragraph]:
+    """What the shares in the table are of."""
+    found = [share for share in (case_share(case, peak) for case in cases) if share is not None]
+    units = {
+        "memory": "{:.3g} TB/s of memory bandwidth",
+        "arithmetic": "{:.4g} Top/s, those of its fastest matrix format",
+    }
+    peaks = dict.fromkeys(units[share.resource].format(share.rate / 1e12) for share in found)
+    if peaks:
+        yield Paragraph(
+            f"OF PEAK: what the least work that the task states needs of the device's {' or '.join(peaks)}.", Tone.QUIET
+        )
 
 
 def _noise_blocks(cases: Sequence[Case]) -> Iterator[Paragraph]:
@@ -407,7 +543,10 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "file", f"{one_line(run.file_name)} (submission {run.submission})"
     if run.note:
         yield "note", one_line(run.note, NOTE_CHARACTERS_MAX)
+    yield from _remark_facts(run)
     yield "user", one_line(run.user)
+    if run.account:
+        yield "account", f"{one_line(run.account)}, whose job it is"
     yield "submitted", moment_text(run.created_at)
     job = run.status.job_id
     place = f"{run.cluster}, partition {run.partition}" if run.partition else run.cluster
@@ -417,6 +556,16 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
     if run.status.node:
         yield "node", one_line(run.status.node)
     yield "trust", _TRUST.get(run.trust, one_line(run.trust))
+
+
+def _remark_facts(run: Run) -> Iterator[tuple[str, str]]:
+    for note in run.remarks.notes:
+        yield "note", f"{one_line(note.text, NOTE_CHARACTERS_MAX)} ({moment_text(note.at)})"
+    if run.remarks.tags:
+        yield "tags", " ".join(map(one_line, run.remarks.tags))
+    rerun = run.remarks.rerun
+    if rerun is not None:
+        yield "rerun", f"of submission {rerun.of_submission}, sent again by {one_line(rerun.by_user)}"
 
 
 def _provenance_blocks(result: Result) -> Iterator[Block]:

@@ -1,14 +1,13 @@
-"""Tasks, GPUs and standings as tables."""
+"""Tasks and GPUs as tables."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from hpc_board.model.gpu import Gpu, GpuStatus
-from hpc_board.model.standings import Standing
-from hpc_board.model.task import ISOLATED, Task
+from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Column, Table
-from hpc_board.report.texts import moment_text, score_text, span_text
+from hpc_board.report.texts import moment_text, span_text
 
 
 def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: datetime) -> Table:
@@ -88,36 +87,3 @@ def _remark(status: GpuStatus, told_at: str) -> str:
     repeated = status.problem and told_at != status.gpu.name
     state = f"as for {told_at}" if repeated else status.problem or status.availability.state
     return "; ".join(part for part in (one_line(state), emulated, one_line(status.warning)) if part)
-
-
-def _trust_text(row: Standing) -> str:
-    own = "" if row.harness == ISOLATED else "task's own harness"
-    return ", ".join(filter(None, (one_line(row.trust), own, "emulated" if row.emulated else "")))
-
-
-def standings_table(
-    standings: Sequence[Standing], user: str = "", empty: str = "Nobody is on this board yet."
-) -> Table:
-    """The rows of a board, best first; `user` is the reader, whose rows are marked, `empty` what to say without any."""
-    columns = (
-        Column("RANK", right=True),
-        Column("USER", flexible=True),
-        Column("SCORE", right=True),
-        Column("RUN", right=True),
-        Column("FILE", flexible=True),
-        Column("SUBMITTED"),
-        Column("TRUST"),
-    )
-    rows = tuple(
-        (
-            str(row.rank),
-            one_line(row.user) + (" (you)" if row.user == user else ""),
-            score_text(row.score_s),
-            str(row.run),
-            one_line(row.file_name),
-            moment_text(row.submitted_at),
-            _trust_text(row),
-        )
-        for row in standings
-    )
-    return Table(columns, rows, empty)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import Limits
-from hpc_board.model.task import ISOLATED, CaseValue, Ranking, Task, case_text
+from hpc_board.model.task import ISOLATED, CaseValue, Milestone, Ranking, Task, case_text
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
 from hpc_board.report.texts import moment_text
@@ -29,8 +29,16 @@ def task_report(task: Task, gpus: Sequence[Gpu], now: datetime) -> tuple[Block, 
     for title, cases in (("Tests", task.tests), ("Benchmarks", task.benchmarks)):
         if cases:
             blocks += [Heading(title), _cases_table(cases)]
+    if task.milestones:
+        blocks += [Heading("Milestones"), _milestones_table(task.milestones)]
     blocks += [Heading("Files"), _files_table(task)]
     return tuple(blocks)
+
+
+def _milestones_table(milestones: Sequence[Milestone]) -> Table:
+    columns = (Column("NAME", flexible=True), Column("NOT ON", flexible=True), Column("DESCRIPTION", flexible=True))
+    rows = ((each.name, ", ".join(each.exclude_gpus), each.description) for each in milestones)
+    return Table(columns, tuple(tuple(map(one_line, row)) for row in rows))
 
 
 def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str, str]]:

@@ -1,24 +1,33 @@
 """The board's memory: submissions, runs, events and results in SQLite, and the standings that follow from them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpc_board.model.created import BoardChange, Entries
+from hpc_board.model.feed import FeedEntry
 from hpc_board.model.result import Case, Result
+from hpc_board.model.rules import Decision, Limits
 from hpc_board.model.run import Run, Status
-from hpc_board.model.standings import Standing
+from hpc_board.model.run_filter import RunFilter
+from hpc_board.model.standings import Place, Placing, Rows, Standing, Version
 from hpc_board.model.submission import Submission
 from hpc_board.model.task import Mode, Task
-from hpc_board.store import ranking, runs, submissions
+from hpc_board.store import boards, decisions, feed, listing, ranking, remarks, runs, submissions
+from hpc_board.store.boards import NewChange, Newest
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.journal import MOUNTS
 from hpc_board.store.submissions import NewRun, NewSubmission
 
 if TYPE_CHECKING:
+    from hpc_board.model.statistics import Statistics
     from hpc_board.store.backup import Contents
+    from hpc_board.store.exporting import Best, RankedBoard
+    from hpc_board.store.passes import Chosen
+    from hpc_board.store.rows import Row
 
-__all__ = ["NewRun", "NewSubmission", "Store"]
+__all__ = ["NewChange", "NewRun", "NewSubmission", "Newest", "Store"]
 
 
 class Store:
@@ -31,6 +40,10 @@ class Store:
 
     def __init__(self, path: Path, *, mounts: Path = MOUNTS) -> None:
         self._file = DatabaseFile(path, mounts)
+
+    def is_there(self) -> bool:
+        """Whether there is a database, as far as this user can see; none is made."""
+        return self._file.is_there()
 
     def add_submission(
         self,
@@ -47,9 +60,20 @@ class Store:
         """Store a submission with its code, its version of the task and its runs, or nothing of it."""
         return self.add_submissions([NewSubmission(task, user, file_name, code, mode, note, at, runs)])[0]
 
-    def add_submissions(self, new: Sequence[NewSubmission]) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
-        """Store several submissions as `add_submission` does, or nothing of any."""
+    def add_submissions(
+        self, new: Sequence[NewSubmission], *, by_rules: bool = False
+    ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
+        """Store several submissions as `add_submission` does, or nothing of any.
+
+        Where it goes `by_rules`, as for everybody but admins, they are stored only if the rules of the board allow all
+        of them at this moment.
+
+        Raises:
+            Refused: they don't.
+        """
         with self._file.writing() as db:
+            if by_rules:
+                decisions.check_all(db, new)
             return tuple(submissions.add(db, each) for each in new)
 
     def record(self, run: int, status: Status) -> bool:
@@ -65,6 +89,15 @@ class Store:
         """Append a status to each of these runs as `record` does, or to none of them; the runs that took it."""
         with self._file.writing() as db:
             return {run for run, status in statuses.items() if runs.record(db, run, status)}
+
+    def wish_end(self, run: int, reason: str) -> bool:
+        """Store that `run` shall be ended, whatever its status is by now, and say whether it could still be wished.
+
+        Raises:
+            InputError: there is no such run.
+        """
+        with self._file.writing() as db:
+            return runs.wish_end(db, run, reason)
 
     def finish(
         self,
@@ -113,15 +146,28 @@ class Store:
         task: str | None = None,
         submission: int | None = None,
         limit: int | None = None,
+        before: int | None = None,
+        tags: Sequence[str] = (),
+        note: str = "",
+        matching: RunFilter | None = None,
+        hidden: Collection[str] = (),
+        unless_by: str = "",
     ) -> tuple[Run, ...]:
-        """The runs that fit every filter that is given, newest first."""
+        """The runs that fit every filter that is given, newest first; see `listing.Wanted`."""
+        words = matching or listing.EVERY_RUN
+        wanted = listing.Wanted(user, task, submission, before, tags, note, words, hidden, unless_by)
         with self._file.reading() as db:
-            return runs.runs(db, user=user, task=task, submission=submission, limit=limit)
+            return listing.runs(db, wanted, limit)
 
-    def in_flight(self, among: Collection[int] | None = None, *, user: str | None = None) -> tuple[Run, ...]:
-        """The runs that have not ended, all or those `among` these, of one user if one is given, oldest first."""
+    def started(self, among: Collection[int]) -> dict[int, datetime]:
+        """Since when each of these runs was last seen running; those that never were are left out."""
         with self._file.reading() as db:
-            return runs.in_flight(db, among, user=user)
+            return runs.started(db, among)
+
+    def in_flight(self, among: Collection[int] | None = None, *, account: str | None = None) -> tuple[Run, ...]:
+        """The runs that have not ended, all or those `among` these, of one account if one is given, oldest first."""
+        with self._file.reading() as db:
+            return runs.in_flight(db, among, account=account)
 
     def result(self, run: int) -> Result | None:
         """What the run came to, with all samples and logs, or had come to when it was stopped; else None.
@@ -160,7 +206,7 @@ class Store:
             return submissions.submission(db, submission)
 
     def task(self, name: str, version: str) -> Task:
-        """The task called `name` as it was at `version`, for which somebody has submitted.
+        """The task called `name` as it was at `version`, for which somebody has submitted or made a board.
 
         Raises:
             InputError: nobody has.
@@ -177,15 +223,201 @@ class Store:
         with self._file.reading() as db:
             return submissions.code(db, sha256)
 
-    def standings(self, task: str, task_version: str, gpu: str) -> tuple[Standing, ...]:
-        """The best passing ranked run of each user on one board, best first."""
+    def standings(
+        self, task: str, task_version: str, gpu: str, *, limit: int | None = None, offset: int = 0
+    ) -> tuple[Standing, ...]:
+        """The best passing ranked run of each user on one board, best first; `limit` of them from `offset` on."""
         with self._file.reading() as db:
-            return ranking.standings(db, task, task_version, gpu)
+            return ranking.standings(db, task, task_version, gpu, limit=limit, offset=offset)
 
-    def personal(self, task: str, task_version: str, gpu: str, user: str) -> tuple[Standing, ...]:
-        """All passing ranked runs of one user on one board, ranked among themselves, best first."""
+    def ranked_runs(
+        self, task: str, task_version: str, gpu: str, *, limit: int | None = None, offset: int = 0
+    ) -> tuple[Standing, ...]:
+        """Every passing ranked run on one board, ranked among all of them; a page of them as of `standings`."""
         with self._file.reading() as db:
-            return ranking.personal(db, task, task_version, gpu, user)
+            return ranking.all_runs(db, task, task_version, gpu, limit=limit, offset=offset)
+
+    def personal(
+        self, task: str, task_version: str, gpu: str, user: str, *, limit: int | None = None, offset: int = 0
+    ) -> tuple[Standing, ...]:
+        """The passing ranked runs of one user on one board, ranked among themselves; a page as of `standings`."""
+        with self._file.reading() as db:
+            return ranking.personal(db, task, task_version, gpu, user, limit=limit, offset=offset)
+
+    def listed(
+        self,
+        task: str,
+        task_version: str,
+        gpu: str,
+        rows: Rows,
+        user: str,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> tuple[ranking.Listed, tuple[Case, ...]]:
+        """A page of one board as `user` reads it, and the cases of the run that leads the board; see ranking.Listed."""
+        board = ranking.BoardKey(task, task_version, gpu)
+        with self._file.reading() as db:
+            found = ranking.listed(db, board, rows, user, limit=limit, offset=offset)
+            return found, runs.cases(db, found.leading.run) if found.leading else ()
+
+    def standing_of(self, task: str, task_version: str, gpu: str, user: str) -> Standing | None:
+        """The row of one user on one board; None where they are not on it."""
+        with self._file.reading() as db:
+            return ranking.standing_of(db, task, task_version, gpu, user)
+
+    def at_rank(self, task: str, task_version: str, gpu: str, rank: int) -> tuple[Standing, ...]:
+        """Those who have this rank on one board; nobody where a tie leaves a gap there, or it is too large."""
+        with self._file.reading() as db:
+            return ranking.at_rank(db, task, task_version, gpu, rank)
+
+    def count_users(self, task: str, task_version: str, gpu: str) -> int:
+        """How many users are on one board."""
+        with self._file.reading() as db:
+            return ranking.count_users(db, task, task_version, gpu)
+
+    def count_ranked_runs(self, task: str, task_version: str, gpu: str, user: str | None = None) -> int:
+        """How many passing ranked runs are on one board, of everybody or of one user."""
+        with self._file.reading() as db:
+            return ranking.count_runs(db, task, task_version, gpu, user)
+
+    def versions(self, task: str) -> tuple[Version, ...]:
+        """Every version of a task for which somebody has submitted, the one that came last first."""
+        with self._file.reading() as db:
+            return ranking.versions(db, task)
+
+    def placing(self, run: Run) -> Placing | None:
+        """What the run means on its board; None where it does not count there."""
+        with self._file.reading() as db:
+            return ranking.placing(db, run)
+
+    def feed(
+        self,
+        *,
+        task: str | None = None,
+        gpu: str | None = None,
+        user: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+        among: Collection[str] | None = None,
+    ) -> tuple[FeedEntry, ...]:
+        """What runs have changed on the boards, newest first, as far as they still count.
+
+        `before` is the number of an entry; those older than it are found. `among` are the only tasks to tell of.
+        """
+        with self._file.reading() as db:
+            return feed.feed(db, task=task, gpu=gpu, user=user, before=before, limit=limit, among=among)
+
+    def check_open(self, user: str, *, admin: bool) -> Decision | None:
+        """Pass if `user` may submit at all; a stop that does not hold for them, an `admin`, is returned.
+
+        Raises:
+            Refused: the board takes no submissions, or none of theirs.
+        """
+        with self._file.reading() as db:
+            return decisions.check_open(db, user, admin=admin)
+
+    def check_limit(self, user: str, task: str, mode: Mode, new: int, now: datetime) -> None:
+        """Pass if `user` may send `new` more submissions in this mode to the board of `task` at the time `now`.
+
+        Raises:
+            Refused: they have sent too many within the hour.
+        """
+        with self._file.reading() as db:
+            decisions.check_limit(db, user, task, mode, new, now)
+
+    def switch(self, decision: Decision) -> bool:
+        """Append a decision to ban, unban, stop or start, and say whether it was stored: what holds already is not."""
+        with self._file.writing() as db:
+            return decisions.switch(db, decision)
+
+    def bans(self) -> tuple[Decision, ...]:
+        """The bans that hold, by user."""
+        with self._file.reading() as db:
+            return decisions.bans(db)
+
+    def knows_user(self, user: str) -> bool:
+        """Whether `user` has ever submitted."""
+        with self._file.reading() as db:
+            return decisions.knows(db, user)
+
+    def nearest_user(self, user: str) -> str:
+        """A sentence that offers the participant whose name is most like `user`; empty where none is."""
+        with self._file.reading() as db:
+            return decisions.nearest_user(db, user)
+
+    def limits(self) -> tuple[tuple[Decision, Limits], ...]:
+        """The boards that have limits, by name, each with the decision that gave it them."""
+        with self._file.reading() as db:
+            return decisions.limits(db)
+
+    def set_limits(self, board: str, change: Callable[[Limits], Limits], by_user: str, at: datetime) -> Limits:
+        """Give a board the limits that `change` makes of those that it has, and return them."""
+        with self._file.writing() as db:
+            return decisions.set_limits(db, board, change, by_user, at)
+
+    def remove(self, numbers: Collection[int], by_user: str, at: datetime, reason: str) -> None:
+        """Take submissions out of the standings, all of them or none.
+
+        Raises:
+            InputError: there is no such submission, or one is removed already.
+        """
+        with self._file.writing() as db:
+            decisions.remove(db, numbers, by_user, at, reason)
+
+    def readmit(self, numbers: Collection[int], by_user: str, at: datetime, reason: str) -> None:
+        """Put removed submissions back into the standings, all of them or none.
+
+        Raises:
+            InputError: there is no such submission, or one is not removed.
+        """
+        with self._file.writing() as db:
+            decisions.readmit(db, numbers, by_user, at, reason)
+
+    def decisions(self, *, user: str | None, board: str | None, limit: int) -> tuple[Decision, ...]:
+        """What was decided, newest first: by or about `user` or their submissions, and about `board`."""
+        with self._file.reading() as db:
+            return decisions.log(db, user=user, board=board, limit=limit)
+
+    def add_note(self, submission: int, text: str, by_user: str, at: datetime) -> None:
+        """Append a note to those of a submission.
+
+        Raises:
+            InputError: it has as many as it may have.
+        """
+        with self._file.writing() as db:
+            remarks.add_note(db, submission, text, by_user, at)
+
+    def change_tags(
+        self, submission: int, add: Collection[str], remove: Collection[str], by_user: str, at: datetime
+    ) -> tuple[str, ...]:
+        """Give a submission tags and take others from it; those that it has then.
+
+        Raises:
+            InputError: these are too many, or it has not one that is to be taken from it.
+        """
+        with self._file.writing() as db:
+            return remarks.change_tags(db, submission, add, remove, by_user, at)
+
+    def removed_runs(self, task: str, task_version: str, gpu: str, user: str) -> tuple[Run, ...]:
+        """The passing ranked runs of `user` on one board that do not count because they were removed, newest first."""
+        with self._file.reading() as db:
+            return ranking.removed_runs(db, task, task_version, gpu, user)
+
+    def version_before(self, task: str, version: str) -> str | None:
+        """The version of a task, other than this one, in which somebody was ranked last; None where there is none."""
+        with self._file.reading() as db:
+            return ranking.version_before(db, task, version)
+
+    def ranked_files(self, task: str, version: str, gpu: str) -> frozenset[tuple[str, str]]:
+        """Whose files, by their sha256, have passed ranked on one board or are on their way to."""
+        with self._file.reading() as db:
+            return ranking.ranked_files(db, task, version, gpu)
+
+    def places(self, user: str) -> tuple[Place, ...]:
+        """Where a user stands on every board that has a passing ranked run of theirs, of whatever version."""
+        with self._file.reading() as db:
+            return ranking.places(db, user)
 
     def backup(self, target: Path, *, force: bool = False) -> "Contents":
         """Write a copy of everything to `target`, as it is at one moment, whatever others write meanwhile.
@@ -214,3 +446,70 @@ class Store:
         """The rank that the run holds on its board; None unless it is its user's best passing ranked run there."""
         with self._file.reading() as db:
             return ranking.rank(db, run)
+
+    def boards(self, known: Mapping[int, Newest] | None = None) -> dict[int, Newest]:
+        """What became of each board that somebody made, by the number of its newest change, in the order of names.
+
+        Of a deleted one it is the change that deleted it. What is `known` from before is not read again. No database
+        is made.
+        """
+        with self._file.looking() as connection:
+            return {} if connection is None else boards.newest(connection, known or {})
+
+    def board_changes(self, name: str) -> tuple[BoardChange, ...]:
+        """Everything that was done to the boards of this name, oldest first; no database is made."""
+        with self._file.looking() as connection:
+            return () if connection is None else boards.changes(connection, name)
+
+    def entries(self, task: str, version: str) -> tuple[Entries, ...]:
+        """How many users have a rank for this version of a task, by GPU; no database is made."""
+        if not self._file.is_there():
+            return ()
+        with self._file.reading() as db:
+            return boards.entries(db, task, version)
+
+    def change_boards(self, new: Sequence[NewChange]) -> None:
+        """Store changes of several boards, or none of them.
+
+        Raises:
+            InputError: somebody else has changed one since its author looked at it.
+        """
+        with self._file.writing() as db:
+            for each in new:
+                boards.add(db, each)
+
+    def ranked_boards(self, chosen: "Chosen") -> "tuple[RankedBoard, ...]":
+        """Every chosen board on which somebody is, by the task's name, its versions in the order in which they came."""
+        from hpc_board.store.exporting import ranked_boards
+
+        with self._file.reading() as db:
+            return ranked_boards(db, chosen)
+
+    def bests_by_day(self, task: str, task_version: str, gpu: str) -> "tuple[Best, ...]":
+        """The best time that each day brought to this board, days without any left out, in their order."""
+        from hpc_board.store.exporting import bests_by_day
+
+        with self._file.reading() as db:
+            return bests_by_day(db, task, task_version, gpu)
+
+    def exported_runs(self, chosen: "Chosen", *, with_code: bool = False) -> "Iterator[Row]":
+        """Every chosen run with all that is told of it outside, oldest first, read in many short transactions."""
+        from hpc_board.store.exporting import runs as exported
+
+        for page in exported(self._file, chosen, with_code=with_code):
+            yield from page
+
+    def statistics(self, chosen: "Chosen") -> "Statistics":
+        """How much was submitted and run, by GPU and by user, read in many short transactions."""
+        from hpc_board.store.statistics import statistics
+
+        return statistics(self._file, chosen)
+
+    def knows_task(self, task: str) -> bool:
+        """Whether somebody has submitted for a task of this name, or made a board of it; no database is made."""
+        if not self._file.is_there():
+            return False
+        from hpc_board.store.exporting import knows_task
+
+        with self._file.reading() as db:
+            return knows_task(db, task)

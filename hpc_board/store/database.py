@@ -76,6 +76,29 @@ class DatabaseFile:
         with translated(self.path), self._opened() as db, db.atomic():
             yield db
 
+    def is_there(self) -> bool:
+        """Whether there is a database, as far as this user can see."""
+        return os.path.exists(self.path)  # noqa: PTH110 - False, and no error, in a folder that is closed to this user
+
+    @contextmanager
+    def looking(self) -> Iterator[sqlite3.Connection | None]:
+        """Open the database as it is for one call that sees one state of it; None where there is none.
+
+        Nothing is made or brought up to date, so tables may be missing.
+
+        Raises:
+            StorageError: the database cannot be used.
+        """
+        if not self.is_there():
+            yield None
+            return
+        uri = f"{self.path.absolute().as_uri()}?mode=rw"
+        with translated(self.path), group_umask(self.path.parent):
+            connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout_seconds, isolation_level=None)
+            with closing(connection):
+                connection.execute("BEGIN")
+                yield connection
+
     @contextmanager
     def writing(self) -> Iterator["Database"]:
         """Open the database for one transaction, alone among all writers; an error undoes all of it.

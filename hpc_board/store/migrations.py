@@ -151,7 +151,225 @@ def m002_partials(db: Database) -> None:
     )
 
 
-_STEPS = (m001_board, m002_partials)
+_BOARD_FACTS = {
+    # The newest row of a name is what the board is. `task_version` is null in the row that deletes it.
+    "boards": """
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL,
+        action TEXT NOT NULL,
+        task_version TEXT,
+        terms TEXT NOT NULL,
+        by_user TEXT NOT NULL,
+        at TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        FOREIGN KEY (name, task_version) REFERENCES tasks (name, version)
+    """,
+    # What admins and creators decided about a user, a board, a submission, or everything ("" twice).
+    "decisions": """
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        action TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        detail TEXT NOT NULL,
+        by_user TEXT NOT NULL,
+        at TEXT NOT NULL,
+        reason TEXT NOT NULL
+    """,
+    "remarks": """
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        submission INTEGER NOT NULL REFERENCES submissions (id),
+        action TEXT NOT NULL,
+        text TEXT NOT NULL,
+        by_user TEXT NOT NULL,
+        at TEXT NOT NULL
+    """,
+}
+
+_BOARD_INDEXES = (
+    "CREATE INDEX boards_by_name ON boards (name, id)",
+    "CREATE INDEX decisions_by_subject ON decisions (kind, subject, id)",
+    "CREATE INDEX remarks_by_submission ON remarks (submission, id)",
+    "CREATE INDEX submissions_by_user_and_task ON submissions (user, task, submitted_at)",
+)
+
+
+def m003_boards(db: Database) -> None:
+    """The life of a board: its terms, what was decided about it and its people, notes and tags, milestones.
+
+    `runs.account` is the account whose jobs these are where it is not the submission's user, who is shown and ranked.
+    `submissions.milestone` names what an author shows on the board beside the ranks; it is empty for everybody else's.
+    """
+    for table, columns in _BOARD_FACTS.items():
+        db.execute(f"CREATE TABLE {table} ({columns})")
+        db.execute(
+            f"CREATE TRIGGER {table}_stay BEFORE UPDATE ON {table} "
+            f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END"
+        )
+    db.execute("ALTER TABLE submissions ADD COLUMN milestone TEXT NOT NULL DEFAULT ''")
+    db.execute("ALTER TABLE runs ADD COLUMN account TEXT NOT NULL DEFAULT ''")
+    for statement in _BOARD_INDEXES:
+        db.execute(statement)
+
+
+# Plain joins, so that SQLite begins with whatever is asked for: one run, one submission, or all of them.
+_PASSING_RUNS_ENTERING = """
+CREATE VIEW passing_runs AS
+SELECT runs.id AS run, submissions.id AS submission, submissions.task, submissions.task_version, runs.gpu,
+       submissions.user, results.score_s, submissions.submitted_at
+  FROM runs
+  JOIN submissions ON submissions.id = runs.submission
+  JOIN results ON results.run = runs.id
+ WHERE submissions.mode = 'ranked' AND submissions.milestone = ''
+   AND results.verdict = 'pass' AND results.score_s IS NOT NULL
+"""
+
+_RUN_DETAILS_WITH_MILESTONE = _RUN_DETAILS.replace(
+    "submissions.note,", "submissions.note, submissions.milestone, runs.account,"
+)
+
+_RANKING_TABLES = (
+    """
+    CREATE TABLE scores (
+        run INTEGER PRIMARY KEY REFERENCES runs (id),
+        submission INTEGER NOT NULL REFERENCES submissions (id),
+        task TEXT NOT NULL,
+        task_version TEXT NOT NULL,
+        gpu TEXT NOT NULL,
+        user TEXT NOT NULL,
+        score_s REAL NOT NULL,
+        submitted_at TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE bests (
+        task TEXT NOT NULL,
+        task_version TEXT NOT NULL,
+        gpu TEXT NOT NULL,
+        user TEXT NOT NULL,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        score_s REAL NOT NULL,
+        submitted_at TEXT NOT NULL,
+        PRIMARY KEY (task, task_version, gpu, user)
+    ) WITHOUT ROWID
+    """,
+    # `beaten_user` is who is directly behind now and was not before; `fallen` are those who left the first three places
+    # for it, as JSON; `former_rank` and `former_s` are what the user had before.
+    """
+    CREATE TABLE feed (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        run INTEGER NOT NULL UNIQUE REFERENCES runs (id),
+        task TEXT NOT NULL,
+        task_version TEXT NOT NULL,
+        gpu TEXT NOT NULL,
+        user TEXT NOT NULL,
+        rank INTEGER NOT NULL,
+        score_s REAL NOT NULL,
+        former_rank INTEGER,
+        former_s REAL,
+        beaten_user TEXT,
+        beaten_s REAL,
+        fallen TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TRIGGER feed_stay BEFORE UPDATE ON feed
+    BEGIN SELECT RAISE(ABORT, 'rows of feed are never changed'); END
+    """,
+)
+
+_RANKING_ROWS = (
+    """
+    INSERT INTO scores (run, submission, task, task_version, gpu, user, score_s, submitted_at)
+    SELECT run, submission, task, task_version, gpu, user, score_s, submitted_at FROM passing_runs
+    """,
+    """
+    INSERT INTO bests (task, task_version, gpu, user, run, score_s, submitted_at)
+    SELECT task, task_version, gpu, user, run, score_s, submitted_at
+      FROM (SELECT *, ROW_NUMBER() OVER (
+                          PARTITION BY task, task_version, gpu, user ORDER BY score_s, submitted_at, run
+                      ) AS place
+              FROM scores)
+     WHERE place = 1
+    """,
+)
+
+_RANKING_INDEXES = (
+    "CREATE INDEX scores_by_board ON scores (task, task_version, gpu, score_s, submitted_at, run)",
+    "CREATE INDEX scores_by_user ON scores (task, task_version, gpu, user, score_s, submitted_at, run)",
+    "CREATE INDEX scores_by_submission ON scores (submission)",
+    "CREATE INDEX bests_by_score ON bests (task, task_version, gpu, score_s, submitted_at, run)",
+    "CREATE INDEX feed_by_board ON feed (task, gpu)",
+    "CREATE INDEX feed_by_task ON feed (task)",
+    "CREATE INDEX feed_by_gpu ON feed (gpu)",
+    "CREATE INDEX feed_by_user ON feed (user)",
+    "CREATE INDEX milestones ON submissions (task, task_version) WHERE milestone <> ''",
+)
+
+
+def m004_ranking(db: Database) -> None:
+    """Ranks without reading all runs: `scores` and `bests` follow from the facts; `feed` says what changed on boards.
+
+    `passing_runs` says which runs count, and leaves out milestones, which are shown beside the ranks.
+    """
+    for view in ("passing_runs", "run_details"):
+        db.execute(f"DROP VIEW {view}")
+    db.execute("DROP INDEX ranked_submissions")
+    for statement in (
+        _RUN_DETAILS_WITH_MILESTONE,
+        _PASSING_RUNS_ENTERING,
+        *_RANKING_TABLES,
+        *_RANKING_ROWS,
+        *_RANKING_INDEXES,
+    ):
+        db.execute(statement)
+
+
+_COUNTED_RUNS = _PASSING_RUNS_ENTERING + (  # noqa: S608 - both parts are constants
+    "   AND NOT EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id)"
+)
+
+# What is remarked on a submission is asked for its rows alone that are shown, each by index.
+_REMARKED_RUNS = _RUN_DETAILS_WITH_MILESTONE.replace(
+    "results.ended_at\n",
+    """results.ended_at,
+       (SELECT json_group_array(json_array(said.action, said.text, said.by_user, said.at))
+          FROM (SELECT action, text, by_user, at FROM remarks
+                 WHERE remarks.submission = submissions.id ORDER BY remarks.id) AS said) AS remarks,
+       CASE WHEN EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id) THEN
+           (SELECT json_array(by_user, at, reason) FROM decisions
+             WHERE kind = 'submission' AND subject = CAST(submissions.id AS TEXT) AND action = 'remove'
+             ORDER BY id DESC LIMIT 1)
+       END AS removal
+""",
+)
+
+
+def m005_removed(db: Database) -> None:
+    """Submissions that do not count any more, and runs that show what was said of them.
+
+    `removed` is an index and no fact: the newest of the decisions to remove and to readmit a submission says the same.
+    """
+    db.execute("CREATE TABLE removed (submission INTEGER PRIMARY KEY REFERENCES submissions (id))")
+    for view, statement in (("passing_runs", _COUNTED_RUNS), ("run_details", _REMARKED_RUNS)):
+        db.execute(f"DROP VIEW IF EXISTS {view}")
+        db.execute(statement)
+
+
+def m006_listings(db: Database) -> None:
+    """What was submitted since a moment, the newest of a user for a task, and their places, are found alone."""
+    db.execute("CREATE INDEX submissions_by_time ON submissions (submitted_at)")
+    db.execute("CREATE INDEX newest_of_user_and_task ON submissions (user, task)")
+    db.execute("CREATE INDEX bests_by_user ON bests (user)")
+
+
+def m007_versions(db: Database) -> None:
+    """The first submission for a version of a task is found alone."""
+    db.execute("CREATE INDEX submissions_by_version ON submissions (task, task_version, submitted_at)")
+
+
+_STEPS = (m001_board, m002_partials, m003_boards, m004_ranking, m005_removed, m006_listings, m007_versions)
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 MIGRATIONS = Migrations("hpc_board")
 for _step in _STEPS:

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, ResultError, Timing, Verdict
+from hpc_board.model.rules import NOTE, RERUN, TAG, UNTAG, Decision, Remark, Remarks, Removal, Rerun
 from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.standings import Standing
+from hpc_board.model.standings import Mark, MarkKind, Standing
 from hpc_board.model.submission import Submission
-from hpc_board.model.task import CaseValue, Language, Mode, Ranking, Task, TaskFile, Timeouts
+from hpc_board.model.task import CaseValue, Language, Milestone, Mode, Ranking, Task, TaskFile, Timeouts
 
 Row = Mapping[str, Any]
 
@@ -65,6 +66,10 @@ def task_value(definition: str) -> Task:
             "warnings": tuple(value["warnings"]),
             "languages": tuple(map(Language, value.get("languages", ()))),
             "flags": tuple(value.get("flags", ())),
+            "milestones": tuple(
+                Milestone(**{**each, "exclude_gpus": tuple(each["exclude_gpus"])})
+                for each in value.get("milestones", ())
+            ),
         }
     )
 
@@ -177,10 +182,63 @@ def run_value(row: Row) -> Run:
         code_sha256=row["code_sha256"],
         harness_sha256=row["harness_sha256"],
         note=row["note"],
+        milestone=row["milestone"],
         verdict=None if row["verdict"] is None else Verdict(row["verdict"]),
         message=row["message"] or "",
         score_s=row["score_s"],
         ended_at=_optional_time(row["ended_at"]),
+        account=row["account"],
+        remarks=_remarks_value(row),
+    )
+
+
+def _remarks_value(row: Row) -> Remarks:
+    """What was said of a run's submission, in a row of `run_details`; words of an unknown kind are left out."""
+    notes: list[Remark] = []
+    tags: dict[str, None] = {}
+    rerun: Rerun | None = None
+    for action, text, by_user, at in json.loads(row["remarks"]):
+        if action == NOTE:
+            notes.append(Remark(text, by_user, datetime.fromisoformat(at)))
+        elif action == TAG:
+            tags[text] = None
+        elif action == UNTAG:
+            tags.pop(text, None)
+        elif action == RERUN and text.isdecimal():
+            rerun = Rerun(int(text), by_user, datetime.fromisoformat(at))
+    return Remarks(tuple(notes), tuple(tags), rerun, _removal_value(row["removal"]))
+
+
+def _removal_value(removal: str | None) -> Removal | None:
+    if removal is None:
+        return None
+    by_user, at, reason = json.loads(removal)
+    return Removal(by_user, datetime.fromisoformat(at), reason)
+
+
+def decision_row(decision: Decision) -> dict[str, Any]:
+    """The row of `decisions` that says what was decided."""
+    return {
+        "action": decision.action,
+        "kind": decision.kind,
+        "subject": plain_text(decision.subject),
+        "detail": plain_text(decision.detail),
+        "by_user": plain_text(decision.by_user),
+        "at": time_text(decision.at),
+        "reason": plain_text(decision.reason),
+    }
+
+
+def decision_value(row: Row) -> Decision:
+    """The decision in a row of `decisions`."""
+    return Decision(
+        action=row["action"],
+        kind=row["kind"],
+        subject=row["subject"],
+        by_user=row["by_user"],
+        at=datetime.fromisoformat(row["at"]),
+        reason=row["reason"],
+        detail=row["detail"],
     )
 
 
@@ -222,15 +280,31 @@ def submission_value(row: Row) -> Submission:
         code_sha256=row["code_sha256"],
         mode=Mode(row["mode"]),
         note=row["note"],
+        milestone=row["milestone"],
         submitted_at=datetime.fromisoformat(row["submitted_at"]),
     )
 
 
-def standing_value(row: Row) -> Standing:
-    """The standing in a ranked row of `passing_runs`."""
+def standing_value(row: Row, rank: int) -> Standing:
+    """The standing in a row of a board that has this rank."""
     return Standing(
-        rank=row["rank"],
+        rank=rank,
         user=row["user"],
+        score_s=row["score_s"],
+        submission=row["submission"],
+        run=row["run"],
+        submitted_at=datetime.fromisoformat(row["submitted_at"]),
+        file_name=row["file_name"],
+        trust=row["trust"],
+        emulated=bool(row["emulated"]),
+    )
+
+
+def mark_value(row: Row) -> Mark:
+    """The milestone in a row that has its submission, run and score."""
+    return Mark(
+        kind=MarkKind.MILESTONE,
+        name=row["milestone"],
         score_s=row["score_s"],
         submission=row["submission"],
         run=row["run"],

@@ -3,12 +3,14 @@
 import json
 import math
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import Case, Result, ResultError
 from hpc_board.model.run import Run, RunState, Status
+from hpc_board.store import feed, ranking
 from hpc_board.store.rows import (
     case_row,
     case_value,
@@ -40,6 +42,22 @@ def record(db: "Database", number: int, status: Status) -> bool:
     return True
 
 
+def wish_end(db: "Database", number: int, reason: str) -> bool:
+    """Append the newest event once more with the wish to end the run, and say whether it was stored.
+
+    A run that has ended takes no wish. Nothing but the wish and its reason is changed: whoever carries the run on may
+    have gone further with it since the caller last looked.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    if not _is_in_flight(db, number):
+        return False
+    wish = replace(_newest(db, number), reason=reason, cancel_requested=True)
+    db.table("events").insert(event_row(number, wish))
+    return True
+
+
 def finish(
     db: "Database",
     number: int,
@@ -49,6 +67,8 @@ def finish(
     ended_at: datetime | None,
 ) -> bool:
     """Append the last event with the result, and say whether they were stored: a run ends once.
+
+    A run that counts enters its board in the same transaction.
 
     Raises:
         InputError: there is no such run.
@@ -76,6 +96,9 @@ def finish(
     )
     db.table("documents").insert({"run": number, "document": document})
     db.table("cases").insert_all(case_row(number, index, case) for index, case in enumerate(result.cases))
+    counted = ranking.score(db, number)
+    if counted is not None:
+        feed.enter(db, counted, status.at)
     return True
 
 
@@ -107,9 +130,17 @@ def _is_in_flight(db: "Database", number: int) -> bool:
 
 
 def _append(db: "Database", number: int, status: Status) -> None:
+    if not status.cancel_requested and not status.state.ended and _newest(db, number).cancel_requested:
+        # Somebody who may not send the job's commands has wished so since its account last looked.
+        status = replace(status, cancel_requested=True)
     db.table("events").insert(event_row(number, status))
     if status.state.ended:
         db.table("in_flight").delete(number)
+
+
+def _newest(db: "Database", number: int) -> Status:
+    (newest,) = db.table("events").rows_where("run = ?", [number], order_by="id desc", limit=1)
+    return status_value(newest)
 
 
 def _require(db: "Database", number: int) -> None:
@@ -132,28 +163,23 @@ def run(db: "Database", number: int) -> Run:
     raise _missing(number)
 
 
-def runs(
-    db: "Database", *, user: str | None, task: str | None, submission: int | None, limit: int | None
-) -> tuple[Run, ...]:
-    """The runs that fit every filter that is not None, newest first."""
-    given = {"user": user, "task": task, "submission": None if submission is None else row_id(submission)}
-    filters = {column: value for column, value in given.items() if value is not None}
-    rows = db.view("run_details").rows_where(
-        " and ".join(f"{column} = :{column}" for column in filters) or None,
-        filters,
-        order_by="id desc",
-        limit=limit,
+def started(db: "Database", numbers: Collection[int]) -> dict[int, datetime]:
+    """Since when each of these runs was last seen running; those that never were are left out."""
+    rows = db.query(
+        "select run, max(at) as at from events where state = :running and run in (select value from json_each(:runs)) "
+        "group by run",
+        {"running": RunState.RUNNING.value, "runs": json.dumps([*numbers])},
     )
-    return tuple(run_value(row) for row in rows)
+    return {row["run"]: datetime.fromisoformat(row["at"]) for row in rows}
 
 
-def in_flight(db: "Database", among: Collection[int] | None = None, *, user: str | None = None) -> tuple[Run, ...]:
-    """The runs that have not ended, all or those `among` these, of one user if one is given, oldest first."""
+def in_flight(db: "Database", among: Collection[int] | None = None, *, account: str | None = None) -> tuple[Run, ...]:
+    """The runs that have not ended, all or those `among` these, of one account if one is given, oldest first."""
     where = (
         "id in (select run from in_flight where :among is null or run in (select value from json_each(:among))) "
-        "and user = coalesce(:user, user)"
+        "and (:account is null or :account = case account when '' then user else account end)"
     )
-    given = {"user": user, "among": None if among is None else json.dumps([*among])}
+    given = {"account": account, "among": None if among is None else json.dumps([*among])}
     rows = db.view("run_details").rows_where(where, given, order_by="id")
     return tuple(run_value(row) for row in rows)
 

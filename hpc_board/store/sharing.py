@@ -1,15 +1,19 @@
 """Whether a board is one account's or a group's, and where in a group's board an account keeps what is its own."""
 
+import grp
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
-from hpc_board.errors import StorageError
+from hpc_board.errors import BoardError, InputError, StorageError
+from hpc_board.model.text import one_line
 
 ACCOUNTS = "users"
 """The folder in a group's board that has one for each account, by the number of its user."""
 
 _GROUP_S = stat.S_ISGID | stat.S_IWGRP
+_BOARD_MODE = 0o2770
 _ACCOUNTS_MODE = 0o3770
 """All of the group may make a folder there, and nobody may remove another one's."""
 
@@ -20,6 +24,66 @@ def is_shared(board: Path) -> bool:
         return board.stat().st_mode & _GROUP_S == _GROUP_S
     except OSError:
         return False
+
+
+def found(board: Path, group: str | None = None) -> bool:
+    """Make the folder of a board, for this account alone or for a Unix group; False where there is a fitting one.
+
+    Raises:
+        InputError: there is no such group, this account is not in it, or what is there does not fit.
+        StorageError: the folder cannot be made, or not be given to the group.
+    """
+    gid = None if group is None else _group_id(group)
+    try:
+        board.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        _check_fits(board, group, gid)
+        return False
+    except OSError as error:
+        raise StorageError(
+            f"{board}: the board's folder cannot be made: {error.strerror}", hint="Give a folder that you may write."
+        ) from error
+    if gid is not None:
+        try:
+            os.chown(board, -1, gid)
+            # Whatever the umask: it would keep the others of the group out.
+            board.chmod(_BOARD_MODE)
+        except OSError as error:
+            with suppress(OSError):
+                board.rmdir()
+            raise _not_given(board, group, error) from error
+    return True
+
+
+def _not_given(board: Path, group: str | None, error: OSError) -> BoardError:
+    if isinstance(error, PermissionError):
+        return InputError(
+            f"{board} cannot be given to the group {group}: you are not in it",
+            hint="Have a member of the group, or root, make the board.",
+        )
+    return StorageError(
+        f"{board} cannot be given to the group {group}: {error.strerror or error}",
+        hint="Give a folder in a file system that knows the group and its rights.",
+    )
+
+
+def _group_id(group: str) -> int:
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise InputError(
+            f"this machine knows no group {one_line(group, 80)}", hint="`groups` lists those that you are in."
+        ) from None
+
+
+def _check_fits(board: Path, group: str | None, gid: int | None) -> None:
+    if not board.is_dir():
+        raise InputError(f"{board} is there and is no folder", hint="Give another place for the board.")
+    if gid is not None and not (is_shared(board) and board.stat().st_gid == gid):
+        raise InputError(
+            f"{board} is there and is not a board of the group {group}",
+            hint=f"While no run is in flight: chgrp -R {group} {board}; chmod 2770 {board}; chmod 660 {board}/board.db",
+        )
 
 
 def own_folder(board: Path) -> Path:

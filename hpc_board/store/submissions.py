@@ -7,10 +7,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hpc_board.errors import InputError
+from hpc_board.model.rules import RERUN, SUBMISSION, Decision, Rerun
 from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.submission import Submission
 from hpc_board.model.task import Mode, Task
-from hpc_board.store.rows import event_row, plain_text, row_id, submission_value, task_definition, task_value, time_text
+from hpc_board.store.rows import (
+    decision_row,
+    event_row,
+    plain_text,
+    row_id,
+    submission_value,
+    task_definition,
+    task_value,
+    time_text,
+)
 from hpc_board.store.runs import run as stored_run
 
 if TYPE_CHECKING:
@@ -29,11 +39,16 @@ class NewRun:
     trust: str
     emulated: bool
     harness_sha256: str
+    account: str = ""
 
 
 @dataclass(frozen=True)
 class NewSubmission:
-    """A submission that is about to be stored, with its runs."""
+    """A submission that is about to be stored, with its runs.
+
+    `milestone` names what an author shows beside ranks, `rerun` says of which one it is another try. `of_settings` says
+    that the task is one of the settings' again, since the board that took its place was deleted.
+    """
 
     task: Task
     user: str
@@ -43,6 +58,9 @@ class NewSubmission:
     note: str
     at: datetime
     runs: Sequence[NewRun]
+    milestone: str = ""
+    rerun: Rerun | None = None
+    of_settings: bool = False
 
 
 def add(db: "Database", new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]:
@@ -67,10 +85,21 @@ def add(db: "Database", new: NewSubmission) -> tuple[Submission, tuple[Run, ...]
             "mode": new.mode.value,
             "note": plain_text(new.note),
             "submitted_at": moment,
+            "milestone": plain_text(new.milestone),
         },
     )
+    if new.rerun is not None:
+        _mark_rerun(db, number, new.rerun)
     added = [_add_run(db, number, run, new.at) for run in new.runs]
     return submission(db, number), tuple(stored_run(db, run) for run in added)
+
+
+def _mark_rerun(db: "Database", number: int, rerun: Rerun) -> None:
+    original = str(rerun.of_submission)
+    said = {"submission": number, "action": RERUN, "text": original, "by_user": plain_text(rerun.by_user)}
+    db.table("remarks").insert({**said, "at": time_text(rerun.at)})
+    decision = Decision(RERUN, SUBMISSION, original, rerun.by_user, rerun.at, detail=str(number))
+    db.table("decisions").insert(decision_row(decision))
 
 
 def _add_run(db: "Database", submission: int, new: NewRun, at: datetime) -> int:
@@ -87,6 +116,7 @@ def _add_run(db: "Database", submission: int, new: NewRun, at: datetime) -> int:
             "trust": new.trust,
             "emulated": new.emulated,
             "harness_sha256": new.harness_sha256,
+            "account": plain_text(new.account),
         },
     )
     db.table("events").insert(event_row(run, Status(RunState.CREATED, at)))
@@ -119,7 +149,7 @@ def task(db: "Database", name: str, version: str) -> Task:
     """The task called `name` as it was at `version`.
 
     Raises:
-        InputError: nobody has submitted for that version.
+        InputError: nobody has submitted for that version, or made a board of it.
     """
     for row in db.table("tasks").rows_where("name = ? AND version = ?", [name, version]):
         return task_value(row["definition"])

@@ -11,7 +11,7 @@ from pathlib import Path
 from hpc_board.catalog import TASK_FILE, Catalog, task_or_fault
 from hpc_board.documents import is_file, is_folder
 from hpc_board.errors import DocumentError, Fault, InputError
-from hpc_board.model.names import NAME, NAME_WORDS
+from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.task_sources import archive, competition, single
@@ -26,17 +26,23 @@ _PROBLEMS = "problems"
 _NOT_MEANT = "__MACOSX"
 
 
-def read(source: Path) -> Catalog:
+def read(source: Path, problem_set: str | None = None) -> Catalog:
     """The tasks that `source` holds, and what is wrong with those that cannot be read.
 
     It is the folder of a task, its `task.yml`, a folder of such folders or with a competition in it, a zip of any of
-    these, a competition, or a single reference file.
+    these, a competition, or a single reference file. `problem_set` is the name of the competition that is meant, where
+    a folder or zip holds several.
 
     Raises:
-        InputError: it cannot be read, holds no task, or is something else.
+        InputError: it cannot be read, holds no task or no such competition, or is something else.
     """
     if is_folder(source):
-        return _of_folder(source, None, str(source))
+        return _of_folder(source, None, str(source), problem_set=problem_set)
+    if problem_set is not None and source.suffix != ".zip":
+        raise InputError(
+            f"{one_line(str(source), 300)} is one file, and no folder or zip with the competition {problem_set} in it.",
+            hint="Leave out --problem-set, or give the folder.",
+        )
     if source.name == TASK_FILE:
         return _of_folder(source.parent, None, str(source))
     if source.suffix not in ENDINGS or not is_file(source):
@@ -48,7 +54,7 @@ def read(source: Path) -> Catalog:
     if source.suffix in competition.ENDINGS:
         return competition.read(source)
     with temporary_folder("hpc-board-task-") as scratch:
-        return _of_file(source, scratch)
+        return _of_file(source, scratch, problem_set)
 
 
 def sound_tasks(source: Path) -> tuple[Task, ...]:
@@ -68,13 +74,13 @@ def sound_tasks(source: Path) -> tuple[Task, ...]:
     return found.tasks
 
 
-def _of_file(source: Path, scratch: Path) -> Catalog:
+def _of_file(source: Path, scratch: Path, problem_set: str | None) -> Catalog:
     """The tasks of a zip or a reference, which becomes a folder of its name in `scratch`."""
     folder = scratch / source.stem
     folder.mkdir()
     if source.suffix == ".zip":
         archive.unpack(source, folder)
-        found = _of_folder(folder, folder, str(source))
+        found = _of_folder(folder, folder, str(source), problem_set=problem_set)
     elif re.fullmatch(NAME, source.stem):
         single.lay_out(source, folder)
         found = _of_folder(folder, folder, str(source))
@@ -92,10 +98,10 @@ def _told(error: DocumentError, folder: str, source: str) -> DocumentError:
     return DocumentError(error.file.replace(folder, source), faults, hint=error.hint)
 
 
-def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0) -> Catalog:
+def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, problem_set: str | None = None) -> Catalog:
     """The tasks of a folder, whose files lie in `root`; by default those of a single task in the folder around it."""
     try:
-        if (folder / TASK_FILE).is_file():
+        if problem_set is None and (folder / TASK_FILE).is_file():
             return _joined([task_or_fault(folder, root)])
         entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", _NOT_MEANT)))
         competitions = [each for each in entries if each.suffix in competition.ENDINGS and each.is_file()]
@@ -106,6 +112,8 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0) -> C
         raise InputError(
             f"{one_line(shown, 300)} cannot be read: {error.strerror}.", hint="Check the permissions of the folder."
         ) from error
+    if problem_set is not None and (competitions or not folders):
+        competitions = _called(problem_set, competitions, shown)
     if competitions:
         found: list[Task | DocumentError] = []
         for each in competitions:
@@ -117,7 +125,7 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0) -> C
                 found += [*catalog.tasks, *catalog.faults]
             _check_number(len(found), shown)
         return _joined(found)
-    if holders:
+    if holders and problem_set is None:
         _check_number(len(holders), shown)
         return _joined([task_or_fault(each, root or folder) for each in holders])
     inner = [each for each in folders if each.name == _PROBLEMS] or folders
@@ -126,7 +134,23 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0) -> C
             f"{one_line(shown, 300)} holds no task: there is no {TASK_FILE}.",
             hint=f"Give a folder with a {TASK_FILE}, or a zip of one; `hpc-board task new NAME` writes one.",
         )
-    return _of_folder(inner[0], root or folder, shown, depth + 1)
+    return _of_folder(inner[0], root or folder, shown, depth + 1, problem_set)
+
+
+def _called(name: str, competitions: list[Path], shown: str) -> list[Path]:
+    """The one of `competitions` whose file is called `name`, with or without its ending.
+
+    Raises:
+        InputError: there is none; the nearest name is offered.
+    """
+    found = [each for each in competitions if name in (each.stem, each.name)]
+    if not found:
+        names = [each.stem for each in competitions]
+        raise InputError(
+            f"{one_line(shown, 300)} holds no competition {one_line(name, 80)}.{suggestion(name, names)}",
+            hint=f"It holds: {', '.join(map(one_line, names)) or 'none'}.",
+        )
+    return found
 
 
 def _check_number(tasks: int, shown: str) -> None:

@@ -84,9 +84,12 @@ class Conversation:
                     raise TimeoutError
                 for key, _ in ready:
                     if key.fileobj is stdin:
-                        question = question[os.write(key.fd, question) :]
-                        if not question:
-                            selector.unregister(stdin)
+                        # One that reads no more has ended, and its own streams say how.
+                        with contextlib.suppress(BrokenPipeError):
+                            question = question[os.write(key.fd, question) :]
+                            if question:
+                                continue
+                        selector.unregister(stdin)
                     elif not self._read(key.fd, of_answers=key.fileobj is stdout):
                         selector.unregister(key.fileobj)
                         if key.fileobj is stdout:
@@ -109,6 +112,8 @@ class Conversation:
     def _ended(self, selector: selectors.BaseSelector, stderr: IO[bytes]) -> ConversationOver:
         """The error for a program that has closed its output; what it complained about is read first."""
         deadline = time.monotonic() + 1
+        for other in [key.fileobj for key in selector.get_map().values() if key.fileobj is not stderr]:
+            selector.unregister(other)
         while stderr in selector.get_map() and time.monotonic() < deadline:
             for key, _ in selector.select(0.1):
                 if not self._read(key.fd, of_answers=False):

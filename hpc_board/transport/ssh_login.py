@@ -194,8 +194,8 @@ def _agree(place: Destination, transport: "Transport") -> None:
         )
     files = ", ".join(map(str, place.known_hosts)) or "no file"
     raise LoginRefused(
-        f"the host key of {one_line(name, 100)} is not known: it shows the {kind} key {fingerprint(key)}, and"
-        f" {files} have none for it",
+        f"call `{place.command}` once: the host key of {one_line(name, 100)} is not known; it shows the {kind} key"
+        f" {fingerprint(key)}, and {files} have none for it",
         hint=f"Call `{place.command}` once, compare the fingerprint with the one that the site publishes, and answer"
         f" yes: that adds it to {place.known_hosts[0] if place.known_hosts else '~/.ssh/known_hosts'}.",
     )

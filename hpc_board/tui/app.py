@@ -1,40 +1,69 @@
 """The terminal app: it opens screens, follows the runs in flight, and tells the screen in front that time passes."""
 
+import asyncio
 import dataclasses
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
+from textual.command import SimpleCommand, SimpleProvider
+from textual.dom import DOMNode
+from textual.theme import BUILTIN_THEMES
+from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.errors import BoardError
+from hpc_board.errors import BoardError, InputError
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import Run
+from hpc_board.model.task import Mode
+from hpc_board.tui import keys, preferences, themes
+from hpc_board.tui.actions import Actions
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.messages import (
     Beat,
     Chosen,
     Followed,
+    OpenCluster,
+    OpenCode,
+    OpenFeed,
     OpenReport,
     OpenRuns,
     OpenSent,
     OpenStandings,
     OpenSubmit,
+    OpenTrend,
+    OpenWatch,
     Pulse,
+    SideChosen,
 )
-from hpc_board.tui.palette import THEME
+from hpc_board.tui.preferences import Memory, Notify, Preferences
+from hpc_board.tui.recent_files import file_called
 from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.cluster import ClusterScreen
+from hpc_board.tui.screens.code import CodeScreen
+from hpc_board.tui.screens.compare import CompareScreen
+from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.help import HelpScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
-from hpc_board.tui.terminal import TerminalDriver
+from hpc_board.tui.screens.too_small import LEAST, TooSmallScreen
+from hpc_board.tui.screens.tour import TourScreen
+from hpc_board.tui.screens.trend import TrendScreen
+from hpc_board.tui.screens.watch import Watched, WatchScreen
+from hpc_board.tui.terminal import TerminalDriver, clipboard_sequence, notification_sequence
+from hpc_board.tui.widgets.grid import Grid
+from hpc_board.tui.widgets.source_view import SourceView
 from hpc_board.tui.wording import score, state
 
 BEAT_SECONDS = 1.0
@@ -46,31 +75,72 @@ FOLLOW_SECONDS = 2.0
 WARNING_SECONDS = 20.0
 """How long a warning stays, as it is given once."""
 
+MEMORY_SECONDS = 5.0
+"""How often what has changed of the app's memory is written."""
 
-def run(board: Board, file: Path | None = None) -> None:
+_HANGUP_SECONDS = 3.0
+"""How long the app may take to leave after its terminal has gone."""
+
+PLACES: tuple[tuple[str, str, type[OpenSubmit | OpenRuns | OpenFeed]], ...] = (
+    ("Submit a file", "The form for a submission", OpenSubmit),
+    ("Show the runs", "Your runs, or everyone's", OpenRuns),
+    ("Show the feed", "What has changed on the boards", OpenFeed),
+)
+"""The screens that the command palette opens from everywhere: name, what is there, the wish for it."""
+
+
+def run(board: Board, file: Path | None = None, environ: Mapping[str, str] = os.environ) -> None:
     """Open the app on `board`, with the form for `file` if one is given, until the user leaves.
 
     Raises:
-        SystemExit: the app ended by a fault of its own.
+        InputError: the terminal cannot show it.
+        SystemExit: the app ended by a fault of its own, or its terminal went away.
     """
-    app = BoardApp(board, file)
+    if environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
+        raise InputError(
+            "this terminal (TERM is dumb, or not set) can show lines only, not the app.",
+            hint="`hpc-board list`, `submit`, `runs` and `show` do the same in lines; `hpc-board --help` has them all.",
+        )
+    memory = Memory(preferences.state_file(environ))
+    first = file is None and not memory.get("tour", "seen", False)
+    app = BoardApp(board, file, memory=memory, wishes=wishes(environ), tour=first)
     app.run()
     if app.return_code:
         raise SystemExit(app.return_code)
 
 
+def wishes(environ: Mapping[str, str]) -> Preferences:
+    """The user's own settings of the app."""
+    return preferences.load(
+        preferences.settings_file(environ),
+        themes=(themes.DARK.name, themes.LIGHT.name, *BUILTIN_THEMES),
+        actions=keys.actions(KEYED),
+        clashes=lambda keymap: keys.clashes(keymap, KEYED),
+    )
+
+
 class BoardApp(App[None]):
-    """The app around one Board; `now` is its clock."""
+    """The app around one Board; `now` is its clock.
+
+    `memory` is what it remembers, `wishes` what the user's settings of the app say, `tour` whether it begins with a
+    tour.
+    """
 
     TITLE = "hpc-board"
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1", "help", "Help", key_display="?/F1", tooltip="Show what the keys do here"),
-        Binding("question_mark", "help", show=False),
-        Binding("ctrl+q", "quit", "Quit", key_display="^q", tooltip="Leave (q too, where you cannot type); runs go on"),
-        Binding("q", "quit", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = keys.named(
+        [
+            Binding(
+                "ctrl+q", "quit", "Quit", key_display="^q", tooltip="Leave (q too, where one cannot type); runs go on"
+            ),
+            Binding("q", "quit", show=False),
+            Binding("ctrl+p", "commands", "Actions", key_display="^p", tooltip="Find any action by its name"),
+            Binding("f1", "help", "Help", key_display="?/F1", tooltip="Show what the keys do here"),
+            Binding("question_mark", "help", show=False),
+        ],
+        "app",
+    )
 
     def __init__(
         self,
@@ -80,7 +150,13 @@ class BoardApp(App[None]):
         now: Clock = lambda: datetime.now(UTC),
         beat_seconds: float = BEAT_SECONDS,
         follow_seconds: float = FOLLOW_SECONDS,
+        memory: Memory | None = None,
+        wishes: Preferences | None = None,
+        tour: bool = False,
     ) -> None:
+        # Textual takes an empty NO_COLOR for a wish, which it is not (https://no-color.org).
+        if os.environ.get("NO_COLOR") == "":
+            del os.environ["NO_COLOR"]
         super().__init__(driver_class=TerminalDriver)
         self._board = board
         self._now = now
@@ -89,29 +165,97 @@ class BoardApp(App[None]):
         self._pulse = Pulse()
         self._choice = Choice()
         self._file = file
-        self.register_theme(THEME)
-        self.theme = THEME.name
+        self._memory = memory or Memory()
+        self._wishes = wishes or Preferences()
+        self._tour = tour
+        self._forgetful = False
+        self._side: int | None = None
+        themes.dress(self)
+        self.theme = self._first_theme()
+        themes.redress(self)
+        self.set_keymap(dict(self._wishes.keys))
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """The colours of the tones, for themes that know nothing of them."""
+        return themes.tone_variables(self.current_theme)
 
     def on_mount(self) -> None:
         """Open the first screen and begin to follow the runs."""
         self._board.warn = self._tell_warning
-        self._open(TasksScreen(self._board, self._now))
+        self.theme_changed_signal.subscribe(self, lambda _: self._redraw())
+        self._listen_for_the_end()
+        if not self.is_headless and self.console.color_system == "standard" and self.theme == themes.DARK.name:
+            self.theme = themes.SIXTEEN
+        tasks = TasksScreen(self._board, self._now)
+        self._open(tasks)
+        if self._wishes.fault is not None:
+            tasks.report_fault(self._wishes.fault)
         if self._file is not None:
             self._choice = Choice(folder=self._file.parent, file=self._file)
             self._open(SubmitScreen(self._board, self._now, self._choice))
+        elif self._tour:
+            self.action_tour()
         self.set_interval(self._beat_seconds, self._beat)
+        self.set_interval(MEMORY_SECONDS, self._keep_memory)
         self._follow()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Show in words that there is no room, and take them away once there is."""
+        self._fit(event.size.width, event.size.height)
+
+    def on_unmount(self) -> None:
+        """Keep what the screens want to be remembered."""
+        # A state file that cannot be written must not keep anybody from leaving.
+        with suppress(BoardError):
+            self._memory.flush()
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy a text to the clipboard of the terminal, over SSH and through tmux and screen too."""
+        super().copy_to_clipboard(text)
+        self._write_through(clipboard_sequence(text, os.environ))
 
     def action_help(self) -> None:
         """Show what the keys do on the screen in front."""
         screen = self.screen
         if isinstance(screen, BoardScreen):
-            keys = [
-                (self.get_key_display(active.binding), active.binding.tooltip or active.binding.description)
+            lines = [
+                (
+                    self.get_key_display(active.binding),
+                    active.binding.tooltip or active.binding.description,
+                    active.binding.id or "",
+                )
                 for active in screen.active_bindings.values()
                 if active.binding.tooltip
             ]
-            self.push_screen(HelpScreen(screen.HELP, keys))
+            self.push_screen(HelpScreen(screen.HELP, lines))
+
+    def action_commands(self) -> None:
+        """Offer every action of the screen in front and of the app, to be found by its name."""
+        screen = self.screen
+        if not isinstance(screen, BoardScreen):
+            return
+        found: dict[str, SimpleCommand] = {}
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            # What has no name of ours moves a cursor; what the app does comes after what the screen does.
+            if not (binding.id and binding.tooltip and active.enabled) or active.node is self:
+                continue
+            key = self.get_key_display(binding)
+            words = f"{binding.tooltip or binding.description}   ({key})"
+            act = partial(self.run_action, binding.action, active.node)
+            found.setdefault(binding.action, SimpleCommand(binding.description, act, words))
+        self._offer([*found.values(), *self._app_commands()], "Find an action …")
+
+    def action_themes(self) -> None:
+        """Choose the colours of the app."""
+        names = [themes.DARK.name, themes.LIGHT.name]
+        names += [name for name in sorted(self.available_themes) if name not in names]
+        chosen = [SimpleCommand(name, partial(self._choose_theme, name), self._theme_words(name)) for name in names]
+        self._offer(chosen, "Choose the colours …")
+
+    def action_tour(self) -> None:
+        """Show what there is, with a submission to a board of its own."""
+        self._open(TourScreen(self._board, self._now))
 
     async def action_quit(self) -> None:
         """Leave, and say what goes on."""
@@ -123,15 +267,116 @@ class BoardApp(App[None]):
         else:
             self.exit()
 
+    def hang_up(self, code: int) -> None:
+        """Leave because the terminal has gone or somebody asks for it from outside."""
+        # A terminal that takes nothing any more could hold the app for ever.
+        asyncio.get_running_loop().call_later(_HANGUP_SECONDS, os._exit, code)
+        with suppress(BoardError):
+            self._memory.flush()
+        self.exit(return_code=code)
+
+    def _offer(self, commands: list[SimpleCommand], placeholder: str) -> None:
+        provider = SimpleProvider(self.screen, [*commands])
+        # A provider can be called for itself, which Textual's types do not say; its own `search_commands` does this.
+        self.push_screen(Actions([provider], placeholder=placeholder))  # type: ignore[list-item]
+
+    def _app_commands(self) -> list[SimpleCommand]:
+        places = [SimpleCommand(name, partial(self.post_message, wish()), words) for name, words, wish in PLACES]
+        return [
+            *places,
+            SimpleCommand("Change the theme (colours)", self.action_themes, f"now: {self.theme}"),
+            SimpleCommand("Take the tour", self.action_tour, "What there is, with a real submission"),
+            SimpleCommand("Help", self.action_help, "What the keys do here   (?)"),
+            SimpleCommand("Quit", self.action_quit, "Leave; runs go on   (q)"),
+        ]
+
+    def _theme_words(self, name: str) -> str:
+        now = "in use; " if name == self.theme else ""
+        return now + ("dark" if self.available_themes[name].dark else "light")
+
+    def _choose_theme(self, name: str) -> None:
+        self.theme = name
+        self._memory.set("app", "theme", name)
+        # Who writes another one into the settings later means that one.
+        self._memory.set("app", "theme-before", self._wishes.theme)
+
+    def _first_theme(self) -> str:
+        """The colours to begin with: those chosen last, unless the settings have changed since then."""
+        chosen = self._memory.get("app", "theme", "")
+        if self._memory.get("app", "theme-before", "") != self._wishes.theme:
+            chosen = ""
+        wanted = chosen or self._wishes.theme
+        return wanted if wanted in self.available_themes else themes.DARK.name
+
+    def _redraw(self) -> None:
+        """Draw anew what Rich has drawn in the colours of another theme."""
+        themes.redress(self)
+        for screen in self.screen_stack:
+            for static in screen.query(Static):
+                static.update(static.content)
+            for view in screen.query(SourceView):
+                view.redraw()
+            for grid in screen.query(Grid):
+                grid.notify_style_update()
+
+    def _fit(self, width: int, height: int) -> None:
+        too_small = width < LEAST[0] or height < LEAST[1]
+        if too_small and not isinstance(self.screen, TooSmallScreen):
+            self.push_screen(TooSmallScreen())
+        elif not too_small and isinstance(self.screen, TooSmallScreen):
+            self.pop_screen()
+
+    def _keep_memory(self) -> None:
+        self.run_worker(self._flush_memory, thread=True, exclusive=True, group="memory")
+
+    def _flush_memory(self) -> None:
+        try:
+            self._memory.flush()
+        except BoardError as error:
+            if not self._forgetful:
+                self._forgetful = True
+                self._tell_warning(f"{error.message} {error.hint}")
+
+    def _listen_for_the_end(self) -> None:
+        """Leave in order when the session ends (SIGHUP) or somebody wants it (SIGTERM)."""
+        if self.is_headless:
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            # What a `nohup` before the app wants to be ignored stays ignored.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, self.hang_up, 128 + number)
+
+    def _write_through(self, sequence: str) -> None:
+        if sequence and self._driver is not None:
+            self._driver.write(sequence)
+
     @on(OpenSubmit)
     def _open_submit(self, event: OpenSubmit) -> None:
         if event.task is not None and event.task != self._choice.task:
             self._choice = Choice(folder=self._choice.folder, task=event.task)
+        if event.gpus or event.mode is not None:
+            mode = event.mode or self._choice.mode
+            self._choice = dataclasses.replace(self._choice, gpus=event.gpus or self._choice.gpus, mode=mode)
         self._open(SubmitScreen(self._board, self._now, self._choice), above_tasks=True)
 
     @on(OpenRuns)
-    def _open_runs(self) -> None:
-        self._open(RunsScreen(self._board, self._now), above_tasks=True)
+    def _open_runs(self, event: OpenRuns) -> None:
+        screen = RunsScreen(self._board, self._now, words=event.words, everyone=event.everyone)
+        self._open(screen, above_tasks=True)
+
+    @on(OpenWatch)
+    def _open_watch(self, event: OpenWatch) -> None:
+        file = event.file or file_called(event.file_name, self._choice, self._memory)
+        if file is not None:
+            self._open(WatchScreen(self._board, self._now, Watched(file, event.task, event.gpus)))
+            return
+        self.notify("Choose the file that you want to be watched, then press Watch.", markup=False)
+        self._open_submit(OpenSubmit(event.task, event.gpus, Mode.TEST))
+
+    @on(OpenCluster)
+    def _open_cluster(self) -> None:
+        self._open(ClusterScreen(self._board, self._now))
 
     @on(OpenSent)
     def _open_sent(self, event: OpenSent) -> None:
@@ -147,14 +392,41 @@ class BoardApp(App[None]):
     def _open_standings(self, event: OpenStandings) -> None:
         self._open(StandingsScreen(self._board, self._now, event.task, event.gpu))
 
+    @on(OpenCode)
+    def _open_code(self, event: OpenCode) -> None:
+        self._open(CodeScreen(self._board, self._now, event.submission))
+
+    @on(OpenTrend)
+    def _open_trend(self, event: OpenTrend) -> None:
+        self._open(TrendScreen(self._board, self._now, event.task, event.gpu, event.user))
+
+    @on(OpenFeed)
+    def _open_feed(self, event: OpenFeed) -> None:
+        self._open(FeedScreen(self._board, self._now, event.task))
+
+    @on(SideChosen)
+    def _compare(self, event: SideChosen) -> None:
+        """Remember the first of two submissions; open the comparison at the second."""
+        first, self._side = self._side, None
+        if first is None:
+            self._side = event.submission
+            words = f"Submission {event.submission} is chosen. Press the same key on another one to compare them."
+            self.notify(words, markup=False)
+        elif first == event.submission:
+            self.notify(f"Submission {first} is not chosen any more.", markup=False)
+        else:
+            self._open(CompareScreen(self._board, self._now, first, event.submission))
+
     @on(Chosen)
     def _remember(self, event: Chosen) -> None:
         self._choice = event.choice
 
-    def _open(self, screen: Screen[None], *, above_tasks: bool = False) -> None:
+    def _open(self, screen: BoardScreen, *, above_tasks: bool = False) -> None:
+        screen.memory = self._memory
         while above_tasks and not isinstance(self.screen, TasksScreen):
             self.pop_screen()
         self.push_screen(screen)
+        self._fit(*self.size)
         screen.post_message(Beat(self._pulse))
 
     def _beat(self) -> None:
@@ -191,6 +463,27 @@ class BoardApp(App[None]):
             severity="information" if run.verdict is Verdict.PASS else "warning",
             markup=False,
         )
+        if self._wishes.notify is Notify.BELL:
+            self._write_through("\a")
+        elif self._wishes.notify is Notify.OSC9:
+            text = f"Run {run.id}: {', '.join(filter(None, parts))}"
+            self._write_through(notification_sequence(text, os.environ))
+
+
+KEYED: tuple[type[DOMNode], ...] = (
+    BoardApp,
+    TasksScreen,
+    SubmitScreen,
+    RunsScreen,
+    ReportScreen,
+    StandingsScreen,
+    CompareScreen,
+    FeedScreen,
+    CodeScreen,
+    TourScreen,
+    Grid,
+)
+"""What has keys that a user may change."""
 
 
 def _followed(board: Board, before: Pulse) -> Followed:

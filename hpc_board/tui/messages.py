@@ -4,6 +4,7 @@ Answers come from worker threads and stay on the screen that asked. Wishes rise 
 another one. A beat goes from the app to the screen in front, about once a second.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,12 +15,18 @@ from hpc_board.board import Preview
 from hpc_board.catalog import Catalog
 from hpc_board.errors import BoardError
 from hpc_board.intake import Draft
+from hpc_board.model.feed import FeedEntry
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.result import Result
 from hpc_board.model.run import Progress, Run, Status
-from hpc_board.model.standings import Standing
+from hpc_board.model.standings import Page as BoardPage
+from hpc_board.model.standings import Place, Placing
 from hpc_board.model.submission import Directives
+from hpc_board.model.task import Mode
+from hpc_board.report import Block
 from hpc_board.tui.choice import Choice
+from hpc_board.tui.run_pages import Page
+from hpc_board.tui.saves import Saves
 
 
 class Answer(Message, bubble=False):
@@ -44,17 +51,49 @@ class TasksArrived(Answer):
 
 @dataclass
 class PlacesArrived(Answer):
-    """The boards of one task, by GPU."""
+    """The first row of each board of one task, with how many there are and the user's own."""
 
     task: str
-    boards: tuple[tuple[str, tuple[Standing, ...]], ...]
+    boards: tuple[BoardPage, ...]
+
+
+@dataclass
+class OwnPlacesArrived(Answer):
+    """Where the user stands on each board that has a passing ranked run of theirs."""
+
+    places: tuple[Place, ...]
+
+
+@dataclass
+class StarterWritten(Answer):
+    """The starter of a task is in this file now."""
+
+    path: Path
+
+
+@dataclass
+class TourRun(Answer):
+    """How the tour's own submission stands, what it has said, and its rank once it has one."""
+
+    run: Run
+    said: tuple[str, ...]
+    rank: int | None
 
 
 @dataclass
 class GpusArrived(Answer):
-    """What is free of each GPU."""
+    """What is free of each GPU, and when the last of the runs that wait for it is expected to start, where told."""
 
     statuses: tuple[GpuStatus, ...]
+    expected: Mapping[str, datetime]
+
+
+@dataclass
+class ClusterArrived(Answer):
+    """What is free of each GPU, and the user's own runs in flight."""
+
+    statuses: tuple[GpuStatus, ...]
+    own: tuple[Run, ...]
 
 
 @dataclass
@@ -90,10 +129,38 @@ class Sent(Answer):
 
 @dataclass
 class RunsArrived(Answer):
-    """The newest runs."""
+    """Pages of the runs that fit a filter, how far those that run have come, and since when they have run."""
 
     everyone: bool
+    words: str
+    pages: tuple[Page, ...]
+    progress: Mapping[int, Progress]
+    started: Mapping[int, datetime]
+
+
+@dataclass
+class Saved(Answer):
+    """A watched file was looked at; `is_new` says that it holds something that was not sent yet."""
+
+    saves: Saves
+    is_new: bool
+
+
+@dataclass
+class SavesSent(Answer):
+    """The runs of a watched file that was saved, and when it was seen to be."""
+
     runs: tuple[Run, ...]
+    at: datetime
+
+
+@dataclass
+class WatchedRead(Answer):
+    """How the runs of a watched file stand, and what is to be said of the newest."""
+
+    runs: tuple[Run, ...]
+    steps: Mapping[int, Progress]
+    blocks: tuple[Block, ...]
 
 
 @dataclass
@@ -111,17 +178,50 @@ class RunRead(Answer):
     result: Result | None
     history: tuple[Status, ...]
     progress: tuple[Progress, ...]
-    rank: int | None
+    placing: Placing | None
     log: str
 
 
 @dataclass
 class StandingsArrived(Answer):
-    """The rows of one board, or of the user alone."""
+    """A page of each board in sight, or of the user's own runs there, with their runs that were removed from it."""
 
-    gpu: str
     own: bool
-    rows: tuple[Standing, ...]
+    boards: tuple[tuple[BoardPage, tuple[Run, ...]], ...]
+
+
+@dataclass
+class CodeRead(Answer):
+    """The file of a submission."""
+
+    file_name: str
+    text: str
+
+
+@dataclass
+class BlocksRead(Answer):
+    """A report to be shown as it is."""
+
+    blocks: tuple[Block, ...]
+
+
+@dataclass
+class ComparisonRead(Answer):
+    """Two submissions beside each other: their times, and the lines that differ in their files, or why not."""
+
+    blocks: tuple[Block, ...]
+    difference: tuple[str, ...]
+    refused: str
+
+
+@dataclass
+class FeedArrived(Answer):
+    """At most `limit` entries of the feed, newest first: the newest, or those before the entry `before`."""
+
+    task: str | None
+    before: int | None
+    limit: int
+    entries: tuple[FeedEntry, ...]
 
 
 @dataclass(frozen=True)
@@ -150,14 +250,34 @@ class Beat(Message, bubble=False):
 
 @dataclass
 class OpenSubmit(Message):
-    """The user wants to submit, perhaps for a given task."""
+    """The user wants to submit, perhaps for a given task, on given GPUs, in a given mode."""
 
     task: str | None = None
+    gpus: tuple[str, ...] = ()
+    mode: Mode | None = None
+
+
+@dataclass
+class OpenWatch(Message):
+    """The user wants a file to be tested each time that it is saved, as far as it is known which."""
+
+    file_name: str
+    task: str
+    gpus: tuple[str, ...]
+    file: Path | None = None
+
+
+@dataclass
+class OpenCluster(Message):
+    """The user wants to see the GPUs as the schedulers have them."""
 
 
 @dataclass
 class OpenRuns(Message):
-    """The user wants to see the runs."""
+    """The user wants to see the runs, perhaps those that fit some words, perhaps everyone's."""
+
+    words: str | None = None
+    everyone: bool = False
 
 
 @dataclass
@@ -180,6 +300,36 @@ class OpenStandings(Message):
 
     task: str
     gpu: str | None = None
+
+
+@dataclass
+class OpenCode(Message):
+    """The user wants to read the file of a submission."""
+
+    submission: int
+
+
+@dataclass
+class OpenTrend(Message):
+    """The user wants to see how somebody got where they are on a board."""
+
+    task: str
+    gpu: str
+    user: str
+
+
+@dataclass
+class OpenFeed(Message):
+    """The user wants to see what has changed on the boards, perhaps on those of one task."""
+
+    task: str | None = None
+
+
+@dataclass
+class SideChosen(Message):
+    """The user wants this submission to be compared with the one chosen before, or with the next one."""
+
+    submission: int
 
 
 @dataclass

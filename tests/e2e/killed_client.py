@@ -28,10 +28,12 @@ class DeadlyStore(Store):
 
     point = ""
 
-    def add_submissions(self, new: Sequence[NewSubmission]) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
+    def add_submissions(
+        self, new: Sequence[NewSubmission], *, by_rules: bool = False
+    ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         if self.point == "before the row":
             die()
-        added = super().add_submissions(new)
+        added = super().add_submissions(new, by_rules=by_rules)
         if self.point == "after the row":
             die()
         return added

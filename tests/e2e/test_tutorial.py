@@ -25,9 +25,8 @@ TIME = r"[\d.]+(?: ± [\d.]+)? (?:ns|µs|ms|s)\b"
 OTHER_ELSEWHERE = [
     (rf"\b{re.escape(USER)} \(you\)", "ada (you)"),
     (TIME, "TIME"),
-    (r"Score TIME\. .*", "Score TIME."),
     (r"(TIME TIME TIME TIME) \d+", r"\1 CALLS"),
-    (r"(ada \(you\) TIME) \d+", r"\1 RUN"),
+    (r"\d[\d.]*x\b", "SPEEDUP"),
     (r"The times vary: .*\n\n", ""),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
     (r"on \S+, job", "on NODE, job"),

@@ -65,7 +65,7 @@ def test_it_lists_each_task_in_each_language_and_each_cheat(bundle: Path, tmp_pa
     lines = run(bundle, tmp_path, "--list").stdout.splitlines()
     assert {"kernel vectoradd_py py: pass", "kernel softmax_py triton: pass", "kernel matmul cu: pass"} <= set(lines)
     assert [line.split()[1] for line in lines if line.startswith("cheat ")] == [path.stem for path in CHEATS]
-    assert len(run(bundle, tmp_path, "--list", "--only", "triton").stdout.splitlines()) == 7
+    assert len(run(bundle, tmp_path, "--list", "--only", "triton").stdout.splitlines()) == 13
 
 
 def test_every_run_has_the_files_that_its_harness_looks_for(bundle: Path) -> None:

@@ -9,6 +9,8 @@ from hpc_board.model.result import Verdict
 from tests.harness.adversarial.attack import Outcome, level, outcome
 from tests.harness.adversarial.suite import KERNELS, SUITE, Cheat
 
+pytestmark = pytest.mark.quiet
+
 _SUPERVISOR_BYTES_MAX = 100 * 2**20
 _CRASH_SECONDS_MAX = 2.0
 

@@ -17,7 +17,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
 from tests.harness.compiling import BODY, REFERENCE, compiled, kernel, needs_gcc
 
-pytestmark = needs_gcc
+pytestmark = [needs_gcc, pytest.mark.quiet]
 numpy = pytest.importorskip("numpy")
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from hpc_board.harness.calls import Called
 from hpc_board.harness.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
-from hpc_board.harness.floor import Peak, Work, floor_ns, peak_of
+from hpc_board.harness.floor import floor_ns
 from hpc_board.harness.judge import _failed
 from hpc_board.harness.other_work import OtherWork, _own_ticks
 from hpc_board.harness.timing import enough, timing
 from hpc_board.model.limits import Limits
+from hpc_board.model.peaks import Peak, Work, peak_of
 from hpc_board.model.result import Verdict
 
 LIMITS = Limits()

@@ -22,6 +22,8 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import QUICK, a_task, evaluate
 
+pytestmark = pytest.mark.quiet
+
 np = pytest.importorskip("numpy")
 
 ARRAYS = """

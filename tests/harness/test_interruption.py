@@ -18,6 +18,8 @@ from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import a_task, job_folder, progress
 
+pytestmark = pytest.mark.quiet
+
 HANGS_AT_10 = """
 import time
 def custom_kernel(data):

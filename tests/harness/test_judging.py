@@ -18,6 +18,8 @@ from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Task, TaskFile, Timeouts
 from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, job_folder
 
+pytestmark = pytest.mark.quiet
+
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -110,6 +112,15 @@ def test_what_a_task_raises_on_a_cpu_is_the_task_s_fault_whatever_it_says(
     message = result.cases[0].message if result.cases else result.message
     assert "the task cannot" in message or "reference.py cannot be imported" in message
     assert "CUDA error" in message
+
+
+def test_the_least_work_of_a_case_comes_with_its_times(tmp_path: Path) -> None:
+    reference = f"{REFERENCE}\ndef minimal_work(size, seed):\n    return 8 * size, size\n"
+    result = evaluate(tmp_path, RIGHT, a_task(reference), mode=Mode.BENCHMARK).result
+    assert result.verdict is Verdict.PASS, result.message
+    for case in result.cases:
+        assert case.work is not None
+        assert case.work.memory_bytes == 8 * case.work.operations > 0
 
 
 @pytest.mark.parametrize(

@@ -52,3 +52,20 @@ def test_a_bomb_leaves_others_the_processes_that_it_is_told_to_spare(spared: int
     command = [sys.executable, "-c", BOMB, str(spared), str(4_242_000 + spared)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == [forked, begun]
+
+
+def test_whoever_is_limited_is_the_first_to_be_killed_where_memory_runs_out() -> None:
+    code = (
+        f"import os, sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "from hpc_board.harness.sandbox import limit_resources\n"
+        "print(open('/proc/self/oom_score_adj').read().strip(), flush=True)\n"
+        "limit_resources(2**20)\n"
+        "if os.fork() == 0:\n"
+        "    print(open('/proc/self/oom_score_adj').read().strip(), flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    before, after = map(int, done.stdout.split())
+    assert before < 1000
+    assert after == 1000

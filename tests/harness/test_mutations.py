@@ -6,6 +6,8 @@ from hpc_board.harness.sandbox import reaches
 from tests.harness.adversarial.attack import level
 from tests.harness.adversarial.mutations import MUTATIONS, Mutation
 
+pytestmark = pytest.mark.quiet
+
 
 @pytest.fixture(autouse=True)
 def libraries() -> None:

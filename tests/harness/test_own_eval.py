@@ -3,6 +3,9 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.result import LIBRARY_MISSING, Verdict
 from hpc_board.model.task import Mode, Ranking, Timeouts
 from tests.harness.evaluations import Evaluation, evaluate, job_folder, progress
-from tests.harness.own_evals import EVAL, RIGHT, judged, own_task, scripted
+from tests.harness.own_evals import EVAL, RIGHT, judged, own_task, scoring_task, scripted
 from tests.harness.test_container import BUBBLEWRAP, needs_bwrap
 from tests.harness.test_interruption import HANGS_AT_10, await_step, result_in, running
 
@@ -117,8 +120,10 @@ def test_a_run_that_fails_with_the_secret_seed_alone_is_not_ranked_and_says_so(t
     result = judged(tmp_path / "ranked", KNOWS_THE_PUBLIC_CASES, mode=Mode.RANKED).result
     assert result.verdict is Verdict.WRONG_VALUE
     assert result.score_s is None
-    first = "test case 1 (size: 3; seed: 1): with a secret seed, after it had passed with the public one: at 0: "
-    assert result.message.startswith(first)
+    first = (
+        "test case 1 (size: 3; seed: 1): passed with the public seed, failed with a secret one; the run is not ranked: "
+    )
+    assert result.message.startswith(f"{first}at 0: ")
     assert all(case.timing for case in result.cases if case.phase == "benchmark")
 
 
@@ -150,6 +155,36 @@ def test_an_eval_that_has_begun_to_report_blames_neither_task_nor_node_by_its_st
     result = judged(tmp_path, task=task).result
     assert result.verdict is Verdict.CRASH
     assert f"(exit status {status})" in result.message
+
+
+@pytest.mark.parametrize("status", [2, 110, 111, 113, 114])
+def test_a_status_with_which_the_submission_ends_by_itself_blames_nobody_else(tmp_path: Path, status: int) -> None:
+    result = judged(tmp_path, f"import sys\nsys.exit({status})\n").result
+    assert result.verdict is Verdict.CRASH
+    assert f"(exit status {status}), as the submission does by itself" in result.message
+
+
+def test_a_score_that_never_comes_since_the_import_ends_is_the_submission_s_too(tmp_path: Path) -> None:
+    result = judged(tmp_path, f"import sys\nsys.exit(111)\n{RIGHT}", scoring_task()).result
+    assert (result.verdict, "as the submission does by itself" in result.message) == (Verdict.CRASH, True)
+
+
+SLOW_ON_UNKNOWN_CASES = KNOWS_THE_PUBLIC_CASES.replace(
+    "if data in KNOWN else data", "if data in KNOWN or time.sleep(0.02) is None else data"
+).replace("from reference", "import time\nfrom reference")
+
+
+@pytest.mark.parametrize("ranking_by", [Ranking.GEOM, Ranking.LAST])
+def test_the_score_on_inputs_that_nobody_could_know_stands_beside_the_one_that_counts(
+    tmp_path: Path, ranking_by: Ranking
+) -> None:
+    result = judged(tmp_path / "r", SLOW_ON_UNKNOWN_CASES, own_task(ranking_by=ranking_by), Mode.RANKED).result
+    unseen = result.provenance["unseen_score_s"]
+    assert result.score_s is not None
+    assert isinstance(unseen, float)
+    assert result.score_s < 0.02 < unseen < 20
+    tried = judged(tmp_path / "b", task=own_task(ranking_by=ranking_by), mode=Mode.BENCHMARK).result
+    assert "unseen_score_s" not in tried.provenance
 
 
 def test_a_signal_is_a_crash_that_is_named(tmp_path: Path) -> None:
@@ -321,6 +356,30 @@ for entry in pathlib.Path("/proc").iterdir() if sys.argv[1:2] != ["test"] else (
     result = judged(tmp_path, LEAVES_A_CHILD + looks, mode=Mode.RANKED).result
     assert result.verdict is Verdict.PASS, result.message
     assert "of the tests" not in result.stdout.text
+
+
+OWN_MEMORY = [sys.executable, "-c", "from hpc_board.harness.own_memory import *; exit(not own_shared_memory())"]
+
+
+def test_memory_with_a_name_ends_with_the_start_that_made_it(tmp_path: Path) -> None:
+    if subprocess.run(OWN_MEMORY, check=False).returncode != 0:
+        pytest.skip("this system gives no program a /dev/shm of its own")
+    name = f"hpc-board-{uuid.uuid4().hex}"
+    task = scripted(
+        "import multiprocessing, pathlib\n"
+        "others = list(pathlib.Path('/dev/shm').iterdir())\n"
+        f"pathlib.Path('/dev/shm/{name}').write_text('kept')\n"
+        "with multiprocessing.Lock(): pass\n"
+        "say('test.0.status: pass'); say(f'test.0.message: {len(others)} others'); say('check: pass')\n"
+    )
+    seen = Path("/dev/shm", f"{name}-outside")
+    seen.touch()
+    try:
+        result = judged(tmp_path, task=task).result
+        assert (result.verdict, result.cases[0].message) == (Verdict.PASS, "0 others")
+        assert list(Path("/dev/shm").glob(f"{name}*")) == [seen]
+    finally:
+        seen.unlink()
 
 
 def test_children_that_start_others_without_end_are_killed(tmp_path: Path) -> None:

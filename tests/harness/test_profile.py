@@ -28,6 +28,7 @@ from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from tests.harness import evaluations
+from tests.harness.compiling import REFERENCE, compiled, kernel, needs_gcc
 from tests.harness.evaluations import Evaluation, a_task, evaluate
 
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
@@ -78,6 +79,15 @@ def test_torch_s_profiler_names_the_operators_and_leaves_a_trace(tmp_path: Path)
         path = found.folder / "profile" / f"case-{number}.trace.json"
         assert f"kept: {path} (" in text
         assert json.loads(path.read_text())["traceEvents"]
+
+
+@pytest.mark.torch
+@needs_gcc
+def test_torch_s_profiler_is_not_tried_on_what_it_cannot_see(tmp_path: Path) -> None:
+    result = compiled(tmp_path, kernel(), reference=f"import torch\n{REFERENCE}", mode=Mode.PROFILE)
+    assert result.verdict is Verdict.PASS, result.message
+    assert "case 1" in result.profile.text
+    assert "torch.profiler" not in result.profile.text
 
 
 def perf_works() -> bool:

@@ -20,6 +20,8 @@ from tests.harness import evaluations
 from tests.harness.adversarial.attack import Edit, edited
 from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, job_folder
 
+pytestmark = pytest.mark.quiet
+
 TENSORS = """
 import torch
 

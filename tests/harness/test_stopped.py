@@ -17,6 +17,8 @@ from hpc_board.harness.process_tree import Turns, processor_ns, turns
 from hpc_board.harness.workers import Worker
 from hpc_board.model.limits import Limits
 
+pytestmark = pytest.mark.quiet
+
 ROOT = Path(__file__).resolve().parents[2]
 
 STOPPER = """

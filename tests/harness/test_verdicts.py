@@ -16,6 +16,8 @@ from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Timeouts
 from tests.harness.evaluations import REFERENCE, a_task, evaluate, job_folder, progress
 
+pytestmark = pytest.mark.quiet
+
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 
 
@@ -131,6 +133,9 @@ def test_a_ranked_run_uses_other_values_than_the_public_seeds_give(tmp_path: Pat
     assert evaluate(tmp_path / "test", answers_to_public_cases).result.verdict is Verdict.PASS
     ranked = evaluate(tmp_path / "ranked", answers_to_public_cases, mode=Mode.RANKED).result
     assert ranked.verdict is Verdict.WRONG_VALUE
+    said = "passed with the public seed, failed with a secret one; the run is not ranked: "
+    assert said in ranked.message
+    assert next(case for case in ranked.cases if case.verdict is not Verdict.PASS).message.startswith(said)
 
 
 def test_a_claimed_time_above_the_supervisor_s_clock_or_below_zero_is_not_believed(tmp_path: Path) -> None:

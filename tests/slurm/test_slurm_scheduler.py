@@ -403,7 +403,7 @@ def test_free_gpus_are_counted_by_type(scheduler: SlurmScheduler, slurm_lab: Slu
     assert [(answer.gpu, answer.free, answer.total, answer.queued, answer.state) for answer in answers] == [
         ("H100", 1, 2, 1, "up"),
         ("A100", 2, 2, 0, "up"),
-        ("A100-80", 0, 0, 0, "up"),
+        ("A100-80", 0, 0, 0, "no node of a100 has gpu:a100-80"),
         ("CPU", 4, 4, 0, "up"),
         ("B200", None, None, None, "no partition b200"),
     ]

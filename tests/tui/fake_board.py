@@ -10,11 +10,14 @@ from hpc_board import intake
 from hpc_board.board import Board, Preview
 from hpc_board.catalog import Catalog
 from hpc_board.errors import BoardError
+from hpc_board.model.feed import FeedEntry
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.run import Progress, Run, RunState, Status
-from hpc_board.model.standings import Standing
+from hpc_board.model.run_filter import RunFilter
+from hpc_board.model.standings import Mark, Page, Place, Placing, Rows, Standing
 from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, TaskFile
+from hpc_board.report import outcome
 
 NOW = datetime(2030, 5, 17, 12, 0, tzinfo=UTC)
 
@@ -201,12 +204,14 @@ def result(run_: Run) -> Result:
         score_s=run_.score_s,
         ended_at=run_.ended_at.isoformat() if run_.ended_at else "",
         stdout=Log("hello from the kernel\n[bold]not markup[/bold] \x1b[31mred\x1b[0m\n"),
-        provenance={"host": "node07", "gpu": "NVIDIA H100", "driver": "580.95", "exclusive": True},
+        provenance={"host": "node07", "gpu": "NVIDIA H100", "driver": "580.95", "exclusive": True, "isolation": "S4"},
     )
 
 
 def timing(median_ns: float) -> Timing:
-    return Timing(100, median_ns * 1.01, median_ns, 200.0, 20.0, median_ns * 0.98, median_ns * 1.3, ())
+    steps = [0.98 + 0.001 * ((7 * number) % 41) for number in range(98)]
+    samples = tuple(median_ns * step for step in (*steps, 1.2, 1.3))
+    return Timing(100, median_ns * 1.01, median_ns, 200.0, 20.0, median_ns * 0.98, median_ns * 1.3, samples)
 
 
 PROGRESS = (
@@ -233,10 +238,14 @@ class FakeBoard(Board):
         self.known_gpus = tuple(gpus)
         self.known_runs = list(runs)
         self.boards = dict(STANDINGS)
+        self.marks: dict[str, tuple[Mark, ...]] = {}
+        self.entries: tuple[FeedEntry, ...] = ()
+        self.removed_runs: tuple[Run, ...] = ()
         self.logs = {40: "loading modules\nhello from the job\n"}
         self.failures = failures or {}
         self.held = {name: threading.Event() for name in held}
         self.calls: list[str] = []
+        self.read_rows: list[int] = []
         self.sent: list[intake.Draft] = []
 
     def free(self) -> None:
@@ -260,6 +269,9 @@ class FakeBoard(Board):
 
     def allowed_gpus(self, task: Task) -> tuple[Gpu, ...]:
         return intake.allowed_gpus(task, self.known_gpus)
+
+    def gpu(self, name: str) -> Gpu:
+        return intake.gpu(name, self.known_gpus)
 
     def gpus(self) -> list[GpuStatus]:
         self._enter("gpus")
@@ -287,6 +299,20 @@ class FakeBoard(Board):
             gpu_names=gpus,
             mode_name=mode,
             note=note,
+            catalog=Catalog(self.known_tasks),
+            gpus=self.known_gpus,
+            now=NOW,
+        )
+
+    def draft_again(self, run: int, *, mode: str | None = None) -> intake.Draft:
+        self._enter("draft_again")
+        found = self.run(run)
+        return intake.draft(
+            intake.Source(found.file_name, "import torch\n"),
+            task_name=found.task,
+            gpu_names=[found.gpu],
+            mode_name=mode or str(found.mode),
+            note=found.note,
             catalog=Catalog(self.known_tasks),
             gpus=self.known_gpus,
             now=NOW,
@@ -350,11 +376,39 @@ class FakeBoard(Board):
         return next(known for known in self.known_runs if known.id == run)
 
     def runs(
-        self, *, everyone: bool = False, task: str | None = None, limit: int = 50, offset: int = 0
+        self,
+        *,
+        everyone: bool = False,
+        task: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+        matching: RunFilter | None = None,
+        tags: Sequence[str] = (),
+        note: str = "",
     ) -> tuple[Run, ...]:
         self._enter("runs")
         own = [run_ for run_ in self.known_runs if everyone or run_.user == self.user]
-        return tuple(run_ for run_ in own if task in (None, run_.task))[offset : offset + limit]
+        words = [word.text for word in matching.words] if matching else []
+        return tuple(
+            run_
+            for run_ in own
+            if task in (None, run_.task)
+            and note in run_.note
+            and set(tags) <= set(run_.remarks.tags)
+            and (before is None or run_.id < before)
+            and all(word in f"{run_.gpu} {run_.task} {outcome(run_)} {run_.note} {run_.mode}".lower() for word in words)
+        )[:limit]
+
+    def started(self, runs: Collection[int]) -> dict[int, datetime]:
+        known = {run_.id: run_ for run_ in self.known_runs}
+        return {
+            id_: known[id_].created_at + timedelta(seconds=4)
+            for id_ in runs
+            if id_ in known and known[id_].state in (RunState.RUNNING, RunState.FINISHED)
+        }
+
+    def in_flight(self) -> tuple[Run, ...]:
+        return tuple(run_ for run_ in reversed(self.known_runs) if not run_.state.ended)
 
     def result(self, run: int) -> Result | None:
         found = self.run(run)
@@ -377,6 +431,68 @@ class FakeBoard(Board):
 
     def personal(self, task: str, gpu: str) -> tuple[Standing, ...]:
         return tuple(row for row in self.standings(task, gpu) if row.user == self.user)
+
+    def pages(
+        self,
+        task: str,
+        gpus: Sequence[str],
+        *,
+        version: str | None = None,
+        rows: Rows = Rows.USERS,
+        limit: int | None = None,
+        offset: int = 0,
+        user: str | None = None,
+    ) -> list[Page]:
+        self._enter("pages")
+        reader = user or self.user
+        pages = []
+        for gpu in gpus:
+            everyone = self.boards.get(gpu, ()) if task == "vectoradd" else ()
+            own = next((row for row in everyone if row.user == reader), None)
+            shown = [row for row in everyone if row.user == reader] if rows is Rows.OWN else everyone
+            if rows is Rows.OWN:
+                shown = [replace(row, rank=place) for place, row in enumerate(shown, start=1)]
+            end = None if limit is None else offset + limit
+            part = tuple(shown[offset:end])
+            self.read_rows.append(len(part))
+            pages.append(Page(gpu, version or "v1", part, len(shown), offset, own, self.marks.get(gpu, ())))
+        return pages
+
+    def removed(self, task: str, gpu: str, version: str | None = None) -> tuple[Run, ...]:  # noqa: ARG002
+        return tuple(run_ for run_ in self.removed_runs if (run_.task, run_.gpu) == (task, gpu))
+
+    def feed(
+        self,
+        *,
+        task: str | None = None,
+        gpu: str | None = None,
+        user: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> tuple[FeedEntry, ...]:
+        self._enter("feed")
+        fitting = [
+            entry
+            for entry in self.entries
+            if task in (None, entry.task)
+            and gpu in (None, entry.gpu)
+            and user in (None, entry.user)
+            and (before is None or entry.id < before)
+        ]
+        return tuple(fitting[:limit])
+
+    def placing(self, run: Run) -> Placing | None:
+        rows = self.boards.get(run.gpu, ())
+        best = next((row for row in rows if row.user == run.user), None)
+        if best is None or run.score_s is None:
+            return None
+        return Placing(self.rank(run), len(rows), best.score_s, best.run, first=False)
+
+    def places(self) -> tuple[Place, ...]:
+        self._enter("places")
+        version = next((task.version for task in self.known_tasks if task.name == "vectoradd"), "")
+        own = [(gpu, row) for gpu, rows in self.boards.items() for row in rows if row.user == self.user]
+        return tuple(Place("vectoradd", version, gpu, row.rank, row.score_s) for gpu, row in own)
 
     def rank(self, run: Run) -> int | None:
         return next((row.rank for row in self.boards.get(run.gpu, ()) if row.run == run.id), None)

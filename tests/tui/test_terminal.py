@@ -16,20 +16,23 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[2]
 _DEADLINE_SECONDS = 60.0
 
-_APP = "from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import run; run(FakeBoard())"
+_APP = "from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import BoardApp; app = BoardApp(FakeBoard())"
+_APP += "; app.run(); raise SystemExit(app.return_code)"
 _FAULTY = """
 from tests.tui.fake_board import FakeBoard
-from hpc_board.tui.app import run
+from hpc_board.tui.app import BoardApp
 
 class Faulty(FakeBoard):
     def tasks(self):
         raise ZeroDivisionError
 
-run(Faulty())
+app = BoardApp(Faulty())
+app.run()
+raise SystemExit(app.return_code)
 """
 
 
-class _Terminal:
+class Terminal:
     """A process and the terminal that it has; `shown` is all that it wrote there."""
 
     def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
@@ -40,6 +43,12 @@ class _Terminal:
     def type(self, data: bytes) -> None:
         """Send these bytes as if they were typed."""
         os.write(self._master, data)
+
+    def hang_up(self) -> None:
+        """Take the terminal away."""
+        if self._master >= 0:
+            os.close(self._master)
+        self._master = -1
 
     def until(self, shown: bytes) -> None:
         """Come back when the process has written these bytes."""
@@ -66,7 +75,7 @@ class _Terminal:
 
 
 @contextmanager
-def _on_a_terminal(program: str) -> Iterator[_Terminal]:
+def on_a_terminal(program: str) -> Iterator[Terminal]:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with subprocess.Popen(
@@ -79,15 +88,16 @@ def _on_a_terminal(program: str) -> Iterator[_Terminal]:
         start_new_session=True,
     ) as process:
         os.close(slave)
+        terminal = Terminal(process, master)
         try:
-            yield _Terminal(process, master)
+            yield terminal
         finally:
             process.kill()
-            os.close(master)
+            terminal.hang_up()
 
 
 def test_bytes_that_are_not_utf8_do_not_end_the_app() -> None:
-    with _on_a_terminal(_APP) as terminal:
+    with on_a_terminal(_APP) as terminal:
         terminal.until(b"vectoradd")
         terminal.type(b"\xff\xfe\x80")
         terminal.type(b"s")
@@ -100,7 +110,7 @@ def test_bytes_that_are_not_utf8_do_not_end_the_app() -> None:
 
 
 def test_a_paste_with_bytes_that_are_not_utf8_presses_no_keys() -> None:
-    with _on_a_terminal(_APP) as terminal:
+    with on_a_terminal(_APP) as terminal:
         terminal.until(b"vectoradd")
         terminal.type(b"\x1b[200~\xff" + b"q" * 6000 + b"\x1b[201~")
         terminal.type(b"s")
@@ -110,6 +120,6 @@ def test_a_paste_with_bytes_that_are_not_utf8_presses_no_keys() -> None:
 
 
 def test_an_app_that_ends_by_a_fault_does_not_end_well() -> None:
-    with _on_a_terminal(_FAULTY) as terminal:
+    with on_a_terminal(_FAULTY) as terminal:
         assert terminal.end() == 1
         assert b"ZeroDivisionError" in terminal.shown

@@ -7,7 +7,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 
 from hpc_board.report import Column, Table
-from hpc_board.tui.palette import THEME
+from hpc_board.tui import themes
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.key_line import KeyLine
 from tests.tui.driving import text_of, until
@@ -33,10 +33,12 @@ _BENCHMARKS = Table(
 class _Plain(App[None]):
     """An app in the product's colours."""
 
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return themes.tone_variables(self.current_theme)
+
     def __init__(self) -> None:
         super().__init__()
-        self.register_theme(THEME)
-        self.theme = THEME.name
+        themes.dress(self)
 
 
 class _TableApp(_Plain):

@@ -58,14 +58,15 @@ def kernel(path: Path, ref_kernel: Callable[[Any], Any]) -> Callable[[Any], Any]
 
 def tensors(data: Any) -> tuple[Any, ...]:
     """The tensors of an input: itself, or all of a tuple."""
-    return data if isinstance(data, tuple) else (data,)
+    values = data if isinstance(data, tuple) else (data,)
+    return tuple(value for value in values if isinstance(value, torch.Tensor))
 
 
 def rounded(data: Any, dtype: Any) -> Any:
     """The same data as if it had gone through a number format of fewer digits."""
     if isinstance(data, tuple):
         return tuple(rounded(item, dtype) for item in data)
-    return data.to(dtype).to(data.dtype)
+    return data.to(dtype).to(data.dtype) if isinstance(data, torch.Tensor) else data
 
 
 def tolerances(name: str, data: Any, right: Any) -> Any:
@@ -77,14 +78,39 @@ def tolerances(name: str, data: Any, right: Any) -> Any:
     if name.removesuffix("_py") == "matmul":
         a, b = (matrix.double() for matrix in data)
         return 1e-4 * torch.sqrt(torch.outer(a.square().mean(dim=1), b.square().sum(dim=0)))
+    if name == "prefixsum_py":
+        return 2e-5 * data.double().square().cumsum(dim=0).sqrt()
+    if name == "grayscale_py":
+        return 1e-6 * right.double()
+    if name == "conv2d_py":
+        return 5e-5 * torch.sqrt(windows_squared(*data)).reshape(right.shape)
+    if name == "attention_py":
+        return 5e-5 * torch.sqrt(attention(data).square() @ data[3].double().square())
     return None
 
 
+def windows_squared(x: Any, w: Any) -> Any:
+    """For each filter and place, the sum of the products of all squares: the windows laid out as columns."""
+    columns = torch.nn.functional.unfold(x.double().square(), w.shape[-2:])
+    return w.double().square().flatten(start_dim=1) @ columns
+
+
+def attention(data: Any) -> Any:
+    """The weights of each position, by the formula, without care for large exponents."""
+    config, q, k, _ = data
+    weights = torch.exp(config["scale"] * torch.einsum("bhid,bhjd->bhij", q.double(), k.double()))
+    if config["causal"]:
+        weights = weights.tril()
+    return weights / weights.sum(dim=-1, keepdim=True)
+
+
 def shifted(right: Any, tolerance: Any, steps: float) -> Any:
-    """The right answer with its middle element `steps` tolerances off; one bit off without tolerances."""
+    """The right answer with its middle element `steps` tolerances off; one bit or one off without tolerances."""
     answer = right.clone().flatten()
     middle = answer.numel() // 2
-    if tolerance is None:
+    if not answer.is_floating_point():
+        answer[middle] += 1
+    elif tolerance is None:
         answer[middle] = torch.nextafter(answer[middle], torch.tensor(torch.inf))
     else:
         answer[middle] = (answer[middle].double() + steps * tolerance.flatten()[middle]).float()
@@ -103,23 +129,39 @@ def wrong_answers(reference: ModuleType, name: str, data: Any) -> Iterator[tuple
     right = reference.ref_kernel(data)
     yield "zeros", torch.zeros_like(right)
     if right.numel() > 1:
-        yield "the mean everywhere", torch.full_like(right, float(right.mean()))
+        yield "the mean everywhere", torch.full_like(right, float(right.double().mean()))
     if name != "identity_py":
         for position, tensor in enumerate(tensors(data)):
             yield f"input {position}", tensor
+    yield from wrong_floats(reference, data, right) if right.is_floating_point() else wrong_counts(right)
+    yield "one element off", shifted(right, tolerances(name, data, right), 1.5)
+    yield "one row short", right[:-1]
+    yield "one dimension more", right[None]
+    yield "a list", right.tolist()
+    yield "None", None
+
+
+def wrong_floats(reference: ModuleType, data: Any, right: Any) -> Iterator[tuple[str, Any]]:
+    """Answers in floating point that are coarser or finer than they have to be, or no numbers."""
     for dtype in (torch.float16, torch.bfloat16):
         yield f"the inputs rounded to {dtype}", reference.ref_kernel(rounded(data, dtype))
         yield f"the output rounded to {dtype}", rounded(right, dtype)
     for value in (torch.nan, torch.inf, -torch.inf):
         yield f"{value} everywhere", torch.full_like(right, value)
         yield f"one {value}", holed(right, value)
-    yield "one element off", shifted(right, tolerances(name, data, right), 1.5)
     yield "float64", right.double()
     yield "float16", right.half()
-    yield "one row short", right[:-1]
-    yield "one dimension more", right[None]
-    yield "a list", right.tolist()
-    yield "None", None
+
+
+def wrong_counts(right: Any) -> Iterator[tuple[str, Any]]:
+    """Whole numbers that are not the right ones, and right ones of other types."""
+    yield "ones", torch.ones_like(right)
+    yield "negative", -right
+    yield "one more everywhere", right + 1
+    yield "its neighbour's", right.roll(1)
+    yield "the last element off", torch.cat([right[:-1], right[-1:] - 1])
+    for dtype in (torch.int32, torch.int16, torch.uint8, torch.float32, torch.float64):
+        yield str(dtype), right.to(dtype)
 
 
 def right_answers(reference: ModuleType, name: str, data: Any) -> Iterator[tuple[str, Any]]:

@@ -18,7 +18,7 @@ import pytest
 
 from hpc_board import jobs
 from hpc_board.advance import TRIES_MAX, Advance, Turn
-from hpc_board.asking import Looking
+from hpc_board.asking.looks import Looking
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.acceptance import is_model
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
@@ -235,6 +235,23 @@ def test_a_turn_says_which_schedulers_it_asked(world: World) -> None:
     assert asked == [{"main"}, set()]
 
 
+def test_news_of_many_runs_that_go_on_are_stored_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [world.run() for _ in range(20)]
+    world.advance.launch(runs)
+    world.scheduler.news = JobNews(JobState.PENDING, evidence="squeue: PENDING (Priority)", reason="Priority")
+    stored: list[int] = []
+    record_each = Store.record_each
+
+    def counted(store: Store, statuses: Mapping[int, Status]) -> set[int]:
+        stored.append(len(statuses))
+        return record_each(store, statuses)
+
+    monkeypatch.setattr(Store, "record_each", counted)
+    assert world.advance()
+    assert stored == [20]
+    assert {world.store.run(run.id).status.evidence for run in runs} == {"squeue: PENDING (Priority)"}
+
+
 class Counting(LocalFiles):
     """Files of this machine that count the looks at them."""
 
@@ -433,7 +450,8 @@ def test_a_cancelled_run_that_nobody_can_find_stays_a_cancelled_one(world: World
     with pytest.raises(SchedulerError):
         world.advance.cancel(run, "ada")
     for hindered in (world.store.run(run.id).status, _status_after_a_turn(world, run)):
-        assert (hindered.state, hindered.reason) == (RunState.SUBMITTING, "cancel requested by ada")
+        assert hindered.state is RunState.SUBMITTING
+        assert hindered.reason.startswith("cancel requested by ada at ")
         assert hindered.unanswered
         assert hindered.cancel_requested
 
@@ -457,7 +475,7 @@ def test_a_wish_to_cancel_a_job_that_cannot_be_reached_is_stored_said_so_and_don
     world.scheduler.news = JobNews(state, reason="Priority")
     with pytest.raises(SchedulerError, match="squeue failed"):
         world.advance()
-    assert world.store.run(run.id).status.reason == "cancel requested by ada"
+    assert world.store.run(run.id).status.reason.startswith("cancel requested by ada at ")
     world.scheduler.cancel_error = None
     world.advance()
     assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
@@ -580,6 +598,16 @@ def test_a_state_keeps_the_time_of_its_beginning_when_its_reason_changes(world: 
     world.advance()
     status = world.store.run(run.id).status
     assert (status.state, status.reason, status.at) == (RunState.QUEUED, "Priority", since)
+
+
+def test_a_wish_to_cancel_says_when_it_was_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    since = world.store.run(run.id).status.at
+    monkeypatch.setattr("hpc_board.advance._now", lambda: datetime(2026, 5, 1, 13, 3, 9, tzinfo=UTC))
+    world.advance.cancel(run, "ada")
+    status = world.store.history(run.id)[-1]
+    assert (status.reason, status.at) == ("cancel requested by ada at 13:03:09 UTC", since)
 
 
 def timing(*samples_ns: float) -> Timing:

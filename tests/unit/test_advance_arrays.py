@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.advance import TRIES_MAX, Advance
-from hpc_board.asking import Looking
+from hpc_board.asking.looks import Looking
 from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.run import Run, RunState
 from hpc_board.model.task import Mode, Task

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.asking import Answer, Asking, Looking, Looks, SharedAvailability
+from hpc_board.asking.availability import Answer, SharedAvailability
+from hpc_board.asking.looks import Looking, Looks
+from hpc_board.asking.schedulers import Asking
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 

@@ -177,7 +177,7 @@ def test_a_deadline_becomes_a_moment_in_utc(tmp_path: Path, deadline: str, momen
     ("added", "fault"),
     [
         ("hpc_board: {harnes: task}", 'hpc_board.harnes: is not a known key. Did you mean "harness"?'),
-        ("hpc_board: {harness: judge}", "hpc_board.harness: expected one of isolated, task or nothing"),
+        ("hpc_board: {harness: judge}", "hpc_board.harness: expected one of isolated, task"),
         ("hpc_board: {deadline: tomorrow}", "hpc_board.deadline: expected an ISO date or time"),
         ("hpc_board: {deadline: 0001-01-01T00:00+14:00}", "hpc_board.deadline: expected an ISO date"),
         ("hpc_board: {limits: {call_second: 5}}", "hpc_board.limits.call_second: "),
@@ -210,7 +210,7 @@ def test_every_fault_of_a_task_is_reported_at_once(tmp_path: Path) -> None:
     text = MINIMAL.replace("lang: py", "lang: pyy") + "seed: x\n"
     assert faults(folder_with(tmp_path, text)) == [
         'line 4: lang: expected one of py, cu, found "pyy". Did you mean "py"?',
-        'line 6: seed: expected a whole number or nothing, found "x".',
+        'line 6: seed: expected a whole number, found "x".',
     ]
 
 
@@ -474,3 +474,17 @@ def test_what_affects_an_eval_of_its_own_makes_another_version(tmp_path: Path) -
         assert replace(task, **changes).version != task.version
         judged = replace(task, harness="isolated")
         assert replace(judged, **changes).version == judged.version
+
+
+@pytest.mark.parametrize(
+    ("added", "harness"),
+    [
+        ("", "isolated"),
+        ("multi_gpu: true\n", "isolated"),
+        ("multi_gpu: true\nconfig: {main: reference.py}\n", "task"),
+        ("multi_gpu: true\nconfig: {main: reference.py}\nhpc_board: {harness: isolated}\n", "isolated"),
+        ("config: {main: reference.py}\n", "isolated"),
+    ],
+)
+def test_a_task_for_several_gpus_is_judged_by_the_eval_that_it_brings(tmp_path: Path, added: str, harness: str) -> None:
+    assert read_task(folder_with(tmp_path, MINIMAL + added)).harness == harness

@@ -78,6 +78,35 @@ def test_an_interrupt_while_the_program_is_loaded_is_silent(board: Recorded, mod
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        "runs --task ?",
+        "feed --user ?",
+        "history vectoradd_py --user ?",
+        "update ? --history",
+        "admin log --user ?",
+        "admin log --board ?",
+        "admin stats --task ?",
+        "admin export csv --task ?",
+        "admin ban ? --reason x",
+        "note 1 ?",
+        "tag 1 ?",
+    ],
+)
+def test_words_that_are_not_utf_8_are_a_usage_error(board: Recorded, argv: str) -> None:
+    board.board.settings.board.mkdir()
+    done = board.hpc_board(*(word.replace("?", "\udcff") for word in argv.split()))
+    assert (done.returncode, "'·' is not UTF-8 text." in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("argv", ["create ?", "create x ?", "update x ?", "task check ?", "admin export csv -o ?/x"])
+def test_paths_that_are_not_utf_8_are_looked_for(board: Recorded, argv: str) -> None:
+    done = board.hpc_board(*(word.replace("?", "\udcff") for word in argv.split()))
+    assert "Traceback" not in done.stderr
+    assert (done.returncode, "UTF-8" in done.stderr) == (2, False), done.stderr
+
+
 def test_every_command_has_help_with_examples_that_fits_80_columns() -> None:
     for name in cli.commands:
         done = CliRunner().invoke(cli, [name, "--help"], terminal_width=80)
@@ -330,7 +359,9 @@ def test_a_template_without_a_directive_gets_one(board: Recorded) -> None:
     own = board.folder / "tasks" / "narrow"
     (own / "task.yml").write_text((own / "task.yml").read_text() + "templates: {Python: start.py}\n")
     (own / "start.py").write_text("import torch\n")
-    assert call(board, "template", "narrow").stdout == "#!POPCORN leaderboard narrow\nimport torch\n"
+    printed = call(board, "template", "narrow").stdout
+    assert printed.startswith("#!POPCORN leaderboard narrow\n#!POPCORN gpus H100\n#\n")
+    assert printed.endswith("\n\nimport torch\n")
 
 
 def test_a_template_is_chosen_by_its_name_or_by_its_language_and_bears_a_comment_of_its_own(board: Recorded) -> None:
@@ -360,7 +391,10 @@ def test_a_template_in_a_language_of_its_own_gets_a_directive_in_its_own_comment
     own = board.folder / "tasks" / "narrow"
     (own / "task.yml").write_text((own / "task.yml").read_text() + "templates: {C++: start.cpp}\n")
     (own / "start.cpp").write_text("int x;\n")
-    assert call(board, "template", "narrow").stdout == "//!POPCORN leaderboard narrow\nint x;\n"
+    printed = call(board, "template", "narrow").stdout
+    assert printed.startswith("//!POPCORN leaderboard narrow\n")
+    assert printed.endswith("\n\nint x;\n")
+    assert all(line.startswith("//") for line in printed.splitlines()[:-2])
 
 
 def test_a_file_that_is_there_is_overwritten_only_by_force(board: Recorded) -> None:
@@ -494,7 +528,10 @@ def test_a_deadline_that_has_passed_is_a_refusal(board: Recorded) -> None:
     task = board.folder / "tasks" / "narrow" / "task.yml"
     task.write_text(task.read_text() + "hpc_board: {deadline: 2020-01-01}\n")
     board.kernel.write_text("x = 1\n")
-    done = call(board, "submit", board.kernel, "--task", "narrow")
+    settings = board.board.settings
+    settings.board.mkdir()
+    words = ["submit", str(board.kernel), "--task", "narrow"]
+    done = CliRunner().invoke(cli, words, obj=lambda: Board(settings, user="not-the-owner"))
     assert done.exit_code == 5
     assert "deadline" in done.stderr
 
@@ -645,6 +682,18 @@ def test_a_queue_that_cannot_be_asked_is_told_once(board: Recorded) -> None:
     assert done.stderr.count("Still waiting: squeue failed") == 1
 
 
+def test_a_wait_for_a_run_that_will_never_start_says_why_once_and_what_to_do(board: Recorded) -> None:
+    row = "104|$NAME|PENDING|1795230906|N/A||0|PartitionConfig"
+    sbatch = f"for each; do case $each in --job-name=*) echo ${{each#*=}} > {board.folder}/name;; esac; done; echo 104"
+    squeue = f'NAME=$(cat {board.folder}/name); echo "{row}"'
+    environ = slurm_programs(board, sbatch=sbatch, squeue=squeue)
+    done = board.hpc_board("submit", "kernel.py", "--wait", "--timeout", "5", **environ)
+    assert done.returncode == 4, done.stderr
+    assert done.stderr.count("Run 1 on CPU will never start: no node of the partition has what is asked for") == 1
+    assert "`cpus_per_task`" in done.stderr
+    assert "Gave up waiting: not finished after 5 s: run 1" in done.stderr
+
+
 def count_still_waiting(board: Recorded, seconds: int, environ: dict[str, str]) -> int:
     """How often `watch 1` says within this time that the queue cannot be asked."""
     done = board.hpc_board("watch", "1", "--timeout", str(seconds), **environ)
@@ -751,8 +800,9 @@ def test_a_submission_beside_a_client_that_is_busy_is_said_to_be_sent_by_the_nex
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
-def test_a_board_that_may_not_be_written_is_an_input_error(board: Recorded) -> None:
-    (board.folder / "board").mkdir(mode=0o755)
+@pytest.mark.parametrize("mode", [0o755, 0o700], ids=["read alone", "closed"])
+def test_a_board_that_may_not_be_written_is_an_input_error(board: Recorded, mode: int) -> None:
+    (board.folder / "board").mkdir(mode=mode)
     for path in (board.folder, *board.folder.parents[:3]):
         path.chmod(0o755)
     done = subprocess.run(
@@ -804,7 +854,7 @@ def test_the_samples_are_printed_where_they_are_asked_for(board: Recorded) -> No
 def test_a_run_is_reported_in_words(board: Recorded) -> None:
     board.add(result=result_of(Verdict.PASS, timed_case(), stdout="hello\n"), score_s=12.34e-6)
     done = call(board, "run", "1")
-    assert "Passed: 1 benchmark. Score 12.3 µs. First place on CPU." in done.stdout
+    assert "Passed: 1 benchmark. First place on CPU: 12.3 µs." in done.stdout
     assert "--- stdout ---\nhello" in done.stdout
 
 
@@ -823,7 +873,7 @@ def test_runs_whose_folders_were_removed_are_shown_from_what_is_stored(board: Re
     assert not (board.folder / "board" / "runs").exists()
     passed, lost, running = (call(board, "run", number) for number in ("1", "2", "3"))
     assert [done.exit_code for done in (passed, lost, running)] == [0, 0, 0]
-    assert "Passed: 1 benchmark. Score 12.3 µs." in passed.stdout
+    assert "Passed: 1 benchmark. First place on CPU: 12.3 µs." in passed.stdout
     assert "Ended without a result: lost. gone" in lost.stdout
     assert "Run 3: " in running.stdout
     assert [call(board, "watch", number).exit_code for number in ("1", "2")] == [0, 3]
@@ -871,7 +921,8 @@ def test_the_code_of_a_submission_comes_back_byte_for_byte(board: Recorded) -> N
 
 def test_somebody_elses_code_is_refused(board: Recorded) -> None:
     board.add(user="somebody")
-    assert call(board, "code", "1").exit_code == 5
+    participant = Board(board.board.settings, user="eve")
+    assert CliRunner().invoke(cli, ["code", "1"], obj=lambda: participant).exit_code == 5
 
 
 @pytest.mark.parametrize(
@@ -1196,7 +1247,7 @@ def test_a_locale_without_greek_letters_breaks_no_report(board: Recorded) -> Non
     board.add(result=result_of(Verdict.PASS, timed_case()), score_s=12.34e-6)
     done = board.hpc_board("run", "1", PYTHONIOENCODING="iso8859-2")
     assert done.returncode == 0
-    assert "Score 12.3 ?s" in done.stdout
+    assert "First place on CPU: 12.3 ?s" in done.stdout
 
 
 # Administration

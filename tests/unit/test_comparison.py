@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
-from hpc_board.model.comparison import Difference, compared
+from hpc_board.model.comparison import Difference, compared, figures
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.run import Run
 from hpc_board.model.task import Mode, Ranking
@@ -212,6 +212,48 @@ def test_a_number_that_is_no_submission_is_an_input_error(board: Recorded) -> No
     done = call(board, "compare", str(add(board, MS, MS).submission), "77")
     assert done.exit_code == 2
     assert "there is no submission 77" in done.stderr
+
+
+def test_numbers_of_runs_are_told_to_be_such(board: Recorded) -> None:
+    add(board, MS, MS)
+    add(board, MS, MS)
+    store = Store(board.board.settings.board / "board.db")
+    task, new = board.board.task("vectoradd_py"), NewRun("H100", "here", "", "t", "n", "self-run", False, "")
+    for tokens in (("t1", "t2"), ("t3",)):
+        store.add_submission(
+            task=task,
+            user=board.board.user,
+            file_name="kernel.py",
+            code=b"",
+            mode=Mode.TEST,
+            note="",
+            at=AT,
+            runs=[replace(new, token=token) for token in tokens],
+        )
+    timeless = call(board, "compare", "1", "4")
+    assert timeless.exit_code == 2
+    assert "Run 4 belongs to submission 3: give that number." in timeless.stderr
+    assert "Run 1 belongs" not in timeless.stderr
+
+
+@pytest.mark.parametrize(("value", "digits", "text"), [(137.4, 2, "140"), (1234.0, 3, "1230"), (0.987, 2, "0.99")])
+def test_figures_have_no_exponent(value: float, digits: int, text: str) -> None:
+    assert figures(value, digits) == text
+
+
+def test_a_machine_that_was_much_slower_is_told_in_figures() -> None:
+    cases = steady(MS, MS, baseline_ns=MS), steady(MS, MS, baseline_ns=2.37 * MS)
+    assert "took 140 % longer in the run" in report(*cases)
+
+
+def test_what_the_bounds_mean_is_said_of_those_that_are_there() -> None:
+    spread = case([[0.1 * MS] * 3, [MS] * 3, [10 * MS] * 3])
+    assert "confidence interval" not in report(spread, spread)
+    assert "± is half" in report(steady(MS, 1.01 * MS), steady(MS, 1.01 * MS))
+    far = case([[1e-4 * MS] * 3, [1e-3 * MS] * 3]), case([[1e9 * MS] * 3, [1e10 * MS] * 3])
+    text = report(*far)
+    assert "±" not in text
+    assert "A range is the 95 % confidence interval, from the scatter between processes." in text
 
 
 def test_submissions_to_different_versions_of_a_task_are_not_compared(board: Recorded) -> None:

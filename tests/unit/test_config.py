@@ -191,14 +191,14 @@ gpus:
 @pytest.mark.parametrize(
     ("keys", "fault"),
     [
-        ("device: tpu", 'device: expected one of cuda, hip, cpu or nothing, found "tpu".'),
+        ("device: tpu", 'device: expected one of cuda, hip, cpu, found "tpu".'),
         ("request: {style: gres}", 'request.value: is missing; style gres needs one, such as "gpu:1"'),
         (
             "request: {style: none, value: x}",
             "request.value: is given although style none asks for nothing",
         ),
-        ("cpus_per_task: 0", 'cpus_per_task: expected a whole number from 1 or nothing, found "0".'),
-        ("memory: lots", 'memory: expected an amount of memory such as "16G" or nothing, found "lots".'),
+        ("cpus_per_task: 0", 'cpus_per_task: expected a whole number from 1, found "0".'),
+        ("memory: lots", 'memory: expected an amount of memory such as "16G", found "lots".'),
         ("account: 'a b'", "account: expected a value for sbatch"),
         ("account: --wrap=x", "account: expected a value for sbatch"),
         ("reservation: 'x\n\n  #SBATCH'", "reservation: expected a value for sbatch"),

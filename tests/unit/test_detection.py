@@ -169,6 +169,11 @@ def test_a_cluster_without_a_certain_entry_gives_comments_alone(tmp_path: Path) 
         (CommandMissing("sinfo is not here"), SchedulerRefused, "cannot be run"),
         (CommandTimeout("late"), SchedulerError, "did not answer within 60 s"),
         (Completed(1, "", "slurm_load_partitions: Unable to contact slurm controller"), SchedulerError, "Unable to"),
+        (
+            Completed(1, "", "sinfo: error: fetch_config: DNS SRV lookup failed\nsinfo: fatal: Could not establish"),
+            SchedulerRefused,
+            "sinfo finds no slurm.conf here",
+        ),
         (Completed(0, "Welcome to the cluster\n", ""), SchedulerError, "something else than its table"),
         (Completed(0, "n1|p|", "", truncated=True), SchedulerError, "more than can be read"),
     ],
@@ -180,6 +185,14 @@ def test_a_sinfo_that_fails_is_an_error_with_its_words(
     recording.answers[" ".join(NODES)] = answer
     with pytest.raises(error, match=words):
         site(recording)
+
+
+def test_no_more_cpus_are_proposed_than_a_node_has() -> None:
+    recorded = (RECORDED / "typed.txt").read_text()
+    assert "# cpus_per_task: 8    # as many as kernels are to have" in settings(site(Recording(recorded))).text
+    small = re.sub(r"\|([a-z*]+)\|[0-9]+\|([^|]*)\|\(null\)\|", r"|\1|4|\2|(null)|", recorded)
+    assert small != recorded
+    assert "# cpus_per_task: 4    # as many as kernels are to have" in settings(site(Recording(small))).text
 
 
 def test_a_scontrol_that_fails_is_named_as_not_known() -> None:

@@ -19,6 +19,7 @@ from hpc_board.doctor import Patient, examine
 from hpc_board.errors import DocumentError, Fault, SchedulerError, StorageError
 from hpc_board.model.checkup import Level, Line
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer, Login
+from hpc_board.model.roles import Roles
 from hpc_board.model.run import Run
 from hpc_board.report import checkup_report, plain
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
@@ -102,7 +103,7 @@ def test_a_settings_file_is_named_with_what_led_to_it(tmp_path: Path) -> None:
     file.chmod(0o666)
     found = patient(tmp_path)
     first, second = lines(replace(found, settings=replace(found.settings, file=file)), "settings")
-    assert first.message == f"{file} (by --config); 1 GPU entries"
+    assert first.message == f"{file} (by --config); 1 GPU entry"
     assert (second.level, second.advice) == (Level.WARNING, f"chmod go-w {file}")
 
 
@@ -143,17 +144,34 @@ class Unreachable:
     """A login node that nobody reaches."""
 
     def run(self, argv: Sequence[str], **_: Any) -> Completed:
-        raise SchedulerError(f"login2 cannot be reached for {argv[0]}")
+        raise SchedulerError(f"login2 cannot be reached for {argv[0]}", hint="Look whether `ssh login2` works.")
 
 
 def test_a_cluster_over_ssh_is_asked_on_its_login_node(tmp_path: Path) -> None:
     far = Cluster("far", "slurm", ssh=Login("login2"), board_folder="/scratch/board")
     found = lines(replace(patient(tmp_path, far), logins={"far": Unreachable()}))
     told = [line.message for line in found if line.subject == "slurm far" and line.level is not Level.OK]
-    assert told
-    assert all("login2 cannot be reached" in message for message in told)
+    assert told == ["login2 cannot be reached for sbatch"], "one problem, however many commands there are"
+    assert next(line for line in found if line.message == told[0]).advice == "Look whether `ssh login2` works."
     (python,) = [line for line in found if line.subject == "gpu CPU"]
     assert "which `" in python.message, "what is on this machine says nothing of that cluster"
+
+
+def test_a_cluster_over_ssh_has_its_job_folders_elsewhere(tmp_path: Path) -> None:
+    far = Cluster("far", "slurm", ssh=Login("login2"), board_folder="/scratch/board")
+    messages = [line.message for line in lines(patient(tmp_path, far), "file system")]
+    assert not any("compute nodes have to see" in message for message in messages)
+    assert any("compute nodes have to see" in line.message for line in lines(patient(tmp_path, SLURM), "file system"))
+
+
+def test_names_in_roles_that_this_machine_does_not_know_are_told(tmp_path: Path) -> None:
+    found = patient(tmp_path)
+    roles = Roles(admins=("root",), creators=("nobody-has-this-name",), participants=("root", "@no-such-group"))
+    told = lines(replace(found, settings=replace(found.settings, roles=roles)), "roles")
+    assert [(line.level, line.message) for line in told] == [
+        (Level.WARNING, "roles.creators: this machine does not know nobody-has-this-name"),
+        (Level.WARNING, "roles.participants: this machine does not know @no-such-group"),
+    ]
 
 
 def test_a_file_system_that_writes_nothing_is_a_problem() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.cli.files import write_file
 from hpc_board.errors import InputError
+from hpc_board.written_files import write_file
 from tests.unit.recorded import full_device
 
 _WRITE = (
-    "import sys; from pathlib import Path; from hpc_board.cli.files import write_file;"
+    "import sys; from pathlib import Path; from hpc_board.written_files import write_file;"
     "write_file(Path(sys.argv[1]), b'kernel', force=sys.argv[2] == 'force')"
 )
 

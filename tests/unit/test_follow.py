@@ -7,8 +7,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from hpc_board.cli.follow import _table, tell_unsent
-from hpc_board.model.run import RunState, Status
+from hpc_board.cli.follow import _Hindrances, _table, tell_unsent
+from hpc_board.model.run import Run, RunState, Status
 from tests.unit.recorded import AT
 from tests.unit.test_report import run_of
 
@@ -59,3 +59,34 @@ def test_a_narrow_terminal_keeps_number_state_and_time_of_a_run(width: int, line
         now = AT + timedelta(seconds=67)
         console.print(_table([(run_of(RunState.RUNNING), "test 3 of 9")], now, width))
     assert capture.get().rstrip() == line
+
+
+WHY = "will never start: no node of the partition has what is asked for; cancel it (PartitionConfig)"
+
+
+def waiting(reason: str) -> Run:
+    return run_of(RunState.QUEUED, status=Status(RunState.QUEUED, AT, job_id="7", reason=reason))
+
+
+def test_a_run_that_will_never_start_is_told_once_and_not_one_that_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    told: dict[int, str] = {}
+    show = _Hindrances(told)
+    for reason in ("waiting for resources (Resources)", WHY, WHY):
+        show([waiting(reason)])
+    assert capsys.readouterr().err == f"Run 12 on H100 {WHY}\n"
+    assert told == {12: WHY}
+
+
+def test_a_run_that_is_to_be_cancelled_is_not_said_to_wait_in_vain() -> None:
+    assert waiting(WHY).hopeless == WHY
+    assert not replace(waiting(WHY), status=replace(waiting(WHY).status, cancel_requested=True)).hopeless
+
+
+@pytest.mark.parametrize("width", [80, 50])
+def test_the_reason_of_a_wait_is_wrapped_and_takes_nothing_from_number_gpu_and_state(width: int) -> None:
+    console = Console(file=StringIO(), width=width)
+    with console.capture() as capture:
+        console.print(_table([(waiting(WHY), WHY)], AT + timedelta(seconds=67), width))
+    lines = capture.get().splitlines()
+    assert lines[0].startswith("run 12 H100 queued 1:07 will never")
+    assert "".join(line[len("run 12 H100 queued 1:07 ") :].strip() + " " for line in lines).strip() == WHY

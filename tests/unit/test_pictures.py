@@ -6,7 +6,18 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SNAPSHOTS = ROOT / "tests/tui/__snapshots__/test_snapshots"
-PICTURES = {"standings.svg": "test_a_screen_looks_as_designed[standings-80x24].svg"}
+AROUND_BOARDS = "../test_board_snapshots/test_a_screen_looks_as_designed"
+AROUND_RUNS = "../test_run_snapshots/test_a_screen_looks_as_designed"
+PICTURES = {
+    "standings.svg": "test_a_screen_looks_as_designed[standings-80x24].svg",
+    "submit.svg": "../test_run_snapshots/test_a_script_with_unusual_lines_looks_as_designed.svg",
+    "runs.svg": f"{AROUND_RUNS}[runs_while_filtering-80x24].svg",
+    "run-cases.svg": f"{AROUND_RUNS}[cases_of_a_pass-80x24].svg",
+    "cluster.svg": f"{AROUND_RUNS}[cluster-80x24].svg",
+    "feed.svg": f"{AROUND_BOARDS}[feed-80x24].svg",
+    "compare.svg": f"{AROUND_BOARDS}[comparison_of_times-80x24].svg",
+    "tasks.svg": "test_a_screen_looks_as_designed[tasks-80x24].svg",
+}
 
 
 @pytest.mark.parametrize("picture", sorted(path.name for path in (ROOT / "docs/pictures").iterdir()))

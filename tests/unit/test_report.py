@@ -14,9 +14,10 @@ from hpc_board.errors import SchedulerError
 from hpc_board.harness.account import killed
 from hpc_board.harness.progress import Step
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
-from hpc_board.model.result import LIBRARY_MISSING, Case, Log, Result, Verdict
+from hpc_board.model.peaks import Work
+from hpc_board.model.result import LIBRARY_MISSING, Case, Log, Result, Verdict, secretly_failed
 from hpc_board.model.run import Progress, Run, RunState, Status
-from hpc_board.model.standings import Standing
+from hpc_board.model.standings import Placing, Standing
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.report import (
     Block,
@@ -39,6 +40,7 @@ from hpc_board.report import (
     state_meaning,
     task_report,
     tasks_table,
+    trial_report,
     verdict_meaning,
 )
 from hpc_board.report.printed import message_log
@@ -80,10 +82,13 @@ def text_of(blocks: tuple[Block, ...]) -> str:
     return plain(blocks)
 
 
+SECOND = Placing(rank=2, users=9, best_s=12.34e-6, best_run=12, first=False)
+
+
 def test_a_passed_run_tells_its_counts_score_and_rank() -> None:
     result = result_of(Verdict.PASS, Case("test", 0, "size: 1", Verdict.PASS), timed_case(0), timed_case(1))
-    text = text_of(run_report(finished(result, score_s=12.34e-6), result, rank=2))
-    assert "Passed: 1 test and 2 benchmarks. Score 12.3 µs. Second place on H100." in text
+    text = text_of(run_report(finished(result, score_s=12.34e-6), result, placing=SECOND))
+    assert "Passed: 1 test and 2 benchmarks. Second place on H100: 12.3 µs." in text
     assert "12.4 ± 0.04 µs" in text
     assert "12.2 µs" in text  # the fastest call
     assert "15.3 µs" in text  # the slowest call
@@ -92,8 +97,8 @@ def test_a_passed_run_tells_its_counts_score_and_rank() -> None:
 def test_a_summary_of_a_passed_run_fits_a_small_terminal_and_says_where_the_rest_is() -> None:
     cases = [Case("test", index, "size: 1", Verdict.PASS) for index in range(20)]
     result = result_of(Verdict.PASS, *cases, timed_case(0), timed_case(1))
-    text = text_of(run_summary(finished(result, score_s=12.34e-6), result, rank=2))
-    assert "Passed: 20 tests and 2 benchmarks. Score 12.3 µs. Second place on H100." in text
+    text = text_of(run_summary(finished(result, score_s=12.34e-6), result, placing=SECOND))
+    assert "Passed: 20 tests and 2 benchmarks. Second place on H100: 12.3 µs." in text
     assert "`hpc-board run 12` shows everything." in text
     assert len(text.splitlines()) < 15
 
@@ -268,8 +273,8 @@ FAILED_CASE = Case("test", 1, "size: 2", Verdict.WRONG_VALUE, "differs")
 @pytest.mark.parametrize(
     ("verdict", "cases", "score_s", "rank", "sentence"),
     [
-        (Verdict.PASS, (timed_case(),), 1.13e-3, 1, "Run 12 passed: score 1.13 ms, first place on H100."),
-        (Verdict.PASS, (timed_case(),), 1.13e-3, 7, "Run 12 passed: score 1.13 ms, rank 7 on H100."),
+        (Verdict.PASS, (timed_case(),), 1.13e-3, 1, "Run 12 passed: first place on H100: 1.13 ms."),
+        (Verdict.PASS, (timed_case(),), 1.13e-3, 7, "Run 12 passed: 7th place on H100: 1.13 ms."),
         (Verdict.PASS, (timed_case(),), 1.13e-3, None, "Run 12 passed: score 1.13 ms."),
         (Verdict.PASS, (Case("test", 0, "", Verdict.PASS),), None, None, "Run 12 passed: 1 test."),
         (Verdict.PASS, (), None, None, "Run 12 passed."),
@@ -284,7 +289,8 @@ def test_the_outcome_of_a_finished_run_fits_one_line(
     result = result_of(verdict, *cases)
     run = finished(result, score_s=score_s)
     tone = Tone.GOOD if verdict is Verdict.PASS else Tone.BAD
-    assert outcome_line(run, result, rank) == Paragraph(sentence, tone)
+    placing = None if rank is None else Placing(rank, 9, 1.13e-3, run.id, first=False)
+    assert outcome_line(run, result, placing) == Paragraph(sentence, tone)
 
 
 def test_the_outcome_of_a_run_without_a_result_is_how_it_ended() -> None:
@@ -320,9 +326,91 @@ def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
     assert "Being handed to the scheduler.\n" in text_of(run_report(run_of(RunState.SUBMITTING, status=status), None))
 
 
-def test_a_ranked_run_without_a_rank_is_not_the_best_of_its_user() -> None:
+@pytest.mark.parametrize(
+    ("score_s", "placing", "line"),
+    [
+        (12.34e-6, Placing(1, 9, 12.34e-6, 12, first=False), "First place on H100: 12.3 µs"),
+        (12.34e-6, Placing(2, 9, 12.34e-6, 12, first=True), "Second place on H100: 12.3 µs"),
+        (12.34e-6, Placing(3, 9, 12.34e-6, 12, first=False), "Third place on H100: 12.3 µs"),
+        (12.34e-6, Placing(4, 9, 12.34e-6, 12, first=True), "4th place on H100: 12.3 µs"),
+        (12.34e-6, Placing(10, 99, 12.34e-6, 12, first=True), "10th place on H100: 12.3 µs"),
+        (12.34e-6, Placing(11, 99, 12.34e-6, 12, first=False), "Personal best on H100: 12.3 µs, rank 11 of 99"),
+        (
+            12.34e-6,
+            Placing(11, 99, 12.34e-6, 12, first=True),
+            "First successful submission on H100: 12.3 µs, rank 11 of 99",
+        ),
+        (
+            12.34e-6,
+            Placing(None, 99, 11.4e-6, 7, first=False),
+            "Successful on H100: 12.3 µs, 8.2 % slower than the own best, 11.4 µs (run 7)",
+        ),
+        (
+            34.2e-6,
+            Placing(None, 99, 11.4e-6, 7, first=True),
+            "Successful on H100: 34.2 µs, 3 times as long as the own best, 11.4 µs (run 7)",
+        ),
+        (
+            11.4e-6,
+            Placing(None, 99, 11.4e-6, 7, first=False),
+            "Successful on H100: 11.4 µs, as fast as the own best, which was submitted before (run 7)",
+        ),
+    ],
+)
+def test_a_ranked_run_that_passed_is_told_in_one_line_what_it_means(
+    score_s: float, placing: Placing, line: str
+) -> None:
     result = result_of(Verdict.PASS, timed_case())
-    assert "Your best on H100 is another run." in text_of(run_report(finished(result, score_s=1e-6), result))
+    run = finished(result, score_s=score_s)
+    assert f"Passed: 1 benchmark. {line}.\n" in text_of(run_report(run, result, placing=placing))
+    assert f"Run 12 passed: {line[0].lower()}{line[1:]}." in text_of((outcome_line(run, result, placing),))
+
+
+def test_a_run_that_does_not_count_tells_its_score_alone() -> None:
+    result = result_of(Verdict.PASS, timed_case())
+    assert "Passed: 1 benchmark. Score 12.3 µs.\n" in text_of(run_report(finished(result, score_s=12.3e-6), result))
+
+
+def with_work(memory_bytes: float, operations: float) -> Case:
+    return replace(timed_case(median_ns=100_000.0), work=Work(memory_bytes, operations))
+
+
+@pytest.mark.parametrize(
+    ("device", "case", "shown"),
+    [
+        ("NVIDIA H100 80GB HBM3", with_work(0.71 * 3.35e8, 1e6), "71 % memory"),
+        ("NVIDIA H100 PCIe", with_work(1e8, 1e6), "50 % memory"),
+        ("NVIDIA H100 NVL", with_work(0.25 * 3.938e8, 0), "25 % memory"),
+        ("NVIDIA A100-SXM4-40GB", with_work(0.5 * 1.555e8, 0), "50 % memory"),
+        ("NVIDIA H200", with_work(1e5, 0.3 * 1979e8), "30 % arithmetic"),
+        ("NVIDIA H100 80GB HBM3", with_work(0, 0), ""),
+        ("NVIDIA H100 80GB HBM3", timed_case(), ""),
+        ("NVIDIA GeForce RTX 3090", with_work(1e8, 1e6), ""),
+        ("NVIDIA A100 80GB PCIe MIG 1g.10gb", with_work(1e8, 1e6), ""),
+        ("", with_work(1e8, 1e6), ""),
+    ],
+)
+def test_a_case_says_which_share_of_its_devices_peak_the_least_work_is(device: str, case: Case, shown: str) -> None:
+    result = replace(result_of(Verdict.PASS, case), provenance={"gpu_name": device})
+    text = text_of(run_report(finished(result, score_s=1e-4), result))
+    assert ("OF PEAK" in text) is bool(shown)
+    assert shown in text
+    back = Result.from_json(result.to_json().encode())
+    assert back.cases[0].work == case.work
+
+
+def test_a_part_of_a_device_has_no_peak() -> None:
+    result = replace(
+        result_of(Verdict.PASS, with_work(1e8, 1e6)),
+        provenance={"gpu_name": "NVIDIA H100 80GB HBM3", "gpu_mig_mode_current": "Enabled"},
+    )
+    assert "OF PEAK" not in text_of(run_report(finished(result, score_s=1e-4), result))
+
+
+def test_a_milestone_is_no_ones_rank() -> None:
+    result = result_of(Verdict.PASS, timed_case())
+    run = finished(result, score_s=12.3e-6, milestone="PyTorch eager")
+    assert "Milestone PyTorch eager on H100: 12.3 µs." in text_of(run_report(run, result))
 
 
 def test_a_failed_run_says_which_case_failed_why_and_what_to_do() -> None:
@@ -350,8 +438,6 @@ def test_a_failed_run_says_which_case_failed_why_and_what_to_do() -> None:
             "It failed with a secret seed, not with one that the case shows",
         ),
         (Mode.BENCHMARK, "benchmark", Verdict.EXCEPTION, "It failed with a secret seed, not with one that the case"),
-        (Mode.RANKED, "test", Verdict.WRONG_VALUE, "if it passes at home with the first, it failed with the second"),
-        (Mode.PROFILE, "benchmark", Verdict.CRASH, "if it passes at home with the first, it failed with the second"),
         (Mode.TEST, "test", Verdict.WRONG_VALUE, ""),
         (Mode.RANKED, "benchmark", Verdict.TIMING_INCONSISTENT, ""),
     ],
@@ -365,12 +451,45 @@ def test_a_failure_that_may_be_of_a_secret_seed_says_so(mode: Mode, phase: str, 
         assert ("secret" in text) is bool(words)
 
 
+def test_a_run_that_the_secret_seed_alone_has_failed_is_told_so_in_so_many_words() -> None:
+    said = secretly_failed("1 of 127 elements differs", ranked=True)
+    case = Case("test", 0, "size: 127; seed: 4242", Verdict.WRONG_VALUE, said)
+    result = result_of(Verdict.WRONG_VALUE, case, message=f"test case 1 (size: 127; seed: 4242): {said}")
+    for show in (run_report, run_summary):
+        text = text_of(show(finished(result, mode=Mode.RANKED), result))
+        assert "passed with the public seed, failed with a secret one; the run is not ranked: 1 of 127" in text
+        assert "The case shows the public seed: repeat it at home with several others." in text
+
+
 @pytest.mark.parametrize("verdict", [Verdict.TASK_ERROR, Verdict.INFRA_ERROR, Verdict.DEVICE_ERROR])
 def test_a_failure_that_is_not_the_kernels_does_not_blame_it(verdict: Verdict) -> None:
     result = result_of(verdict, message="no device")
     text = text_of(run_report(finished(result), result))
     assert "Not judged:" in text
     assert "Failed:" not in text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "message", "build", "words"),
+    [
+        (Verdict.EXCEPTION, "custom_kernel returned 3", "", "The message above has what it said"),
+        (Verdict.EXCEPTION, "KeyError: 1\nTraceback (most recent call last):", "", "The traceback below names"),
+        (Verdict.COMPILE_ERROR, "the library exports no function", "", "Correct what the message above names"),
+        (Verdict.COMPILE_ERROR, "g++ failed: x", "k.cpp:1: error: x", "the compiler's output below"),
+        (Verdict.LOAD_ERROR, "k.py defines no custom_kernel", "", "Correct what the message above names"),
+        (Verdict.LOAD_ERROR, "ImportError: x\nTraceback (most recent call last):", "", "Read the error below"),
+    ],
+)
+def test_advice_points_to_what_the_report_has(verdict: Verdict, message: str, build: str, words: str) -> None:
+    result = replace(result_of(verdict, message=message), build=Log(build))
+    assert words in text_of(run_report(finished(result), result))
+
+
+def test_the_author_of_a_task_is_not_sent_to_the_author() -> None:
+    result = result_of(Verdict.TASK_ERROR, message="ref_kernel: KeyError")
+    text = text_of(trial_report(replace(finished(result), id=0), result))
+    assert "Tell the task's author" not in text
+    assert "hpc-board task check" in text
 
 
 @pytest.mark.parametrize("verdict", Verdict)
@@ -389,7 +508,8 @@ def test_every_verdict_has_a_meaning_and_a_next_step(verdict: Verdict) -> None:
             True,
             "C++ and Python run",
         ),
-        (Verdict.DEVICE_ERROR, "nothing says what to compile for: no GPU", True, "C++ and Python run"),
+        (Verdict.DEVICE_ERROR, "nothing says what to compile for: no GPU", True, "for the `arch` of this GPU"),
+        (Verdict.INFRA_ERROR, "n1 has no hipcc, so that HIP cannot be compiled", False, "bring one with `modules`"),
         (Verdict.DEVICE_ERROR, "nothing says what to compile for: no GPU", False, "the `arch` of this GPU"),
         (Verdict.DEVICE_ERROR, "RuntimeError: No CUDA GPUs are available", True, "the device of the inputs"),
         (
@@ -559,6 +679,24 @@ def test_runs_name_their_users_only_where_these_may_differ() -> None:
     runs = [run_of(RunState.QUEUED)]
     assert "ada" not in plain([runs_table(runs)])
     assert "ada" in plain([runs_table(runs, users=True)])
+
+
+def test_a_wide_list_of_runs_has_the_numbers_of_their_submissions() -> None:
+    runs = [run_of(RunState.QUEUED)]
+    assert "SUBMISSION" not in plain([runs_table(runs)])
+    titles, row = plain([runs_table(runs, submissions=True)]).splitlines()
+    assert titles.endswith("  SUBMISSION")
+    assert row.endswith("  7")
+
+
+def test_one_long_reason_moves_nothing_in_the_rows_of_others() -> None:
+    reasons = ("waiting for resources (Resources)", "will never start: " + 200 * "x")
+    history = [status_of(RunState.QUEUED, reason=reason, evidence="squeue: PENDING") for reason in reasons]
+    lost = run_of(RunState.LOST, status=status_of(RunState.LOST))
+    lines = text_of(run_report(lost, None, history)).splitlines()
+    first, second = (next(line for line in lines if reason in line) for reason in reasons)
+    assert len(first) < 100
+    assert second.endswith(f"{reasons[1]}  squeue: PENDING")
 
 
 def test_standings_mark_the_reader_and_emulated_rows() -> None:

@@ -142,7 +142,7 @@ def test_a_run_without_output_says_why(board: Recorded, state: RunState, reason:
 
 def test_the_outcome_of_a_ranked_run_ends_its_report(board: Recorded) -> None:
     board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1.13e-3)
-    assert call(board, "run", "1").stdout.endswith("\n\nRun 1 passed: score 1.13 ms, first place on CPU.\n")
+    assert call(board, "run", "1").stdout.endswith("\n\nRun 1 passed: first place on CPU: 1.13 ms.\n")
 
 
 def test_a_run_that_has_not_ended_has_no_outcome(board: Recorded) -> None:

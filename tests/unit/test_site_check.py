@@ -30,6 +30,7 @@ from hpc_board.model.gpu import (
 from hpc_board.model.inspection import ANSWER, GREETING, Inspection, SeenGpu, Torch
 from hpc_board.model.run import JobNews, JobState
 from hpc_board.model.site import Partition, Site
+from hpc_board.model.task import Task
 from hpc_board.report import checkup_report, plain
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.site_check import Checked, Plan, check
@@ -140,13 +141,30 @@ def checked(
     send: bool = True,
     seconds: float = 20,
     say: Callable[[str], object] = lambda _: None,
+    tasks: Sequence[Task] = (),
 ) -> Checked:
-    plan = Plan(
-        {"main": jobs.Folders(tmp_path / "board")}, [a_task()], {"main": cast}, lambda: b"harness", seconds, say
-    )
+    known = tasks or [a_task()]
+    plan = Plan({"main": jobs.Folders(tmp_path / "board")}, known, {"main": cast}, lambda: b"harness", seconds, say)
     (found,) = check([gpu], plan, send=send)
     assert not (tmp_path / "board" / site_check.FOLDER).exists()
     return found
+
+
+@pytest.mark.parametrize(
+    ("reference", "gpus", "level", "words"),
+    [
+        ("import torch\n", (), Level.PROBLEM, "runs of double would end as infra_error"),
+        ("from torch import nn\n", ("h100",), Level.PROBLEM, "runs of double would end as infra_error"),
+        ("import torch\n", ("A100",), Level.WARNING, "no task of the board needs it here"),
+        ("import torchless\n", (), Level.WARNING, "no task of the board needs it here"),
+    ],
+)
+def test_a_node_without_a_library_that_tasks_need_is_not_proven(
+    tmp_path: Path, reference: str, gpus: tuple[str, ...], level: Level, words: str
+) -> None:
+    cast = Cast(replace(GOOD, torch=Torch(error="No module named torch")))
+    (line,) = lines_of(checked(tmp_path, cast, tasks=[a_task(reference, gpus=gpus)]), "torch")
+    assert (line.level, words in line.message) == (level, True), line
 
 
 def lines_of(found: Checked, subject: str) -> list[Line]:

@@ -610,6 +610,12 @@ def test_a_job_that_will_never_start_says_so_and_what_to_do(reason: str) -> None
     assert remedy or ": " in why
 
 
+@pytest.mark.parametrize(("reason", "last"), [("BadConstraints", "constraint"), ("PartitionConfig", "partition")])
+def test_a_job_that_no_node_can_run_names_every_key_that_may_be_at_fault(reason: str, last: str) -> None:
+    text = pending_reason_text(reason)
+    assert f"correct `request`, `cpus_per_task`, `memory` or `{last}` of this GPU in the settings" in text
+
+
 def test_every_recorded_reason_has_words() -> None:
     for row in queue_rows(recorded("squeue.txt")):
         if job_state(row.state) is JobState.PENDING:
@@ -742,6 +748,12 @@ def test_several_partitions_count_each_node_and_each_job_once() -> None:
 def test_without_a_request_whole_nodes_count_for_a_gpu() -> None:
     found = availability(replace(H100, request=Request()), [node("n1", "idle"), node("n2", "mixed")], [])
     assert (found.free, found.total) == (1, 2)
+
+
+def test_a_request_that_no_node_of_the_partition_has_says_so() -> None:
+    wrong = replace(H100, partition="h100", request=Request(RequestStyle.GRES, "gpu:b200:1"))
+    found = availability(wrong, [node("n1", "idle")], [])
+    assert (found.total, found.state) == (0, "no node of h100 has gpu:b200")
 
 
 def test_a_partition_that_does_not_exist_says_so() -> None:

@@ -150,7 +150,7 @@ def test_a_shell_is_offered_tasks_and_commands(board: Recorded, monkeypatch: pyt
     assert offered("task", "softm") == ["softmax_py"]
     assert offered("task", "check", "softm") == offered("task", "show", "softm") == ["softmax_py"]
     assert offered("task", "vectoradd_py", "--fi") == ["--file"]
-    assert offered("help", "ta") == ["task"]
+    assert offered("help", "ta") == ["task", "tag"]
     assert offered("help", "task", "ch") == ["check"]
     assert offered("help", "submit", "") == []
 
@@ -242,6 +242,30 @@ FINE = Behaviour(writes=False, aliases=False, repeats=True, constant=False, vari
 def case(phase: str, index: int, **verdicts: str) -> CheckedCase:
     probed = tuple(Probed(name, verdict, "", same=False) for name, verdict in verdicts.items())
     return CheckedCase(phase, index, "size: 1", behaviour=FINE, probed=probed, margin=1e-6, roundoff=2.0**-24)
+
+
+FAILURE = """\
+ref_kernel: ValueError: no
+Traceback (most recent call last):
+  File "/tmp/x/harness.pyz/hpc_board/harness/judge.py", line 71, in expected
+    answer = reference(data)
+  File "/tmp/x/{scratch}/reference.py", line 9, in ref_kernel
+    raise ValueError("no")
+ValueError: no"""
+
+
+def test_cases_that_fail_alike_are_one_finding_with_the_task_s_own_lines() -> None:
+    failed = [
+        CheckedCase("test", index, f"size: {index}", failure=FAILURE.format(scratch=f"s{index}")) for index in range(3)
+    ]
+    (finding,) = findings(a_task(), Lint(cases=(*failed, case("benchmark", 0))))
+    assert finding.message.splitlines() == [
+        "test 1 (size: 0) and 2 more: ref_kernel: ValueError: no",
+        "Traceback (most recent call last):",
+        '  File "reference.py", line 9, in ref_kernel',
+        '    raise ValueError("no")',
+        "ValueError: no",
+    ]
 
 
 def codes(*cases: CheckedCase, **changes: Any) -> list[tuple[str, str]]:

@@ -29,12 +29,19 @@ def availability(gpu: Gpu, nodes: Sequence[NodeRow], waiting: Sequence[str]) -> 
         )
     counts = {row.node: _free_and_total(gpu, row) for row in members}
     up = any(row.available == "up" for row in members)
+    total = sum(total for _, total in counts.values())
+    gres = requested_gres(gpu.request)
+    if not total and gres is not None:
+        kind = f"{gres.name}:{gres.type}" if gres.type else gres.name
+        state = f"no node of {', '.join(sorted(wanted))} has {kind}"
+    else:
+        state = "up" if up else members[0].available
     return Availability(
         gpu.name,
         free=sum(free for free, _ in counts.values()) if up else 0,
-        total=sum(total for _, total in counts.values()),
+        total=total,
         queued=sum(not wanted.isdisjoint(partitions.split(",")) for partitions in waiting),
-        state="up" if up else one_line(members[0].available, 20),
+        state=one_line(state, 200),
     )
 
 

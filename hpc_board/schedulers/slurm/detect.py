@@ -19,6 +19,7 @@ CONFIGURATION: Final = ("scontrol", "show", "config")
 _NODES_MAX = 50_000
 _SETTING = re.compile(r"^([A-Za-z_]{1,60}) *= (.{0,1000}?) *$", re.MULTILINE)
 _FIELD = re.compile(r"(?:^| )([A-Za-z]{1,40})=(\S{0,4000})")
+_UNCONFIGURED = re.compile(r"establish a configuration source|DNS SRV lookup failed|failed to fetch config")
 _TIME = re.compile(r"(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
 
 
@@ -28,7 +29,7 @@ def site(host: Host, timeout_seconds: float = 60.0) -> Site:
     What only `scontrol` tells may be missing; `Site.unknown` says so.
 
     Raises:
-        SchedulerRefused: there is no sinfo.
+        SchedulerRefused: there is no sinfo, or it has no configuration.
         SchedulerError: sinfo failed, or printed something else.
     """
     answers: dict[tuple[str, ...], str] = {}
@@ -141,6 +142,11 @@ def _answer(host: Host, argv: tuple[str, ...], timeout_seconds: float) -> str:
             f"{argv[0]} did not answer within {timeout_seconds:g} s", hint="Slurm is busy or down; try later."
         ) from error
     if done.returncode != 0 or done.truncated:
+        if _UNCONFIGURED.search(done.stderr):
+            raise SchedulerRefused(
+                f"{argv[0]} finds no slurm.conf here: this machine is no part of a Slurm cluster",
+                hint="Run it on a login node, or set SLURM_CONF to the path of the cluster's slurm.conf.",
+            )
         why = "it printed more than can be read" if done.truncated else one_line(done.stderr, 300)
         raise SchedulerError(
             f"{' '.join(argv[:3])} failed: {why or f'status {done.returncode}'}",

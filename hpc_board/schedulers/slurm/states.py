@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from hpc_board.model.run import JobState
+from hpc_board.model.run import NEVER_STARTS, JobState
 
 _STATES: Final = {
     "PENDING": JobState.PENDING,
@@ -58,6 +58,7 @@ _STATES: Final = {
 }
 
 _MEND: Final = "cancel it, and correct `{}` of this GPU in the settings"
+_MEND_ASKED: Final = "cancel it, and correct `request`, `cpus_per_task`, `memory` or `{}` of this GPU in the settings"
 
 _REASONS: Final = {
     "None": "waiting for Slurm to look at it",
@@ -70,39 +71,37 @@ _REASONS: Final = {
     "Licenses": "waiting for licences",
     "Dependency": "waiting for another job",
     "DependencyNeverSatisfied": (
-        "will never start: the job it waits for did not end as needed; cancel it, and remove `--dependency` "
+        f"{NEVER_STARTS}: the job it waits for did not end as needed; cancel it, and remove `--dependency` "
         "of this GPU from the settings"
     ),
-    "JobHeldUser": "will never start while its user holds it: `scontrol release` lets it go",
-    "JobHeldAdmin": "will never start while an administrator holds it: ask why",
-    "JobHoldMaxRequeue": "will never start: it was requeued too often; cancel it and submit again",
+    "JobHeldUser": f"{NEVER_STARTS} while its user holds it: `scontrol release` lets it go",
+    "JobHeldAdmin": f"{NEVER_STARTS} while an administrator holds it: ask why",
+    "JobHoldMaxRequeue": f"{NEVER_STARTS}: it was requeued too often; cancel it and submit again",
     "launch failed requeued held": (
-        "will never start: it could not be launched; cancel it, submit again, and ask an administrator about the node"
+        f"{NEVER_STARTS}: it could not be launched; cancel it, submit again, and ask an administrator about the node"
     ),
-    "InvalidAccount": f"will never start: the account is not valid for this user; {_MEND.format('account')}",
-    "InvalidQOS": f"will never start: the QOS is not valid for this user; {_MEND.format('qos')}",
-    "BadConstraints": (
-        f"will never start: no node can satisfy the request; {_MEND.format('request')} or its `constraint`"
+    "InvalidAccount": f"{NEVER_STARTS}: the account is not valid for this user; {_MEND.format('account')}",
+    "InvalidQOS": f"{NEVER_STARTS}: the QOS is not valid for this user; {_MEND.format('qos')}",
+    "BadConstraints": (f"{NEVER_STARTS}: no node can satisfy the request; {_MEND_ASKED.format('constraint')}"),
+    "PartitionConfig": (
+        f"{NEVER_STARTS}: no node of the partition has what is asked for; {_MEND_ASKED.format('partition')}"
     ),
-    "PartitionConfig": f"will never start: the partition cannot satisfy the request; {_MEND.format('request')}",
     "PartitionDown": "waiting for the partition, which is down",
     "PartitionInactive": "waiting for the partition, which is inactive",
     "PartitionNodeLimit": (
-        f"will never start: the partition does not allow jobs of one node; {_MEND.format('partition')}"
+        f"{NEVER_STARTS}: the partition does not allow jobs of one node; {_MEND.format('partition')}"
     ),
-    "PartitionTimeLimit": f"will never start: its time limit is above the partition's; {_MEND.format('time')}",
+    "PartitionTimeLimit": f"{NEVER_STARTS}: its time limit is above the partition's; {_MEND.format('time')}",
     "NodeDown": "waiting for a node that is down",
-    "ReservationDeleted": f"will never start: its reservation was deleted; {_MEND.format('reservation')}",
+    "ReservationDeleted": f"{NEVER_STARTS}: its reservation was deleted; {_MEND.format('reservation')}",
     "ReqNodeNotAvail": "waiting for a node that is down, drained or reserved",
     "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions": (
         "waiting for nodes that are down, drained or reserved"
     ),
-    "AccountNotAllowed": (
-        f"will never start: the account may not use this partition or QOS; {_MEND.format('account')}"
-    ),
-    "QOSNotAllowed": f"will never start: the QOS may not be used here; {_MEND.format('qos')}",
-    "QOSTimeLimit": f"will never start: its time limit is above the QOS's; {_MEND.format('time')}",
-    "MaxMemPerLimit": f"will never start: it asks for more memory than a limit allows; {_MEND.format('memory')}",
+    "AccountNotAllowed": (f"{NEVER_STARTS}: the account may not use this partition or QOS; {_MEND.format('account')}"),
+    "QOSNotAllowed": f"{NEVER_STARTS}: the QOS may not be used here; {_MEND.format('qos')}",
+    "QOSTimeLimit": f"{NEVER_STARTS}: its time limit is above the QOS's; {_MEND.format('time')}",
+    "MaxMemPerLimit": f"{NEVER_STARTS}: it asks for more memory than a limit allows; {_MEND.format('memory')}",
 }
 
 
@@ -132,9 +131,9 @@ def _limit_text(word: str) -> str:
     """The words for the large family of limits, which Slurm names by one scheme: whose limit, which one, of what."""
     whose = "QOS" if word.startswith("QOS") else "account or user"
     if word.startswith(("QOSMaxWall", "AssocMaxWall", "MaxWall")):
-        return f"will never start: its time limit is above what the QOS or account allows; {_MEND.format('time')}"
+        return f"{NEVER_STARTS}: its time limit is above what the QOS or account allows; {_MEND.format('time')}"
     if _ONE_JOB.match(word):
-        return f"will never start: a limit of its {whose} for each job forbids it; {_MEND.format('request')}"
+        return f"{NEVER_STARTS}: a limit of its {whose} for each job forbids it; {_MEND.format('request')}"
     if _BUDGET.match(word):
         return f"waiting for the budget of its {whose}; ask an administrator"
     if word.startswith(("QOS", "Assoc", "MaxJobs")):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events, getters, on
 from textual.app import ComposeResult
@@ -14,7 +14,10 @@ from textual.worker import get_current_worker
 from hpc_board.board import Board
 from hpc_board.errors import BoardError
 from hpc_board.model.run import Run
+from hpc_board.report import span_text
+from hpc_board.tui.keys import named
 from hpc_board.tui.messages import Answer, Answered, Beat, CancelRequested, Pulse
+from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.widgets.error_box import ErrorBox
 from hpc_board.tui.widgets.key_line import KeyLine
@@ -22,6 +25,9 @@ from hpc_board.tui.widgets.title_bar import TitleBar
 
 _WIDE_FROM = 110
 _SHORT_BELOW = 20
+
+SCHEDULER = "scheduler"
+"""The subject of what the app could not find out of the runs in flight, on whatever screen is in front."""
 
 Clock = Callable[[], datetime]
 
@@ -33,10 +39,16 @@ class BoardScreen(Screen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", tooltip="Go back to where you came from"),
+        Binding("escape", "back", "Back", tooltip="Go back to where you came from", id="screen.back"),
     ]
     HELP: ClassVar[str] = ""
     """A paragraph about this screen, for the help."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Name the keys of a screen after it, so that a user can choose others for them."""
+        if "BINDINGS" in cls.__dict__:
+            cls.BINDINGS = named(cls.BINDINGS, cls.__name__.removesuffix("Screen").lower())
+        super().__init_subclass__(**options)
 
     title_bar = getters.query_one(TitleBar)
     error_box = getters.query_one(ErrorBox)
@@ -46,8 +58,11 @@ class BoardScreen(Screen[None]):
         self.board = board
         self.now = now
         self.pulse = Pulse()
+        self.memory = Memory()
+        """What the app remembers; the app's own takes this one's place before the screen is mounted."""
         self._open_questions: set[str] = set()
         self._failures: dict[str, BoardError] = {}
+        self._answered: dict[str, datetime] = {}
 
     def compose(self) -> ComposeResult:
         """The frame, and the body within it."""
@@ -146,7 +161,13 @@ class BoardScreen(Screen[None]):
             self.post_message(Answered(subject, answer, failure))
 
     def _show_failures(self) -> None:
-        self.error_box.show(next(reversed(self._failures.values()), None))
+        """Show the failure that came last, and how old what is shown has become by it."""
+        if not self._failures:
+            self.error_box.show(None)
+            return
+        subject, failure = next(reversed(self._failures.items()))
+        known = self.pulse.asked_at if subject == SCHEDULER else self._answered.get(subject)
+        self.error_box.show(failure, "" if known is None else span_text(self.now() - known))
 
     @on(Answered)
     def _take_answer(self, event: Answered) -> None:
@@ -156,6 +177,8 @@ class BoardScreen(Screen[None]):
         self._failures.pop(event.subject, None)
         if event.failure is not None:
             self._failures[event.subject] = event.failure
+        else:
+            self._answered[event.subject] = self.now()
         self._show_failures()
         self.settle(event.subject)
         if event.answer is not None:
@@ -171,7 +194,7 @@ class BoardScreen(Screen[None]):
         self.pulse = event.pulse
         self.title_bar.show_pulse(self.board.user, event.pulse, self.now())
         if event.pulse.failure is None:
-            self.forget_failure("scheduler")
+            self.forget_failure(SCHEDULER)
         else:
-            self.fail("scheduler", event.pulse.failure)
+            self.fail(SCHEDULER, event.pulse.failure)
         self.look_again()

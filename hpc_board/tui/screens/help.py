@@ -14,6 +14,9 @@ from textual.widgets import Static
 
 from hpc_board.tui.palette import Tone
 
+_NAMES_FROM = 100
+"""From this width on, the names of actions are shown, by which `app.yaml` gives them other keys."""
+
 
 class HelpScreen(ModalScreen[None]):
     """What the keys do where the user asked for help."""
@@ -23,7 +26,7 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,question_mark,q,enter", "dismiss", "Close"),
     ]
 
-    def __init__(self, about: str, keys: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, about: str, keys: Sequence[tuple[str, str, str]]) -> None:
         super().__init__()
         self._about = about
         self._keys = keys
@@ -33,8 +36,9 @@ class HelpScreen(ModalScreen[None]):
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True, style=Tone.ACCENT.value)
         table.add_column(overflow="fold")
-        for key, what in self._keys:
-            table.add_row(Text(key), Text(what))
+        table.add_column(no_wrap=True, style=Tone.MUTED.value)
+        for key, what, name in self._keys:
+            table.add_row(Text(key), Text(what), Text(name if self.app.size.width >= _NAMES_FROM else ""))
         with VerticalScroll(id="box"):
             yield Static(
                 Group(
@@ -42,7 +46,8 @@ class HelpScreen(ModalScreen[None]):
                     table,
                     Text(""),
                     Text(
-                        "The mouse works too: click rows, tabs and the keys in the last line. Esc closes this.",
+                        "The mouse works too: click rows, tabs and the keys in the last line. Other keys and colours: "
+                        "docs/app.md. Esc closes this.",
                         Tone.MUTED.value,
                     ),
                 ),

@@ -1,6 +1,6 @@
 """A tree of folders to pick a submission's file from."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -57,12 +57,14 @@ class PickFile(ModalScreen[Path | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("backspace", "up", "Folder above", key_display="⌫", tooltip="Show the folder above"),
         Binding("tilde", "home", "Home", key_display="~", tooltip="Show your home folder"),
+        Binding("ctrl+r", "recent", "Last folders", tooltip="Go round the folders of the files that you sent last"),
         Binding("escape", "dismiss", "Close"),
     ]
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, recent: Sequence[Path] = ()) -> None:
         super().__init__()
         self._folder = _absolute(folder)
+        self._recent = tuple(recent)
 
     def compose(self) -> ComposeResult:
         """The folder's name, its tree and the keys."""
@@ -79,6 +81,17 @@ class PickFile(ModalScreen[Path | None]):
     def action_up(self) -> None:
         """Go to the folder above."""
         self._show(self._folder.parent)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer the last folders where there are any."""
+        if action == "recent" and not self._recent:
+            return False
+        return super().check_action(action, parameters)
+
+    def action_recent(self) -> None:
+        """Go to the next one of the last folders."""
+        place = self._recent.index(self._folder) + 1 if self._folder in self._recent else 0
+        self._show(self._recent[place % len(self._recent)])
 
     def action_home(self) -> None:
         """Go to the user's home folder."""

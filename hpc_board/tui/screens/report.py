@@ -1,63 +1,114 @@
-"""One run: how it goes while it goes, and its report when it has ended."""
+"""One run: how it goes while it goes, and all that is known when it has ended, page by page."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.text import Text
-from textual import getters, on
+from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical
-from textual.widgets import Log, Static
+from textual.containers import Container
+from textual.widget import Widget
+from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.report import nothing_printed, run_logs, run_report
-from hpc_board.tui.messages import OpenStandings, OpenSubmit, RunRead
+from hpc_board.errors import BoardError
+from hpc_board.model.gpu import Device
+from hpc_board.model.run import Run
+from hpc_board.model.task import Mode
+from hpc_board.model.text import printable
+from hpc_board.report import NextSteps, next_steps, nothing_printed, run_evidence, run_logs, run_overview
+from hpc_board.tui.messages import OpenSent, OpenStandings, OpenSubmit, OpenWatch, RunRead, Sent
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.widgets.blocks import Blocks
+from hpc_board.tui.widgets.cases import CasesPane
+from hpc_board.tui.widgets.filter_line import FilterLine
+from hpc_board.tui.widgets.sections import Sections
+from hpc_board.tui.widgets.text_pane import TextPane
 from hpc_board.tui.wording import since, state
+
+_PAGES = (
+    ("overview", "Overview"),
+    ("cases", "Cases"),
+    ("log", "Log"),
+    ("build", "Build"),
+    ("profile", "Profile"),
+    ("evidence", "Evidence"),
+)
+_NAMES = tuple(name for name, _ in _PAGES)
 
 
 class ReportScreen(BoardScreen):
-    """A run's report and what it printed; both are read again while the run is in flight."""
+    """A run on several pages, read again while the run is in flight."""
 
     CSS_PATH = "report.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("l", "log", "Log", tooltip="Switch between the report and what was printed"),
+        Binding("f", "next", "What next", tooltip="Say what to do about a run that did not pass"),
         Binding("c", "cancel", "Cancel", tooltip="Cancel this run, after a question"),
+        Binding("l", "log", "Log", tooltip="Switch between the report and what was printed"),
+        Binding("slash", "search", "Search", key_display="/", tooltip="Search in what was printed"),
         Binding("b", "standings", "Board", tooltip="Show the board that this run belongs to"),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the same task"),
+        Binding("r", "resubmit", "Again", tooltip="Send the same file again, after a question"),
+        Binding("w", "watch", "Watch", tooltip="Test the file of this run whenever it is saved"),
+        Binding("n", "step(1)", "Next", show=False, tooltip="Go to the next place that was searched for"),
+        Binding("N", "step(-1)", "Previous", show=False, tooltip="Go to the place before that was searched for"),
+        Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of this run"),
+        *(
+            Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
+            for number, (name, title) in enumerate(_PAGES, start=1)
+        ),
+        Binding("left_square_bracket", "turn(-1)", show=False),
+        Binding("right_square_bracket", "turn(1)", show=False),
     ]
     HELP: ClassVar[str] = (
-        "While the run is in flight, its progress and its log come in by themselves. The log has what the kernel "
-        "printed and the end of what the batch script printed, without control characters."
+        "While the run is in flight, its progress and its log come in by themselves; the log is followed while its end "
+        "is in sight. The digits open the pages, [ and ] turn them. The log has what the kernel printed and the end of "
+        "what the batch script printed, without control characters."
     )
 
-    blocks = getters.query_one(Blocks)
-    log_pane = getters.query_one("#log", Log)
+    blocks = getters.query_one("#overview", Blocks)
+    cases_pane = getters.query_one(CasesPane)
+    printed = getters.query_one("#printed", TextPane)
+    build = getters.query_one("#build", TextPane)
+    profile = getters.query_one("#profile", TextPane)
+    evidence = getters.query_one("#evidence", Blocks)
+    sections = getters.query_one(Sections)
     headline = getters.query_one("#headline", Static)
 
     def __init__(self, board: Board, now: Clock, run: int) -> None:
         super().__init__(board, now)
         self.run_id = run
         self._read: RunRead | None = None
-        self._log = ""
+        self._page = "overview"
 
     def compose_body(self) -> ComposeResult:
-        """The state on one line, the report, and beside or instead of it the log."""
+        """The state on one line, the names of the pages, and the pages."""
         yield Static(toned("Reading the run …", Tone.MUTED), id="headline", markup=False)
+        yield Sections(_PAGES, id="pages")
         with Container(id="panes"):
-            yield Blocks(id="report")
-            with Vertical(id="printed"):
-                yield Static(id="nothing", markup=False)
-                yield Log(id="log")
+            yield Blocks(id="overview")
+            yield CasesPane(id="cases-pane")
+            yield TextPane(view="log", id="printed")
+            yield TextPane(view="build-log", id="build")
+            yield TextPane(view="profile-log", id="profile")
+            yield Blocks(id="evidence")
 
     def on_mount(self) -> None:
         """Read the run."""
         super().on_mount()
         self.title_bar.show_place("Runs", f"Run {self.run_id}")
+        self._arrange()
         self.blocks.focus()
         self.look_again()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Put the log beside the overview where both fit."""
+        super().on_resize(event)
+        self._arrange()
 
     def look_again(self) -> None:
         """Read the run again, unless it has ended."""
@@ -67,27 +118,53 @@ class ReportScreen(BoardScreen):
             self._show_headline(self._read)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to cancel only what has not ended."""
-        if action == "cancel" and (self._read is None or self._read.run.state.ended):
+        """Offer to cancel only what has not ended, and to go on only from what did not pass."""
+        ended = self._read is not None and self._read.run.state.ended
+        if action == "cancel" and (self._read is None or ended):
+            return False
+        if action == "next" and (self._read is None or self._steps(self._read) is None):
+            return False
+        if action == "resubmit" and not ended:
+            return False
+        if action == "search" and any(field.display for field in self.query(FilterLine)):
             return False
         return super().check_action(action, parameters)
 
     def action_back(self) -> None:
-        """Leave the log where it hides the report, or the report."""
-        if self.has_class("-log", "-narrow"):
-            self.action_log()
+        """Leave a page for the first one, or that one."""
+        if self._page != "overview":
+            self.action_show("overview")
         else:
             super().action_back()
 
+    def action_show(self, page: str) -> None:
+        """Open a page."""
+        self._page = page
+        self._arrange()
+        self._main_of(page).focus()
+        if page == "log" and self._read is not None and not self._read.run.state.ended:
+            self.printed.follow()
+
+    def action_turn(self, by: int) -> None:
+        """Open the next page, or the one before."""
+        self.action_show(_NAMES[(_NAMES.index(self._page) + by) % len(_NAMES)])
+
     def action_log(self) -> None:
-        """Switch between the report and the log; one that still grows opens at its end."""
-        self.toggle_class("-log")
-        if not self.has_class("-log"):
-            self.blocks.focus()
-            return
-        self.log_pane.focus()
-        if self._read is not None and not self._read.run.state.ended:
-            self.call_after_refresh(self.log_pane.scroll_end, animate=False)
+        """Switch between the overview and the log; one that still grows opens at its end."""
+        self.action_show("overview" if self._page == "log" else "log")
+
+    def action_search(self) -> None:
+        """Search in the text of this page, or else in the log."""
+        if self._text_pane is None:
+            self.action_show("log")
+        if (pane := self._text_pane) is not None:
+            pane.open_search()
+            self.refresh_bindings()
+
+    def action_step(self, by: int) -> None:
+        """Go on to another place that was searched for."""
+        if (pane := self._text_pane) is not None:
+            pane.step(by)
 
     def action_cancel(self) -> None:
         """Ask whether this run shall be cancelled, and do so."""
@@ -103,6 +180,98 @@ class ReportScreen(BoardScreen):
         """Submit for the same task."""
         self.post_message(OpenSubmit(self._read.run.task if self._read else None))
 
+    def action_watch(self) -> None:
+        """Test the file of this run whenever it is saved."""
+        if self._read is not None:
+            run = self._read.run
+            self.post_message(OpenWatch(run.file_name, run.task, (run.gpu,)))
+
+    def action_copy(self) -> None:
+        """Copy the number of this run."""
+        self.app.copy_to_clipboard(str(self.run_id))
+        self.notify(f"Copied {self.run_id}.", markup=False)
+
+    def action_resubmit(self) -> None:
+        """Ask whether the same file shall be sent again, and do so."""
+        if self._read is None:
+            return
+        run = self._read.run
+
+        def act(yes: bool | None) -> None:
+            if yes:
+                self.ask("again", lambda: Sent(tuple(self.board.submit(self.board.draft_again(run.id)))))
+
+        question = f"Send the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
+        self.app.push_screen(Confirm(question, "Send it again", "Don't"), act)
+
+    def action_next(self) -> None:
+        """Say what the end of this run means, and how to go on."""
+        if self._read is None or (steps := self._steps(self._read)) is None:
+            return
+        run = self._read.run
+
+        def go(way: str | None) -> None:
+            if way is not None:
+                ways[way]()
+
+        ways: dict[str, Callable[[], object]] = {
+            "edit": lambda: self.post_message(OpenSubmit(run.task, (run.gpu,), Mode.TEST)),
+            "watch": self.action_watch,
+            "again": self.action_resubmit,
+            "cases": lambda: self.action_show("cases"),
+        }
+        self.app.push_screen(NextStepsScreen(run.id, steps), go)
+
+    def _steps(self, read: RunRead) -> NextSteps | None:
+        return next_steps(read.run, read.result, self._device(read.run))
+
+    def _device(self, run: Run) -> Device:
+        try:
+            return self.board.gpu(run.gpu).device
+        except BoardError:
+            return Device.CPU  # a GPU that the settings no longer have
+
+    @property
+    def _text_pane(self) -> TextPane | None:
+        return {"log": self.printed, "build": self.build, "profile": self.profile}.get(self._page)
+
+    def _main_of(self, page: str) -> Widget:
+        mains: dict[str, Widget] = {
+            "overview": self.blocks,
+            "cases": self.cases_pane.query_one("#cases"),
+            "log": self.printed.view,
+            "build": self.build.view,
+            "profile": self.profile.view,
+            "evidence": self.evidence,
+        }
+        return mains[page]
+
+    def _arrange(self) -> None:
+        """Show the page that is open, and beside the overview the log where there is room for it."""
+        beside = self._page == "overview" and self.has_class("-wide")
+        panes: dict[str, Widget] = {
+            "overview": self.blocks,
+            "cases": self.cases_pane,
+            "log": self.printed,
+            "build": self.build,
+            "profile": self.profile,
+            "evidence": self.evidence,
+        }
+        for page, pane in panes.items():
+            pane.display = page == self._page or (page == "log" and beside)
+        self.query_one("#panes").set_class(beside, "-beside")
+        self._show_pages()
+
+    def _show_pages(self) -> None:
+        result = self._read.result if self._read else None
+        has = {
+            "cases": result is not None and bool(result.cases),
+            "log": not self.printed.is_empty,
+            "build": not self.build.is_empty,
+            "profile": not self.profile.is_empty,
+        }
+        self.sections.show(self._page, [page for page, full in has.items() if not full])
+
     def _everything(self) -> RunRead:
         run = self.board.run(self.run_id)
         return RunRead(
@@ -110,23 +279,37 @@ class ReportScreen(BoardScreen):
             self.board.result(run.id),
             tuple(self.board.history(run.id)),
             tuple(self.board.progress(run.id)),
-            self.board.rank(run),
+            self.board.placing(run),
             self.board.log(run.id),
         )
+
+    @on(Sections.Chosen)
+    def _choose_page(self, event: Sections.Chosen) -> None:
+        self.action_show(event.name)
+
+    @on(Sent)
+    def _follow_sent(self, event: Sent) -> None:
+        self.post_message(OpenSent(tuple(run.id for run in event.runs)))
 
     @on(RunRead)
     def _show_run(self, event: RunRead) -> None:
         self._read = event
+        run, result = event.run, event.result
         self.refresh_bindings()
         self._show_headline(event)
-        blocks = run_report(event.run, event.result, event.history, event.progress, event.rank, log=event.log)
-        self.blocks.show(blocks[1:])
-        logs = run_logs(event.result, event.log)
+        self.blocks.show(run_overview(run, result, event.history, event.progress, event.placing, log=event.log))
+        self.evidence.show(run_evidence(run, event.history))
+        waits = "" if run.state.ended else ": they come with the result"
+        self.cases_pane.show(result.cases if result else (), nothing=f"There are no cases{waits}.")
+        logs = run_logs(result, event.log)
         text = "\n".join(f"── {log.title}\n{log.text.rstrip()}\n" for log in logs)
-        nothing = self.query_one("#nothing", Static)
-        nothing.display = not text
-        nothing.update(nothing_printed(event.run))
-        self._show_log(text, from_top=event.run.state.ended)
+        self.printed.show(text, nothing=nothing_printed(run), growing=not run.state.ended)
+        build = printable(result.build.text, len(result.build.text)) if result else ""
+        self.build.show(build, nothing=f"No compiler has printed anything{waits and ' yet'}.", growing=False)
+        profile = printable(result.profile.text, len(result.profile.text)) if result else ""
+        nothing = "There is no profile: only runs in mode profile have one."
+        self.profile.show(profile, nothing=nothing, growing=False)
+        self._show_pages()
 
     def _show_headline(self, event: RunRead) -> None:
         run = event.run
@@ -134,18 +317,3 @@ class ReportScreen(BoardScreen):
         what = toned(f"{run.task} on {run.gpu}, {run.mode}: ")
         age = toned(since(run, self.now()), Tone.MUTED)
         self.headline.update(Text.assemble(what, " ", (word, f"bold {tone.value}"), " ", age))
-
-    def _show_log(self, text: str, *, from_top: bool) -> None:
-        """Show this text and follow it while its end is in sight; one that is complete at first is read `from_top`."""
-        if text == self._log:
-            return
-        pane = self.log_pane
-        follow = pane.is_vertical_scroll_end and not (from_top and not self._log)
-        if self._log and text.startswith(self._log):
-            pane.write(text[len(self._log) :], scroll_end=False)
-        else:
-            pane.clear().write(text, scroll_end=False)
-        self._log = text
-        if follow:
-            # Only after the next layout is the end where the new lines are.
-            self.call_after_refresh(pane.scroll_end, animate=False)

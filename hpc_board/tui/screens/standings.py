@@ -3,50 +3,57 @@
 from typing import ClassVar
 
 from rich.text import Text
-from textual import getters, on
+from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
 from textual.widgets import Static, Tab, Tabs
 
 from hpc_board.board import Board
-from hpc_board.model.standings import Standing
-from hpc_board.report import span_text
-from hpc_board.tui.messages import AllowedGpusArrived, OpenReport, OpenSubmit, StandingsArrived
+from hpc_board.model.run import Run
+from hpc_board.model.standings import Mark, Rows, Standing
+from hpc_board.tui.messages import (
+    AllowedGpusArrived,
+    OpenCode,
+    OpenFeed,
+    OpenReport,
+    OpenSubmit,
+    OpenTrend,
+    SideChosen,
+    StandingsArrived,
+)
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
-from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import moment, score, trust
+from hpc_board.tui.widgets.board_pane import BoardPane
+from hpc_board.tui.widgets.grid import Grid
 
-_COLUMNS = (
-    Column("rank", "Rank", 4, right=True),
-    Column("user", "User", 14, grows=True),
-    Column("score", "Score", 9, right=True),
-    Column("file", "File", 16, grows=True),
-    Column("age", "Age", 6, right=True),
-    Column("date", "Submitted", 16, from_width=100),
-    Column("run", "Run", 5, right=True, from_width=70),
-    Column("trust", "Trust", 18),
-)
+_BESIDE_FROM = 120
+_PANE_WIDTH = 60
 
 
 class StandingsScreen(BoardScreen):
-    """A tab for each GPU, and the standings there; one's own rows are marked."""
+    """A board for each GPU, as many beside each other as fit; one's own rows are marked."""
 
     CSS_PATH = "standings.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "submit", "Submit", tooltip="Submit a file for this task"),
         Binding("left,h", "turn(-1)", "Previous GPU", show=False, tooltip="Show the previous GPU's board"),
-        Binding("right,l", "turn(1)", "Next GPU", key_display="←→", tooltip="Show the next GPU's board"),
-        Binding("o", "own", "Own/all", tooltip="Switch between everyone's best and all your own ranked runs"),
+        Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's board"),
+        Binding("o", "mine", "Mine", tooltip="Go to your own row, and from there to the first"),
+        Binding("a", "own", "Own/all", tooltip="Switch between everyone's best and all your own ranked runs"),
+        Binding("m", "mark", "Mark", tooltip="Choose the selected row to compare it, then another one"),
+        Binding("v", "code", "Code", tooltip="Read the file of the selected row, where you may"),
+        Binding("t", "trend", "Trend", show=False, tooltip="Show how the selected user got there"),
+        Binding("f", "feed", "Feed", show=False, tooltip="Show what has changed on the boards of this task"),
     ]
     HELP: ClassVar[str] = (
-        "self-run: the job ran under the participant's own account. verified: it ran under the board's account. "
-        "emulated: the kernel ran on a CPU although the board is named after a GPU. own eval: the task's own harness "
-        "judged, in the process of the kernel."
+        "[reference] is the task's own reference, timed beside the leader's run; Speedup is over it. Names in brackets "
+        "have no rank. self-run: the job ran under the participant's own account. verified: it ran under the board's "
+        "account. emulated: the kernel ran on a CPU although the board is named after a GPU. own eval: the task's own "
+        "harness judged, in the process of the kernel. removed: a run of yours that does not count any more."
     )
 
     tabs = getters.query_one(Tabs)
-    grid = getters.query_one("#standings", Grid)
     note = getters.query_one("#note", Static)
 
     def __init__(self, board: Board, now: Clock, task: str, gpu: str | None = None) -> None:
@@ -57,18 +64,22 @@ class StandingsScreen(BoardScreen):
         self._own = False
 
     def compose_body(self) -> ComposeResult:
-        """The GPUs, the rows, and a line about them."""
+        """The GPUs, and a board for each."""
         yield Tabs(id="gpus")
-        yield Grid(_COLUMNS, id="standings")
+        yield Horizontal(id="boards")
         yield Static(toned("Asking for the boards …", Tone.MUTED), id="note", markup=False, classes="hint")
 
     def on_mount(self) -> None:
         """Ask which boards there are."""
         super().on_mount()
-        self.title_bar.show_place("Tasks", self._task_name, "Board")
-        self.grid.focus()
+        self._show_place()
         task = self._task_name
         self.ask("gpus", lambda: AllowedGpusArrived(task, self.board.allowed_gpus(self.board.task(task))))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Put as many boards beside each other as fit."""
+        super().on_resize(event)
+        self._arrange()
 
     def look_again(self) -> None:
         """Ask for the rows again."""
@@ -82,75 +93,152 @@ class StandingsScreen(BoardScreen):
             self.tabs.action_previous_tab()
 
     def action_own(self) -> None:
-        """Switch between the board and all one's own ranked runs."""
+        """Switch between the boards and all one's own ranked runs."""
         self._own = not self._own
-        places = ("Tasks", self._task_name, "Board", "own runs") if self._own else ("Tasks", self._task_name, "Board")
-        self.title_bar.show_place(*places)
+        self._show_place()
+        for pane in self.query(BoardPane):
+            pane.forget()
+        self._ask(patient=False)
+
+    def action_mine(self) -> None:
+        """Go to one's own row, or from there to the first."""
+        pane = self._active
+        if pane is None or pane.page is None:
+            return
+        own = pane.page.own
+        if own is None:
+            self.notify(f"You have no passing ranked run on {pane.gpu}.", markup=False)
+            return
+        if pane.grid.current == str(own.run):
+            pane.forget()
+            pane.grid.move_cursor(row=0)
+        else:
+            # Among one's own runs a place says nothing of the one that counts.
+            pane.forget(0 if self._own else pane.place_of(own), own.run)
         self._ask(patient=False)
 
     def action_submit(self) -> None:
         """Submit for this task."""
         self.post_message(OpenSubmit(self._task_name))
 
+    def action_mark(self) -> None:
+        """Choose the selected row to be compared."""
+        if (chosen := self._selected) is not None:
+            self.post_message(SideChosen(chosen.submission))
+
+    def action_code(self) -> None:
+        """Read the file of the selected row."""
+        if (chosen := self._selected) is not None:
+            self.post_message(OpenCode(chosen.submission))
+
+    def action_trend(self) -> None:
+        """Show how the user of the selected row got there; of a row that is nobody's, how oneself did."""
+        if self._gpu is not None:
+            chosen = self._selected
+            user = self.board.user if chosen is None or isinstance(chosen, Mark) else chosen.user
+            self.post_message(OpenTrend(self._task_name, self._gpu, user))
+
+    def action_feed(self) -> None:
+        """Show what has changed on the boards of this task."""
+        self.post_message(OpenFeed(self._task_name))
+
+    @property
+    def _active(self) -> BoardPane | None:
+        return next((pane for pane in self.query(BoardPane) if pane.gpu == self._gpu), None)
+
+    @property
+    def _selected(self) -> Standing | Mark | Run | None:
+        return self._active.selected if self._active else None
+
+    @property
+    def _beside(self) -> tuple[str, ...]:
+        """The GPUs whose boards are shown: those that fit, the chosen one among them."""
+        count = self.size.width // _PANE_WIDTH if self.size.width >= _BESIDE_FROM else 1
+        if self._gpu is None or self._gpu not in self._gpus:
+            return ()
+        first = max(0, min(self._gpus.index(self._gpu), len(self._gpus) - count))
+        return self._gpus[first : first + count]
+
+    def _show_place(self) -> None:
+        places = ["Tasks", self._task_name, "Board", *(["own runs"] if self._own else [])]
+        self.title_bar.show_place(*places)
+
+    def _arrange(self) -> None:
+        shown = self._beside
+        for pane in self.query(BoardPane):
+            pane.display = pane.gpu in shown
+            pane.set_class(len(shown) > 1, "-beside")
+            pane.mark_active(active=pane.gpu == self._gpu)
+        if (active := self._active) is not None and active.display and not active.grid.has_focus:
+            active.grid.focus()
+
     @on(AllowedGpusArrived)
-    def _show_tabs(self, event: AllowedGpusArrived) -> None:
+    async def _show_boards(self, event: AllowedGpusArrived) -> None:
         self._gpus = tuple(gpu.name for gpu in event.gpus)
+        self.note.display = not self._gpus
         if not self._gpus:
             self.note.update(toned("No GPU of the settings is allowed for this task.", Tone.MUTED))
             return
         if self._gpu not in self._gpus:
             self._gpu = self._gpus[0]
+        panes = [BoardPane(gpu, self.board.user, id=f"board-{index}") for index, gpu in enumerate(self._gpus)]
+        for pane in panes:
+            pane.display = False
+        await self.query_one("#boards", Horizontal).mount_all(panes)
+        for pane in panes:
+            self.watch(pane.grid, "scroll_y", self._read_on, init=False)
         for index, gpu in enumerate(self._gpus):
             self.tabs.add_tab(Tab(Text(gpu).plain, id=f"gpu-{index}"))
+        self._arrange()
         self.tabs.active = f"gpu-{self._gpus.index(self._gpu)}"
 
     @on(Tabs.TabActivated)
     def _turn_to(self, event: Tabs.TabActivated) -> None:
         self._gpu = self._gpus[int((event.tab.id or "gpu-0").removeprefix("gpu-"))]
+        self._arrange()
         self._ask(patient=False)
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Turn to the board whose rows were clicked or reached by Tab."""
+        pane = event.widget.parent
+        if isinstance(pane, BoardPane) and pane.gpu != self._gpu:
+            self.tabs.active = f"gpu-{self._gpus.index(pane.gpu)}"
 
     @on(StandingsArrived)
     def _show_rows(self, event: StandingsArrived) -> None:
-        if event.gpu != self._gpu or event.own is not self._own:
+        if event.own is not self._own:
             return
-        self.grid.show(map(self._row, event.rows))
-        self.note.update(self._about(event.rows))
+        for pane in self.query(BoardPane):
+            for page, removed in event.boards:
+                if page.gpu == pane.gpu:
+                    pane.show(page, removed, self.now(), own_runs=self._own)
 
     @on(Grid.Chosen)
-    def _open(self, event: Grid.Chosen) -> None:
-        self.post_message(OpenReport(int(event.key)))
+    def _open(self) -> None:
+        chosen = self._selected
+        if chosen is not None:
+            self.post_message(OpenReport(chosen.id if isinstance(chosen, Run) else chosen.run))
+
+    def _read_on(self) -> None:
+        """Read the rows that have come into sight, before the next look would."""
+        if any(pane.display and pane.needs_more for pane in self.query(BoardPane)):
+            self._ask(patient=True)
 
     def _ask(self, *, patient: bool) -> None:
-        gpu, own = self._gpu, self._own
-        if gpu is None or gpu not in self._gpus:
+        task, own = self._task_name, self._own
+        spans = [(pane.gpu, *pane.span()) for pane in self.query(BoardPane) if pane.gpu in self._beside]
+        if not spans:
             return
 
         def question() -> StandingsArrived:
-            rows = self.board.personal(self._task_name, gpu) if own else self.board.standings(self._task_name, gpu)
-            return StandingsArrived(gpu, own, tuple(rows))
+            rows = Rows.OWN if own else Rows.USERS
+            return StandingsArrived(
+                own,
+                tuple(
+                    (page, self.board.removed(task, gpu))
+                    for gpu, offset, limit in spans
+                    for page in self.board.pages(task, [gpu], rows=rows, limit=limit, offset=offset)
+                ),
+            )
 
         self.ask("standings", question, patient=patient)
-
-    def _about(self, rows: tuple[Standing, ...]) -> Text:
-        if not rows:
-            who = "You have no" if self._own else "Nobody has a"
-            return toned(f"{who} passing ranked run on {self._gpu} yet. Press s to submit one.", Tone.MUTED)
-        mine = next((row for row in rows if row.user == self.board.user), None)
-        if self._own or mine is None:
-            return toned(f"{len(rows)} {'run' if len(rows) == 1 else 'runs'} on {self._gpu}.", Tone.MUTED)
-        return toned(f"You are {mine.rank} of {len(rows)} on {self._gpu}, with {score(mine.score_s)}.", Tone.OWN)
-
-    def _row(self, row: Standing) -> Row:
-        own = row.user == self.board.user
-        tone = Tone.OWN if own else Tone.PLAIN
-        cells = {
-            "rank": toned(row.rank, tone),
-            "user": toned(f"{row.user} (you)" if own else row.user, tone),
-            "score": toned(score(row.score_s), tone),
-            "file": toned(row.file_name, Tone.MUTED),
-            "age": toned(span_text(self.now() - row.submitted_at), Tone.MUTED),
-            "date": toned(moment(row.submitted_at), Tone.MUTED),
-            "run": toned(row.run, Tone.MUTED),
-            "trust": toned(trust(row), Tone.WAITING if row.emulated else Tone.MUTED),
-        }
-        return Row(str(row.run), cells)

@@ -1,7 +1,8 @@
 """A submission: the file, the task, the GPUs and the mode, and what would be sent."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,6 +18,8 @@ from textual.widgets import Button, Input, Label, Select, Static
 from hpc_board import intake
 from hpc_board.board import Board
 from hpc_board.model.gpu import Gpu, GpuStatus
+from hpc_board.model.run import Run, RunState
+from hpc_board.model.submission import Directives
 from hpc_board.model.task import Mode
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.messages import (
@@ -26,10 +29,13 @@ from hpc_board.tui.messages import (
     GpusArrived,
     HeaderRead,
     OpenSent,
+    OpenWatch,
     Sent,
     TasksArrived,
 )
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.recent_files import recent_folders, remember
+from hpc_board.tui.run_words import start_text
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.widgets.gpu_list import GpuList
@@ -51,12 +57,17 @@ class SubmitScreen(BoardScreen):
         Binding("ctrl+s", "send", "Submit", priority=True, tooltip="Send one job for each ticked GPU"),
         Binding("ctrl+o", "browse", "Browse", priority=True, tooltip="Pick the file from a tree of folders"),
         Binding("ctrl+g", "preview", "Script", priority=True, tooltip="Switch between the form and the batch script"),
+        Binding(
+            "w", "watch", "Watch", tooltip="Send the file in mode test whenever it is saved (where you cannot type)"
+        ),
         Binding("f5", "ask_gpus", "Ask again", show=False, tooltip="Ask again what is free"),
     ]
     HELP: ClassVar[str] = (
         "Tab takes a grey completion, and else moves between the fields; Space ticks a GPU, a ticks all. "
         "A header in the file (#!POPCORN leaderboard NAME, #!POPCORN gpus A B) chooses task and GPUs. `python?` marks "
-        "a GPU whose Python this machine does not have; `hpc-board gpus` says which."
+        "a GPU whose Python this machine does not have; `hpc-board gpus` says which. `start` is when the last run of "
+        "this board that waits for a GPU is expected to start. A line of the script that comes from the settings' own "
+        "options is marked. Watch sends the file in mode test each time that it is saved."
     )
 
     path_input = getters.query_one("#file", PathInput)
@@ -71,6 +82,7 @@ class SubmitScreen(BoardScreen):
         self._tasks: tuple[str, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
         self._statuses: dict[str, GpuStatus] | None = None
+        self._expected: Mapping[str, datetime] = {}
         self._typing: Timer | None = None
         self._ready = ""
         self._asked: tuple[str, ...] = ()
@@ -85,11 +97,14 @@ class SubmitScreen(BoardScreen):
         start = self._choice
         with Container(id="panes"):
             with VerticalScroll(id="form", can_focus=False):
-                with Horizontal(classes="field"):
+                with Horizontal(classes="field", id="file-field"):
                     yield Label("File")
                     nothing = "" if start.folder == Path() else f"{start.folder}/"
                     yield PathInput(value=str(start.file or nothing), id="file")
                     yield Button("Browse", id="browse", compact=True)
+                with Horizontal(id="header-field"):
+                    yield Label()
+                    yield Static(id="header-note", markup=False)
                 with Horizontal(classes="field"):
                     yield Label("Task")
                     yield Select[str]([], prompt="reading the tasks …", compact=True, id="task")
@@ -106,6 +121,7 @@ class SubmitScreen(BoardScreen):
                 yield Static(id="status", markup=False)
                 with Horizontal(id="buttons"):
                     yield Button("Submit", id="send", variant="primary", compact=True)
+                    yield Button("Watch", id="watch", compact=True)
                     yield Button("Show the script", id="show-script", compact=True)
             yield PreviewPane(id="preview")
 
@@ -127,7 +143,11 @@ class SubmitScreen(BoardScreen):
 
     def action_ask_gpus(self) -> None:
         """Ask the schedulers what is free."""
-        self.ask("gpus", lambda: GpusArrived(tuple(self.board.gpus())))
+
+        def question() -> GpusArrived:
+            return GpusArrived(tuple(self.board.gpus()), _expected(self.board.in_flight()))
+
+        self.ask("gpus", question)
 
     def action_browse(self) -> None:
         """Pick the file from a tree of folders."""
@@ -135,10 +155,22 @@ class SubmitScreen(BoardScreen):
         def take(file: Path | None) -> None:
             if file is not None:
                 self.path_input.offer(str(file))
+                remember(file, self.memory)
                 self._change(replace(self._choice, folder=file.parent))
                 self.post_message(Chosen(self._choice))
 
-        self.app.push_screen(PickFile(self._choice.folder), take)
+        self.app.push_screen(PickFile(self._choice.folder, recent_folders(self.memory)), take)
+
+    def action_watch(self) -> None:
+        """Send the file in mode test whenever it is saved, as long as one looks on."""
+        self._finish_file()
+        choice = self._choice
+        if choice.file is None or choice.task is None or not choice.gpus or self.is_open("header"):
+            self._show_status()
+            return
+        remember(choice.file, self.memory)
+        self.post_message(Chosen(choice))
+        self.post_message(OpenWatch(choice.file.name, choice.task, choice.gpus, choice.file))
 
     def action_preview(self) -> None:
         """Switch between the form and the script where there is no room for both."""
@@ -169,6 +201,12 @@ class SubmitScreen(BoardScreen):
             self._show_form()
         else:
             super().action_back()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Watch only what is whole."""
+        if action == "watch" and self._choice.missing:
+            return None
+        return super().check_action(action, parameters)
 
     def settle(self, subject: str) -> None:
         """Show what the form lacks, or what is wrong with it."""
@@ -221,7 +259,12 @@ class SubmitScreen(BoardScreen):
 
     @on(Button.Pressed)
     def _press(self, event: Button.Pressed) -> None:
-        actions = {"send": self.action_send, "browse": self.action_browse, "show-script": self.action_preview}
+        actions = {
+            "send": self.action_send,
+            "browse": self.action_browse,
+            "show-script": self.action_preview,
+            "watch": self.action_watch,
+        }
         actions[event.button.id or "send"]()
 
     # What the board says
@@ -244,12 +287,14 @@ class SubmitScreen(BoardScreen):
     @on(GpusArrived)
     def _show_availability(self, event: GpusArrived) -> None:
         self._statuses = {status.gpu.name: status for status in event.statuses}
+        self._expected = event.expected
         self._show_gpus()
 
     @on(HeaderRead)
     def _take_header(self, event: HeaderRead) -> None:
         if event.file != self._choice.file:
             return
+        self._show_header(event.directives)
         task = event.directives.leaderboard or self._choice.task
         changed = task != self._choice.task
         before = self._choice.gpus or self._set_aside
@@ -277,6 +322,8 @@ class SubmitScreen(BoardScreen):
 
     @on(Sent)
     def _follow(self, event: Sent) -> None:
+        if self._choice.file is not None:
+            remember(self._choice.file, self.memory)
         self.post_message(Chosen(self._choice))
         self.post_message(OpenSent(tuple(run.id for run in event.runs)))
 
@@ -301,6 +348,7 @@ class SubmitScreen(BoardScreen):
 
     def _read_header(self, file: Path | None) -> None:
         self._asked = ()
+        self._show_header(None)
         self._choice = replace(self._choice, file=file, folder=file.parent if file else self._choice.folder)
         if file is None:
             self.forget_failure("header")
@@ -334,6 +382,18 @@ class SubmitScreen(BoardScreen):
             choice.file or Path(), task=choice.task, gpus=choice.gpus, mode=str(choice.mode), note=choice.note
         )
 
+    def _show_header(self, header: Directives | None) -> None:
+        """Say what the file's own header asks for."""
+        if header is None:
+            words = toned("")
+        elif header.leaderboard is None and not header.gpus:
+            words = toned("It has no header: task and GPUs are chosen here.", Tone.MUTED)
+        else:
+            task = f"task {header.leaderboard}" if header.leaderboard else ""
+            gpus = f"{'GPU' if len(header.gpus) == 1 else 'GPUs'} {listing(header.gpus)}" if header.gpus else ""
+            words = toned(f"Its header asks for {', '.join(filter(None, (task, gpus)))}.", Tone.MUTED)
+        self.query_one("#header-note", Static).update(words)
+
     def _show_task(self) -> None:
         with self.prevent(Select.Changed):
             if self._choice.task in self._tasks:
@@ -364,7 +424,8 @@ class SubmitScreen(BoardScreen):
         return choice.missing
 
     def _show_gpus(self) -> None:
-        self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus)
+        expected = {name: start_text(at, self.now()) for name, at in self._expected.items()}
+        self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus, expected)
         self.gpu_list.show_age(self.now())
 
     def _show_status(self) -> None:
@@ -380,6 +441,14 @@ class SubmitScreen(BoardScreen):
             text = toned(self._ready, Tone.GOOD)
         self.status.update(text)
         self.query_one("#send", Button).disabled = self.is_open("send")
+        self.query_one("#watch", Button).disabled = bool(self._choice.missing)
+        self.refresh_bindings()
+
+
+def _expected(in_flight: Sequence[Run]) -> dict[str, datetime]:
+    """When the last of the runs that wait for a GPU is expected to start, by GPU."""
+    waiting = [(run.gpu, at) for run in in_flight if run.state is RunState.QUEUED and (at := run.status.expected_start)]
+    return {gpu: max(at for name, at in waiting if name == gpu) for gpu, _ in waiting}
 
 
 def _resolved(wanted: Sequence[str], gpus: Sequence[Gpu]) -> tuple[str, ...]:

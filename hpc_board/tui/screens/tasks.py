@@ -1,5 +1,7 @@
 """The tasks: what there is to implement, how long it stays open, and where one stands."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from rich.table import Table
@@ -8,29 +10,47 @@ from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
-from textual.widgets import Markdown, Static
+from textual.widgets import ContentSwitcher, Input, Markdown, Static, Tab, Tabs
 
+from hpc_board.board import Board
 from hpc_board.catalog import Catalog
-from hpc_board.model.standings import Standing
+from hpc_board.errors import BoardError, InputError
+from hpc_board.model.standings import Page, Place
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
-from hpc_board.tui.messages import OpenRuns, OpenStandings, OpenSubmit, PlacesArrived, TasksArrived
+from hpc_board.starter import starter
+from hpc_board.tui.messages import (
+    OpenRuns,
+    OpenStandings,
+    OpenSubmit,
+    OwnPlacesArrived,
+    PlacesArrived,
+    StarterWritten,
+    TasksArrived,
+)
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import BoardScreen
+from hpc_board.tui.screens.ask_path import AskPath
+from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.widgets.source_view import SourceView
 from hpc_board.tui.wording import RANKED_BY, languages, moment, score, time_left
+from hpc_board.written_files import write_file
 
 _COLUMNS = (
-    Column("task", "Task", 20, grows=True),
+    Column("task", "Task", 16, grows=True),
     Column("language", "Lang", 5),
-    Column("gpus", "GPUs", 24, from_width=72),
+    Column("gpus", "GPUs", 18, from_width=78),
+    Column("best", "Your best", 9, right=True),
+    Column("rank", "Rank", 4, right=True),
     Column("left", "Closes in", 9, right=True),
 )
+_PARTS = ("description", "reference", "starter")
+_FILTER_MAX = 200
 
 
 class TasksScreen(BoardScreen):
-    """The first screen: a list of tasks and, for the selected one, its description and one's places on its boards."""
+    """The first screen: a list of tasks; for the selected one its description, its code and one's places."""
 
     CSS_PATH = "tasks.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -38,39 +58,80 @@ class TasksScreen(BoardScreen):
         Binding("s", "submit", "Submit", tooltip="Submit a file for the selected task"),
         Binding("b", "standings", "Board", tooltip="Show the standings of the selected task"),
         Binding("r", "runs", "Runs", tooltip="Show your runs"),
-        Binding("d", "description", "Description", tooltip="Move to the description to scroll it, and back"),
+        Binding("slash", "filter", "Find", key_display="/", tooltip="Show only tasks that have these words"),
+        Binding("v", "part(1)", "View", tooltip="Turn from description to reference to starter"),
+        Binding("V", "part(-1)", show=False),
+        Binding("w", "write", "Write starter", tooltip="Write the starter to a file"),
+        Binding(
+            "d", "description", "Description", show=False, tooltip="Move to the description to scroll it, and back"
+        ),
+        Binding("y", "copy", "Copy", show=False, tooltip="Copy the text that is shown to the clipboard"),
         Binding("f5", "reload", "Reload", show=False, tooltip="Read the task folders again"),
     ]
     HELP: ClassVar[str] = (
-        "Choose a task and press s (or Enter) to submit a file for it. A deadline in the last day is marked by its "
-        "colour; a task without one stays open."
+        "Choose a task and press s (or Enter) to submit a file for it. Rank and best are those of the GPU where you "
+        "stand best; the lines below the facts have every GPU. A deadline in the last day is marked by its colour."
     )
 
     grid = getters.query_one("#tasks", Grid)
     about = getters.query_one("#about", VerticalScroll)
     places = getters.query_one("#places", Static)
     description = getters.query_one("#description", Markdown)
-    _catalog: Catalog | None = None
+    filter_input = getters.query_one("#filter", Input)
+    parts = getters.query_one("#part", ContentSwitcher)
+    tabs = getters.query_one("#parts", Tabs)
+
+    def __init__(self, board: Board, now: Clock) -> None:
+        super().__init__(board, now)
+        self._catalog: Catalog | None = None
+        self._versions: Mapping[str, str] = {}
+        self._own: Mapping[tuple[str, str], Place] = {}
+        self._wanted: str | None = None
+        self._fault: BoardError | None = None
 
     def compose_body(self) -> ComposeResult:
         """The list, and beside or below it the selected task."""
         with Container(id="panes"):
-            yield Grid(_COLUMNS, id="tasks")
+            with Container(id="list"):
+                yield Input(
+                    placeholder="words of a task's name, language, GPUs or first line", compact=True, id="filter"
+                )
+                yield Grid(_COLUMNS, id="tasks")
             with VerticalScroll(id="about"):
                 yield Static(toned("Reading the task folders …", Tone.MUTED), id="facts", markup=False)
                 yield Static(id="places", markup=False)
-                yield Markdown(id="description", open_links=False)
+                yield Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
+                with ContentSwitcher(initial="description", id="part"):
+                    yield Markdown(id="description", open_links=False)
+                    yield SourceView(id="reference", can_focus=False)
+                    yield SourceView(id="starter", can_focus=False)
 
     def on_mount(self) -> None:
         """Read the tasks."""
         super().on_mount()
         self.title_bar.show_place("Tasks")
+        self._wanted = self.memory.get("tasks", "selected", "") or None
+        words = self.memory.get("tasks", "filter", "")
+        self.filter_input.value = words
+        self.filter_input.display = bool(words)
+        self.tabs.can_focus = False
         self.grid.focus()
         self.action_reload()
+
+    def on_screen_resume(self) -> None:
+        """Look again at where one stands."""
+        super().on_screen_resume()
+        self._ask_own()
+
+    def report_fault(self, fault: BoardError) -> None:
+        """Show what is wrong with the user's settings of the app, until Esc is pressed."""
+        self._fault = fault
+        self.call_after_refresh(self.fail, "preferences", fault)
 
     def action_reload(self) -> None:
         """Read the task folders again."""
         self.ask("tasks", lambda: TasksArrived(self.board.tasks()))
+        self._ask_own()
 
     def action_submit(self) -> None:
         """Submit a file for the selected task."""
@@ -85,64 +146,193 @@ class TasksScreen(BoardScreen):
         """Show the runs."""
         self.post_message(OpenRuns())
 
+    def action_filter(self) -> None:
+        """Let words be typed that tasks are to have."""
+        self.filter_input.display = True
+        # At once: what is typed right after the key belongs to the field.
+        self.set_focus(self.filter_input)
+
+    def action_part(self, step: int) -> None:
+        """Turn to the next part of the task, or to the one before."""
+        here = _PARTS.index(self.parts.current or "description")
+        self.tabs.active = _PARTS[(here + step) % len(_PARTS)]
+
     def action_description(self) -> None:
         """Move the focus between the list and the description."""
         (self.grid if self.about.has_focus else self.about).focus()
 
+    def action_write(self) -> None:
+        """Ask for a path, and write the starter there."""
+        task = self._selected
+        if task is None:
+            return
+        try:
+            text = starter(task, _first(task))
+        except InputError as error:
+            self.fail("write", error)
+            return
+        self.forget_failure("write")
+        folder = Path(self.memory.get("tasks", "folder", ""))
+
+        def write(answer: tuple[Path, bool] | None) -> None:
+            if answer is not None:
+                self.ask("write", lambda: _written(*answer, text))
+
+        name = f"{task.name}{Path(task.submission_name).suffix}"
+        self.app.push_screen(AskPath(f"Write the starter of {task.name} to", folder / name), write)
+
+    def action_copy(self) -> None:
+        """Copy the text that is shown."""
+        task = self._selected
+        if task is None:
+            return
+        part = self.parts.current or "description"
+        text = task.description if part == "description" else (_code(task, part)[0] or "")
+        self.app.copy_to_clipboard(text)
+        self.notify(f"Copied the {part} of {task.name}.", markup=False)
+
     def action_back(self) -> None:
-        """Move the focus back to the list: there is nothing before this screen."""
+        """Close the filter, and move the focus back to the list: there is nothing before this screen."""
+        self.forget_failure("preferences")
+        self.forget_failure("write")
+        if self.filter_input.display and (self.filter_input.has_focus or self.grid.has_focus):
+            self.filter_input.value = ""
+            self.filter_input.display = False
+        self.grid.focus()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to write a starter only where there is one, and nothing that would be typed."""
+        if action == "filter" and isinstance(self.focused, Input):
+            return False
+        if action == "write" and (self._selected is None or not self._selected.templates):
+            return None
+        return super().check_action(action, parameters)
+
+    @property
+    def _selected(self) -> Task | None:
+        tasks = self._catalog.tasks if self._catalog else ()
+        return next((task for task in tasks if task.name == self.grid.current), None)
+
+    def _ask_own(self) -> None:
+        self.ask("own", lambda: OwnPlacesArrived(self.board.places()), patient=True)
+
+    @on(Input.Changed, "#filter")
+    def _narrow(self, event: Input.Changed) -> None:
+        self.memory.set("tasks", "filter", event.value[:_FILTER_MAX])
+        self._show_rows()
+
+    @on(Input.Submitted, "#filter")
+    def _leave_filter(self) -> None:
+        if not self.filter_input.value.strip():
+            self.filter_input.display = False
         self.grid.focus()
 
     @on(TasksArrived)
     def _show_tasks(self, event: TasksArrived) -> None:
         self._catalog = event.catalog
-        self.grid.show(self._row(task) for task in event.catalog.tasks)
+        self._versions = {task.name: task.version for task in event.catalog.tasks}
         if event.catalog.faults:
             self.fail("faults", event.catalog.faults[0])
         else:
             self.forget_failure("faults")
-        self._show_selected(self.grid.current)
+        wanted, self._wanted = self._wanted, None
+        self._show_rows(wanted if wanted in {task.name for task in event.catalog.tasks} else None)
+        self._show_selected()
+
+    @on(OwnPlacesArrived)
+    def _show_own(self, event: OwnPlacesArrived) -> None:
+        best: dict[tuple[str, str], Place] = {}
+        for place in sorted(event.places, key=lambda place: (place.rank, place.score_s)):
+            best.setdefault((place.task, place.task_version), place)
+        if best != self._own:
+            self._own = best
+            self._show_rows()
 
     @on(Grid.Highlighted)
-    def _select(self, event: Grid.Highlighted) -> None:
-        self._show_selected(event.key)
+    def _select(self) -> None:
+        self._show_selected()
         self.about.scroll_home(animate=False)
 
     @on(Grid.Chosen)
     def _choose(self) -> None:
         self.action_submit()
 
+    @on(Tabs.TabActivated)
+    def _turn(self, event: Tabs.TabActivated) -> None:
+        event.stop()
+        self.parts.current = event.tab.id
+        # Code needs the lines.
+        self.about.set_class(event.tab.id != "description", "-code")
+        self._show_code()
+
     @on(PlacesArrived)
     def _show_places(self, event: PlacesArrived) -> None:
         if event.task == self.grid.current:
-            self.places.update(_places(event.boards, self.board.user))
+            self.places.update(_places(event.boards))
+
+    @on(StarterWritten)
+    def _tell_written(self, event: StarterWritten) -> None:
+        folder = event.path.parent
+        self.memory.set("tasks", "folder", "" if folder == Path() else str(folder.absolute()))
+        self.notify(f"The starter is in {event.path}.", markup=False)
+
+    def _show_rows(self, select: str | None = None) -> None:
+        if self._catalog is None:
+            return
+        words = self.filter_input.value.casefold().split()
+        tasks = [task for task in self._catalog.tasks if all(word in _searched(task) for word in words)]
+        self.grid.show(map(self._row, tasks), select=select)
+        if not tasks:
+            self._show_selected()
 
     def _row(self, task: Task) -> Row:
         left, tone = time_left(task.deadline, self.now())
+        own = self._own.get((task.name, self._versions[task.name]))
         cells = {
             "task": toned(task.name),
             "language": toned(languages(task), Tone.MUTED),
             "gpus": toned(" ".join(task.gpus) or "all", Tone.MUTED),
+            "best": toned(score(own.score_s) if own else "", Tone.OWN),
+            "rank": toned(f"#{own.rank}" if own else "", Tone.OWN),
             "left": toned(left, tone),
         }
         return Row(task.name, cells)
 
-    def _show_selected(self, name: str | None) -> None:
-        task = next((task for task in self._catalog.tasks if task.name == name), None) if self._catalog else None
+    def _show_selected(self) -> None:
+        task = self._selected
+        self.refresh_bindings()
+        self.tabs.display = task is not None
         if task is None:
-            words = (
-                "There are no tasks yet. The settings' `tasks` names the folders that hold them."
-                if self._catalog
-                else ""
-            )
-            self.query_one("#facts", Static).update(toned(words, Tone.MUTED))
+            self.query_one("#facts", Static).update(toned(self._nothing(), Tone.MUTED, 300))
             self.places.update("")
             self.description.update("")
+            self.tabs.active = "description"
             return
+        self.memory.set("tasks", "selected", task.name)
         self.query_one("#facts", Static).update(self._facts(task))
         self.places.update(toned("Asking for your places …", Tone.MUTED))
         self.description.update(printable(task.description))
+        self._show_code()
         self.ask("places", lambda: self._places_of(task))
+
+    def _nothing(self) -> str:
+        """Why no task is shown."""
+        if self._catalog is None:
+            return ""
+        if self._catalog.tasks:
+            return "No task has these words. Esc shows all again."
+        return "There are no tasks yet. The settings' `tasks` names the folders that hold them."
+
+    def _show_code(self) -> None:
+        task, part = self._selected, self.parts.current
+        if task is None or part not in ("reference", "starter"):
+            return
+        text, name = _code(task, part)
+        view = self.query_one(f"#{part}", SourceView)
+        if text is None:
+            view.say("This task has no starter; its description says what your file has to define.")
+        else:
+            view.show(text, name.rpartition(".")[2])
 
     def _facts(self, task: Task) -> Table:
         left, _ = time_left(task.deadline, self.now())
@@ -158,24 +348,51 @@ class TasksScreen(BoardScreen):
 
     def _places_of(self, task: Task) -> PlacesArrived:
         gpus = [gpu.name for gpu in self.board.allowed_gpus(task)]
-        return PlacesArrived(task.name, tuple((gpu, self.board.standings(task.name, gpu)) for gpu in gpus))
+        return PlacesArrived(task.name, tuple(self.board.pages(task.name, gpus, limit=1)))
 
 
-def _places(boards: tuple[tuple[str, tuple[Standing, ...]], ...], user: str) -> Text:
+def _searched(task: Task) -> str:
+    """What the words of a filter are looked for in."""
+    first = next((line for line in task.description.splitlines() if line.strip(" #")), "")
+    return " ".join((task.name, *map(str, task.accepted), *task.gpus, first)).casefold()
+
+
+def _first(task: Task) -> str | None:
+    """The template for the task's own language, where it has several."""
+    return next(iter(task.templates), None)
+
+
+def _code(task: Task, part: str) -> tuple[str | None, str]:
+    """The reference or the starter of a task, None where it has none, and the name of a file for it."""
+    if part == "starter":
+        return (starter(task, _first(task)) if task.templates else None), task.submission_name
+    files = [file for file in task.files if file.text is not None]
+    named = [file for file in files if file.name.startswith("reference")] or files
+    return (named[0].text, named[0].name) if named else ("", "")
+
+
+def _written(path: Path, replace: bool, text: str) -> StarterWritten:
+    try:
+        write_file(path, text.encode(), force=replace)
+    except InputError as error:
+        raise InputError(error.message, hint="Press w and give another path.") from error
+    return StarterWritten(path)
+
+
+def _places(boards: tuple[Page, ...]) -> Text:
     """One line for each board: the user's place and time, and the time to beat."""
-    width = max((len(gpu) for gpu, _ in boards), default=0) + 2
+    width = max((len(board.gpu) for board in boards), default=0) + 2
     lines = []
-    for gpu, rows in boards:
-        line = Text.assemble((gpu.ljust(width), Tone.MUTED.value))
-        own = next((row for row in rows if row.user == user), None)
-        if not rows:
+    for board in boards:
+        line = Text.assemble((board.gpu.ljust(width), Tone.MUTED.value))
+        if not board.rows:
             line.append("nobody yet", Tone.MUTED.value)
-        elif own is None:
+        elif board.own is None:
             line.append(f"{'-':>4}  {'':>9}")
         else:
-            line.append(f"#{own.rank:<3}  {score(own.score_s):>9}", Tone.OWN.value)
-        if rows:
-            line.append(f"  of {len(rows)}, best {score(rows[0].score_s)} by ", Tone.MUTED.value)
-            line.append_text(toned(rows[0].user, Tone.MUTED, 24))
+            line.append(f"#{board.own.rank:<3}  {score(board.own.score_s):>9}", Tone.OWN.value)
+        for best in board.rows[:1]:
+            line.append(f"  of {board.total}, best {score(best.score_s)} by ", Tone.MUTED.value)
+            line.append_text(toned(best.user, Tone.MUTED, 24))
         lines.append(line)
     return Text("\n").join(lines)

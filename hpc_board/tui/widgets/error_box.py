@@ -17,11 +17,13 @@ class ErrorBox(VerticalScroll, can_focus=False):
         """The text of the box."""
         yield Static(id="error", markup=False)
 
-    def show(self, error: BoardError | None) -> None:
-        """Show `error`, or go away."""
+    def show(self, error: BoardError | None, age: str = "") -> None:
+        """Show `error`, with the age of what else the screen shows where that is known; or go away."""
         self.display = error is not None
         if error is not None:
             parts = [Text(error.title, f"bold {Tone.BAD.value}"), Text(printable(error.message, 4000))]
             if error.hint:
                 parts.append(Text(printable(error.hint, 2000), Tone.MUTED.value))
+            if age:
+                parts.append(Text(f"What you see is the last known state, {age} old.", Tone.MUTED.value))
             self.query_one("#error", Static).update(Text("\n").join(parts))

@@ -38,8 +38,17 @@ class GpuList(OptionList):
     _ticked: tuple[str, ...] = ()
     _asked_at: datetime | None = None
 
-    def show(self, gpus: Sequence[Gpu], statuses: Mapping[str, GpuStatus] | None, ticked: Sequence[str]) -> None:
-        """Show these GPUs; `statuses` is None while the schedulers are being asked."""
+    def show(
+        self,
+        gpus: Sequence[Gpu],
+        statuses: Mapping[str, GpuStatus] | None,
+        ticked: Sequence[str],
+        expected: Mapping[str, str] | None = None,
+    ) -> None:
+        """Show these GPUs; `statuses` is None while the schedulers are being asked.
+
+        `expected` says when jobs that wait for a GPU will start, where the scheduler has told.
+        """
         self._offered = tuple(gpu.name for gpu in gpus)
         self._ticked = tuple(name for name in self._offered if name in ticked)
         place = self.highlighted
@@ -51,7 +60,10 @@ class GpuList(OptionList):
             line = Text.assemble((f"{mark} ", Tone.ACCENT.value if gpu.name in self._ticked else Tone.MUTED.value))
             line.append(gpu.name.ljust(name_width + 2), "bold")
             line.append(_place(gpu).ljust(partition_width + 2), Tone.MUTED.value)
-            options.append(Option(line.append_text(_state(gpu, statuses))))
+            line.append_text(_state(gpu, statuses))
+            if start := (expected or {}).get(gpu.name):
+                line.append(f"  start {start}", Tone.WAITING.value)
+            options.append(Option(line))
         asked = [at for gpu in gpus if (status := (statuses or {}).get(gpu.name)) and (at := status.asked_at)]
         self._asked_at = min(asked, default=None)
         if self._asked_at is not None:

@@ -9,6 +9,7 @@ from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import DataTable
+from textual.widgets.data_table import RowKey
 
 _GAP = 1
 
@@ -41,11 +42,11 @@ class Grid(DataTable[Text]):
     """Rows of fixed columns; it shows what it is given and tells which row is looked at and which is chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select_cursor", "Open", tooltip="Open the selected row"),
-        Binding("j", "cursor_down", show=False),
-        Binding("k", "cursor_up", show=False),
-        Binding("home,g", "scroll_top", show=False),
-        Binding("end,G", "scroll_bottom", show=False),
+        Binding("enter", "select_cursor", "Open", tooltip="Open the selected row", id="list.open"),
+        Binding("j", "cursor_down", show=False, id="list.down"),
+        Binding("k", "cursor_up", show=False, id="list.up"),
+        Binding("home,g", "scroll_top", show=False, id="list.top"),
+        Binding("end,G", "scroll_bottom", show=False, id="list.bottom"),
     ]
 
     class Highlighted(Message):
@@ -171,10 +172,16 @@ class Grid(DataTable[Text]):
     @on(DataTable.RowHighlighted)
     def _on_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         event.stop()
-        self._note(event.row_key.value)
+        self._note(_value(event.row_key))
 
     @on(DataTable.RowSelected)
     def _on_row_selected(self, event: DataTable.RowSelected) -> None:
         event.stop()
-        if event.row_key.value is not None:
-            self.post_message(self.Chosen(self, event.row_key.value))
+        key = _value(event.row_key)
+        if key is not None:
+            self.post_message(self.Chosen(self, key))
+
+
+def _value(key: RowKey | None) -> str | None:
+    """The key of a row; a table that has just lost its rows speaks of one without any."""
+    return None if key is None else key.value

@@ -12,6 +12,20 @@ from textual.widgets import Static, Tab, Tabs, TextArea
 from hpc_board.board import Preview
 from hpc_board.model.text import printable
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.unusual import unusual
+
+
+class _ScriptArea(TextArea):
+    """A script to read, in which some lines are marked."""
+
+    marked: frozenset[str] = frozenset()
+
+    def get_line(self, line_index: int) -> Text:
+        """A line, in the tone of what is unusual where it is marked."""
+        line = super().get_line(line_index)
+        if line.plain in self.marked:
+            line.stylize(f"bold {Tone.WAITING.value}")
+        return line
 
 
 class PreviewPane(Vertical):
@@ -23,7 +37,8 @@ class PreviewPane(Vertical):
         """The GPUs, the command and the script of one of them."""
         yield Tabs(id="preview-gpus")
         yield Static(id="command", markup=False)
-        yield TextArea(read_only=True, soft_wrap=False, show_line_numbers=False, compact=True, id="script")
+        yield Static(id="unusual", markup=False)
+        yield _ScriptArea(read_only=True, soft_wrap=False, show_line_numbers=False, compact=True, id="script")
 
     def on_mount(self) -> None:
         """Say what will be here."""
@@ -53,6 +68,10 @@ class PreviewPane(Vertical):
 
     def _show(self, preview: Preview | None) -> None:
         self.query_one(Tabs).display = len(self._previews) > 1
+        remarks = unusual(preview.gpu, preview.script) if preview else ()
+        told = self.query_one("#unusual", Static)
+        told.display = bool(remarks)
+        told.update(Text("\n").join(toned(remark.words, Tone.WAITING, 300) for remark in remarks))
         self.query_one("#script", TextArea).display = preview is not None
         if preview is None:
             words = "The batch script appears here once file, task and GPU are chosen."
@@ -61,6 +80,7 @@ class PreviewPane(Vertical):
         command = toned(shlex.join(preview.command), Tone.MUTED, 1000)
         self.query_one("#command", Static).update(Text.assemble(("$ ", Tone.ACCENT.value), command))
         script = printable(preview.script, len(preview.script))
-        area = self.query_one("#script", TextArea)
+        area = self.query_one(_ScriptArea)
+        area.marked = frozenset(line for remark in remarks for line in remark.lines)
         if area.text != script:
             area.load_text(script)

@@ -1,0 +1,1 @@
+"""How often a scheduler is asked, and files and runs are looked at, for all clients of a board together."""

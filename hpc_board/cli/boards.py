@@ -1,0 +1,294 @@
+"""`create`, `update`, `delete` and `admin sync`: boards that people make."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hpc_board.cli.options import PATH_OR_NAME, Open, created_names, examples, gpu_names, json_option, task_names
+from hpc_board.errors import InputError, Refused
+
+if TYPE_CHECKING:
+    from hpc_board.board import Board
+    from hpc_board.model.created import Plan
+
+REFUSED = Refused.exit_code
+BAD_FILE = InputError.exit_code
+
+_DEADLINE = 'Last moment: "2030-12-31", "2030-12-31 18:00", "+30d", "none"; UTC unless it names a zone.'
+
+_deadline = click.option("--deadline", metavar="D", help=_DEADLINE)
+_gpus = click.option(
+    "--gpu",
+    "gpus",
+    metavar="NAME",
+    multiple=True,
+    help='Where one may submit, several with commas or repeated; "all" for every GPU of the settings.',
+    shell_complete=gpu_names,
+)
+_members = click.option(
+    "--member", "members", metavar="WHO", multiple=True, help="A user, or a @group, who sees the closed board."
+)
+_reason = click.option("--reason", metavar="TEXT", default="", help="Why; the board's history keeps it.")
+_yes = click.option("--yes", is_flag=True, help="Do not ask.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+
+
+@click.command(
+    epilog=examples(
+        "hpc-board create softmax ./softmax_task --deadline 2030-12-31 --gpu H100",
+        "hpc-board create softmax_course softmax_py --closed --member @students",
+        "hpc-board create problems/beginner.yaml --yes",
+    )
+)
+@click.argument("words", metavar="[NAME] SOURCE", nargs=-1, type=PATH_OR_NAME, shell_complete=task_names)
+@_deadline
+@_gpus
+@click.option("--closed", is_flag=True, help="Let nobody know of it but its members, you and admins.")
+@_members
+@click.option("--show-code", is_flag=True, help="Let everybody read what was submitted, after the deadline.")
+@_reason
+@_yes
+@_dry_run
+@json_option
+@click.pass_obj
+def create(
+    open_: Open,
+    *,
+    words: tuple[str, ...],
+    deadline: str | None,
+    gpus: tuple[str, ...],
+    closed: bool,
+    members: tuple[str, ...],
+    show_code: bool,
+    reason: str,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Make a board of a task.
+
+    SOURCE is a task's folder, a zip, a single reference file, a competition
+    with its folder of problems, or the name of a task that there is. Without
+    NAME, each of its tasks becomes a board under its own name. Deadline and
+    GPUs are the task's own unless they are given. It takes the role creator.
+    """
+    from hpc_board.boards import Wishes
+
+    if len(words) not in (1, 2):
+        raise click.UsageError("Give NAME and SOURCE, or SOURCE alone.")
+    board = open_()
+    wishes = Wishes(deadline, gpus or None, closed or None, members, show_code=show_code or None)
+    plans = board.plan_creation(words[-1], words[0] if len(words) == 2 else None, wishes)
+    if len(plans) > 1 and not (yes or dry_run):
+        _confirm(f"Make {len(plans)} boards: {', '.join(plan.name for plan in plans)}?")
+    if not dry_run:
+        board.carry_out(plans, reason=reason)
+    _print_plans(plans, as_json=as_json, stored=not dry_run)
+
+
+@click.command(
+    epilog=examples(
+        "hpc-board update softmax --deadline 2031-01-07 --reason 'a week more'",
+        "hpc-board update softmax ./softmax_task --dry-run",
+        "hpc-board update softmax --closed --member ada,@students",
+        "hpc-board update softmax --history",
+    )
+)
+@click.argument("name", shell_complete=created_names)
+@click.argument("source", required=False, type=PATH_OR_NAME, shell_complete=task_names)
+@_deadline
+@_gpus
+@click.option("--open/--closed", "open_to_all", default=None, help="Let everybody know of it, or its members alone.")
+@_members
+@click.option("--no-member", "no_members", metavar="WHO", multiple=True, help="Who shall not see it any more.")
+@click.option("--show-code/--hide-code", default=None, help="Whether all may read submissions after the deadline.")
+@click.option("--force", is_flag=True, help="Let the standings start anew although users are on them.")
+@click.option("--history", is_flag=True, help="Only show what was done to the board: who, when, why.")
+@_reason
+@_dry_run
+@json_option
+@click.pass_obj
+def update(
+    open_: Open,
+    *,
+    name: str,
+    source: str | None,
+    deadline: str | None,
+    gpus: tuple[str, ...],
+    open_to_all: bool | None,
+    members: tuple[str, ...],
+    no_members: tuple[str, ...],
+    show_code: bool | None,
+    force: bool,
+    history: bool,
+    reason: str,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Change a board: its task, or its terms.
+
+    With SOURCE, as for `create`, the board gets the task as it is there, and
+    keeps its deadline and GPUs. Where that changes what times mean (files,
+    cases, rules), a new version begins with standings of its own, and --force
+    is needed if somebody is on them. The old ones stay readable. It takes the
+    board's creator or an admin; everybody who sees the board sees its history.
+    """
+    from hpc_board.boards import Wishes
+    from hpc_board.cli.printing import print_blocks
+    from hpc_board.report import plan_report
+
+    board = open_()
+    wishes = Wishes(
+        deadline,
+        gpus or None,
+        None if open_to_all is None else not open_to_all,
+        members,
+        no_members,
+        show_code,
+    )
+    if history:
+        if source is not None or wishes != Wishes() or force or dry_run or reason:
+            raise click.UsageError("--history changes nothing; leave out the other options.")
+        _print_history(board, name, as_json=as_json)
+        return
+    plan = board.plan_update(name, source, wishes)
+    if plan.needs_force and not (force or dry_run or as_json):
+        print_blocks(*plan_report(plan))
+    if not dry_run:
+        board.carry_out([plan], force=force, reason=reason)
+    _print_plans([plan], as_json=as_json, stored=not dry_run and bool(plan.differences))
+
+
+@click.command(epilog=examples("hpc-board delete softmax", "hpc-board delete softmax --yes --reason 'course is over'"))
+@click.argument("name", shell_complete=created_names)
+@_reason
+@_yes
+@json_option
+@click.pass_obj
+def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> None:
+    """Delete a board, and keep its standings in a file.
+
+    Asks for the board's name on a terminal; without one, --yes is needed.
+    Runs in flight go on, and all results stay in the database. It takes the
+    board's creator or an admin.
+    """
+    from hpc_board.cli.printing import print_json, remark
+
+    board = open_()
+    plan = board.plan_deletion(name)
+    if not yes:
+        users = sum(each.users for each in plan.left)
+        _confirm_by_name(plan.name, f"{plan.name} has {users} entries in its standings. " if users else "")
+    file = board.delete_board(name, reason=reason)
+    if as_json:
+        print_json({"name": plan.name, "action": str(plan.action), "kept": str(file)})
+    remark(f"The board {plan.name} is deleted; {file} keeps its standings and what it was.")
+    if any(task.name == plan.name for task in board.tasks().tasks):
+        remark(f"{plan.name} is the name of a task of the settings' folders, which is listed again.")
+
+
+@click.command(
+    epilog=examples(
+        "hpc-board admin sync ./competition --problem-set beginner --dry-run",
+        "hpc-board admin sync problems/beginner.yaml",
+        "hpc-board admin sync competition.zip --force --json",
+    )
+)
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option("--problem-set", metavar="S", help="The competition S.yaml, where SOURCE has several.")
+@click.option("--force", is_flag=True, help="Let standings start anew although users are on them.")
+@_reason
+@_dry_run
+@json_option
+@click.pass_obj
+def sync(
+    open_: Open, *, source: Path, problem_set: str | None, force: bool, reason: str, dry_run: bool, as_json: bool
+) -> None:
+    """Have the boards be those of a competition.
+
+    SOURCE is a folder with competitions (a checkout of a repository), one
+    competition (YAML), or a zip of these. Its tasks become boards: new ones
+    are created, others updated with their files, GPUs and deadlines. What the
+    competition does not say stays. Boards that it does not name are left
+    alone. The exit code is 2 if tasks cannot be read, else 5 if some were
+    skipped; all others are done.
+    """
+    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.report import synced_table
+
+    board = open_()
+    done = board.plan_sync(source, problem_set, force=force)
+    if not dry_run:
+        board.carry_out([each.plan for each in done if each.plan and each.stored], force=force, reason=reason)
+    if as_json:
+        from hpc_board.cli.json_output import synced_object
+
+        print_json([synced_object(each) for each in done])
+    else:
+        print_blocks(synced_table([(each.name, each.result, each.reason) for each in done]))
+    results = {each.result for each in done}
+    if "error" in results:
+        raise click.exceptions.Exit(BAD_FILE)
+    if "skipped" in results:
+        raise click.exceptions.Exit(REFUSED)
+
+
+def _print_plans(plans: "tuple[Plan, ...] | list[Plan]", *, as_json: bool, stored: bool) -> None:
+    from hpc_board.cli.printing import print_blocks, print_json, remark
+    from hpc_board.report import plan_report
+
+    if as_json:
+        from hpc_board.cli.json_output import plan_object
+
+        print_json([plan_object(plan, stored=stored) for plan in plans])
+    else:
+        print_blocks(*(block for plan in plans for block in plan_report(plan)))
+    for plan in plans:
+        if plan.shadows:
+            remark(f"{plan.name}: the board takes the place of the task of this name in the settings' folders.")
+        if plan.task is not None and plan.before is None:
+            for warning in plan.task.warnings:
+                remark(f"{plan.name}: task.yml, {warning}")
+    if not stored:
+        remark("Nothing was stored.")
+
+
+def _print_history(board: "Board", name: str, *, as_json: bool) -> None:
+    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.report import changes_table
+
+    changes = board.board_history(name)
+    if as_json:
+        from hpc_board.cli.json_output import board_change_object
+
+        print_json([board_change_object(change) for change in changes])
+    else:
+        print_blocks(changes_table(changes))
+
+
+def _confirm(question: str) -> None:
+    """Ask on the terminal; without one there is nobody to ask.
+
+    Raises:
+        click.UsageError: there is no terminal.
+        click.Abort: the answer is not yes.
+    """
+    if not sys.stdin.isatty():
+        raise click.UsageError("There is no terminal to ask on; give --yes.")
+    click.confirm(question, abort=True, err=True)
+
+
+def _confirm_by_name(name: str, what: str) -> None:
+    """Have the board's name typed on the terminal; without one there is nobody to ask.
+
+    Raises:
+        click.UsageError: there is no terminal.
+        click.Abort: something else was typed.
+    """
+    if not sys.stdin.isatty():
+        raise click.UsageError("There is no terminal to ask on; give --yes.")
+    if click.prompt(f"{what}Type the name of the board to delete it", err=True, default="", show_default=False) != name:
+        click.echo("This is not its name; nothing was deleted.", err=True)
+        raise click.Abort

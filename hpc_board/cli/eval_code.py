@@ -1,0 +1,143 @@
+"""`eval-code`: the programs that evaluate a submission, to be read by whoever writes one."""
+
+import ast
+import io
+import zipfile
+from typing import TYPE_CHECKING
+
+import click
+
+from hpc_board.cli.options import Open, examples, json_option, task_names
+from hpc_board.errors import InputError
+from hpc_board.model.names import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hpc_board.model.task import Task
+    from hpc_board.report import Block
+
+_FOLDER = "hpc_board/harness/"
+_DECIDING = ("judge.py", "worker.py", "phases.py", "bench.py", "timing.py", "consistency.py", "floor.py")
+"""What decides on right or wrong and on the time, in the order in which it reads best."""
+
+_COMPILING = ("toolchain.py", "builder.py", "compiled.py", "exports.py")
+_LANGUAGES = ("py", "cpp", "cu", "hip")
+
+
+@click.command(
+    "eval-code",
+    epilog=examples(
+        "hpc-board eval-code",
+        "hpc-board eval-code --file judge.py",
+        "hpc-board eval-code vectoradd --language cpp",
+    ),
+)
+@click.argument("name", required=False, shell_complete=task_names)
+@click.option("--language", metavar="L", type=click.Choice(_LANGUAGES), help="Only what submissions in L meet.")
+@click.option("--file", "file_name", metavar="F", help="Print this file of the judge or of the task's eval.")
+@json_option
+@click.pass_obj
+def eval_code(open_: Open, name: str | None, language: str | None, file_name: str | None, as_json: bool) -> None:
+    """Show the programs that evaluate submissions.
+
+    Without NAME, and for tasks that hpc-board judges (`harness: isolated`), it
+    is the judge that travels with every job: its files, and with --file one of
+    them. For a task with an eval of its own it is that eval.
+    """
+    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.model.task import OWN
+
+    task = None if name is None else open_().task(name)
+    if task is not None and language is not None and language not in task.accepted:
+        raise InputError(
+            f"{task.name} is no task for submissions in {language}.", hint=f"It takes {', '.join(task.accepted)}."
+        )
+    own = task if task is not None and task.harness == OWN else None
+    files = _judge_files() if own is None else _own_files(own)
+    if file_name is not None:
+        if file_name not in files:
+            raise InputError(
+                f"there is no file {file_name} that evaluates.{suggestion(file_name, files)}",
+                hint=f"There are: {', '.join(files)}.",
+            )
+        click.echo(files[file_name].encode(), nl=False)
+    elif as_json:
+        print_json(_object(task, own, files))
+    elif own is not None:
+        _print_own(own, files)
+    else:
+        print_blocks(*_judge_blocks(files, language))
+
+
+def _print_own(task: "Task", files: "Mapping[str, str]") -> None:
+    from hpc_board.cli.printing import remark
+
+    first, *others = files
+    click.echo(files[first].encode(), nl=False)
+    more = f"; with it: {', '.join(others)} (--file)" if others else ""
+    remark(f"{first} is the eval of {task.name} itself, in the process of the kernel{more}.")
+    remark(f"`hpc-board task {task.name} --file F` prints every other file of the task.")
+
+
+def _own_files(task: "Task") -> "dict[str, str]":
+    """The files of a task's own eval that are run or compiled, the submission aside."""
+    from hpc_board.model.eval_program import eval_program
+
+    program, _ = eval_program(task)
+    names = [program.main] if program.main else list(program.sources)
+    texts = {name: task.text(name) for name in names}
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def _judge_files() -> "dict[str, str]":
+    """The sources of the harness, as the file has them that travels with every job."""
+    from hpc_board.harness.bundle import harness_bytes
+
+    with zipfile.ZipFile(io.BytesIO(harness_bytes())) as archive:
+        names = sorted(name for name in archive.namelist() if name.startswith(_FOLDER))
+        found = {name.removeprefix(_FOLDER): archive.read(name).decode() for name in names}
+    first = [*_DECIDING, *_COMPILING]
+    return {name: found[name] for name in (*first, *(each for each in found if each not in first))}
+
+
+def _judge_blocks(files: "Mapping[str, str]", language: str | None) -> "list[Block]":
+    from hpc_board.report import Column, Heading, Paragraph, Table
+
+    shown = _DECIDING if language == "py" else (*_DECIDING, *_COMPILING)
+    rows = tuple((name, str(len(files[name].splitlines())), _about(files[name])) for name in shown)
+    columns = (Column("FILE"), Column("LINES", right=True), Column("WHAT IT DOES", flexible=True))
+    return [
+        Heading("The judge"),
+        Paragraph(
+            "Your file runs in a process of its own, the worker. Another one, the judge, imports the task's reference, "
+            "makes the inputs from secret seeds and checks every output, also those of timed calls. A third one, the "
+            "supervisor, owns the clock and the verdict. What the task itself says of inputs and checks is in its "
+            "reference.py: hpc-board task NAME --file reference.py"
+        ),
+        Table(columns, rows),
+        Paragraph(
+            f"These decide; {len(files) - len(shown)} more files of the harness start, confine and report. "
+            "hpc-board eval-code --file judge.py prints one of them."
+        ),
+    ]
+
+
+def _object(task: "Task | None", own: "Task | None", files: "Mapping[str, str]") -> "dict[str, object]":
+    return {
+        "task": None if task is None else task.name,
+        "harness": "isolated" if own is None else own.harness,
+        "files": [
+            {"name": name, "lines": len(text.splitlines()), "about": "" if own else _about(text)}
+            for name, text in files.items()
+        ],
+    }
+
+
+def _about(text: str) -> str:
+    """The first sentence that a Python file says of itself."""
+    try:
+        described = ast.get_docstring(ast.parse(text)) or ""
+    except SyntaxError:
+        return ""  # a header for compilers
+    return described.split("\n\n", maxsplit=1)[0].replace("\n", " ")

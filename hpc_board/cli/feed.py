@@ -1,0 +1,44 @@
+"""`feed`: what changed on the boards."""
+
+import click
+
+from hpc_board.cli.options import Open, examples, gpu_names, json_option, task_names
+
+
+@click.command(
+    epilog=examples("hpc-board feed", "hpc-board feed vectoradd_py --gpu H100 --limit 5", "hpc-board feed --json")
+)
+@click.argument("name", required=False, shell_complete=task_names)
+@click.option("--gpu", metavar="NAME", help="Only the boards of this GPU.", shell_complete=gpu_names)
+@click.option("--user", metavar="NAME", help="Only what this user changed.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True, help="How many to show.")
+@click.option("--before", type=click.IntRange(1, 2**63 - 1), metavar="ID", help="Only what is older than this entry.")
+@json_option
+@click.pass_obj
+def feed(
+    open_: Open,
+    *,
+    name: str | None,
+    gpu: str | None,
+    user: str | None,
+    limit: int,
+    before: int | None,
+    as_json: bool,
+) -> None:
+    """Show what changed on the boards.
+
+    The newest first: records, places among the first three, first successes and personal bests, with whom they
+    beat.
+    """
+    from hpc_board.cli.printing import print_blocks, print_json, refresh
+    from hpc_board.report import feed_lines
+
+    board = open_()
+    refresh(board)
+    entries = board.feed(task=name, gpu=gpu, user=user, before=before, limit=limit)
+    if as_json:
+        from hpc_board.cli.json_output import feed_object
+
+        print_json([feed_object(entry) for entry in entries])
+    else:
+        print_blocks(feed_lines(entries))

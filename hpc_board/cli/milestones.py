@@ -1,0 +1,44 @@
+"""`admin milestones`: measure what a task's author shows beside the ranks."""
+
+import click
+
+from hpc_board.cli.options import Open, examples, gpu_names, json_option, task_names
+
+
+@click.command(
+    epilog=examples("hpc-board admin milestones vectoradd_py", "hpc-board admin milestones vectoradd_py --gpu H100")
+)
+@click.argument("name", shell_complete=task_names)
+@click.option(
+    "--gpu",
+    "gpus",
+    metavar="NAME",
+    multiple=True,
+    help="Only on this GPU, or several with commas between them; may be repeated. Else on all of the task's.",
+    shell_complete=gpu_names,
+)
+@json_option
+@click.pass_obj
+def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> None:
+    """Send each milestone of a task as a ranked run.
+
+    Its newest passing run stands on the board beside the ranks and has none. For creators and admins.
+
+    The exit codes are those of `submit` without --wait.
+    """
+    from hpc_board.cli.exits import DONE, NO_VERDICT
+    from hpc_board.cli.follow import tell_unsent
+    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.report import runs_table
+
+    board = open_()
+    names = [each.strip() for word in gpus for each in word.split(",")]
+    runs = board.submit_milestones(name, names)
+    if as_json:
+        from hpc_board.cli.json_output import run_object
+
+        print_json([run_object(board, run) for run in runs])
+    else:
+        print_blocks(runs_table(runs))
+    tell_unsent(runs)
+    raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)

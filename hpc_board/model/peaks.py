@@ -1,0 +1,112 @@
+"""What devices can move and compute at most, by their vendors' data sheets, and how near to that a call comes."""
+
+from dataclasses import dataclass
+from typing import Optional, Tuple
+
+WORK_MAX = 1e30
+"""More bytes or operations than any call has."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """The least that a right call has to do: bytes moved between memory and processor, arithmetic operations."""
+
+    memory_bytes: float
+    operations: float
+
+
+@dataclass(frozen=True)
+class Peak:
+    """What a device can do at most, per second."""
+
+    memory_bytes: float
+    operations: float
+
+
+_TERA = 1e12
+
+# Vendors' data sheets: memory bandwidth, and operations at the fastest dense matrix format that the device has.
+_PEAKS = {
+    "V100": Peak(0.9 * _TERA, 125 * _TERA),
+    "T4": Peak(0.32 * _TERA, 260 * _TERA),
+    "A10": Peak(0.6 * _TERA, 500 * _TERA),
+    "A30": Peak(0.933 * _TERA, 661 * _TERA),
+    "A40": Peak(0.696 * _TERA, 599 * _TERA),
+    "A100": Peak(2.039 * _TERA, 1248 * _TERA),
+    "L4": Peak(0.3 * _TERA, 485 * _TERA),
+    "L40": Peak(0.864 * _TERA, 733 * _TERA),
+    "L40S": Peak(0.864 * _TERA, 733 * _TERA),
+    "H100": Peak(3.938 * _TERA, 1979 * _TERA),
+    "GH200": Peak(4.9 * _TERA, 1979 * _TERA),
+    "H200": Peak(4.9 * _TERA, 1979 * _TERA),
+    "B200": Peak(8.0 * _TERA, 10_000 * _TERA),
+    "GB200": Peak(8.0 * _TERA, 10_000 * _TERA),
+    "B300": Peak(8.0 * _TERA, 15_000 * _TERA),
+    "GB300": Peak(8.0 * _TERA, 15_000 * _TERA),
+    "MI250X": Peak(3.3 * _TERA, 383 * _TERA),
+    "MI300A": Peak(5.3 * _TERA, 1961 * _TERA),
+    "MI300X": Peak(5.3 * _TERA, 2615 * _TERA),
+    "MI325X": Peak(6.0 * _TERA, 2615 * _TERA),
+    "MI350X": Peak(8.0 * _TERA, 9200 * _TERA),
+    "MI355X": Peak(8.0 * _TERA, 10_100 * _TERA),
+}
+
+
+# Of models that are sold with several memories, those that have less than the fastest of them, by the words in their
+# names; the first that fits counts.
+_SLOWER_MEMORIES: Tuple[Tuple[str, Tuple[str, ...], float], ...] = (
+    ("A100", ("40GB",), 1.555 * _TERA),
+    ("A100", ("PCIE",), 1.935 * _TERA),
+    ("H100", ("PCIE",), 2.0 * _TERA),
+    ("H100", ("HBM3",), 3.35 * _TERA),
+    ("H200", (), 4.8 * _TERA),
+    ("GH200", ("480GB",), 4.0 * _TERA),
+)
+
+
+def peak_of(device_name: str) -> Optional[Peak]:
+    """The peak of the device that calls itself `device_name` ("NVIDIA H100 80GB HBM3"), None where it is not known.
+
+    Of a model that is sold with several memories it is the fastest one's, which no device of that name exceeds.
+    """
+    return next((_PEAKS[word] for word in _words(device_name) if word in _PEAKS), None)
+
+
+def own_peak_of(device_name: str) -> Optional[Peak]:
+    """The peak of this very device, as far as its name tells its memory from those of others of the same model.
+
+    None where it is not known, and for a part of a device ("NVIDIA A100 80GB PCIe MIG 1g.10gb").
+    """
+    peak, words = peak_of(device_name), _words(device_name)
+    if peak is None or "MIG" in words:
+        return None
+    for model, told, memory_bytes in _SLOWER_MEMORIES:
+        if model in words and all(word in words for word in told):
+            return Peak(memory_bytes, peak.operations)
+    return peak
+
+
+def _words(device_name: str) -> Tuple[str, ...]:
+    return tuple(device_name.upper().replace("-", " ").replace("_", " ").split())
+
+
+@dataclass(frozen=True)
+class Share:
+    """How near a call comes to what its device can do: `share` of the `rate` per second of `resource`.
+
+    The resource is the one that takes longer at its peak, "memory" or "arithmetic".
+    """
+
+    resource: str
+    share: float
+    rate: float
+
+
+def share_of_peak(work: Work, peak: Peak, time_ns: float) -> Optional[Share]:
+    """The share of the peak that the least work takes of a call; None where there is no work, or no time."""
+    moving, computing = work.memory_bytes / peak.memory_bytes, work.operations / peak.operations
+    if time_ns <= 0 or max(moving, computing) <= 0:
+        return None
+    if moving >= computing:
+        return Share("memory", moving * 1e9 / time_ns, peak.memory_bytes)
+    return Share("arithmetic", computing * 1e9 / time_ns, peak.operations)

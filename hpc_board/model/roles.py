@@ -1,0 +1,60 @@
+"""Roles: what somebody may do on a board, by Unix user and group."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Collection, Tuple
+
+GROUP = "@"
+"""What the name of a group begins with, where users and groups stand beside each other."""
+
+SOMEBODY = r"@?[A-Za-z0-9_][A-Za-z0-9_.@\\+-]{0,254}\$?"
+"""The regular expression of the name of a Unix user, or of a group with a `@` before it."""
+
+SOMEBODY_WORDS = "the name of a Unix user, or of a group with @ before it"
+"""What `SOMEBODY` means, for people."""
+
+
+class Role(str, Enum):
+    """What somebody may do; each role may do what those below it may."""
+
+    ADMIN = "admin"
+    CREATOR = "creator"
+    PARTICIPANT = "participant"
+    NOBODY = "nobody"
+
+    __str__ = str.__str__
+
+    def may_act_as(self, least: "Role") -> bool:
+        """Whether this role may do what `least` may."""
+        order = list(Role)
+        return order.index(self) <= order.index(least)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Who has which role: names of Unix users, and of groups with a `@` before them.
+
+    Where `participants` is empty, everybody who reaches the board is one.
+    """
+
+    admins: Tuple[str, ...] = ()
+    creators: Tuple[str, ...] = ()
+    participants: Tuple[str, ...] = ()
+
+    def role(self, user: str, groups: Collection[str], *, owner: bool) -> Role:
+        """The highest role of `user`, who is in `groups`.
+
+        The board's `owner` is an admin, whatever the lists say: nobody could mend them otherwise.
+        """
+        if owner or names_someone(self.admins, user, groups):
+            return Role.ADMIN
+        if names_someone(self.creators, user, groups):
+            return Role.CREATOR
+        if not self.participants or names_someone(self.participants, user, groups):
+            return Role.PARTICIPANT
+        return Role.NOBODY
+
+
+def names_someone(names: Collection[str], user: str, groups: Collection[str]) -> bool:
+    """Whether `names`, of users and with a `@` of groups, has the user or one of the groups."""
+    return user in names or any(GROUP + group in names for group in groups)

@@ -1,0 +1,83 @@
+"""What a board was used for: how much was submitted, how long it waited and ran, and whose it was."""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Dict, Optional, Tuple
+
+_DIGITS = 3
+
+
+@dataclass(frozen=True)
+class GpuStatistics:
+    """The runs on one GPU: how many there are, how many passed, and how many of these have a score.
+
+    Seconds from the submission to the start are known of `started` runs, whose median has three digits.
+    """
+
+    gpu: str
+    runs: int
+    passed: int
+    scored: int
+    started: int
+    wait_median_s: Optional[float]
+    wait_max_s: Optional[float]
+    run_total_s: float
+
+
+@dataclass(frozen=True)
+class UserStatistics:
+    """What one user submitted, and how long its runs took together."""
+
+    user: str
+    submissions: int
+    runs: int
+    run_total_s: float
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What a board was used for since a moment, or ever; `waiting` runs have not ended, `top_users` ran longest."""
+
+    since: Optional[datetime]
+    tasks: Tuple[str, ...]
+    submissions: int
+    runs: int
+    waiting: int
+    users: int
+    unique_codes: int
+    gpus: Tuple[GpuStatistics, ...]
+    top_users: Tuple[UserStatistics, ...]
+
+
+class Waits:
+    """Lengths of time with their median, in memory that does not grow with them: each is kept to three digits."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.max_s: Optional[float] = None
+        self._counts: Dict[float, int] = {}
+
+    def add(self, seconds: float) -> None:
+        """Take one more length of time, of no less than 0 seconds."""
+        self.count += 1
+        self.max_s = seconds if self.max_s is None else max(self.max_s, seconds)
+        kept = three_digits(seconds)
+        self._counts[kept] = self._counts.get(kept, 0) + 1
+
+    @property
+    def median_s(self) -> Optional[float]:
+        """The median, of an even number the lower of the two in the middle; None where there is nothing."""
+        passed = 0
+        for seconds in sorted(self._counts):
+            passed += self._counts[seconds]
+            if 2 * passed >= self.count:
+                return seconds
+        return None
+
+
+def three_digits(seconds: float) -> float:
+    """The number rounded to three significant digits, and to milliseconds."""
+    if seconds < 0.001:
+        return 0.0
+    return round(seconds, min(3, _DIGITS - 1 - math.floor(math.log10(seconds))))

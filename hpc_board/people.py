@@ -1,0 +1,57 @@
+"""Who somebody is on this machine: names of users and of their groups."""
+
+import grp
+import os
+import pwd
+from collections.abc import Iterable
+
+from hpc_board.model.roles import GROUP
+
+
+def user_name(uid: int) -> str:
+    """The name of the user with this number; the number itself where it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def is_user(name: str) -> bool:
+    """Whether this machine knows a user of this name, or of this number where it has none."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return name.isascii() and name.isdecimal()
+    return True
+
+
+def groups_of(user: str) -> frozenset[str]:
+    """The names of the groups that `user` is in; none where this machine does not know the user."""
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        return frozenset()
+    return frozenset(filter(None, map(_group_name, os.getgrouplist(user, account.pw_gid))))
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return ""
+
+
+def unknown_people(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of `names`, of users and with a `@` of groups, that this machine does not know; it knows every number."""
+    return tuple(name for name in names if not _is_known(name))
+
+
+def _is_known(name: str) -> bool:
+    try:
+        if name.startswith(GROUP):
+            grp.getgrnam(name.removeprefix(GROUP))
+        elif not name.isdigit():
+            pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True

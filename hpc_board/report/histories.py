@@ -1,0 +1,86 @@
+"""A user's times on a board from one submission to the next, as a plot in text and as a table."""
+
+import math
+from collections.abc import Sequence
+
+from hpc_board.model.standings import Page, Standing, duration_text
+from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Block, Column, Heading, Log, Paragraph, Table
+from hpc_board.report.texts import moment_text, score_text
+
+PLOT_COLUMNS = 78
+_PLOT_ROWS = 11
+_AXIS = " |"
+_LABEL = 8
+
+
+def history_report(task: str, page: Page, user: str) -> tuple[Block, ...]:
+    """The ranked runs of `user`, which are the rows of `page`, in the order of their submissions."""
+    runs = sorted(page.rows, key=lambda row: (row.submitted_at, row.run))
+    heading = Heading(f"{task} on {page.gpu}: {one_line(user)}")
+    if not runs:
+        return heading, Paragraph("No ranked run has passed there yet.")
+    table = _table(runs)
+    if len(runs) == 1:
+        return heading, table
+    plot = Log("score by submission; * faster than all before, o not", "\n".join(_plot(runs)))
+    return heading, plot, table
+
+
+def bests(runs: Sequence[Standing]) -> list[bool]:
+    """Whether each of the runs, in order, is faster than all before it."""
+    found: list[bool] = []
+    fastest = math.inf
+    for run in runs:
+        found.append(run.score_s < fastest)
+        fastest = min(fastest, run.score_s)
+    return found
+
+
+def _table(runs: Sequence[Standing]) -> Table:
+    columns = (
+        Column("SUBMITTED"),
+        Column("SCORE", right=True),
+        Column("CHANGE", right=True),
+        Column("RUN", right=True),
+        Column("FILE", flexible=True),
+    )
+    fastest = math.inf
+    rows = []
+    for run, best in zip(runs, bests(runs), strict=True):
+        change = "" if fastest == math.inf else f"{100 * (run.score_s / fastest - 1):+.1f} %"
+        mark = " *" if best else ""
+        rows.append(
+            (
+                moment_text(run.submitted_at),
+                score_text(run.score_s) + mark,
+                change,
+                str(run.run),
+                one_line(run.file_name),
+            )
+        )
+        fastest = min(fastest, run.score_s)
+    return Table(columns, tuple(rows))
+
+
+def _plot(runs: Sequence[Standing]) -> list[str]:
+    """Runs as points from left to right, the slower the higher, on a logarithmic scale; in 78 columns of ASCII."""
+    scores = [run.score_s for run in runs]
+    low, high = math.log(min(scores)), math.log(max(scores))
+    columns = min(PLOT_COLUMNS - _LABEL - len(_AXIS), max(len(runs) * 4, 24))
+    cells = [[" "] * columns for _ in range(_PLOT_ROWS)]
+    points = sorted(zip(bests(runs), range(len(runs)), strict=True))  # the best ones last, over the others
+    for best, index in points:
+        share = 0.5 if high == low else (high - math.log(scores[index])) / (high - low)
+        row = round(share * (_PLOT_ROWS - 1))
+        column = 1 + round(index * (columns - 2) / (len(runs) - 1))
+        cells[row][min(column, columns - 1)] = "*" if best else "o"
+    labels = {
+        row: duration_text(math.exp(high - (high - low) * row / (_PLOT_ROWS - 1)) * 1e9)
+        for row in (range(0, _PLOT_ROWS, 5) if high > low else (_PLOT_ROWS // 2,))
+    }
+    lines = [f"{labels.get(row, ''):>{_LABEL}}{_AXIS}{''.join(line)}".rstrip() for row, line in enumerate(cells)]
+    first, last = (f"{run.submitted_at.astimezone():%Y-%m-%d}" for run in (runs[0], runs[-1]))
+    dates = first if first == last else f"{first}{last:>{columns - len(first)}}"
+    margin = " " * _LABEL
+    return [*lines, f"{margin} +{'-' * columns}", f"{margin}  {dates}"]

@@ -1,0 +1,57 @@
+"""What to do about a run that did not pass: what its end means, the case that failed, and how to repeat it."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from hpc_board.model.gpu import Device
+from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.model.run import Run, RunState
+from hpc_board.model.task import Mode
+from hpc_board.model.text import one_line
+from hpc_board.report.meanings import Meaning, state_meaning, verdict_meaning
+from hpc_board.report.runs import outcome
+from hpc_board.report.texts import telling_line
+
+
+@dataclass(frozen=True)
+class NextSteps:
+    """The outcome in a word, what it means, the case that failed ("" where none did), and commands to repeat it."""
+
+    outcome: str
+    meaning: Meaning
+    case: str
+    message: str
+    commands: tuple[str, ...]
+
+
+def next_steps(run: Run, result: Result | None, device: Device) -> NextSteps | None:
+    """What to do about `run`, whose jobs have this device; None where it passed or has not ended."""
+    if not run.state.ended or run.verdict is Verdict.PASS:
+        return None
+    failed = next((case for case in result.cases if case.verdict is not Verdict.PASS), None) if result else None
+    message = failed.message if failed and failed.message else run.message or run.status.reason
+    return NextSteps(
+        outcome=outcome(run),
+        meaning=_meaning(run, device),
+        case=f"{failed.phase} case {failed.index + 1}: {one_line(failed.spec)}" if failed else "",
+        message=telling_line(message, 300),
+        commands=_commands(run, failed, device),
+    )
+
+
+def _meaning(run: Run, device: Device) -> Meaning:
+    if run.state is RunState.FINISHED:
+        return verdict_meaning(run.verdict or Verdict.INFRA_ERROR, run.message, on_cpu=device is Device.CPU)
+    return state_meaning(run.state)
+
+
+def _commands(run: Run, failed: Case | None, device: Device) -> tuple[str, ...]:
+    """How to have the very file judged again on a machine of one's own."""
+    mode = run.mode if failed is not None and failed.phase != "test" else Mode.TEST
+    # Another name than the file's own, which is likely to be there.
+    file = f"run{run.id}{PurePath(one_line(run.file_name)).suffix}"
+    judge = ["hpc-board", "task", "test", run.task, "--submission", file, "--mode", str(mode)]
+    if device is not Device.CPU:
+        judge += ["--device", str(device)]
+    return (f"hpc-board code {run.submission} -o {shlex.quote(file)}", shlex.join(judge))

@@ -1,0 +1,70 @@
+"""What a board was used for, as blocks."""
+
+from datetime import timedelta
+
+from hpc_board.model.statistics import Statistics
+from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Table
+from hpc_board.report.texts import moment_text
+
+
+def statistics_report(found: Statistics) -> tuple[Block, ...]:
+    """The whole board in numbers, then its GPUs, then those who used it most."""
+    of = ", ".join(map(one_line, found.tasks)) or "All tasks"
+    since = "" if found.since is None else f", since {moment_text(found.since)}"
+    facts = (
+        ("submissions", str(found.submissions)),
+        ("runs", f"{found.runs}, of which {found.waiting} have not ended"),
+        ("users", str(found.users)),
+        ("unique files", str(found.unique_codes)),
+    )
+    return (Heading(f"{of}{since}"), Facts(facts), Heading("GPUs"), _gpus(found), Heading("Users"), _users(found))
+
+
+def _gpus(found: Statistics) -> Table:
+    columns = (
+        Column("GPU", flexible=True),
+        Column("RUNS", right=True),
+        Column("PASSED", right=True),
+        Column("SCORED", right=True),
+        Column("MEDIAN WAIT", right=True),
+        Column("LONGEST WAIT", right=True),
+        Column("TOTAL RUN TIME", right=True),
+    )
+    rows = tuple(
+        (
+            one_line(gpu.gpu),
+            str(gpu.runs),
+            str(gpu.passed),
+            str(gpu.scored),
+            _seconds_text(gpu.wait_median_s),
+            _seconds_text(gpu.wait_max_s),
+            _seconds_text(gpu.run_total_s),
+        )
+        for gpu in found.gpus
+    )
+    return Table(columns, rows, "Nothing was run.")
+
+
+def _users(found: Statistics) -> Table:
+    columns = (
+        Column("USER", flexible=True),
+        Column("SUBMISSIONS", right=True),
+        Column("RUNS", right=True),
+        Column("RUN TIME", right=True),
+    )
+    rows = tuple(
+        (one_line(user.user), str(user.submissions), str(user.runs), _seconds_text(user.run_total_s))
+        for user in found.top_users
+    )
+    return Table(columns, rows, "Nobody submitted.")
+
+
+def _seconds_text(seconds: float | None) -> str:
+    """A length of time as people say it: "0.4 s", "12 s", "3 min", "5.2 h"."""
+    if seconds is None:
+        return "?"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    length = timedelta(seconds=seconds)
+    return f"{length / timedelta(minutes=1):.0f} min" if seconds < 3600 else f"{length / timedelta(hours=1):,.1f} h"

@@ -1,0 +1,186 @@
+"""Boards that people made: one row for each change of one, of which the newest says what the board is.
+
+Looking at them makes no database, and needs no more of it than SQLite: every command that names a task looks.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from hpc_board.errors import InputError, Refused, StorageError
+from hpc_board.model.created import Action, BoardChange, CreatedBoard, Entries
+from hpc_board.model.task import Task
+from hpc_board.model.terms import Terms, TermsError, deadline_refusal
+from hpc_board.model.text import one_line
+from hpc_board.store.rows import plain_text, task_definition, task_value, time_text
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+Newest = CreatedBoard | BoardChange
+"""A board, or the change that deleted it."""
+
+_OF_THE_VERSION = frozenset({"name", "files", "tests", "benchmarks"})
+"""What of a task's definition is large and the same in every board of a version: `tasks` has it."""
+
+_NEWEST = "SELECT MAX(id) AS id FROM boards GROUP BY name ORDER BY name"
+
+_ENTRIES = "SELECT gpu, COUNT(*) AS users FROM bests WHERE task = ? AND task_version = ? GROUP BY gpu ORDER BY gpu"
+
+
+@dataclass(frozen=True)
+class NewChange:
+    """A change that is about to be stored; `after` is the newest one of its name that its author has seen, 0 for none.
+
+    `task` is None where the board is deleted.
+    """
+
+    name: str
+    action: Action
+    task: Task | None
+    terms: Terms
+    by_user: str
+    at: datetime
+    reason: str
+    after: int
+
+
+def newest(connection: sqlite3.Connection, known: Mapping[int, Newest]) -> dict[int, Newest]:
+    """What became of each board, by the number of its newest change and in the order of names.
+
+    It is the board, or for one that was deleted the change that did so. What is `known` is not read again: a change
+    never changes.
+    """
+    if not _has_boards(connection):
+        return {}
+    numbers = [row["id"] for row in _rows(connection, _NEWEST)]
+    return {number: known.get(number) or _board(connection, number) for number in numbers}
+
+
+def changes(connection: sqlite3.Connection, name: str) -> tuple[BoardChange, ...]:
+    """Everything that was done to the boards of this name, oldest first."""
+    if not _has_boards(connection):
+        return ()
+    return tuple(_change(row) for row in _rows(connection, "SELECT * FROM boards WHERE name = ? ORDER BY id", name))
+
+
+def entries(db: "Database", task: str, version: str) -> tuple[Entries, ...]:
+    """How many users have a rank for this version of a task, by GPU; GPUs on which nobody has are left out."""
+    return tuple(Entries(row["gpu"], row["users"]) for row in db.query(_ENTRIES, [task, version]))
+
+
+def check_takes(db: "Database", task: Task, at: datetime, *, of_settings: bool) -> None:
+    """Pass if `task` may be submitted to at the time `at`, by the newest change of its board where it has one.
+
+    `of_settings` says that the settings have a task in the place of a board that was deleted.
+
+    Raises:
+        Refused: its board was deleted, or its deadline has passed.
+    """
+    deadline = task.deadline
+    for row in db.query("SELECT * FROM boards WHERE name = ? ORDER BY id DESC LIMIT 1", [task.name]):
+        newest = _change(row)
+        if newest.task_version is not None:
+            deadline = newest.terms.deadline
+        elif not of_settings:
+            raise Refused(
+                f"the board {task.name} takes no submissions any more: it was deleted by {one_line(newest.by_user)}.",
+                hint="`hpc-board list` shows the tasks that are open.",
+            )
+    if deadline is not None and at > deadline:
+        raise Refused(deadline_refusal(task.name, deadline, at), hint="`hpc-board list` shows the tasks that are open.")
+
+
+def add(db: "Database", new: NewChange) -> None:
+    """Store a change, and the version of the task that comes with it.
+
+    Raises:
+        InputError: somebody else has changed the board since its author looked at it.
+    """
+    for row in db.query("SELECT * FROM boards WHERE name = ? ORDER BY id DESC LIMIT 1", [new.name]):
+        if row["id"] != new.after:
+            raise InputError(
+                f"the board {new.name} was changed by {row['by_user']} in this moment ({row['action']}).",
+                hint="Look at it, and try again if you still want to.",
+            )
+    moment = time_text(new.at)
+    document = new.terms.to_json()
+    if new.task is not None:
+        definition = json.loads(task_definition(new.task))
+        document["task"] = {key: value for key, value in definition.items() if key not in _OF_THE_VERSION}
+        version = {"name": new.name, "version": new.task.version, "definition": json.dumps(definition)}
+        db.table("tasks").insert({**version, "added_at": moment}, ignore=True)
+    db.table("boards").insert(
+        {
+            "name": new.name,
+            "action": new.action.value,
+            "task_version": None if new.task is None else new.task.version,
+            "terms": json.dumps(document),
+            "by_user": plain_text(new.by_user),
+            "at": moment,
+            "reason": plain_text(new.reason),
+        }
+    )
+
+
+def _has_boards(connection: sqlite3.Connection) -> bool:
+    """Whether there is the table: an older program has made the database, or nobody but SQLite has touched it yet."""
+    return bool(_rows(connection, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'boards'"))
+
+
+def _rows(connection: sqlite3.Connection, statement: str, *values: str | int) -> list[dict[str, Any]]:
+    cursor = connection.execute(statement, values)
+    columns = [column[0] for column in cursor.description]
+    return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _board(connection: sqlite3.Connection, number: int) -> Newest:
+    (row,) = _rows(connection, "SELECT * FROM boards WHERE id = ?", number)
+    change = _change(row)
+    if change.task_version is None:
+        return change
+    with _readable(row):
+        return CreatedBoard(change, _task(connection, change, json.loads(row["terms"]).get("task", {})))
+
+
+def _change(row: Mapping[str, Any]) -> BoardChange:
+    with _readable(row):
+        document = json.loads(row["terms"])
+        document.pop("task", None)
+        return BoardChange(
+            row["id"],
+            row["name"],
+            Action(row["action"]),
+            row["task_version"],
+            Terms.from_json(document),
+            row["by_user"],
+            datetime.fromisoformat(row["at"]),
+            row["reason"],
+        )
+
+
+@contextmanager
+def _readable(row: Mapping[str, Any]) -> Iterator[None]:
+    """Translate what a row of `boards` raises that no hpc-board has written: who may write a database may do so."""
+    try:
+        yield
+    except (TermsError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        raise StorageError(
+            f"row {row['id']} of `boards` in the database, about {one_line(str(row['name']), 80)}, cannot be read: "
+            f"{one_line(str(error), 200)}",
+            hint="Was it written by a newer hpc-board? Upgrade this one, or restore the database from a backup.",
+        ) from error
+
+
+def _task(connection: sqlite3.Connection, change: BoardChange, own: Mapping[str, Any]) -> Task:
+    """The task of a board: that of its version, with what the board has of its own."""
+    where = "SELECT definition FROM tasks WHERE name = ? AND version = ?"
+    (row,) = _rows(connection, where, change.name, change.task_version or "")
+    definition = {**json.loads(row["definition"]), **own, "name": change.name}
+    return replace(
+        task_value(json.dumps(definition)), deadline=change.terms.deadline, gpus=change.terms.gpus, warnings=()
+    )

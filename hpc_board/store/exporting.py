@@ -1,0 +1,130 @@
+"""What leaves a board as a table: every run with its times, and every place in the standings."""
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.passes import PAGE_SUBMISSIONS, Chosen, pages
+from hpc_board.store.rows import Row
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+_PAGE_WITH_CODE = 50
+"""Submissions that are read at once with their files, of which each may have a megabyte."""
+
+_RUNS = """
+SELECT runs.id AS run, runs.submission, submissions.task, submissions.task_version, runs.gpu, submissions.user,
+       runs.account, submissions.file_name, submissions.mode, newest.state, results.verdict, results.score_s,
+       submissions.submitted_at, newest.at AS state_since, results.ended_at AS job_ended_at,
+       (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running') AS started_at,
+       runs.cluster, runs.partition, newest.job_id, newest.node, runs.trust, runs.emulated, submissions.milestone,
+       submissions.code_sha256, runs.harness_sha256, submissions.note, results.message,
+       EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id) AS removed,
+       CASE WHEN :with_code THEN (SELECT code FROM codes WHERE codes.sha256 = submissions.code_sha256) END AS code
+  FROM submissions
+ CROSS JOIN runs ON runs.submission = submissions.id
+  JOIN events AS newest ON newest.id = (SELECT MAX(id) FROM events WHERE events.run = runs.id)
+  LEFT JOIN results ON results.run = runs.id
+ WHERE {chosen}
+ ORDER BY submissions.id, runs.id
+"""
+
+_RANKS = """
+SELECT run, RANK() OVER (PARTITION BY task, task_version, gpu ORDER BY score_s) AS rank
+  FROM bests
+ ORDER BY run
+"""
+
+_BOARDS = """
+SELECT bests.task, bests.task_version, bests.gpu, tasks.added_at, COUNT(*) AS users
+  FROM bests JOIN tasks ON tasks.name = bests.task AND tasks.version = bests.task_version
+ GROUP BY bests.task, bests.task_version, bests.gpu
+ ORDER BY bests.task, tasks.added_at, bests.task_version, bests.gpu
+"""
+
+_DAYS = """
+SELECT substr(submitted_at, 1, 10) AS day, user, MIN(score_s) AS score_s
+  FROM scores
+ WHERE task = :task AND task_version = :task_version AND gpu = :gpu
+ GROUP BY day
+ ORDER BY day
+"""
+
+
+@dataclass(frozen=True)
+class RankedBoard:
+    """One board on which somebody is: a version of a task on a GPU, when the version came, and how many users."""
+
+    task: str
+    task_version: str
+    gpu: str
+    added_at: datetime
+    users: int
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best time that a day (UTC) brought to a board, and whose it was."""
+
+    day: date
+    user: str
+    score_s: float
+
+
+def runs(file: DatabaseFile, chosen: Chosen, *, with_code: bool) -> Iterator[list[Row]]:
+    """Every chosen run, oldest first, some at a time; `rank` is its place in the standings where it has one.
+
+    Raises:
+        StorageError: the database cannot be read.
+    """
+    with file.reading() as db:
+        ranked, ranks = _ranks(db)
+    position = 0
+    size = _PAGE_WITH_CODE if with_code else PAGE_SUBMISSIONS
+    for page in pages(file, _RUNS, chosen, size=size, with_code=with_code):
+        rows: list[Row] = []
+        for row in page:
+            while position < len(ranked) and ranked[position] < row["run"]:
+                position += 1
+            has_rank = position < len(ranked) and ranked[position] == row["run"]
+            rows.append({**row, "rank": ranks[position] if has_rank else None})
+        yield rows
+
+
+def _ranks(db: "Database") -> "tuple[array[int], array[int]]":
+    """The runs that hold a rank, in ascending order, and their ranks: 12 bytes for each."""
+    held, ranks = array("q"), array("i")
+    for row in db.query(_RANKS):
+        held.append(row["run"])
+        ranks.append(row["rank"])
+    return held, ranks
+
+
+def ranked_boards(db: "Database", chosen: Chosen) -> tuple[RankedBoard, ...]:
+    """Every chosen board on which somebody is, by the task's name, its versions in the order in which they came."""
+    found = (
+        RankedBoard(
+            row["task"], row["task_version"], row["gpu"], datetime.fromisoformat(row["added_at"]), int(row["users"])
+        )
+        for row in db.query(_BOARDS)
+    )
+    return tuple(
+        each
+        for each in found
+        if (not chosen.tasks or each.task in chosen.tasks) and (not chosen.gpus or each.gpu in chosen.gpus)
+    )
+
+
+def knows_task(db: "Database", task: str) -> bool:
+    """Whether somebody has submitted for a task of this name, or made a board of it."""
+    return bool(db.table("tasks").count_where("name = ?", [task]))
+
+
+def bests_by_day(db: "Database", task: str, task_version: str, gpu: str) -> tuple[Best, ...]:
+    """The best time that each day brought to this board, days without any left out, in their order."""
+    board = {"task": task, "task_version": task_version, "gpu": gpu}
+    return tuple(Best(date.fromisoformat(row["day"]), row["user"], row["score_s"]) for row in db.query(_DAYS, board))

@@ -1,0 +1,109 @@
+"""The feed: one row for each run that made its user faster on a board, and what it changed there at that moment."""
+
+import json
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from hpc_board.model.feed import Entry, FeedEntry, FeedKind, News, news
+from hpc_board.store import ranking
+from hpc_board.store.rows import row_id, time_text
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+_ENTRIES = """
+SELECT feed.*, scores.submission, runs.emulated
+  FROM feed
+ CROSS JOIN scores ON scores.run = feed.run
+ CROSS JOIN runs ON runs.id = feed.run
+ WHERE {where}
+ ORDER BY feed.id DESC
+ LIMIT :limit
+"""
+
+
+def enter(db: "Database", counted: ranking.Score, at: datetime) -> None:
+    """Let a run count on its board, and tell what that changed if it is faster than its user was before."""
+    former = ranking.former(db, counted.board, counted.user)
+    podium = ranking.podium(db, counted.board)
+    ranking.enter(db, counted)
+    if former is not None and counted.score_s >= former[1]:
+        return
+    held = ranking.former(db, counted.board, counted.user)
+    if held is None:
+        raise RuntimeError(f"run {counted.run} counts, and its user is not on the board")
+    beaten = ranking.passed_by(db, counted.board, counted.score_s, None if former is None else former[1])
+    told = news(Entry(counted.user, counted.score_s), held[0], podium, former, beaten)
+    db.table("feed").insert(_row(counted, told, at))
+
+
+def feed(
+    db: "Database",
+    *,
+    task: str | None,
+    gpu: str | None,
+    user: str | None,
+    before: int | None,
+    limit: int,
+    among: Collection[str] | None = None,
+) -> tuple[FeedEntry, ...]:
+    """What runs that still count have changed, newest first: what fits every filter that is not None.
+
+    `before` is the number of an entry; those older than it are found. `among` are the only tasks to tell of.
+    """
+    given: dict[str, Any] = {"task": task, "gpu": gpu, "user": user}
+    filters = {column: value for column, value in given.items() if value is not None}
+    conditions = [f"feed.{column} = :{column}" for column in filters]
+    if before is not None:
+        conditions.append("feed.id < :before")
+        filters["before"] = row_id(before)
+    if among is not None:
+        # The sign keeps SQLite from collecting all entries of these tasks before it takes the newest.
+        conditions.append("+feed.task IN (SELECT value FROM json_each(:among))")
+        filters["among"] = json.dumps(sorted(among))
+    where = " AND ".join(conditions) or "TRUE"
+    rows = db.query(_ENTRIES.format(where=where), {**filters, "limit": limit})
+    return tuple(map(_entry, rows))
+
+
+def _row(counted: ranking.Score, told: News, at: datetime) -> dict[str, object]:
+    return {
+        "at": time_text(at),
+        "kind": told.kind.value,
+        "run": counted.run,
+        **counted.board._asdict(),
+        "user": counted.user,
+        "rank": told.rank,
+        "score_s": told.score_s,
+        "former_rank": told.former_rank,
+        "former_s": told.former_s,
+        "beaten_user": told.beaten and told.beaten.user,
+        "beaten_s": told.beaten and told.beaten.score_s,
+        "fallen": json.dumps([[each.user, each.score_s] for each in told.fallen]),
+    }
+
+
+def _entry(row: Mapping[str, Any]) -> FeedEntry:
+    beaten = None if row["beaten_user"] is None else Entry(row["beaten_user"], row["beaten_s"])
+    told = News(
+        FeedKind(row["kind"]),
+        row["rank"],
+        row["score_s"],
+        row["former_rank"],
+        row["former_s"],
+        beaten,
+        tuple(Entry(user, score_s) for user, score_s in json.loads(row["fallen"])),
+    )
+    return FeedEntry(
+        id=row["id"],
+        at=datetime.fromisoformat(row["at"]),
+        task=row["task"],
+        task_version=row["task_version"],
+        gpu=row["gpu"],
+        user=row["user"],
+        submission=row["submission"],
+        run=row["run"],
+        emulated=bool(row["emulated"]),
+        news=told,
+    )

@@ -1,0 +1,120 @@
+"""Lists of runs: what fits some filters, newest first, a page at a time."""
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hpc_board.model.run import Run
+from hpc_board.model.run_filter import RunFilter
+from hpc_board.store.rows import plain_text, row_id, run_value
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+# CROSS JOIN keeps SQLite to this order, which is that of the submissions' indexes: it stops at the limit. A submission
+# gets its runs with its own number, so that its order is theirs.
+_NEWEST = """
+SELECT runs.id
+  FROM submissions
+ CROSS JOIN runs ON runs.submission = submissions.id
+ WHERE {where}
+ ORDER BY submissions.id DESC, runs.id DESC
+ LIMIT :limit
+"""
+_IN_TABLES = {"user": "submissions.user", "task": "submissions.task", "submission": "submissions.id", "id": "runs.id"}
+_IN_VIEW = {name: name for name in _IN_TABLES}
+
+_TAGGED = """EXISTS (
+    SELECT 1 FROM remarks AS said WHERE said.submission = run_details.submission
+       AND said.action = 'tag' AND said.text = :{tag}
+       AND NOT EXISTS (SELECT 1 FROM remarks AS later WHERE later.submission = said.submission
+                          AND later.action = 'untag' AND later.text = said.text AND later.id > said.id))"""
+
+_NOTED = """(
+    instr(lower(note), lower(:part)) > 0 OR EXISTS (
+    SELECT 1 FROM remarks AS said WHERE said.submission = run_details.submission
+       AND said.action = 'note' AND instr(lower(said.text), lower(:part)) > 0))"""
+
+_COLUMNS = {
+    "task": "task",
+    "gpu": "gpu",
+    "state": "coalesce(verdict, state)",
+    "mode": "mode",
+    "note": "note",
+    "file": "file_name",
+    "user": "user",
+}
+# A line break, which no word holds, keeps a word from being found across two fields.
+_WORDS_OF = {
+    field: f"replace(lower({column}), '_', ' ')"
+    for field, column in {**_COLUMNS, "": " || char(10) || ".join(_COLUMNS.values())}.items()
+}
+
+EVERY_RUN = RunFilter()
+"""The filter without words, which every run fits."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which runs: those that fit every filter that is given.
+
+    They are older than the run `before`, have all of `tags`, `note` as a part of any note, and the words of `matching`.
+    Of `hidden` tasks there are only those whose user is `unless_by`.
+    """
+
+    user: str | None = None
+    task: str | None = None
+    submission: int | None = None
+    before: int | None = None
+    tags: Sequence[str] = ()
+    note: str = ""
+    matching: RunFilter = EVERY_RUN
+    hidden: Collection[str] = ()
+    unless_by: str = ""
+
+
+def runs(db: "Database", wanted: Wanted, limit: int | None) -> tuple[Run, ...]:
+    """The newest runs that are wanted, at most `limit`, newest first."""
+    plain = list(_plain(wanted))
+    searched = list(_searched(wanted))
+    values = {name: value for _, given in (*plain, *searched) for name, value in given.items()}
+    if searched:
+        where = " AND ".join(condition.format(**_IN_VIEW) for condition, _ in (*plain, *searched))
+        rows = db.view("run_details").rows_where(where, values, order_by="id DESC", limit=limit)
+    else:
+        where = " AND ".join(condition.format(**_IN_TABLES) for condition, _ in plain) or "TRUE"
+        values["limit"] = -1 if limit is None else limit
+        rows = db.view("run_details").rows_where(f"id IN ({_NEWEST.format(where=where)})", values, order_by="id DESC")
+    return tuple(run_value(row) for row in rows)
+
+
+_Condition = tuple[str, dict[str, str | int]]
+"""Text with the names of `_IN_TABLES` in braces, and the values that it has."""
+
+
+def _plain(wanted: Wanted) -> Iterator[_Condition]:
+    """What the tables of submissions and runs tell by themselves."""
+    if wanted.user is not None:
+        yield "{user} = :user", {"user": wanted.user}
+    if wanted.task is not None:
+        yield "{task} = :task", {"task": wanted.task}
+    if wanted.submission is not None:
+        yield "{submission} = :submission", {"submission": row_id(wanted.submission)}
+    if wanted.before is not None:
+        # The first part lets an index of submissions begin there; a submission's runs may stand on both sides of it.
+        nearest = "(SELECT submission FROM runs WHERE id < :before ORDER BY id DESC LIMIT 1)"
+        yield f"{{submission}} <= {nearest} AND {{id}} < :before", {"before": row_id(wanted.before)}
+    if wanted.hidden:
+        condition = "({user} = :unless_by OR {task} NOT IN (SELECT value FROM json_each(:hidden)))"
+        yield condition, {"unless_by": wanted.unless_by, "hidden": json.dumps([*wanted.hidden])}
+
+
+def _searched(wanted: Wanted) -> Iterator[_Condition]:
+    """What has to be looked for in one run after another."""
+    for number, tag in enumerate(wanted.tags):
+        yield _TAGGED.format(tag=f"tag{number}"), {f"tag{number}": plain_text(tag)}
+    if wanted.note:
+        yield _NOTED, {"part": plain_text(wanted.note)}
+    for number, word in enumerate(wanted.matching.words):
+        yield f"instr({_WORDS_OF[word.field]}, lower(:word{number})) > 0", {f"word{number}": word.text}

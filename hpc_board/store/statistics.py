@@ -1,0 +1,142 @@
+"""How much was submitted and run, counted in one pass whose memory grows with users and GPUs, not with runs."""
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from hpc_board.model.run import RunState
+from hpc_board.model.statistics import GpuStatistics, Statistics, UserStatistics, Waits
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.passes import Chosen, pages
+from hpc_board.store.rows import Row, optional_time_text
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+TOP_USERS = 10
+
+_RUNS = """
+SELECT runs.submission, runs.gpu, submissions.user, submissions.submitted_at, newest.state,
+       coalesce(results.ended_at, newest.at) AS ended_at, results.verdict = 'pass' AS passed,
+       results.score_s IS NOT NULL AS scored,
+       (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running') AS started_at
+  FROM submissions
+ CROSS JOIN runs ON runs.submission = submissions.id
+  JOIN events AS newest ON newest.id = (SELECT MAX(id) FROM events WHERE events.run = runs.id)
+  LEFT JOIN results ON results.run = runs.id
+ WHERE {chosen}
+ ORDER BY submissions.id
+"""
+
+_CODES = """
+SELECT COUNT(DISTINCT code_sha256) AS codes
+  FROM submissions
+ WHERE {where}
+"""
+_SINCE = "submitted_at >= :since"
+_OF_TASKS = "task IN (SELECT value FROM json_each(:tasks))"
+
+
+@dataclass
+class _OfGpu:
+    runs: int = 0
+    passed: int = 0
+    scored: int = 0
+    waits: Waits = field(default_factory=Waits)
+    run_total_s: float = 0.0
+
+
+@dataclass
+class _OfUser:
+    submissions: int = 0
+    runs: int = 0
+    run_total_s: float = 0.0
+
+
+@dataclass
+class _Count:
+    """What was counted so far; the runs of a submission come one after the other."""
+
+    gpus: dict[str, _OfGpu] = field(default_factory=dict)
+    users: dict[str, _OfUser] = field(default_factory=dict)
+    submissions: int = 0
+    runs: int = 0
+    waiting: int = 0
+    _newest: int = 0
+
+    def add(self, row: Row) -> None:
+        gpu = self.gpus.setdefault(row["gpu"], _OfGpu())
+        user = self.users.setdefault(row["user"], _OfUser())
+        if row["submission"] != self._newest:
+            self._newest = row["submission"]
+            self.submissions += 1
+            user.submissions += 1
+        ended = RunState(row["state"]).ended
+        self.runs += 1
+        user.runs += 1
+        gpu.runs += 1
+        self.waiting += not ended
+        gpu.passed += bool(row["passed"])
+        gpu.scored += bool(row["passed"] and row["scored"])
+        if row["started_at"] is None:
+            return
+        gpu.waits.add(_seconds(row["submitted_at"], row["started_at"]))
+        if ended:
+            ran_s = _seconds(row["started_at"], row["ended_at"])
+            gpu.run_total_s += ran_s
+            user.run_total_s += ran_s
+
+
+def _seconds(start: str, end: str) -> float:
+    # Nodes and login nodes have clocks of their own.
+    return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
+
+
+def statistics(file: DatabaseFile, chosen: Chosen) -> Statistics:
+    """What was submitted and run, of the chosen runs.
+
+    Raises:
+        StorageError: the database cannot be read.
+    """
+    count = _Count()
+    for page in pages(file, _RUNS, chosen):
+        for row in page:
+            count.add(row)
+    with file.reading() as db:
+        codes = _unique_codes(db, chosen)
+    users = sorted(count.users.items(), key=lambda item: (-item[1].run_total_s, -item[1].runs, item[0]))
+    return Statistics(
+        since=chosen.since,
+        tasks=chosen.tasks,
+        submissions=count.submissions,
+        runs=count.runs,
+        waiting=count.waiting,
+        users=len(count.users),
+        unique_codes=codes,
+        gpus=tuple(
+            GpuStatistics(
+                name,
+                gpu.runs,
+                gpu.passed,
+                gpu.scored,
+                gpu.waits.count,
+                gpu.waits.median_s,
+                gpu.waits.max_s,
+                gpu.run_total_s,
+            )
+            for name, gpu in sorted(count.gpus.items())
+        ),
+        top_users=tuple(
+            UserStatistics(name, user.submissions, user.runs, user.run_total_s) for name, user in users[:TOP_USERS]
+        ),
+    )
+
+
+def _unique_codes(db: "Database", chosen: Chosen) -> int:
+    """How many different files were submitted, of the chosen tasks and since the chosen moment."""
+    # Only conditions that hold something back: by one that may be empty, SQLite finds no index.
+    where = " AND ".join(filter(None, (_SINCE if chosen.since else "", _OF_TASKS if chosen.tasks else ""))) or "TRUE"
+    given = {"since": optional_time_text(chosen.since), "tasks": json.dumps(chosen.tasks)}
+    ((codes,),) = db.execute(_CODES.format(where=where), given).fetchall()
+    return int(codes)

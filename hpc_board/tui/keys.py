@@ -1,0 +1,68 @@
+"""The names of actions, by which a user gives them other keys."""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+
+
+def named(bindings: Iterable[BindingType], prefix: str) -> list[BindingType]:
+    """The bindings, those without a name called after their action: `runs.cancel`."""
+    return [
+        dataclasses.replace(binding, id=f"{prefix}.{_word(binding.action)}")
+        if isinstance(binding, Binding) and not binding.id
+        else binding
+        for binding in bindings
+    ]
+
+
+def actions(places: Sequence[type[DOMNode]]) -> dict[str, bool]:
+    """The names of the actions of these apps, screens and widgets, each with whether its key works while one types."""
+    return {binding.id: binding.priority for place in places for binding in _bindings(place) if binding.id}
+
+
+def clashes(keymap: Mapping[str, str], places: Sequence[type[DOMNode]]) -> dict[str, str]:
+    """What is wrong with other keys for actions, by their names: a key that does something else there already."""
+    everywhere = [binding for place in places if issubclass(place, App) for binding in _bindings(place)]
+    found: dict[str, str] = {}
+    for place in places:
+        there = [*_bindings(place), *([] if issubclass(place, App) else everywhere)]
+        for name, keys in keymap.items():
+            if not any(binding.id == name for binding in there):
+                continue
+            taken = {key: other for other in there for key in _keys(other, keymap) if _other(other, name, there)}
+            for key in keys.split(","):
+                if key in taken:
+                    other = taken[key]
+                    found.setdefault(name, f'"{key}" is the key of {other.id or other.action} already')
+    return found
+
+
+def _other(binding: Binding, name: str, there: Sequence[Binding]) -> bool:
+    """Whether the binding does something else than those of this name."""
+    return binding.id != name and binding.action not in {each.action for each in there if each.id == name}
+
+
+def _keys(binding: Binding, keymap: Mapping[str, str]) -> list[str]:
+    return (keymap.get(binding.id or "") or binding.key).split(",")
+
+
+def _bindings(place: type[DOMNode]) -> Iterator[Binding]:
+    """The bindings of a class and of those of ours that it comes from; what a subclass binds anew is its own."""
+    taken: set[str] = set()
+    for base in place.__mro__:
+        if not base.__module__.startswith("hpc_board."):
+            continue
+        for binding in base.__dict__.get("BINDINGS", ()):
+            keys = [key for key in binding.key.split(",") if key not in taken]
+            taken.update(keys)
+            if keys:
+                yield dataclasses.replace(binding, key=",".join(keys))
+
+
+def _word(action: str) -> str:
+    words = action.rpartition(".")[2].replace("-", "minus_")
+    return re.sub(r"\W+", "_", words).strip("_").lower()

@@ -1,0 +1,267 @@
+"""What a user wants of the app (a settings file), and what the app remembers for them (a state file).
+
+Both belong to one user and to every board: `hpc-board/app.yaml` in the folder for settings ($XDG_CONFIG_HOME or
+~/.config), and `hpc-board/app.json` in the one for state ($XDG_STATE_HOME or ~/.local/state).
+"""
+
+import json
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from hpc_board.config import Line, Section
+from hpc_board.documents import Document, read_text
+from hpc_board.errors import BoardError, InputError, StorageError
+from hpc_board.model.names import suggestion
+
+SETTINGS_NAME = "app.yaml"
+STATE_NAME = "app.json"
+
+_STATE_BYTES_MAX = 256 * 1024
+_VALUES_MAX = 400
+"""What was remembered longest ago is forgotten where there is more than this."""
+
+_TEXT_MAX = 4096
+_LIST_MAX = 50
+_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,79}\Z")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_KEY = re.compile(r"(?:(?:ctrl|shift|alt|super|meta|hyper)\+)*(?:[!-~]|[a-z][a-z0-9_]{0,31})\Z")
+
+Value = str | int | bool | tuple[str, ...]
+T = TypeVar("T", str, int, bool, tuple[str, ...])
+
+
+class Notify(StrEnum):
+    """How the app tells that a run has ended, apart from its words on the screen."""
+
+    NONE = "none"
+    BELL = "bell"
+    OSC9 = "osc9"
+
+
+class AppFile(Section, frozen=True):
+    """The whole of `app.yaml`."""
+
+    theme: Line | None = None
+    """The colours to begin with: `hpc-board`, `hpc-board-light` or one of Textual's themes."""
+    notify: Notify = Notify.NONE
+    """At the end of a run: `bell` rings the terminal's bell, `osc9` asks the terminal for a desktop notification."""
+    keys: dict[Line, Line] = msgspec.field(default_factory=dict)
+    """Keys by the names of actions, as the help (F1) lists them: `runs.cancel: x`; several are joined by commas."""
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """What `app.yaml` says, with every default filled in; `fault` is why it says nothing, if it has faults."""
+
+    theme: str = ""
+    notify: Notify = Notify.NONE
+    keys: Mapping[str, str] = field(default_factory=dict)
+    fault: BoardError | None = None
+
+
+def settings_file(environ: Mapping[str, str]) -> Path:
+    """Where the user's `app.yaml` is looked for."""
+    return _folder(environ, "XDG_CONFIG_HOME", ".config") / SETTINGS_NAME
+
+
+def state_file(environ: Mapping[str, str]) -> Path:
+    """Where the app keeps what it remembers."""
+    return _folder(environ, "XDG_STATE_HOME", ".local/state") / STATE_NAME
+
+
+def load(
+    file: Path,
+    *,
+    themes: Collection[str],
+    actions: Mapping[str, bool],
+    clashes: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _: {},
+) -> Preferences:
+    """The preferences in `file`; the defaults, with the fault, where it cannot be used.
+
+    `themes` are the names that there are. `actions` are the names of what a key can be given to, each with whether
+    its key works while one types, and so cannot be a letter. `clashes` says which actions cannot have the keys that
+    they would have, and why.
+    """
+    try:
+        return _read(file, themes, actions, clashes)
+    except BoardError as error:
+        return Preferences(fault=error)
+
+
+def _read(
+    file: Path,
+    themes: Collection[str],
+    actions: Mapping[str, bool],
+    clashes: Callable[[Mapping[str, str]], Mapping[str, str]],
+) -> Preferences:
+    try:
+        file.lstat()
+    except OSError:
+        return Preferences()
+    document = Document.read(file, hint="The app goes on with its defaults until these lines are corrected.")
+    section = document.value(AppFile)
+    if section.theme is not None and section.theme not in themes:
+        near = suggestion(section.theme, themes)
+        document.fault(("theme",), f'there is no theme "{section.theme}".{near} Themes: {", ".join(sorted(themes))}')
+    for action, keys in section.keys.items():
+        if action not in actions:
+            near = suggestion(action, actions)
+            document.fault(("keys", action), f"is not an action of the app.{near} The help (F1) lists them")
+        else:
+            for message in _key_faults(keys, typing=actions[action]):
+                document.fault(("keys", action), message)
+    document.check()
+    chosen = {action: ",".join(_split(keys)) for action, keys in section.keys.items()}
+    for action, message in clashes(chosen).items():
+        document.fault(("keys", action), message)
+    document.check()
+    return Preferences(section.theme or "", section.notify, chosen)
+
+
+def _key_faults(keys: str, *, typing: bool) -> list[str]:
+    faults = []
+    for key in _split(keys):
+        if not _KEY.match(key):
+            faults.append(f'expected keys such as "x", "f5" or "ctrl+r", joined by commas, found "{key}"')
+        elif typing and len(key) == 1:
+            faults.append(f'"{key}" cannot be typed any more if it does this: take a key with ctrl, or an F key')
+    return faults
+
+
+def _split(keys: str) -> list[str]:
+    return [key.strip() for key in keys.split(",")]
+
+
+class Memory:
+    """What the app remembers from one start to the next: small values by the name of a screen and a key.
+
+    Reading never fails: what is not there, is damaged or is of another kind than the default is the default. Values
+    live in memory until `flush` writes those that have changed. Any thread may call any method. Without a file nothing
+    is kept.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._values = {} if file is None else _stored(file)
+        self._changed: dict[str, Value] = {}
+
+    def get(self, screen: str, key: str, default: T) -> T:
+        """What was remembered under `key` of `screen`; `default` where there is no value of its kind.
+
+        Texts hold no control characters, and tuples hold texts. What is remembered may be out of date: a folder may be
+        gone, a run may belong to another board.
+        """
+        with self._lock:
+            value = self._values.get(f"{screen}.{key}")
+        return value if type(value) is type(default) else default
+
+    def set(self, screen: str, key: str, value: Value) -> None:
+        """Remember `value` under `key` of `screen`; one that is too long, or has control characters, is forgotten.
+
+        Raises:
+            ValueError: `screen` or `key` is no name of small letters, digits and _ . -
+        """
+        name = f"{screen}.{key}"
+        if not _NAME.match(name):
+            raise ValueError(f"not the name of a value: {name!r}")
+        kept = value if _fits(value) else ""
+        with self._lock:
+            if self._values.get(name) == kept and type(self._values.get(name)) is type(kept):
+                return
+            for values in (self._values, self._changed):
+                values.pop(name, None)  # what is new goes to the end: the oldest is forgotten first
+                values[name] = kept
+
+    def flush(self) -> None:
+        """Write what has changed, without undoing what another app has written in the meantime.
+
+        Raises:
+            StorageError: the state file cannot be written; the changes stay to be written later.
+        """
+        with self._lock:
+            if self._file is None or not self._changed:
+                return
+            values = {name: value for name, value in _stored(self._file).items() if name not in self._changed}
+            values |= self._changed
+            try:
+                _replace(self._file, json.dumps(_newest(values), ensure_ascii=False, indent=1) + "\n")
+            except OSError as error:
+                raise StorageError(
+                    f"{self._file}: cannot be written: {error.strerror or error}",
+                    hint="The app goes on; it will not remember what you chose.",
+                ) from error
+            self._changed.clear()
+
+
+def _folder(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    given = Path(environ.get(variable, ""))
+    if not given.is_absolute():
+        home = environ.get("HOME", "")
+        given = (Path(home) if home else _home()) / default
+    return given / "hpc-board"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
+
+
+def _stored(file: Path) -> dict[str, Value]:
+    """The values in a state file, without those that are none; nothing at all where it cannot be read."""
+    try:
+        found: Any = json.loads(read_text(file, _STATE_BYTES_MAX))
+    except (InputError, ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    values: dict[str, Value] = {}
+    for name, value in found.items():
+        kept = tuple(value) if isinstance(value, list) else value
+        if _NAME.match(name) and _fits(kept):
+            values[name] = kept
+    return _newest(values)
+
+
+def _fits(value: object) -> bool:
+    if isinstance(value, tuple):
+        return len(value) <= _LIST_MAX and all(isinstance(item, str) and _fits(item) for item in value)
+    if isinstance(value, str):
+        return len(value) <= _TEXT_MAX and not _CONTROL.search(value)
+    return isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63)
+
+
+def _newest(values: dict[str, Value]) -> dict[str, Value]:
+    """The values that were set last, as far as there is room for them in the file."""
+    kept: dict[str, Value] = {}
+    room = _STATE_BYTES_MAX // 2
+    for name, value in list(reversed(values.items()))[:_VALUES_MAX]:
+        room -= len(json.dumps([name, value], ensure_ascii=False).encode())
+        if room < 0:
+            break
+        kept[name] = value
+    return dict(reversed(kept.items()))
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file whole, so that no reader ever sees half of it."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as new:
+            new.write(text)
+        Path(name).replace(file)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise

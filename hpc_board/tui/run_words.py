@@ -1,0 +1,62 @@
+"""How far a run has come and how long it took, in words short enough for a column."""
+
+from datetime import datetime, timedelta
+
+from hpc_board.model.run import Progress, Run, RunState
+from hpc_board.model.text import one_line
+from hpc_board.report import span_text
+from hpc_board.tui.wording import why
+
+_SHORT_PHASES = {"benchmark": "bench", "profile": "prof"}
+
+
+def step(progress: Progress) -> str:
+    """Where a running harness is: "bench 2/3", "build"."""
+    phase = one_line(_SHORT_PHASES.get(progress.phase, progress.phase), 20)
+    return phase if progress.case is None or progress.of is None else f"{phase} {progress.case}/{progress.of}"
+
+
+def why_now(run: Run, progress: Progress | None) -> str:
+    """Why a run stands where it does, and before that how far it has come."""
+    return why(run) if progress is None else " · ".join(filter(None, (step(progress), why(run))))
+
+
+def waited(run: Run, started: datetime | None, now: datetime) -> timedelta | None:
+    """How long a run has been waiting for its node, or was; None where nobody saw it start."""
+    if run.state.unsent or run.state is RunState.QUEUED:
+        return now - run.created_at
+    return None if started is None else max(timedelta(0), started - run.created_at)
+
+
+def ran(run: Run, started: datetime | None, now: datetime) -> timedelta | None:
+    """How long a run has been on its node, or was; None where nobody saw it start."""
+    if run.state is RunState.RUNNING:
+        return now - (started or run.status.at)
+    if started is None or run.state.unsent or run.state is RunState.QUEUED:
+        return None
+    return max(timedelta(0), (run.ended_at or run.status.at) - started)
+
+
+def span(length: timedelta | None) -> str:
+    """A length of time in its largest unit; empty where it is not known."""
+    return "" if length is None else span_text(length)
+
+
+def times(run: Run, started: datetime | None, now: datetime) -> str:
+    """How long a run has waited and run, in one line: "waits 3 min", "waited 4 s · ran 12 s"."""
+    wait, time = waited(run, started, now), ran(run, started, now)
+    waits = run.state.unsent or run.state is RunState.QUEUED
+    parts = [
+        f"{'waits' if waits else 'waited'} {span(wait)}" if wait is not None else "",
+        f"{'ran' if run.state.ended else 'has run'} {span(time)}" if time is not None else "",
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def start_text(at: datetime, now: datetime) -> str:
+    """When something is expected to start: "in 12 min", the day "05-18 09:00" where that is far, else "soon"."""
+    if at <= now:
+        return "soon"
+    if at - now < timedelta(hours=12):
+        return f"in {span_text(at - now)}"
+    return f"{at.astimezone():%m-%d %H:%M}"

@@ -1,0 +1,70 @@
+"""A line to say where a file is to be written."""
+
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.widgets.path_input import PathInput, expanded
+
+
+class AskPath(ModalScreen[tuple[Path, bool] | None]):
+    """A path, and whether what is there already is to be replaced: that is asked for before it is answered."""
+
+    CSS_PATH = "ask_path.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
+
+    def __init__(self, question: str, start: Path) -> None:
+        super().__init__()
+        self._question = question
+        self._start = start
+
+    def compose(self) -> ComposeResult:
+        """The question, the line, and what Enter does."""
+        with Vertical(id="box"):
+            yield Static(toned(self._question, Tone.STRONG, 300), markup=False)
+            yield PathInput(value=str(self._start), id="path")
+            yield Static(
+                toned("Enter writes it. Esc leaves everything as it is.", Tone.MUTED), id="words", markup=False
+            )
+
+    def on_mount(self) -> None:
+        """Let the name be typed."""
+        field = self.query_one(PathInput)
+        field.focus()
+        field.cursor_position = len(field.value)
+
+    @on(Input.Submitted)
+    def _take(self, event: Input.Submitted) -> None:
+        event.stop()
+        path = expanded(event.value)
+        if not event.value.strip() or event.value.endswith("/"):
+            self._say("Give the name of a file.")
+            return
+        try:
+            there, folder = path.is_file(), path.is_dir()
+        except OSError as error:
+            self._say(f"{path}: {error.strerror}")
+            return
+        if folder:
+            self._say(f"{path} is a folder: give the name of a file in it.")
+        elif there:
+            self.app.push_screen(
+                Confirm(f"{path} is there already. Replace it?", "Replace it", "Keep it"), self._replace
+            )
+        else:
+            self.dismiss((path, False))
+
+    def _replace(self, yes: bool | None) -> None:
+        if yes:
+            self.dismiss((expanded(self.query_one(PathInput).value), True))
+
+    def _say(self, words: str) -> None:
+        self.query_one("#words", Static).update(toned(words, Tone.WAITING, 400))

@@ -1,0 +1,242 @@
+"""The GPUs as their schedulers have them: what is free, who waits, and which of one's own runs are where."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+from textual import getters, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, VerticalScroll
+from textual.widgets import Static
+
+from hpc_board.board import Board
+from hpc_board.model.gpu import Availability, Gpu, GpuStatus, RequestStyle
+from hpc_board.model.run import Run, RunState
+from hpc_board.report import span_text
+from hpc_board.tui.messages import ClusterArrived, OpenRuns
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.run_words import times
+from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.widgets.blocks import facts
+from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.wording import state, why
+
+_PAUSE = timedelta(seconds=2)
+"""The shortest time between two looks; how often a scheduler itself is asked is up to the board."""
+
+_OWN_MAX = 6
+_BAR_CELLS = 8
+
+_COLUMNS = (
+    Column("gpu", "GPU", 9),
+    Column("cluster", "Cluster", 9, from_width=96),
+    Column("partition", "Partition", 11, from_width=66),
+    Column("bar", "", 8, from_width=78),
+    Column("free", "Free", 7, right=True),
+    Column("queued", "Queued", 6, right=True),
+    Column("own", "Yours", 11),
+    Column("state", "State", 12, grows=True),
+    Column("asked", "Asked", 6, right=True, from_width=70),
+)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a scheduler last said of a GPU, and when."""
+
+    available: Availability
+    at: datetime
+
+
+class ClusterScreen(BoardScreen):
+    """Every GPU of the settings; one whose cluster does not answer keeps what was last known, with its age."""
+
+    CSS_PATH = "cluster.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f5", "ask_again", "Ask again", tooltip="Ask again, as soon as the board lets anybody ask"),
+        Binding("a", "everyones_runs", "All runs", tooltip="Show everybody's runs on the selected GPU"),
+    ]
+    HELP: ClassVar[str] = (
+        "Free and queued count all users' jobs, as the scheduler does. It is asked at most every `poll_seconds` of the "
+        "settings for all programs of the board together. Enter shows the runs on a GPU."
+    )
+
+    grid = getters.query_one("#gpus", Grid)
+    details = getters.query_one("#details", Static)
+
+    def __init__(self, board: Board, now: Clock) -> None:
+        super().__init__(board, now)
+        self._statuses: tuple[GpuStatus, ...] | None = None
+        self._own: tuple[Run, ...] = ()
+        self._known: dict[str, _Known] = {}
+        self._answered_at: datetime | None = None
+
+    def compose_body(self) -> ComposeResult:
+        """The table, and the selected GPU."""
+        with Container(id="panes"):
+            yield Grid(_COLUMNS, id="gpus")
+            with VerticalScroll(id="selected"):
+                yield Static(toned("Asking the schedulers …", Tone.MUTED), id="details", markup=False)
+
+    def on_mount(self) -> None:
+        """Ask."""
+        super().on_mount()
+        self.title_bar.show_place("Cluster")
+        self.grid.focus()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Ask again after a pause, and count the ages on."""
+        if self._answered_at is None or self.now() - self._answered_at >= _PAUSE:
+            self.action_ask_again()
+        self._show()
+
+    def settle(self, subject: str) -> None:
+        """Say that nothing is known where the first question has failed."""
+        if self._statuses is None and self.has_failed(subject):
+            self.details.update(toned("Nothing is known yet. It is asked again by itself.", Tone.MUTED))
+
+    def action_ask_again(self) -> None:
+        """Ask the board what is free, and which own runs are in flight."""
+
+        def question() -> ClusterArrived:
+            statuses = tuple(self.board.gpus())
+            own = tuple(run for run in self.board.in_flight() if run.user == self.board.user)
+            return ClusterArrived(statuses, own)
+
+        self.ask("cluster", question, patient=True)
+
+    def action_everyones_runs(self) -> None:
+        """Show everybody's runs on the selected GPU."""
+        if self.grid.current is not None:
+            self.post_message(OpenRuns(f"gpu:{self.grid.current}", everyone=True))
+
+    @on(ClusterArrived)
+    def _take(self, event: ClusterArrived) -> None:
+        self._answered_at = self.now()
+        self._statuses, self._own = event.statuses, event.own
+        for status in event.statuses:
+            if not status.problem:
+                self._known[status.gpu.name] = _Known(status.availability, status.asked_at or self.now())
+        self._show()
+
+    @on(Grid.Highlighted)
+    def _show_details(self) -> None:
+        status = next((each for each in self._statuses or () if each.gpu.name == self.grid.current), None)
+        if status is not None:
+            self.details.update(self._details(status))
+        elif self._statuses is not None:
+            self.details.update(toned("There are no GPUs. The settings' `gpus` names them.", Tone.MUTED))
+
+    @on(Grid.Chosen)
+    def _open_runs(self, event: Grid.Chosen) -> None:
+        self.post_message(OpenRuns(f"gpu:{event.key}"))
+
+    def _show(self) -> None:
+        if self._statuses is not None:
+            self.grid.show(map(self._row, self._statuses))
+            self._show_details()
+
+    def _runs_on(self, gpu: Gpu) -> list[Run]:
+        return [run for run in self._own if run.gpu == gpu.name]
+
+    def _row(self, status: GpuStatus) -> Row:
+        known = self._known.get(status.gpu.name)
+        counts = known.available if known else Availability(status.gpu.name)
+        stale = bool(status.problem)
+        tone = Tone.MUTED if stale else Tone.PLAIN
+        cells = {
+            "gpu": toned(status.gpu.name, Tone.STRONG),
+            "cluster": toned(status.gpu.cluster.name, Tone.MUTED),
+            "partition": toned(status.gpu.partition or status.gpu.cluster.name, Tone.MUTED),
+            "bar": _bar(counts, stale=stale),
+            "free": toned(f"{_count(counts.free)}/{_count(counts.total)}", tone),
+            "queued": toned(_count(counts.queued), Tone.WAITING if counts.queued and not stale else tone),
+            "own": _own_words(self._runs_on(status.gpu)),
+            "state": _state_words(status),
+            "asked": toned(span_text(self.now() - known.at) if known else "", Tone.WAITING if stale else Tone.MUTED),
+        }
+        return Row(status.gpu.name, cells)
+
+    def _details(self, status: GpuStatus) -> RenderableType:
+        gpu, known = status.gpu, self._known.get(status.gpu.name)
+        parts: list[RenderableType] = []
+        if status.problem:
+            parts.append(toned(status.problem, Tone.BAD, 1000))
+            last = f"What stands above is {span_text(self.now() - known.at)} old." if known else "Nothing is known yet."
+            parts.append(toned(f"{last} It is asked again by itself; runs go on meanwhile.", Tone.MUTED, 300))
+        if status.warning:
+            parts.append(toned(status.warning, Tone.WAITING, 1000))
+        place = " · ".join(filter(None, (gpu.cluster.name, gpu.cluster.scheduler, _host(gpu), gpu.partition)))
+        parts.append(facts([("Where", place), ("Asks for", _request(gpu)), ("Jobs run on", _device(gpu))]))
+        own = self._runs_on(gpu)
+        parts += [self._run_line(run) for run in own[:_OWN_MAX]]
+        if len(own) > _OWN_MAX:
+            parts.append(toned(f"and {len(own) - _OWN_MAX} more of yours: Enter shows them", Tone.MUTED))
+        return Group(*parts)
+
+    def _run_line(self, run: Run) -> Text:
+        word, tone = state(run)
+        line = Text.assemble(("Run ", Tone.MUTED.value), f"{run.id} ", (word, tone.value), " ")
+        told = " · ".join(filter(None, (run.task, str(run.mode), times(run, None, self.now()), why(run))))
+        return line.append_text(toned(told, Tone.MUTED, 300))
+
+
+def _bar(counts: Availability, *, stale: bool) -> Text:
+    """What is free as a bar; nothing where nobody says."""
+    if counts.free is None or not counts.total:
+        return Text("")
+    free = round(_BAR_CELLS * min(1.0, counts.free / counts.total))
+    if counts.free and not free:
+        free = 1
+    tone = Tone.MUTED if stale else Tone.GOOD
+    return Text.assemble(("█" * free, tone.value), ("░" * (_BAR_CELLS - free), Tone.MUTED.value))
+
+
+def _count(count: int | None) -> str:
+    return "?" if count is None else str(count)
+
+
+def _own_words(own: Sequence[Run]) -> Text:
+    running = sum(run.state is RunState.RUNNING for run in own)
+    waiting = len(own) - running
+    words = [f"{running} run" if running else "", f"{waiting} wait" if waiting else ""]
+    return toned(", ".join(filter(None, words)), Tone.OWN)
+
+
+def _state_words(status: GpuStatus) -> Text:
+    if status.problem:
+        return toned("no answer", Tone.BAD)
+    words = [status.availability.state, "emulated" if status.gpu.emulated else "", "python?" if status.warning else ""]
+    told = ", ".join(filter(None, words))
+    return toned(told or "up", Tone.WAITING if told else Tone.GOOD)
+
+
+def _host(gpu: Gpu) -> str:
+    return f"over SSH by {gpu.cluster.ssh.host}" if gpu.cluster.ssh else ""
+
+
+def _request(gpu: Gpu) -> str:
+    """What a job asks its scheduler for, in the words of its options."""
+    request = "" if gpu.request.style is RequestStyle.NONE else f"{gpu.request.style} {gpu.request.value}"
+    named = {
+        "account": gpu.account,
+        "qos": gpu.qos,
+        "constraint": gpu.constraint,
+        "reservation": gpu.reservation,
+        "nodes": gpu.nodelist,
+        "memory": gpu.memory,
+        "cpus": str(gpu.cpus_per_task or ""),
+        "time": str(timedelta(seconds=gpu.time_limit_seconds)) if gpu.time_limit_seconds else "",
+    }
+    words = [request, *(f"{name} {value}" for name, value in named.items() if value)]
+    return " · ".join(filter(None, [*words, "a whole node" if gpu.exclusive else "", *gpu.sbatch])) or "nothing special"
+
+
+def _device(gpu: Gpu) -> str:
+    words = [str(gpu.device), gpu.arch, "emulated: the times say nothing about it" if gpu.emulated else ""]
+    return " · ".join(filter(None, words))

@@ -1,0 +1,77 @@
+"""What to do about a run that did not pass."""
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from hpc_board.model.text import printable
+from hpc_board.report import NextSteps
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.widgets.key_line import KeyLine
+
+
+class NextStepsScreen(ModalScreen[str | None]):
+    """What the end of a run means and how to go on; it closes with what the user chose."""
+
+    CSS_PATH = "next_steps.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "choose('edit')", "Edit", tooltip="Open the form for this task and GPU, in mode test"),
+        Binding("w", "choose('watch')", "Watch", tooltip="Test the file each time that it is saved"),
+        Binding("r", "choose('again')", "Again", tooltip="Send the same file again"),
+        Binding("t", "choose('cases')", "Cases", tooltip="Show the cases"),
+        Binding("y", "copy", "Copy", tooltip="Copy the commands"),
+        Binding("escape,f", "dismiss", "Close"),
+    ]
+
+    def __init__(self, run: int, steps: NextSteps) -> None:
+        super().__init__()
+        self._run = run
+        self._steps = steps
+
+    def compose(self) -> ComposeResult:
+        """What happened, the case, and the ways on."""
+        with Vertical(id="box"):
+            with VerticalScroll(id="steps"):
+                yield Static(self._text(), markup=False)
+            yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Let the keys scroll what does not fit."""
+        self.query_one("#steps").focus()
+
+    def action_choose(self, way: str) -> None:
+        """Close with what is to be done."""
+        self.dismiss(way)
+
+    def action_copy(self) -> None:
+        """Copy the commands that repeat the case."""
+        self.app.copy_to_clipboard("\n".join(self._steps.commands))
+        self.notify("Copied the commands.", markup=False)
+
+    def _text(self) -> Text:
+        steps = self._steps
+        lines = [
+            Text.assemble((f"Run {self._run}: ", Tone.STRONG.value), (steps.outcome, f"bold {Tone.BAD.value}")),
+            Text(printable(steps.meaning.what)),
+        ]
+        if steps.case:
+            lines += [Text(), toned(steps.case, Tone.STRONG, 1000)]
+        if steps.message:
+            lines.append(toned(steps.message, Tone.BAD, 400))
+        lines += [
+            Text(),
+            Text(printable(steps.meaning.next)),
+            Text(),
+            toned("The same file on a machine of your own (y copies this):", Tone.MUTED),
+            *(Text.assemble(("$ ", Tone.ACCENT.value), printable(command)) for command in steps.commands),
+            Text(),
+            Text.assemble(("e", Tone.ACCENT.value), "  mend the file and send it in mode test"),
+            Text.assemble(("w", Tone.ACCENT.value), "  test it each time that you save it"),
+            Text.assemble(("r", Tone.ACCENT.value), "  send the same file again, if it was not the kernel's fault"),
+        ]
+        return Text("\n").join(lines)

@@ -1,0 +1,55 @@
+"""How somebody got where they are on a board."""
+
+from typing import ClassVar
+
+from textual import getters, on
+from textual.app import ComposeResult
+
+from hpc_board.board import Board
+from hpc_board.model.standings import Rows
+from hpc_board.report import history_report
+from hpc_board.tui.messages import BlocksRead
+from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.widgets.blocks import Blocks
+
+
+class TrendScreen(BoardScreen):
+    """The times of a user on one board from one ranked run to the next, as a plot and as a table."""
+
+    CSS_PATH = "trend.tcss"
+    HELP: ClassVar[str] = (
+        "Each point is a ranked run that passed, from left to right; the slower the higher, on a logarithmic scale. "
+        "* was faster than all before it, o was not. Change is against the fastest one before."
+    )
+
+    blocks = getters.query_one(Blocks)
+
+    def __init__(self, board: Board, now: Clock, task: str, gpu: str, user: str) -> None:
+        super().__init__(board, now)
+        self._board_of = task, gpu
+        self._whose = user
+
+    def compose_body(self) -> ComposeResult:
+        """The report."""
+        yield Blocks(id="trend")
+
+    def on_mount(self) -> None:
+        """Read the runs."""
+        super().on_mount()
+        self.title_bar.show_place("Board", *self._board_of, self._whose)
+        self.blocks.focus()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Read the runs again."""
+        (task, gpu), user = self._board_of, self._whose
+
+        def question() -> BlocksRead:
+            pages = self.board.pages(task, [gpu], rows=Rows.OWN, user=user)
+            return BlocksRead(tuple(block for page in pages for block in history_report(task, page, user)))
+
+        self.ask("trend", question, patient=True)
+
+    @on(BlocksRead)
+    def _show(self, event: BlocksRead) -> None:
+        self.blocks.show(event.blocks)

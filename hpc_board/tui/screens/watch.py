@@ -1,0 +1,258 @@
+"""A file under watch: each time that it is saved, it is sent in mode test."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual import getters, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widgets import Static
+
+from hpc_board.board import Board
+from hpc_board.model.run import Progress, Run
+from hpc_board.model.task import Mode
+from hpc_board.model.text import one_line
+from hpc_board.report import Paragraph, run_overview, span_text
+from hpc_board.report import Tone as ReportTone
+from hpc_board.tui.messages import OpenReport, Saved, SavesSent, WatchedRead
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.run_words import why_now
+from hpc_board.tui.saves import Saves
+from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.widgets.blocks import Blocks
+from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.wording import listing, state
+
+LOOK_SECONDS = 0.5
+"""How long the watch rests before it looks at the file again."""
+
+SEND_SECONDS_MIN = 5.0
+"""The shortest time between two submissions of a watch, however often the file is saved."""
+
+_SHOWN_MAX = 50
+
+_FIRST_WORDS = (
+    "Nothing was sent yet. Save the file in your editor: it is sent in mode test, and what comes of it stands here. "
+    "The watch ends when you leave this screen."
+)
+
+_COLUMNS = (
+    Column("id", "Run", 5, right=True),
+    Column("saved", "Saved", 8),
+    Column("gpu", "GPU", 8),
+    Column("state", "State", 13),
+    Column("why", "Why", 10, grows=True),
+)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A file, and where it is sent when it is saved."""
+
+    file: Path
+    task: str
+    gpus: tuple[str, ...]
+
+
+class WatchScreen(BoardScreen):
+    """Looks at a file while this screen is in front, and sends it after each save, when the runs before have ended.
+
+    The watch ends when the screen is left; its runs go on.
+    """
+
+    CSS_PATH = "watch.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "pause", "Pause/go on", tooltip="Send nothing until you press it again"),
+        Binding("w", "stop", "Stop", tooltip="Stop watching; what was sent goes on"),
+    ]
+    HELP: ClassVar[str] = (
+        "Each time that the file is saved, it is sent in mode test, at most once in five seconds and not before the "
+        "runs of the save before have ended; of several saves meanwhile, the last one counts. The watch stops when you "
+        "leave this screen and rests while you look at another one. Enter opens a run."
+    )
+
+    grid = getters.query_one("#sent", Grid)
+    blocks = getters.query_one("#newest", Blocks)
+    standing = getters.query_one("#standing", Static)
+
+    def __init__(self, board: Board, now: Clock, watched: Watched) -> None:
+        super().__init__(board, now)
+        self._watched = watched
+        self._saves = Saves(watched.file)
+        self._began = False
+        self._paused = False
+        self._is_new = False
+        self._sent_at: datetime | None = None
+        self._saved_at: dict[int, datetime] = {}
+        self._runs: tuple[Run, ...] = ()
+        self._steps: dict[int, Progress] = {}
+
+    def compose_body(self) -> ComposeResult:
+        """What is watched, how the watch stands, what was sent, and the newest of it."""
+        watched = self._watched
+        folder = str(watched.file.parent)
+        where = f"{watched.task} on {listing(watched.gpus)}, mode {Mode.TEST}"
+        yield Static(
+            Text.assemble(
+                toned(watched.file.name, Tone.STRONG),
+                f" → {one_line(where)}",
+                (f"  in {one_line(folder)}" if folder != "." else "", Tone.MUTED.value),
+            ),
+            id="watched",
+            markup=False,
+        )
+        yield Static(id="standing", markup=False)
+        with Container(id="panes"):
+            yield Grid(_COLUMNS, id="sent")
+            yield Blocks(id="newest")
+
+    def on_mount(self) -> None:
+        """Begin to watch."""
+        super().on_mount()
+        self.title_bar.show_place("Runs", "Watch")
+        self.grid.focus()
+        self.blocks.show([Paragraph(_FIRST_WORDS, ReportTone.QUIET)])
+        self._show_standing()
+        self.set_interval(LOOK_SECONDS, self._look)
+        self._look()
+
+    def look_again(self) -> None:
+        """Read again what was sent."""
+        numbers = sorted(self._saved_at, reverse=True)[:_SHOWN_MAX]
+        if numbers and not all(run.state.ended for run in self._runs if run.id in numbers):
+            self._read(numbers)
+        self._show_standing()
+
+    def action_stop(self) -> None:
+        """Leave, and with it stop watching."""
+        self.action_back()
+
+    def action_pause(self) -> None:
+        """Rest, or go on."""
+        self._paused = not self._paused
+        self._show_standing()
+
+    def _look(self) -> None:
+        """Look at the file, unless somebody looks at another screen."""
+        if not self._is_in_front or self.is_open("send"):
+            return
+        saves, began = self._saves, self._began
+
+        def question() -> Saved:
+            if not began:
+                return Saved(Saves.since_now(saves.file), is_new=False)
+            looked, is_new = saves.look()
+            return Saved(looked, is_new=is_new)
+
+        self.ask("look", question, patient=True)
+
+    @on(Saved)
+    def _take_look(self, event: Saved) -> None:
+        self._saves, self._began, self._is_new = event.saves, True, event.is_new
+        if event.is_new and self._is_in_front and not self._hindrance:
+            self._send()
+        self._show_standing()
+
+    @property
+    def _is_in_front(self) -> bool:
+        return self.app.screen is self
+
+    @property
+    def _hindrance(self) -> str:
+        """Why what was saved is not sent at this moment; empty where nothing speaks against it."""
+        if self._paused:
+            return "paused: Space goes on"
+        going = sorted(run.id for run in self._runs if not run.state.ended)
+        if going:
+            what = "run {} comes first" if len(going) == 1 else "runs {} come first"
+            return what.format(listing(tuple(map(str, going))))
+        if self._sent_at is not None and self.now() - self._sent_at < timedelta(seconds=SEND_SECONDS_MIN):
+            return "waiting a few seconds, as it was sent just now"
+        return ""
+
+    def _send(self) -> None:
+        watched, now = self._watched, self.now()
+        # Also where it cannot be sent: the next save may mend it, the same contents would not.
+        self._saves = self._saves.dealt_with()
+        self._is_new, self._sent_at = False, now
+
+        def question() -> SavesSent:
+            draft = self.board.draft(watched.file, task=watched.task, gpus=watched.gpus, mode=str(Mode.TEST))
+            return SavesSent(tuple(self.board.submit(draft)), now)
+
+        self.ask("send", question)
+
+    @on(SavesSent)
+    def _take_sent(self, event: SavesSent) -> None:
+        self._saved_at |= {run.id: event.at for run in event.runs}
+        self._runs = (*reversed(event.runs), *self._runs)[:_SHOWN_MAX]
+        self._show_runs(select=str(self._runs[0].id))
+        self._read([run.id for run in self._runs])
+
+    def _read(self, numbers: list[int]) -> None:
+        def question() -> WatchedRead:
+            runs = tuple(self.board.run(number) for number in numbers)
+            going = [run.id for run in runs if not run.state.ended]
+            steps = {number: told[-1] for number in going if (told := self.board.progress(number))}
+            newest = runs[0]
+            blocks = run_overview(
+                newest,
+                self.board.result(newest.id),
+                self.board.history(newest.id),
+                self.board.progress(newest.id),
+                log=self.board.log(newest.id),
+            )
+            return WatchedRead(runs, steps, blocks)
+
+        self.ask("runs", question, patient=True)
+
+    @on(WatchedRead)
+    def _show_read(self, event: WatchedRead) -> None:
+        read = {run.id: run for run in event.runs}
+        self._runs = tuple(read.get(run.id, run) for run in self._runs)
+        self._steps = dict(event.steps)
+        self.blocks.show(event.blocks)
+        self._show_runs()
+        self._show_standing()
+
+    @on(Grid.Chosen)
+    def _open(self, event: Grid.Chosen) -> None:
+        self.post_message(OpenReport(int(event.key)))
+
+    def _show_runs(self, *, select: str | None = None) -> None:
+        self.grid.show(map(self._row, self._runs), select=select)
+
+    def _row(self, run: Run) -> Row:
+        word, tone = state(run)
+        cells = {
+            "id": toned(run.id, Tone.MUTED),
+            "saved": toned(self._saved_at[run.id].astimezone().strftime("%H:%M:%S"), Tone.MUTED),
+            "gpu": toned(run.gpu),
+            "state": toned(word, tone),
+            "why": toned(why_now(run, self._steps.get(run.id)), Tone.MUTED),
+        }
+        return Row(str(run.id), cells)
+
+    def _show_standing(self) -> None:
+        if self._paused:
+            words = toned("paused: Space goes on", Tone.WAITING)
+        elif self.is_open("send"):
+            words = toned("saved: sending it …", Tone.ACCENT)
+        elif self._is_new:
+            words = toned(f"saved: {self._hindrance}", Tone.WAITING)
+        elif self._began and self._saves.seen is None:
+            words = toned("the file is not there; waiting for it", Tone.WAITING)
+        else:
+            words = toned("watching: save the file, and it is tested", Tone.GOOD)
+        if self._sent_at is not None and not self._runs:
+            words.append(" ").append_text(toned(f"tried {span_text(self.now() - self._sent_at)} ago", Tone.MUTED))
+        self.standing.update(words)
+
+    def settle(self, subject: str) -> None:
+        """Show how the watch stands after a try to send."""
+        if subject == "send":
+            self._show_standing()

@@ -1,0 +1,135 @@
+"""The colours of the app: two themes of its own, and what Textual's themes lack of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.style import Style
+from rich.theme import Theme as RichTheme
+from textual.app import App
+from textual.color import Color
+from textual.theme import Theme
+
+
+def _theme(name: str, *, dark: bool, colours: Mapping[str, str]) -> Theme:
+    accent, background = colours["accent"], colours["background"]
+    return Theme(
+        name=name,
+        primary=accent,
+        secondary=accent,
+        accent=accent,
+        success=colours["good"],
+        warning=colours["waiting"],
+        error=colours["bad"],
+        foreground=colours["foreground"],
+        background=background,
+        surface=colours["surface"],
+        panel=colours["panel"],
+        dark=dark,
+        variables={
+            "muted": colours["muted"],
+            "accented": accent,
+            "good": colours["good"],
+            "waiting": colours["waiting"],
+            "bad": colours["bad"],
+            "block-cursor-background": colours["cursor"],
+            "block-cursor-foreground": colours["on_cursor"],
+            "block-cursor-blurred-background": colours["faint"],
+            "footer-background": colours["panel"],
+            "input-selection-background": colours["cursor"],
+            "scrollbar": colours["bar"],
+            "scrollbar-hover": colours["bar_hover"],
+            "scrollbar-active": accent,
+            "scrollbar-background": background,
+            "scrollbar-background-hover": background,
+            "scrollbar-background-active": background,
+            "border": accent,
+            "border-blurred": colours["bar"],
+        },
+    )
+
+
+DARK = _theme(
+    "hpc-board",
+    dark=True,
+    colours={
+        "accent": "#7ab8f5",
+        "muted": "#98a2af",
+        "good": "#8fd19e",
+        "waiting": "#e3c27a",
+        "bad": "#f2938c",
+        "foreground": "#d9dee5",
+        "background": "#15181d",
+        "surface": "#1c2026",
+        "panel": "#272c34",
+        "cursor": "#2f4a66",
+        "on_cursor": "#ffffff",
+        "faint": "#2a3038",
+        "bar": "#3a414b",
+        "bar_hover": "#4a525e",
+    },
+)
+
+LIGHT = _theme(
+    "hpc-board-light",
+    dark=False,
+    colours={
+        "accent": "#1a5fa8",
+        "muted": "#586371",
+        "good": "#1c7238",
+        "waiting": "#8a5800",
+        "bad": "#b3261e",
+        "foreground": "#1d232b",
+        "background": "#fbfbfc",
+        "surface": "#f1f3f6",
+        "panel": "#e2e6ec",
+        "cursor": "#c5dcf5",
+        "on_cursor": "#0b1b2d",
+        "faint": "#dde3ea",
+        "bar": "#b9c1cb",
+        "bar_hover": "#98a2af",
+    },
+)
+
+SIXTEEN = "ansi-dark"
+"""Textual's theme in the terminal's own colours, for terminals that have no more than sixteen."""
+
+
+def tone_variables(theme: Theme) -> dict[str, str]:
+    """The colours of the tones in `theme`, by the names of CSS variables."""
+    made = {**theme.to_color_system().generate(), **theme.variables}
+    if theme.ansi:
+        muted = "ansi_bright_black"
+    else:
+        muted = Color.parse(made["background"]).blend(Color.parse(made["foreground"]), 0.65).hex
+    found = {
+        "muted": muted,
+        "accented": made["text-primary"],
+        "good": made["text-success"],
+        "waiting": made["text-warning"],
+        "bad": made["text-error"],
+    }
+    return {name: theme.variables.get(name, value) for name, value in found.items()}
+
+
+def rich_theme(theme: Theme) -> RichTheme:
+    """The tones as styles for Rich, by the words that stand for them in texts."""
+    styles: dict[str, str | Style] = {}
+    for name, value in tone_variables(theme).items():
+        colour = Color.parse(value).rich_color
+        styles[f"${name}"] = Style(color=colour)
+        styles[f"bold ${name}"] = Style(color=colour, bold=True)
+    return RichTheme(styles, inherit=False)
+
+
+def dress(app: App[Any]) -> None:
+    """Give an app the themes, and begin with the dark one."""
+    app.register_theme(DARK)
+    app.register_theme(LIGHT)
+    app.theme = DARK.name
+    app.console.push_theme(rich_theme(DARK))
+
+
+def redress(app: App[Any]) -> None:
+    """Let Rich follow the theme that the app has now."""
+    app.console.pop_theme()
+    app.console.push_theme(rich_theme(app.current_theme))

@@ -1,0 +1,148 @@
+"""The cases of a run in a table, and the selected one in words and with the times of its calls."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, VerticalScroll
+from textual.widgets import Static
+
+from hpc_board.model.result import Case, Timing, Verdict
+from hpc_board.model.standings import duration_text
+from hpc_board.model.text import printable
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.widgets.histogram import histogram_lines
+
+_BAR_LINES = 5
+_MESSAGE_CHARACTERS_MAX = 8000
+_PHASES = {"test": "test", "benchmark": "bench"}
+
+_COLUMNS = (
+    Column("number", "#", 3, right=True),
+    Column("phase", "Phase", 5),
+    Column("outcome", "Outcome", 13),
+    Column("median", "Median", 8, right=True),
+    Column("spread", "Spread", 7, right=True),
+    Column("calls", "Calls", 5, right=True, from_width=64),
+    Column("case", "Case", 12, grows=True),
+)
+
+
+class _CaseGrid(Grid):
+    """A table whose rows open nothing: all about the selected one is shown already."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", show=False)]
+
+
+class CasesPane(Container):
+    """Every case with its outcome; of the selected one the message, the times and how they are spread."""
+
+    _cases: tuple[Case, ...] = ()
+    _drawn_width = 0
+
+    def compose(self) -> ComposeResult:
+        """The words that there is nothing, the table, and the selected case."""
+        yield Static(classes="nothing", markup=False)
+        yield _CaseGrid(_COLUMNS, id="cases")
+        with VerticalScroll(id="case"):
+            yield Static(id="case-text", markup=False)
+
+    def show(self, cases: Sequence[Case], *, nothing: str) -> None:
+        """Show these cases, the first that failed selected at first; or say that there are none."""
+        words = self.query_one(".nothing", Static)
+        words.display = not cases
+        words.update(toned(nothing, Tone.MUTED, 500))
+        for part in self.query("#cases, #case"):
+            part.display = bool(cases)
+        if tuple(cases) == self._cases:
+            return
+        is_first, self._cases = not self._cases, tuple(cases)
+        failed = next((index for index, case in enumerate(cases) if case.verdict is not Verdict.PASS), None)
+        select = str(failed) if is_first and failed is not None else None
+        self.query_one(Grid).show((_row(index, case) for index, case in enumerate(cases)), select=select)
+        self._show_case()
+
+    @property
+    def selected(self) -> Case | None:
+        """The case that is looked at."""
+        key = self.query_one(Grid).current
+        return self._cases[int(key)] if key is not None and int(key) < len(self._cases) else None
+
+    @on(Grid.Highlighted)
+    def _show_case(self, event: Grid.Highlighted | None = None) -> None:
+        if event is not None:
+            event.stop()
+        case = self.selected
+        if case is not None:
+            self._drawn_width = self.query_one("#case").size.width
+            self.query_one("#case-text", Static).update(_details(case, self._drawn_width))
+
+    @on(Grid.Chosen)
+    def _ignore(self, event: Grid.Chosen) -> None:
+        event.stop()
+
+    @on(events.Resize)
+    def _fit(self) -> None:
+        # The width of the inner pane is known only after the layout that this event is about.
+        self.call_after_refresh(self._draw_again)
+
+    def _draw_again(self) -> None:
+        if self.query_one("#case").size.width != self._drawn_width:
+            self._show_case()
+
+
+def _row(index: int, case: Case) -> Row:
+    passed = case.verdict is Verdict.PASS
+    timing = case.timing
+    noisy = ", noisy" if timing and timing.noisy else ""
+    cells = {
+        "number": toned(case.index + 1, Tone.MUTED),
+        "phase": toned(_PHASES.get(case.phase, case.phase), Tone.MUTED),
+        "outcome": toned(str(case.verdict).replace("_", " ") + noisy, Tone.GOOD if passed else Tone.BAD),
+        "median": toned(duration_text(timing.median_ns) if timing else ""),
+        "spread": toned(_spread(timing) if timing else "", Tone.MUTED),
+        "calls": toned(timing.runs if timing else "", Tone.MUTED),
+        "case": toned(case.spec),
+    }
+    return Row(str(index), cells)
+
+
+def _spread(timing: Timing) -> str:
+    """The standard deviation beside the mean: "±3 %"; empty where there is one call alone."""
+    if timing.runs < 2 or timing.mean_ns <= 0:
+        return ""
+    percent = 100 * timing.std_ns / timing.mean_ns
+    return f"±{percent:.1f} %" if percent < 10 else f"±{min(percent, 9999):.0f} %"
+
+
+def _details(case: Case, width: int) -> RenderableType:
+    passed = case.verdict is Verdict.PASS
+    word = str(case.verdict).replace("_", " ")
+    head = Text.assemble(
+        (f"{case.phase} {case.index + 1}: ", Tone.STRONG.value), (word, (Tone.GOOD if passed else Tone.BAD).value)
+    )
+    head.append("  ").append_text(toned(case.spec, Tone.MUTED, 1000))
+    parts: list[RenderableType] = [head]
+    if case.message.strip():
+        message = printable(case.message, _MESSAGE_CHARACTERS_MAX).strip("\n")
+        parts.append(Text(message, "" if passed else Tone.BAD.value))
+    if case.timing is not None:
+        timing, room = case.timing, max(2, width - 3)
+        parts += [_times(timing), *histogram_lines(timing.samples_ns, timing.median_ns, room, _BAR_LINES)]
+    return Group(*parts)
+
+
+def _times(timing: Timing) -> Text:
+    """The times on one line, and what is wrong with them."""
+    words = [
+        f"median {duration_text(timing.median_ns)}",
+        f"mean {duration_text(timing.mean_ns, timing.err_ns)}",
+        f"reference {duration_text(timing.baseline_ns)}" if timing.baseline_ns else "",
+    ]
+    line = Text(" · ".join(filter(None, words)))
+    return line.append(" · noisy: the workers differ", Tone.WAITING.value) if timing.noisy else line

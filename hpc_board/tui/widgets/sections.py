@@ -1,0 +1,59 @@
+"""A line that names the pages of a screen, one of which is open."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widgets import Static
+
+from hpc_board.tui.palette import Tone
+
+
+class Sections(Horizontal, can_focus=False):
+    """The names of the pages, each with the digit that opens it; a page with nothing on it is dim."""
+
+    class Chosen(Message):
+        """The user wants this page."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, names: Sequence[tuple[str, str]], *, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self._names = tuple(names)
+
+    def compose(self) -> ComposeResult:
+        """A label for each page."""
+        for number, (name, title) in enumerate(self._names, start=1):
+            yield _Section(name, number, title)
+
+    def show(self, current: str, empty: Sequence[str] = ()) -> None:
+        """Mark the page that is open, and those that have nothing to show."""
+        for label in self.query(_Section):
+            label.show(is_open=label.page == current, is_empty=label.page in empty)
+
+
+class _Section(Static):
+    """The name of a page; a click opens it."""
+
+    def __init__(self, page: str, number: int, title: str) -> None:
+        super().__init__(markup=False)
+        self.page = page
+        self._number = number
+        self._title = title
+
+    def show(self, *, is_open: bool, is_empty: bool) -> None:
+        """Draw the name as that of the open page, of a page with nothing on it, or of another one."""
+        tone = Tone.STRONG if is_open else Tone.MUTED if is_empty else Tone.PLAIN
+        digit = Tone.ACCENT.value if not is_empty or is_open else Tone.MUTED.value
+        self.update(Text.assemble((f"{self._number} ", digit), (self._title, tone.value)))
+        self.set_class(is_open, "-open")
+
+    def on_click(self, event: events.Click) -> None:
+        """Open the page."""
+        event.stop()
+        self.post_message(Sections.Chosen(self.page))

@@ -1,0 +1,205 @@
+"""A long text that may still grow: it is followed at its end, and searched."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+from textual.strip import Strip
+from textual.widgets import Log, Static
+
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.widgets.filter_line import FilterLine
+
+_MATCHES_MAX = 10_000
+_FOUND = Style(reverse=True)
+_CURRENT = Style(reverse=True, bold=True, underline=True)
+
+
+@dataclass(frozen=True)
+class Match:
+    """Where a searched text stands: a line and its first and last cell."""
+
+    line: int
+    begin: int
+    end: int
+
+
+class LogView(Log):
+    """Lines that can be scrolled both ways, with what was searched for marked in them."""
+
+    class Scrolled(Message):
+        """Another part of the text is in sight."""
+
+    matches: tuple[Match, ...] = ()
+    current: int = -1
+
+    def render_line(self, y: int) -> Strip:
+        """A line as Textual draws it, with its matches marked."""
+        strip = super().render_line(y)
+        number, left = y + self.scroll_offset.y, self.scroll_offset.x
+        for index, match in self._on_line(number):
+            begin, end = max(0, match.begin - left), min(strip.cell_length, match.end - left)
+            if begin < end:
+                before, found, after = strip.crop(0, begin), strip.crop(begin, end), strip.crop(end)
+                strip = Strip.join([before, found.apply_style(_CURRENT if index == self.current else _FOUND), after])
+        return strip
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Tell that something else is in sight."""
+        super().watch_scroll_y(old_value, new_value)
+        self.post_message(self.Scrolled())
+
+    def mark(self, matches: tuple[Match, ...], current: int) -> None:
+        """Mark these matches, and one of them as the one that is looked at."""
+        self.matches, self.current = matches, current
+        self._lines_with: dict[int, list[tuple[int, Match]]] = {}
+        for index, match in enumerate(matches):
+            self._lines_with.setdefault(match.line, []).append((index, match))
+        self.refresh()
+
+    def reveal(self, match: Match) -> None:
+        """Bring a match into sight, a little below the top."""
+        x = 0 if match.end < self.size.width else max(0, match.begin - self.size.width // 3)
+        self.scroll_to(x=x, y=max(0, match.line - self.size.height // 3), animate=False)
+
+    def _on_line(self, number: int) -> list[tuple[int, Match]]:
+        return self._lines_with.get(number, []) if self.matches else []
+
+
+class TextPane(Vertical):
+    """A text with a line that says whether it is followed, and a field to search in it."""
+
+    def __init__(self, *, view: str, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id)
+        self._view_id = view
+        self._text = ""
+        self._growing = False
+        self._words = ""
+        self._unseen_from = 0
+
+    def compose(self) -> ComposeResult:
+        """The words that there is no text, the text, the field, and how the text stands."""
+        yield Static(classes="nothing", markup=False)
+        yield LogView(id=self._view_id)
+        yield FilterLine("/", "search; Enter keeps the words, then n and N go on", id=f"{self._view_id}-search")
+        yield Static(classes="standing", markup=False)
+
+    @property
+    def view(self) -> LogView:
+        """The lines."""
+        return self.query_one(LogView)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no text."""
+        return not self._text
+
+    def show(self, text: str, *, nothing: str, growing: bool) -> None:
+        """Show this text, or the words that there is nothing; one that is `growing` is followed while its end is seen.
+
+        What is complete when it is first shown is read from its top.
+        """
+        self._growing = growing
+        words = self.query_one(".nothing", Static)
+        words.display = not text
+        words.update(toned(nothing, Tone.MUTED, 500) if not text else "")
+        if text != self._text:
+            self._take(text, follow=self._is_at_end and (growing or bool(self._text)))
+        self._show_standing()
+
+    def follow(self) -> None:
+        """Go to the end, and stay there while the text grows."""
+        self.call_after_refresh(self.view.scroll_end, animate=False)
+
+    def open_search(self) -> None:
+        """Let the user type what to search for."""
+        self.query_one(FilterLine).open(self._words)
+
+    def step(self, by: int) -> None:
+        """Go to the next match, or to the one before."""
+        view = self.view
+        if view.matches:
+            view.mark(view.matches, (view.current + by) % len(view.matches))
+            view.reveal(view.matches[view.current])
+            self._show_standing()
+
+    @property
+    def _is_at_end(self) -> bool:
+        return bool(self.view.is_vertical_scroll_end)
+
+    def _take(self, text: str, *, follow: bool) -> None:
+        view = self.view
+        if self._text and text.startswith(self._text):
+            view.write(text[len(self._text) :], scroll_end=False)
+        else:
+            view.clear().write(text, scroll_end=False)
+        if follow or not self._text:
+            self._unseen_from = view.line_count
+        self._text = text
+        if self._words:
+            view.mark(_matches(view.lines, self._words), view.current)
+        if follow:
+            # Only after the next layout is the end where the new lines are.
+            self.call_after_refresh(view.scroll_end, animate=False)
+
+    def _show_standing(self) -> None:
+        view = self.view
+        standing = self.query_one(".standing", Static)
+        standing.display = bool(self._text) and (self._growing or bool(self._words))
+        parts = []
+        if self._words:
+            place = f"{view.current + 1} of {len(view.matches)}" if view.matches else "not found"
+            parts.append(toned(f"/{self._words}: {place}", Tone.ACCENT if view.matches else Tone.BAD))
+        if self._growing:
+            unseen = view.line_count - self._unseen_from
+            more = f", {unseen} new {'line' if unseen == 1 else 'lines'} below" if unseen > 0 else ""
+            paused = toned(f"paused{more}: End follows again", Tone.WAITING)
+            parts.append(toned("following", Tone.MUTED) if self._is_at_end else paused)
+        standing.update(Text(" · ", Tone.MUTED.value).join(parts))
+
+    @on(LogView.Scrolled)
+    def _note_place(self, event: LogView.Scrolled) -> None:
+        event.stop()
+        if self._is_at_end:
+            self._unseen_from = self.view.line_count
+        self._show_standing()
+
+    @on(FilterLine.Changed)
+    def _search(self, event: FilterLine.Changed) -> None:
+        event.stop()
+        view = self.view
+        self._words = event.words
+        matches = _matches(view.lines, event.words)
+        below = (index for index, match in enumerate(matches) if match.line >= view.scroll_offset.y)
+        view.mark(matches, next(below, 0) if matches else -1)
+        if matches:
+            view.reveal(matches[view.current])
+        self._show_standing()
+
+    @on(FilterLine.Closed)
+    def _leave_search(self, event: FilterLine.Closed) -> None:
+        event.stop()
+        self.view.focus()
+        self.screen.refresh_bindings()
+
+
+def _matches(lines: Sequence[str], words: str) -> tuple[Match, ...]:
+    """Where `words` stand in these lines, whatever the case; no more than can be told apart."""
+    found: list[Match] = []
+    wanted = words.lower()
+    for number, raw in enumerate(lines if wanted else ()):
+        line = raw.expandtabs()
+        # A few letters have more characters in lower case than in upper: their lines are searched as they are.
+        lower = line.lower() if len(line.lower()) == len(line) else line
+        place = lower.find(wanted)
+        while place >= 0 and len(found) < _MATCHES_MAX:
+            begin = cell_len(line[:place])
+            found.append(Match(number, begin, begin + cell_len(line[place : place + len(wanted)])))
+            place = lower.find(wanted, place + len(wanted))
+    return tuple(found)

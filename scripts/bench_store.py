@@ -1,0 +1,283 @@
+"""Measure what the commands ask of a board's database while it grows from a thousand runs to a million.
+
+Steps are those of SQLite's own machine, counted: they do not depend on what else this computer does, as times do. Each
+question is asked by a process of its own, so that its memory is known. Nothing is left behind.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from board_generator import END, GPUS, Size, generate, task_versions, user_name
+
+from hpc_board.export import Export
+from hpc_board.model.result import Case, Result, Timing, Verdict
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.standings import Page, Rows
+from hpc_board.model.task import Mode
+from hpc_board.store import NewRun, Store
+from hpc_board.store.passes import Chosen
+from hpc_board.viewing import page
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+REPETITIONS = 15
+_BUSY = task_versions(Size(0))[0][-1]
+_USER, _GPU = user_name(0), GPUS[0]
+_PAGE = 20
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one question cost: steps of SQLite's machine, milliseconds, and the peak memory of its process in MiB."""
+
+    steps: int
+    median_ms: float
+    worst_ms: float
+    memory_mib: float
+
+
+class Asker:
+    """The questions behind the commands, for the board on which most happens and the user who does most."""
+
+    def __init__(self, path: Path) -> None:
+        self._store = Store(path)
+        self._board = (_BUSY.name, _BUSY.version, _GPU)
+        last = self._store.standings(*self._board, limit=1, offset=self._store.count_users(*self._board) - 1)
+        self._last_run = self._store.run(last[0].run)
+        self._number = 0
+
+    def show(self) -> object:
+        """The first page of a board, the user's own row, what stands beside the ranks, and how many users there are."""
+        return self._page(Rows.USERS)
+
+    def rank(self) -> object:
+        """The rank of the last one on the board, which is the dearest."""
+        return self._store.rank(self._last_run)
+
+    def show_personal(self) -> object:
+        """The first page of a user's own runs on a board."""
+        return self._page(Rows.OWN)
+
+    def runs_own(self) -> object:
+        """The newest of a user's runs."""
+        return self._store.runs(user=_USER, limit=50)
+
+    def runs_own_of_task(self) -> object:
+        """The newest of a user's runs for a task."""
+        return self._store.runs(user=_USER, task=_BUSY.name, limit=50)
+
+    def runs_all(self) -> object:
+        """The newest of everybody's runs."""
+        return self._store.runs(limit=50)
+
+    def runs_deep(self) -> object:
+        """A page of everybody's runs from among the oldest."""
+        return self._store.runs(limit=50, before=100)
+
+    def runs_of_task(self) -> object:
+        """The newest of everybody's runs for a task."""
+        return self._store.runs(task=_BUSY.name, limit=50)
+
+    def feed(self) -> object:
+        """The newest lines of the feed."""
+        return self._store.feed(limit=50)
+
+    def feed_of_board(self) -> object:
+        """The newest lines of the feed for one board."""
+        return self._store.feed(task=_BUSY.name, gpu=_GPU, limit=50)
+
+    def run(self) -> object:
+        """All about one run."""
+        number = self._last_run.id
+        store = self._store
+        return store.run(number), store.result(number), store.history(number), store.placing(self._last_run)
+
+    def submit(self) -> object:
+        """The transaction that stores a submission with one run."""
+        return self._submitted()
+
+    def finish(self) -> object:
+        """The transactions of a submission, and of its run's end with a rank and a line of the feed."""
+        self._number += 1
+        run = self._submitted()
+        timing = Timing(1, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, (1.0,))
+        cases = (Case("benchmark", 0, "size: 1024", Verdict.PASS, "", timing),)
+        result = Result(run=run.id, nonce=run.nonce, mode="ranked", verdict=Verdict.PASS, message="", cases=cases)
+        return self._store.finish(run.id, Status(RunState.FINISHED, END), result, 1e-9 / self._number, END)
+
+    def stats_of_a_day(self) -> object:
+        """The statistics of the last day."""
+        return self._store.statistics(Chosen(since=END - timedelta(days=1)))
+
+    def stats(self) -> object:
+        """The statistics of everything."""
+        return self._store.statistics(Chosen())
+
+    def export(self) -> object:
+        """Every run as CSV."""
+        with Path(os.devnull).open("wb") as sink:
+            return Export(self._store, {}, "csv", Chosen(), False, END).write(sink)
+
+    def _page(self, rows: Rows) -> Page:
+        return page(self._store, _BUSY, _BUSY, _GPU, _USER, rows=rows, limit=_PAGE, offset=0)
+
+    def _submitted(self) -> Run:
+        new = NewRun(_GPU, "main", "gpu", f"bench-{os.getpid()}-{time.monotonic_ns()}", "", "self-run", False, "")
+        code = f"# {time.monotonic_ns()}".encode()
+        (run,) = self._store.add_submission(
+            task=_BUSY, user=_USER, file_name="k.py", code=code, mode=Mode.RANKED, note="", at=END, runs=[new]
+        )[1]
+        return run
+
+
+QUESTIONS: dict[str, Callable[[Asker], object]] = {
+    "`show`, first page": Asker.show,
+    "a rank, the last one's": Asker.rank,
+    "`show-personal`, first page": Asker.show_personal,
+    "`runs`": Asker.runs_own,
+    "`runs --task`": Asker.runs_own_of_task,
+    "`runs --all`": Asker.runs_all,
+    "runs, an old page": Asker.runs_deep,
+    "`runs --all --task`": Asker.runs_of_task,
+    "feed": Asker.feed,
+    "feed of a board": Asker.feed_of_board,
+    "`run ID`": Asker.run,
+    "`submit`, the transaction": Asker.submit,
+    "`submit` and the run's end": Asker.finish,
+    "`admin stats --days 1`": Asker.stats_of_a_day,
+    "`admin stats`": Asker.stats,
+    "`admin export --format csv`": Asker.export,
+}
+WHOLE = ("`admin stats --days 1`", "`admin stats`", "`admin export --format csv`")
+"""What has to read as much as there is, and is asked once."""
+
+
+def ask(path: Path, name: str) -> Measured:
+    """Ask the database at `path` one question, in this process, some times for its duration and once for its steps."""
+    asker, question = Asker(path), QUESTIONS[name]
+    # To count some steps at a time takes no time; to count each of them does.
+    milliseconds = [] if name in WHOLE else [_milliseconds(question, asker) for _ in range(REPETITIONS)]
+    with counted(every=1000 if name in WHOLE else 1) as steps:
+        counting_ms = _milliseconds(question, asker)
+    times = milliseconds or [counting_ms]
+    return Measured(steps(), statistics.median(times), max(times), _peak_memory_mib())
+
+
+def _peak_memory_mib() -> float:
+    """The most memory that this process has had; getrusage would tell its parent's where that had more."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
+
+
+def _milliseconds(question: Callable[[Asker], object], asker: Asker) -> float:
+    start = time.perf_counter()
+    question(asker)
+    return (time.perf_counter() - start) * 1e3
+
+
+@contextmanager
+def counted(every: int) -> Iterator[Callable[[], int]]:
+    """A function that says how many steps SQLite has taken, in connections that were opened meanwhile."""
+    count = 0
+    connect = sqlite3.connect
+
+    def step() -> None:
+        nonlocal count
+        count += every
+
+    class Counting(sqlite3.Connection):
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+            self.set_progress_handler(step, every)
+
+    def counting(*args: object, **kwargs: object) -> sqlite3.Connection:
+        return connect(*args, **kwargs, factory=Counting)  # type: ignore[call-overload,no-any-return]
+
+    sqlite3.connect = counting  # type: ignore[assignment]
+    try:
+        yield lambda: count
+    finally:
+        sqlite3.connect = connect
+
+
+def asked(path: Path, name: str) -> Measured:
+    """What a question costs a process of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--ask", name, str(path)], capture_output=True, text=True, check=True
+    )
+    return Measured(**json.loads(done.stdout)[name])
+
+
+def measure(folder: Path, sizes: tuple[int, ...]) -> None:
+    """Make boards of these sizes in `folder`, one after the other, ask them, and print tables for a page."""
+    found: dict[int, dict[str, Measured]] = {}
+    for runs in sizes:
+        path = folder / f"{runs}.db"
+        start = time.monotonic()
+        generate(path, Size(runs))
+        seconds = time.monotonic() - start
+        print(f"{runs:,} runs: {path.stat().st_size / 1e6:,.0f} MB, made in {seconds:.0f} s", file=sys.stderr)
+        found[runs] = {name: asked(path, name) for name in QUESTIONS}
+        for each in folder.iterdir():
+            each.unlink()
+    print(
+        f"{processor()}, {os.cpu_count()} CPUs, Linux {platform.release()}, Python {platform.python_version()}, "
+        f"SQLite {sqlite3.sqlite_version}; a load average of {os.getloadavg()[1]:.1f}\n"
+    )
+    table("steps", sizes, lambda runs, name: f"{found[runs][name].steps:,}")
+    table("median (worst), ms", sizes, lambda runs, name: _times(found[runs][name]))
+    table("peak memory, MiB", sizes, lambda runs, name: f"{found[runs][name].memory_mib:.0f}")
+
+
+def table(title: str, sizes: tuple[int, ...], cell: Callable[[int, str], str]) -> None:
+    """Print a table with a row for each question and a column for each size."""
+    print(f"| {title} | " + " | ".join(f"{runs:,} runs" for runs in sizes) + " |")
+    print("|---|" + "---:|" * len(sizes))
+    for name in QUESTIONS:
+        print(f"| {name} | " + " | ".join(cell(runs, name) for runs in sizes) + " |")
+    print()
+
+
+def _times(measured: Measured) -> str:
+    if measured.median_ms == measured.worst_ms:
+        return f"{measured.median_ms:,.0f}"
+    return f"{measured.median_ms:.1f} ({measured.worst_ms:.1f})"
+
+
+def processor() -> str:
+    """What this machine's processor calls itself."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
+
+
+def main() -> None:
+    """Measure, or ask questions for the process that measures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file", nargs="?", type=Path, help="with --ask, the database")
+    parser.add_argument(
+        "--ask", choices=QUESTIONS, action="append", help="a question; print what it costs as JSON; may be repeated"
+    )
+    parser.add_argument("--folder", type=Path, help="where the boards are made; a million runs take 3 GB")
+    parser.add_argument("--runs", type=int, nargs="+", default=SIZES, metavar="N", help="the sizes of the boards")
+    given = parser.parse_args()
+    if given.ask:
+        print(json.dumps({name: asdict(ask(given.file, name)) for name in given.ask}))
+        return
+    with tempfile.TemporaryDirectory(prefix="hpc-board-bench-", dir=given.folder) as folder:
+        measure(Path(folder), tuple(given.runs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+"""Measure the terminal app: time to first paint, key-to-screen latency on a busy board, frames dropped, memory.
+
+Nothing is asserted: the numbers depend on the machine, and are printed as the tables of docs/measurements/app.md.
+"""
+
+import asyncio
+import os
+import pty
+import select
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import events
+from textual.pilot import Pilot
+
+from hpc_board import config
+from hpc_board.board import Board
+from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.task import Mode
+from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import runs as run_rows
+from hpc_board.store.database import DatabaseFile
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.preferences import Memory
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+ROUNDS = 7
+RUNS = 10_000
+ROWS = 5_000
+CHANGES_A_SECOND = 200
+KEYS = 60
+FRAME_SECONDS = 1 / 60
+BEATS = 3600
+"""An hour of looks at the board, one a second."""
+
+TASK = "identity_py"
+BARE = """
+from textual.app import App
+from textual.widgets import Static
+
+class Bare(App):
+    def compose(self):
+        yield Static("first paint")
+
+Bare().run()
+"""
+
+
+def main() -> None:
+    """Print all tables."""
+    if sys.argv[1:2] == ["churn"]:
+        churn(Path(sys.argv[2]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        print(first_paint(Path(folder)))
+    with tempfile.TemporaryDirectory() as folder:
+        board = filled_board(Path(folder))
+        print(asyncio.run(latencies(board)))
+        print(asyncio.run(memory(board)))
+
+
+# First paint
+
+
+def first_paint(folder: Path) -> str:
+    """How long it takes from the start of a process to the first word on its terminal."""
+    environ = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
+    environ |= {name: str(folder) for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+    seen = Memory(folder / "hpc-board" / "app.json")
+    seen.set("tour", "seen", value=True)
+    seen.flush()
+    programs = {
+        "bare Textual app": ([sys.executable, "-c", BARE], b"first paint"),
+        "hpc-board, the frame": ([sys.executable, "-m", "hpc_board"], b"hpc-board"),
+        "hpc-board, the tasks": ([sys.executable, "-m", "hpc_board"], b"identity_py"),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(ROUNDS):
+        for name, (command, words) in programs.items():
+            seconds[name].append(seconds_until(command, words, environ))
+    bare = statistics.median(seconds["bare Textual app"])
+    lines = ["| program | median, ms | x bare |", "|---|---:|---:|"]
+    for name, times in seconds.items():
+        median = statistics.median(times)
+        lines.append(f"| {name} | {median * 1e3:.0f} | {median / bare:.2f} |")
+    return "\n".join(["\n## First paint\n", *lines])
+
+
+def seconds_until(command: Sequence[str], words: bytes, environ: dict[str, str]) -> float:
+    """How long the command takes until these words have arrived at its terminal."""
+    master, slave = pty.openpty()
+    start = time.perf_counter()
+    with subprocess.Popen(
+        command, stdin=slave, stdout=slave, stderr=slave, env=environ, start_new_session=True
+    ) as process:
+        os.close(slave)
+        shown = b""
+        try:
+            while words not in shown:
+                if not select.select([master], [], [], 60)[0]:
+                    raise TimeoutError(shown[-500:])
+                shown += os.read(master, 65536)
+            return time.perf_counter() - start
+        finally:
+            process.kill()
+            os.close(master)
+
+
+# A board with much on it
+
+
+class Quiet(Board):
+    """A board whose runs are not carried on: another process changes them."""
+
+    def advance(self, watched: object = None) -> bool:
+        """Nothing to do."""
+        del watched
+        return True
+
+
+def filled_board(folder: Path) -> Board:
+    """A board with ROWS users on one standings table, and RUNS runs of the user, the newest of them in flight."""
+    settings = config.load(None, {**os.environ, "XDG_DATA_HOME": str(folder), "XDG_STATE_HOME": str(folder)})
+    board = Quiet(settings)
+    store = Store(settings.board / "board.db")
+    settings.board.mkdir(parents=True)
+    task, now = board.task(TASK), datetime.now(UTC)
+
+    def new(user: str, number: int) -> NewSubmission:
+        run = NewRun("CPU", "local", "", f"hb-{user}-{number}", "n", "self-run", False, "h")
+        at = now - timedelta(seconds=RUNS + ROWS - number)
+        code = f"# {number}\n".encode()
+        return NewSubmission(task, user, "kernel.py", code, Mode.RANKED, "a note", at, [run])
+
+    users = [(f"user{number}", number) for number in range(ROWS)] + [(board.user, ROWS + n) for n in range(RUNS)]
+    for start in range(0, len(users), 1000):
+        added = store.add_submissions([new(user, number) for user, number in users[start : start + 1000]])
+        runs = [run for _, each in added for run in each]
+        with DatabaseFile(settings.board / "board.db").writing() as db:
+            for run in runs:
+                if run.id <= ROWS + RUNS - CHANGES_A_SECOND:
+                    finish(db, run, now)
+    return board
+
+
+def finish(db: "Database", run: Run, at: datetime) -> None:
+    """Let a run have passed."""
+    case = Case("benchmark", 0, "size: 1", Verdict.PASS)
+    result = Result(run.id, run.nonce, str(run.mode), Verdict.PASS, "", (case,), score_s=1e-6 * (1 + run.id % 4999))
+    run_rows.finish(db, run.id, Status(RunState.FINISHED, at, "1", "node1"), result, result.score_s, at)
+
+
+def churn(database: Path) -> None:
+    """Change the states of CHANGES_A_SECOND runs each second, until killed."""
+    store = Store(database)
+    runs = [run.id for run in store.in_flight()]
+    states = (RunState.QUEUED, RunState.RUNNING)
+    for turn in range(1_000_000):
+        start = time.monotonic()
+        at = datetime.now(UTC)
+        reason = "Priority" if turn % 3 else "Resources"
+        store.record_each({run: Status(states[turn % 2], at, "1", "node1", reason) for run in runs})
+        print(turn, flush=True)
+        time.sleep(max(0.0, 1 - (time.monotonic() - start)))
+
+
+@contextmanager
+def churning(board: Board) -> Iterator[None]:
+    """A time in which another process changes the runs."""
+    command = [sys.executable, __file__, "churn", str(board.settings.board / "board.db")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        if process.stdout is not None:
+            process.stdout.readline()
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+# Latency
+
+
+async def latencies(board: Board) -> str:
+    """How long a key takes to the screen, on a quiet board and while runs change, and how many frames are lost."""
+    lines = [
+        f"| screen ({RUNS:,} runs, {ROWS:,} rows) | runs change | median, ms | 95 %, ms | worst, ms | frames lost |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for name, ways in {"Tasks": (), "Runs": ("r",), "Standings": ("b",)}.items():
+        for busy in (False, True):
+            with churning(board) if busy else nullcontext():
+                app = BoardApp(board, now=lambda: datetime.now(UTC))
+                async with app.run_test(size=(120, 40)) as pilot:
+                    await asyncio.sleep(1.0)
+                    await pilot.press(*ways)
+                    await asyncio.sleep(3.0)
+                    times, lost = await measured(pilot)
+            cells = [f"{value * 1e3:.1f}" for value in (statistics.median(times), percentile(times), max(times))]
+            lines.append(f"| {name} | {'yes' if busy else 'no'} | {' | '.join(cells)} | {lost:.1%} |")
+    return "\n".join(["\n## From a key to the screen\n", *lines])
+
+
+async def measured(pilot: Pilot[None]) -> tuple[list[float], float]:
+    """The seconds from each of KEYS keys to the screen, and the share of frames that were lost meanwhile."""
+    gaps: list[float] = []
+    ticker = asyncio.create_task(tick(gaps))
+    times = []
+    for number in range(KEYS):
+        await asyncio.sleep(0.05)
+        times.append(await seconds_to_screen(pilot, "down" if number % 20 < 15 else "up"))
+    ticker.cancel()
+    due = sum(gaps) / FRAME_SECONDS
+    lost = sum(max(0, int(gap / FRAME_SECONDS) - 1) for gap in gaps)
+    return times, lost / due
+
+
+async def tick(gaps: list[float]) -> None:
+    """Note how long each frame takes, from one to the next."""
+    last = time.perf_counter()
+    while True:
+        await asyncio.sleep(FRAME_SECONDS)
+        now = time.perf_counter()
+        gaps.append(now - last)
+        last = now
+
+
+async def seconds_to_screen(pilot: Pilot[None], key: str) -> float:
+    """How long it takes from a key to the end of the refresh that it leads to."""
+    shown = asyncio.Event()
+    start = time.perf_counter()
+    driver = pilot.app._driver  # noqa: SLF001 - the way of a key that is typed
+    if driver is None:
+        raise RuntimeError("the app has ended")
+    driver.send_message(events.Key(key, None))
+    # The key is handled before what is asked for after it.
+    await asyncio.sleep(0)
+    pilot.app.call_later(lambda: pilot.app.screen.call_after_refresh(shown.set))
+    await shown.wait()
+    return time.perf_counter() - start
+
+
+def percentile(times: Sequence[float], share: float = 0.95) -> float:
+    """The value that a share of the times does not exceed."""
+    return sorted(times)[int(share * (len(times) - 1))]
+
+
+# Memory
+
+
+class Replayed(Quiet):
+    """A board that gives the runs it had at first, in states that change with every question."""
+
+    known: tuple[Run, ...] = ()
+    turn = 0
+
+    def runs(self, *, everyone: bool = False, task: str | None = None, limit: int = 50, **_: object) -> tuple[Run, ...]:
+        """The newest runs, each other one in another state than before."""
+        if not self.known:
+            self.known = super().runs(everyone=everyone, task=task, limit=200)
+        self.turn += 1
+        state, reason = (RunState.RUNNING, "") if self.turn % 2 else (RunState.QUEUED, f"Priority {self.turn}")
+        return tuple(
+            replace(run, status=replace(run.status, state=state, reason=reason)) if run.id % 2 else run
+            for run in self.known[:limit]
+        )
+
+
+async def memory(board: Board) -> str:
+    """The memory of the process during an hour's worth of looks at the board."""
+    app = BoardApp(Replayed(board.settings), beat_seconds=3600, follow_seconds=3600)
+    points: list[tuple[int, float]] = []
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("r")
+        for beat in range(BEATS + 1):
+            if beat % (BEATS // 6) == 0:
+                points.append((beat, resident_mib()))
+            app._beat()  # noqa: SLF001 - time passes faster here
+            while pilot.app.screen.busy:  # type: ignore[attr-defined]
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
+    lines = [
+        "| minutes replayed | memory, MiB |",
+        "|---:|---:|",
+        *(f"| {at // 60} | {mib:.1f} |" for at, mib in points),
+    ]
+    return "\n".join(["\n## Memory of the Runs screen\n", *lines])
+
+
+def resident_mib() -> float:
+    """The memory that this process has now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""What goes in and what comes out."""
+
+from typing import TypedDict
+
+import torch
+
+input_t = torch.Tensor
+output_t = torch.Tensor
+
+
+class TestSpec(TypedDict):
+    """One case of task.yml."""
+
+    size: int
+    seed: int

@@ -1,0 +1,170 @@
+"""A competition from its first day to its last, played by three Unix accounts on a group's board."""
+
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.accounts import needs_accounts
+from tests.conftest import short_folder
+from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
+from tests.e2e.test_two_accounts import GROUP, Account
+
+pytestmark = needs_accounts
+
+ADA, BOB, EVE = 61001, 61002, 61003
+COMPETITION = """\
+name: Practice
+problems:
+  - {directory: double, name: double_v2, gpus: [CPU]}
+"""
+SLOWER = RIGHT.replace("    return", "    sum(range(20_000))\n    return")
+
+
+@dataclass(frozen=True)
+class Players:
+    """An admin, two participants, the files of their board, and the competition that the admin brings."""
+
+    files: BoardFiles
+    ada: Account
+    bob: Account
+    eve: Account
+    competition: Path
+
+    def ranked(self, player: Account, board: str, text: str = RIGHT) -> int:
+        """The number of a ranked run of the player that passed."""
+        kernel = self.files.kernel(text.replace("leaderboard double", f"leaderboard {board}"), f"{player.uid}.py")
+        (run,) = player.json("submit", kernel, "--mode", "ranked", "--wait")["runs"]
+        assert (run["state"], run["verdict"]) == ("finished", "pass"), run
+        return int(run["id"])
+
+    def standings(self, player: Account, board: str) -> list[str]:
+        """The users on the board, best first, as the player sees it."""
+        return [row["user"] for row in player.json("show", board)["boards"][0]["rows"]]
+
+
+@pytest.fixture
+def players() -> Iterator[Players]:
+    with short_folder() as folder:
+        files = board_files(folder / "shared", slurm=False)
+        settings = yaml.safe_load(files.settings.read_text())
+        settings["roles"] = {"admins": [str(ADA)], "participants": [str(BOB), str(EVE)]}
+        files.settings.write_text(yaml.safe_dump(settings, sort_keys=False))
+        for uid in (ADA, BOB, EVE):
+            home = files.folder / str(uid)
+            home.mkdir(mode=0o700)
+            os.chown(home, uid, uid)
+        board = files.folder / "board"
+        board.mkdir()
+        os.chown(board, 0, GROUP)
+        board.chmod(0o2770)
+        competition = files.folder / "competition"
+        shutil.copytree(files.folder / "tasks" / "double", competition / "problems" / "double")
+        (competition / "problems" / "practice.yaml").write_text(COMPETITION)
+        yield Players(files, Account(ADA, files), Account(BOB, files, 0o077), Account(EVE, files), competition)
+
+
+def test_a_competition_is_played_to_its_end(players: Players) -> None:
+    ada, bob, eve = players.ada, players.bob, players.eve
+
+    # It begins: nobody but the admin may bring it.
+    assert bob.run("admin", "sync", players.competition).returncode == 5
+    brought = ada.json("admin", "sync", players.competition, "--problem-set", "practice")
+    assert [(each["name"], each["result"]) for each in brought] == [("double_v2", "created")]
+    start = bob.run("template", "double_v2")
+    assert start.returncode == 2  # the task has none, and says so
+    assert "has no template" in start.stderr
+
+    # It is played.
+    first = players.ranked(eve, "double_v2", SLOWER)
+    players.ranked(bob, "double_v2")
+    assert set(players.standings(ada, "double_v2")) == {str(BOB), str(EVE)}
+
+    # Its cases change: with users on the board only by force, and only by the admin.
+    task = players.competition / "problems" / "double" / "task.yml"
+    document = yaml.safe_load(task.read_text())
+    document["benchmarks"] = [{"size": 200, "seed": 3}]
+    task.write_text(yaml.safe_dump(document, sort_keys=False))
+    assert bob.run("update", "double_v2", task.parent, "--force").returncode == 5
+    skipped = ada.run("admin", "sync", players.competition)
+    assert (skipped.returncode, "CPU: 2" in skipped.stdout) == (5, True), skipped.stdout
+    assert len(players.standings(eve, "double_v2")) == 2
+    forced = ada.run("update", "double_v2", task.parent, "--force", "--reason", "larger cases")
+    assert forced.returncode == 0, forced.stderr
+    assert players.standings(eve, "double_v2") == []
+    assert eve.json("run", str(first))["verdict"] == "pass"
+    for player in (bob, eve):
+        players.ranked(player, "double_v2")
+
+    # It ends.
+    over = datetime.now(UTC) + timedelta(seconds=5)
+    assert ada.run("update", "double_v2", "--deadline", over.isoformat()).returncode == 0
+    while datetime.now(UTC) <= over:
+        time.sleep(0.1)
+    kernel = players.files.kernel(RIGHT.replace("leaderboard double", "leaderboard double_v2"), "late.py")
+    late = eve.run("submit", kernel, "--mode", "ranked")
+    assert late.returncode == 5
+    assert "The deadline to submit to double_v2 has passed." in late.stderr
+    admitted = ada.run("submit", kernel, "--mode", "test", "--dry-run")
+    assert admitted.returncode == 0, admitted.stderr
+    assert "the deadline of double_v2 has passed; you may submit as an admin" in admitted.stderr
+    final = players.standings(eve, "double_v2")
+    assert set(final) == {str(BOB), str(EVE)}
+    assert players.standings(bob, "double_v2") == final
+
+    # Everybody may read who changed what.
+    history = eve.json("update", "double_v2", "--history")
+    assert [(each["action"], each["by"]) for each in history] == [("create", str(ADA))] + [("update", str(ADA))] * 2
+    assert history[1]["reason"] == "larger cases"
+
+
+def test_a_closed_board_is_its_members_alone_and_its_runs_outlive_it(players: Players) -> None:
+    ada, bob, eve = players.ada, players.bob, players.eve
+    made = ada.run("create", "exam", "double", "--closed", "--member", str(BOB), "--gpu", "CPU")
+    assert made.returncode == 0, made.stderr
+    ranked = players.ranked(bob, "exam")
+    assert "exam" in {task["name"] for task in bob.json("list")}
+    assert "exam" not in {task["name"] for task in eve.json("list")}
+    own = players.files.kernel(RIGHT.replace("leaderboard double", "leaderboard exam"), "eve.py")
+    for words in (("show", "exam"), ("task", "exam"), ("submit", own), ("update", "exam", "--history")):
+        done = eve.run(*words)
+        assert (done.returncode, "unknown" in done.stderr) == (2, True), done.stderr
+    assert eve.json("runs", "--all") == []
+    assert eve.run("run", str(ranked)).returncode == 2
+
+    hanging = players.files.kernel(HANGING.replace("leaderboard double", "leaderboard exam"), "hanging.py")
+    (going,) = bob.json("submit", hanging, "--mode", "test")["runs"]
+    number = str(going["id"])
+    try:
+        assert bob.run("delete", "exam", "--yes").returncode == 5
+        assert ada.run("delete", "exam").returncode == 2  # there is no terminal to ask on
+        deleted: Any = ada.json("delete", "exam", "--yes", "--reason", "it is over")
+        assert bob.run("show", "exam").returncode == 2
+        assert bob.json("run", number)["state"] in ("created", "submitting", "queued", "running")
+    finally:
+        assert bob.run("cancel", number).returncode == 0
+    assert bob.run("watch", number).returncode == 3
+    assert bob.json("run", number)["state"] == "cancelled"
+    assert bob.json("run", str(ranked))["verdict"] == "pass"
+
+    file = Path(deleted["kept"])
+    kept = json.loads(file.read_text())
+    assert [row["user"] for row in kept["standings"]["CPU"]] == [str(BOB)]
+    assert (kept["deleted_by"], kept["reason"]) == (str(ADA), "it is over")
+    assert (stat.S_IMODE(file.stat().st_mode), file.stat().st_gid) == (0o640, GROUP)
+    assert not bob.can(file.unlink)
+
+    # What is made anew of the same task is the same version, and has its standings again.
+    again = ada.run("create", "exam", "double", "--closed")
+    assert "its standings are back (CPU: 1 user)" in again.stdout
+    assert ada.run("update", "exam", "--open").returncode == 0
+    assert players.standings(eve, "exam") == [str(BOB)]

@@ -1,0 +1,166 @@
+"""Two submissions beside each other: how they are chosen, their times, and what differs in their files."""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from textual.app import App
+
+from hpc_board.comparing import Compared
+from hpc_board.errors import InputError, Refused
+from hpc_board.model.comparison import compared
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import RunState
+from hpc_board.model.task import Ranking
+from hpc_board.tui.screens.compare import CompareScreen
+from hpc_board.tui.source_difference import LINES_MAX, source_difference
+from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.fake_board import FakeBoard, result, run
+from tests.unit.recorded import recorded, result_of, timed_case
+
+SOURCES = {
+    19: b"import torch\n\n\ndef custom_kernel(data):\n    a, b = data\n    return a + b\n",
+    17: b"import torch\n\n\ndef custom_kernel(data):\n    a, b = data\n    return torch.add(a, b)  # [bold]fast[/bold] "
+    b"\x1b[31m\n",
+}
+
+
+class Timed(FakeBoard):
+    """Has times and files of two submissions."""
+
+    def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> list[Compared]:
+        del gpus
+        self._enter("compare")
+        if {one, other} != set(SOURCES):
+            raise InputError(f"submissions {one} and {other} are for different tasks", hint="Choose others.")
+        runs = {
+            19: run(39, RunState.FINISHED, verdict=Verdict.PASS, score_s=12.34e-6),
+            17: run(34, RunState.FINISHED, user="bob", verdict=Verdict.PASS, score_s=11.02e-6),
+        }
+        results = {number: result(each) for number, each in runs.items()}
+        faster = [
+            dataclasses.replace(
+                case,
+                timing=dataclasses.replace(
+                    case.timing,
+                    median_ns=case.timing.median_ns * 0.8,
+                    samples_ns=tuple(sample * 0.8 for sample in case.timing.samples_ns),
+                ),
+            )
+            if case.timing
+            else case
+            for case in results[17].cases
+        ]
+        results[17] = dataclasses.replace(results[17], cases=tuple(faster))
+        first, second = results[one], results[other]
+        difference = compared(first.cases, second.cases, Ranking.GEOM)
+        return [Compared((runs[one], runs[other]), (first, second), difference)]
+
+    def code(self, submission: int) -> tuple[str, bytes]:
+        self._enter("code")
+        return f"kernel{submission}.py", SOURCES[submission]
+
+
+def told(app: App[None], words: str) -> bool:
+    return any(words in each.message for each in app._notifications)
+
+
+async def test_two_rows_of_a_board_are_marked_and_compared() -> None:
+    async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "o", "m")
+        await until(pilot, lambda: told(pilot.app, "Submission 19 is chosen."))
+        await press(pilot, "home", "m")
+        assert isinstance(pilot.app.screen, CompareScreen)
+        assert "submission 17 (submission.py by bob) beside 19" in text_of(pilot.app)
+        assert "1.25x" in text_of(pilot.app)
+        assert "faster by 25 % ±" in text_of(pilot.app)
+        assert "95 % confidence interval" in text_of(pilot.app)
+
+
+async def test_the_files_differ_line_by_line_and_sides_can_be_swapped() -> None:
+    async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "o", "m", "home", "m", "2")
+        shown = text_of(pilot.app)
+        assert "--- 19 kernel19.py" in shown
+        assert "-    return a + b" in shown
+        assert "+    return torch.add(a, b)  # [bold]fast[/bold]" in shown
+        assert "\x1b" not in shown
+        await press(pilot, "x")
+        assert "+    return a + b" in text_of(pilot.app)
+        await press(pilot, "1")
+        assert "slower by 25 % ±" in text_of(pilot.app)
+
+
+async def test_runs_are_marked_too_and_the_same_one_twice_is_none() -> None:
+    async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "m", "m")
+        await until(pilot, lambda: told(pilot.app, "is not chosen any more"))
+        await press(pilot, "m", "end", "m")
+        assert isinstance(pilot.app.screen, CompareScreen)
+        assert "are for different tasks" in text_of(pilot.app)
+        assert "Choose others." in text_of(pilot.app)
+
+
+async def test_times_are_shown_where_the_files_may_not_be_read() -> None:
+    board = Timed(failures={"code": Refused("submission 17 belongs to bob")})
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "o", "m", "home", "m")
+        assert "1.25x" in text_of(pilot.app)
+        await press(pilot, "2")
+        assert "The files are not shown: submission 17 belongs to bob" in text_of(pilot.app)
+
+
+def test_a_difference_counts_lines_from_the_beginning_of_the_files() -> None:
+    same = [f"line {number}" for number in range(5000)]
+    lines = source_difference(("a", "b"), ("\n".join([*same, "one"]), "\n".join([*same, "two"])))
+    assert lines[2:] == ("@@ -4998,4 +4998,4 @@", " line 4997", " line 4998", " line 4999", "-one", "+two")
+    assert source_difference(("a", "b"), ("x\n", "x")) == ()
+
+
+@pytest.mark.parametrize("period", [1, 2, 100, 10**9])
+def test_a_difference_of_files_made_to_be_slow_takes_no_minute(period: int) -> None:
+    texts = tuple("\n".join(str(number * step % period) for number in range(9 * LINES_MAX)) for step in (7, 11))
+    start = time.monotonic()
+    lines = source_difference(("a", "b"), (texts[0], texts[1]))
+    assert time.monotonic() - start < 20
+    assert len(lines) <= 2 * LINES_MAX + 1
+    assert sum(line.startswith("-") for line in lines[2:]) <= LINES_MAX
+    if period > 2:
+        assert lines[-1] == "\\ The files are longer than what is compared here."
+
+
+async def test_a_real_board_leads_from_the_feed_to_the_comparison(tmp_path: Path) -> None:
+    place = recorded(tmp_path)
+    for user, median_ns in (("eve", 12_340.0), (None, 24_680.0), (None, 6_170.0)):
+        place.add(
+            user=user,
+            code=f"# {user or 'mine'}, {median_ns:.0f} ns\n".encode(),
+            result=result_of(Verdict.PASS, timed_case(median_ns=median_ns)),
+            score_s=median_ns / 1e9,
+        )
+    board = place.board
+    async with app_on(board).run_test(size=(100, 30)) as pilot:
+        app = pilot.app
+        await until(pilot, lambda: "identity_py" in text_of(app))
+        await press(pilot, "slash", *"vectoradd_py", "enter", "b")
+        await until(pilot, lambda: "You are 1 of 2 on CPU" in text_of(app))
+        await press(pilot, "f")
+        assert "took first place on vectoradd_py, CPU: 6.17" in text_of(app)
+        assert "(was eve, 12.3" in text_of(app)
+        await press(pilot, "escape", "t")
+        assert "score by submission; * faster than all before, o not" in text_of(app)
+        await press(pilot, "escape", "a")
+        assert "counts" in text_of(app)
+        await press(pilot, "home", "v")
+        assert "# mine, 6170 ns" in text_of(app)
+        await press(pilot, "escape", "end", "m", "home", "m", "2")
+        assert "-# mine, 24680 ns" in text_of(app)
+        assert "+# mine, 6170 ns" in text_of(app)
+        await press(pilot, "1")
+        assert "4x" in text_of(app)

@@ -1,0 +1,35 @@
+"""Boards that people made, in the app: they are tasks like any other, and closed ones are not there."""
+
+from pathlib import Path
+
+from hpc_board import config
+from hpc_board.board import Board
+from hpc_board.boards import Wishes
+from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.unit.recorded import recorded
+
+
+async def test_the_tasks_have_the_boards_that_one_sees_and_reloading_finds_new_ones(tmp_path: Path) -> None:
+    place = recorded(tmp_path)
+    (tmp_path / "board").mkdir()
+    settings = config.load(place.settings, {"XDG_STATE_HOME": str(tmp_path / "state")})
+    admin, eve = Board(settings), Board(settings, user="eve")
+    admin.carry_out(admin.plan_creation("vectoradd_py", "course_public"))
+    admin.carry_out(admin.plan_creation("vectoradd_py", "course_secret", Wishes(closed=True)))
+    app = app_on(eve)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: "course_public" in text_of(app))
+        await settled(pilot)
+        assert "course_secret" not in text_of(app)
+        admin.carry_out([admin.plan_update("course_secret", wishes=Wishes(closed=False))])
+        await press(pilot, "f5")
+        await until(pilot, lambda: "course_secret" in text_of(app))
+
+
+async def test_a_database_that_cannot_be_read_is_told_and_the_app_stays(tmp_path: Path) -> None:
+    place = recorded(tmp_path)
+    (tmp_path / "board").mkdir()
+    (tmp_path / "board" / "board.db").write_bytes(b"no database at all" * 100)
+    app = app_on(Board(config.load(place.settings, {"XDG_STATE_HOME": str(tmp_path / "state")})))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: "file is not a database" in text_of(app))

@@ -1,0 +1,125 @@
+"""Random keys on a real board: whatever is pressed, clicked and pasted, nothing is raised.
+
+HPC_BOARD_FUZZ_STEPS is how many steps are taken, HPC_BOARD_FUZZ_SEED which ones: the same ones unless it is given.
+"""
+
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.app import App
+from textual.errors import NoWidget
+from textual.pilot import OutOfBounds, Pilot
+
+from hpc_board.board import Board
+from hpc_board.errors import BoardError
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.preferences import Memory
+from hpc_board.tui.screens.ask_path import AskPath
+from hpc_board.tui.screens.too_small import TooSmallScreen
+from tests.e2e.boards import RIGHT, WRONG, board_files
+
+STEPS = int(os.environ.get("HPC_BOARD_FUZZ_STEPS", "600"))
+SEED = int(os.environ.get("HPC_BOARD_FUZZ_SEED") or 20302)
+
+SESSION_STEPS = 500
+"""After so many steps the app is left and started again, with what it remembers."""
+
+NAMED = (
+    *("enter", "enter", "enter", "escape", "escape", "tab", "shift+tab", "up", "down", "down", "down", "left", "right"),
+    *("home", "end", "pageup", "pagedown", "space", "backspace", "delete", "f1", "f2", "f5", "question_mark", "slash"),
+    *(f"ctrl+{letter}" for letter in "sogpaekuwvx"),
+    *("ctrl+end", "ctrl+home", "shift+up", "shift+down", "tilde", "full_stop", "minus"),
+    *("left_square_bracket", "right_square_bracket"),
+)
+LETTERS = (*"abcdefghijklmnoprstuvwxyz", *"GVNRFS", *"0123456789")
+"""Every letter but q, which leaves."""
+
+PASTES = ["double", "kernel.py", "c\ny\nq\x11s", "\x1b[31mred", "ä\u202e" * 50, "x" * 10_000, "a\tb"]
+SIZES = [(80, 24), (120, 40), (60, 16), (59, 15), (20, 5), (200, 60), (1, 1)]
+
+
+async def step(pilot: Pilot[Any], chosen: random.Random) -> str:
+    """Take one step; what it was."""
+    app = pilot.app
+    kind = chosen.random()
+    if kind < (0.3 if isinstance(app.screen, TooSmallScreen) else 0.01):
+        size = chosen.choice(SIZES)
+        await pilot.resize_terminal(*size)
+        return f"resize {size}"
+    if kind < 0.03:
+        app.post_message(events.Paste(chosen.choice(PASTES)))
+        await pilot.pause()
+        return "paste"
+    if kind < 0.08:
+        offset = (chosen.randrange(app.size.width), chosen.randrange(app.size.height))
+        try:
+            await pilot.click(offset=offset, times=chosen.choice((1, 1, 2)))
+        except (NoWidget, OutOfBounds):
+            return "no click"
+        return f"click {offset}"
+    keys: Sequence[str] = NAMED if chosen.random() < 0.6 else LETTERS
+    key = chosen.choice(keys)
+    if key in ("slash", "tilde") and isinstance(app.screen, AskPath):
+        key = "a"  # what is written stays in the folder of the test
+    await pilot.press(key)
+    return key
+
+
+async def session(app: BoardApp, chosen: random.Random, steps: int, seen: Counter[str], trail: list[str]) -> int:
+    """Take up to `steps` steps in one app; how many were taken until it was left."""
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        for number in range(steps):
+            seen[type(app.screen).__name__] += 1
+            trail.append(f"{type(app.screen).__name__}: {await step(pilot, chosen)}")
+            if app._exit or app._exception is not None:
+                return number + 1
+    return steps
+
+
+def tell(text: str) -> None:
+    """Put something into the test's output, which pytest shows when the test fails, or with -s."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def failure(app: App[Any]) -> str:
+    return "" if app._exception is None else repr(app._exception)
+
+
+@pytest.mark.timeout(max(300, STEPS))
+async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    files = board_files(tmp_path / "site", slurm=False)
+    (tmp_path / "kernel.py").write_text(RIGHT)
+    (tmp_path / "wrong.py").write_text(WRONG)
+    board = Board.open(files.settings)
+    for kernel, mode in (("kernel.py", "ranked"), ("wrong.py", "test")):
+        board.submit(board.draft(Path(kernel), gpus=["CPU"], mode=mode))
+    tell(f"seed {SEED}, {STEPS} steps")
+    chosen, seen, trail = random.Random(SEED), Counter[str](), list[str]()
+    taken, sessions = 0, 0
+    while taken < STEPS:
+        file = Path("kernel.py") if sessions % 3 == 1 else None
+        memory = Memory(tmp_path / "app.json")
+        app = BoardApp(board, file, beat_seconds=0.05, follow_seconds=0.1, memory=memory, tour=sessions % 5 == 2)
+        try:
+            taken += await session(app, chosen, min(SESSION_STEPS, STEPS - taken), seen, trail)
+        except BaseException:
+            tell("\n  ".join([f"seed {SEED}, after {len(trail)} steps; the last ones:", *trail[-40:]]))
+            raise
+        assert not failure(app), f"seed {SEED}: {failure(app)} after {trail[-20:]}"
+        sessions += 1
+        tell(f"{taken} steps in {sessions} sessions")
+    tell(f"{taken} steps in {sessions} sessions; on which screens: {dict(seen.most_common())}")
+    for run in board.in_flight():
+        with suppress(BoardError):
+            board.cancel(run.id)

@@ -1,0 +1,542 @@
+"""How the app behaves towards terminals, other programs, faults of the board, and a user's wishes."""
+
+import base64
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.color import Color
+from textual.command import CommandPalette
+from textual.theme import BUILTIN_THEMES, Theme
+from textual.widgets import Input
+
+from hpc_board.board import Board
+from hpc_board.errors import InputError
+from hpc_board.model.run import RunState
+from hpc_board.tui import app as app_module
+from hpc_board.tui import keys, preferences, themes
+from hpc_board.tui.app import KEYED, BoardApp, wishes
+from hpc_board.tui.palette import Tone
+from hpc_board.tui.preferences import Memory, Notify, Preferences
+from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.screens.too_small import TooSmallScreen
+from hpc_board.tui.screens.tour import TourScreen
+from hpc_board.tui.terminal import clipboard_sequence, notification_sequence
+from hpc_board.tui.widgets.error_box import ErrorBox
+from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
+from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.fake_board import NOW, RUNS, FakeBoard
+from tests.tui.test_terminal import on_a_terminal
+
+ROOT = Path(__file__).parents[2]
+
+
+def app_with(board: Board, **options: object) -> BoardApp:
+    """The app with the wishes and the memory of a user, whose clock stands still."""
+    return BoardApp(board, now=lambda: NOW, beat_seconds=3600, follow_seconds=3600, **options)  # type: ignore[arg-type]
+
+
+# Finding things
+
+
+async def test_every_action_of_the_screen_and_of_the_app_is_in_the_palette() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "ctrl+p")
+        assert isinstance(pilot.app.screen, CommandPalette)
+        shown = text_of(pilot.app)
+        for binding in RunsScreen.BINDINGS:
+            assert binding.tooltip in shown or not binding.tooltip, binding  # type: ignore[union-attr]
+        for words in ("Submit a file", "Show the runs", "Change the theme (colours)", "Take the tour", "Help", "Quit"):
+            assert words in shown
+
+
+async def test_an_action_is_done_from_the_palette_by_its_name() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "ctrl+p", *"own/all")
+        await until(pilot, lambda: "Switch between" in text_of(pilot.app))
+        await press(pilot, "down", "enter")
+        await until(pilot, lambda: "everyone" in text_of(pilot.app))
+        assert isinstance(pilot.app.screen, RunsScreen)
+
+
+async def test_a_theme_is_chosen_in_the_palette_and_remembered(tmp_path: Path) -> None:
+    file = tmp_path / "app.json"
+    async with app_with(FakeBoard(), memory=Memory(file)).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+p", *"change the th")
+        await until(pilot, lambda: "now: hpc-board" in text_of(pilot.app))
+        await press(pilot, "down", "enter")
+        await until(pilot, lambda: "Choose the colours" in text_of(pilot.app))
+        await press(pilot, *"board-light")
+        await until(pilot, lambda: "hpc-board-light" in text_of(pilot.app))
+        await press(pilot, "down", "enter")
+        await until(pilot, lambda: pilot.app.theme == themes.LIGHT.name)
+        await settled(pilot)
+    assert app_with(FakeBoard(), memory=Memory(file)).theme == themes.LIGHT.name
+    # Who writes another theme into the settings afterwards means that one.
+    later = app_with(FakeBoard(), memory=Memory(file), wishes=Preferences(theme="nord"))
+    assert later.theme == "nord"
+
+
+async def test_every_theme_shows_every_screen() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter")
+        for name in (themes.DARK.name, themes.LIGHT.name, *BUILTIN_THEMES):
+            pilot.app.theme = name
+            await pilot.pause()
+            assert "Passed: 3 tests" in text_of(pilot.app), name
+
+
+def contrast(one: Color, other: Color) -> float:
+    """The ratio that WCAG 2 defines, from 1 to 21."""
+
+    def luminance(colour: Color) -> float:
+        parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [themes.DARK, themes.LIGHT], ids=lambda theme: theme.name)
+@pytest.mark.parametrize("tone", [tone for tone in Tone if "$" in tone.value], ids=lambda tone: tone.name)
+def test_words_of_every_tone_stand_out_from_their_ground(theme: Theme, tone: Tone) -> None:
+    word = Color.parse(themes.tone_variables(theme)[tone.value.rpartition("$")[2]])
+    for ground in (theme.background, theme.surface, theme.panel):
+        assert ground is not None
+        assert contrast(word, Color.parse(ground)) >= 4.5
+
+
+async def test_a_change_of_theme_recolours_what_is_shown_already() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        pilot.app.theme = themes.LIGHT.name
+        await settled(pilot)
+        drawn = pilot.app.export_screenshot()
+        for colour in (themes.DARK.primary, themes.DARK.warning, themes.DARK.error, themes.DARK.variables["muted"]):
+            assert str(colour).lower() not in drawn.lower()
+        assert str(themes.LIGHT.error).lower() in drawn.lower()
+
+
+# Keys of one's own
+
+
+def written_wishes(folder: Path, text: str) -> Preferences:
+    file = folder / "hpc-board" / "app.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return wishes({"XDG_CONFIG_HOME": str(folder)})
+
+
+async def test_a_key_of_ones_own_takes_the_place_of_ours(tmp_path: Path) -> None:
+    wanted = written_wishes(tmp_path, "keys:\n  tasks.runs: 'n,f9'\n  app.quit: f10\n")
+    assert wanted.fault is None
+    async with app_with(FakeBoard(), wishes=wanted).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "q")
+        assert not pilot.app._exit
+        assert "Tasks" in text_of(pilot.app).splitlines()[0]
+        assert " n Runs " in text_of(pilot.app).splitlines()[-1]
+        await press(pilot, "n")
+        assert "Runs / own" in text_of(pilot.app)
+        await press(pilot, "escape", "f9")
+        assert "Runs / own" in text_of(pilot.app)
+        await pilot.press("f10")
+        assert pilot.app._exit
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("keys: {tasks.runs: s}", '"s" is the key of tasks.submit already'),
+        ("keys: {tasks.runs: q}", '"q" is the key of app.quit already'),
+        ("keys: {submit.send: x}", '"x" cannot be typed any more'),
+        ("keys: {tasks.run: x}", 'Did you mean "tasks.runs"'),
+        ("theme: hpc-bord", 'Did you mean "hpc-board"'),
+    ],
+)
+async def test_a_fault_of_the_settings_is_one_box_and_the_defaults_hold(tmp_path: Path, text: str, words: str) -> None:
+    wanted = written_wishes(tmp_path, text)
+    async with app_with(FakeBoard(), wishes=wanted).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        shown = " ".join(text_of(pilot.app).split())
+        assert words in shown
+        assert "The app goes on with its defaults" in shown
+        await press(pilot, "escape")
+        assert not pilot.app.screen.query_one(ErrorBox).display
+        await press(pilot, "r")
+        assert isinstance(pilot.app.screen, RunsScreen)
+
+
+def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:
+    assert written_wishes(tmp_path, "keys: {tasks.runs: s, tasks.submit: r}").fault is None
+
+
+def test_every_key_of_ours_has_a_name_and_no_two_on_a_screen_are_the_same() -> None:
+    assert keys.clashes(dict.fromkeys(keys.actions(KEYED), ""), KEYED) == {}
+    for name in (
+        "tasks.submit",
+        "runs.cancel",
+        "submit.send",
+        "report.back",
+        "app.commands",
+        "list.open",
+        "tour.turn_1",
+    ):
+        assert name in keys.actions(KEYED) or name == "report.back"
+
+
+async def test_the_help_of_a_wide_terminal_has_the_names_of_actions() -> None:
+    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "question_mark")
+        assert "runs.cancel" in text_of(pilot.app)
+
+
+# Terminals
+
+
+async def test_a_terminal_that_is_too_small_gets_words_until_it_grows() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down")
+        await pilot.resize_terminal(59, 16)
+        await until(pilot, lambda: isinstance(pilot.app.screen, TooSmallScreen))
+        assert "hpc-board needs 60x16; this terminal has 59x16." in " ".join(text_of(pilot.app).split())
+        await press(pilot, "c", "enter", "escape", "s", "ctrl+p")
+        await pilot.resize_terminal(20, 3)
+        await until(pilot, lambda: "20x3" in text_of(pilot.app))
+        await pilot.resize_terminal(60, 16)
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
+        await settled(pilot)
+        assert pilot.app.screen.query_one("#runs").current == "40"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("term", ["dumb", "", "unknown"])
+def test_a_terminal_that_only_prints_lines_is_told_what_to_use_instead(term: str) -> None:
+    with pytest.raises(InputError, match="lines only") as caught:
+        app_module.run(FakeBoard(), environ={"TERM": term})
+    assert "hpc-board runs" in caught.value.hint or "`runs`" in caught.value.hint
+
+
+@pytest.mark.parametrize(("value", "without"), [("1", True), ("", False)])
+async def test_no_color_counts_where_it_is_not_empty(
+    monkeypatch: pytest.MonkeyPatch, value: str, without: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", value)
+    assert app_on(FakeBoard()).no_color is without
+
+
+async def test_pasted_lines_in_a_field_stay_there_and_press_nothing() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash")
+        pilot.app.post_message(events.Paste("vec\nq\x11\x1bs"))
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, TasksScreen)
+        assert pilot.app.screen.query_one("#filter", Input).value.startswith("vec")
+        assert not pilot.app._exit
+
+
+def test_the_clipboard_is_reached_through_tmux_and_screen() -> None:
+    data = base64.b64encode("käse".encode()).decode()
+    assert clipboard_sequence("käse", {}) == ""
+    assert clipboard_sequence("käse", {"TMUX": "x"}) == f"\x1bPtmux;\x1b\x1b]52;c;{data}\a\x1b\\"
+    assert clipboard_sequence("käse", {"STY": "x"}) == f"\x1bP\x1b]52;c;{data}\a\x1b\\"
+    long = clipboard_sequence("x" * 3000, {"STY": "x"})
+    assert long.count("\x1bP") == 6
+    assert (
+        base64.b64decode("".join(long.split("\x1b\\")).replace("\x1bP", "").split(";c;")[1].strip("\a")) == b"x" * 3000
+    )
+    assert clipboard_sequence("x" * 100_000, {"TMUX": "x"}) == ""
+
+
+def test_a_notification_cannot_carry_a_sequence_of_somebody_elses() -> None:
+    assert notification_sequence("Run 1: \x1b]52;c;eA==\x07 a\nb", {}).count("\x1b") == 1
+
+
+@pytest.mark.parametrize(
+    ("wish", "written"),
+    [(Notify.NONE, ""), (Notify.BELL, "\a"), (Notify.OSC9, "\x1b]9;Run 40: vectoradd on H100: pass")],
+)
+async def test_the_end_of_a_run_rings_or_tells_the_terminal_where_that_is_wished(
+    monkeypatch: pytest.MonkeyPatch, wish: Notify, written: str
+) -> None:
+    monkeypatch.delenv("TMUX", raising=False)
+    monkeypatch.delenv("STY", raising=False)
+    board = FakeBoard()
+    app = BoardApp(board, now=lambda: NOW, beat_seconds=0.05, follow_seconds=0.05, wishes=Preferences(notify=wish))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "2 in flight" in text_of(app))
+        told: list[str] = []
+        monkeypatch.setattr(app._driver, "write", told.append)
+        board.replace_run(replace(RUNS[2], id=40))
+        await until(pilot, lambda: any("Run 40" in (toast.title or "") for toast in app._notifications))
+        assert "".join(told).startswith(written)
+        assert bool(told) is bool(written)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
+    program = (
+        "from pathlib import Path; from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import BoardApp;"
+        "from hpc_board.tui.preferences import Memory;"
+        f"app = BoardApp(FakeBoard(), memory=Memory(Path({str(tmp_path / 'app.json')!r})));"
+        "app.run(); raise SystemExit(app.return_code)"
+    )
+    with on_a_terminal(program) as terminal:
+        terminal.until(b"vectoradd")
+        terminal.type(b"/")
+        terminal.until(b"words of a task")
+        terminal.type(b"zzz")
+        terminal.until(b"No task has these words")
+        os.kill(terminal.process.pid, number)
+        assert terminal.end() == 128 + number
+        assert b"\x1b[?1049l" in terminal.shown
+        assert b"\x1b[?25h" in terminal.shown
+    assert Memory(tmp_path / "app.json").get("tasks", "filter", "") == "zzz"
+
+
+def test_an_app_whose_terminal_has_gone_ends_although_it_ignores_the_signal() -> None:
+    program = (
+        "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
+        "from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import BoardApp;"
+        "app = BoardApp(FakeBoard()); app.run(); raise SystemExit(app.return_code)"
+    )
+    with on_a_terminal(program) as terminal:
+        terminal.until(b"vectoradd")
+        terminal.hang_up()
+        assert terminal.process.wait(30) != 0
+
+
+# tmux
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    if shutil.which("tmux") is None:
+        pytest.skip("needs tmux")
+    socket = tmp_path / "tmux"
+
+    def call(*words: str, check: bool = True) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", str(socket), "-f", "/dev/null", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+        assert done.returncode == 0 or not check, done.stderr
+        return done.stdout
+
+    yield call
+    call("kill-server", check=False)
+
+
+def app_in_tmux(tmux: Callable[..., str], files: BoardFiles, *words: str, size: tuple[int, int] = (80, 24)) -> None:
+    """Start the app in a session, without the tour, as the command line starts it."""
+    memory = Memory(files.folder / "state" / "hpc-board" / "app.json")
+    memory.set("tour", "seen", value=True)
+    memory.flush()
+    names = {"XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config"}
+    environ = [f"{name}={files.folder / folder}" for name, folder in names.items()]
+    command = ["env", f"PYTHONPATH={ROOT}", *environ, *files.command(*words)]
+    tmux("new-session", "-d", "-s", "app", "-x", str(size[0]), "-y", str(size[1]), "-c", str(files.folder), *command)
+
+
+def shown_in_tmux(tmux: Callable[..., str], words: str, seconds: float = 60) -> str:
+    """What stands in the terminal once it has these words."""
+    deadline = time.monotonic() + seconds
+    while words not in (shown := tmux("capture-pane", "-p", "-t", "app")):
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.1)
+    return shown
+
+
+@pytest.mark.parametrize("end", ["kill-pane", "kill-session"])
+def test_a_closed_terminal_loses_no_run(tmp_path: Path, tmux: Callable[..., str], end: str) -> None:
+    files = board_files(tmp_path / "site", slurm=False)
+    files.kernel(HANGING.replace("sleep(120)", "sleep(3)"))
+    app_in_tmux(tmux, files, "kernel.py")
+    shown_in_tmux(tmux, "Ready: double on CPU")
+    tmux("send-keys", "-t", "app", "C-s")
+    shown_in_tmux(tmux, "running")
+    (pid,) = tmux("list-panes", "-t", "app", "-F", "#{pane_pid}").split()
+    tmux(end, "-t", "app")
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes():
+        assert time.monotonic() < deadline, "the app goes on without a terminal"
+        time.sleep(0.1)
+    board = Board.open(files.settings)
+    (run,) = list(board.wait([board.runs()[0].id], timeout_seconds=120))[-1]
+    assert (run.state, str(run.verdict)) == (RunState.FINISHED, "pass")
+
+
+@pytest.mark.parametrize("term", ["screen", "screen-256color", "tmux-256color", "xterm", "linux"])
+def test_the_app_comes_up_with_few_colours_and_many(tmp_path: Path, tmux: Callable[..., str], term: str) -> None:
+    files = board_files(tmp_path / "site", slurm=False)
+    tmux("new-session", "-d", "-s", "first")
+    tmux("set-option", "-g", "default-terminal", term)
+    app_in_tmux(tmux, files)
+    shown_in_tmux(tmux, "identity_py")
+    tmux("send-keys", "-t", "app", "r")
+    shown_in_tmux(tmux, "You have no runs yet.")
+    tmux("send-keys", "-t", "app", "q")
+
+
+def test_a_file_in_the_place_of_a_command_is_in_the_form(tmp_path: Path, tmux: Callable[..., str]) -> None:
+    files = board_files(tmp_path / "site", slurm=False)
+    files.kernel(RIGHT, "my kernel.py")
+    app_in_tmux(tmux, files, "my kernel.py")
+    assert "my kernel.py" in shown_in_tmux(tmux, "Ready: double on CPU, mode test: one job.")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("kernel.py",), "the app needs a terminal. To submit without one: hpc-board submit kernel.py"),
+        (("kernel.py", "--gpu", "CPU"), "To submit at once: hpc-board submit kernel.py --gpu CPU"),
+        (("submti",), "No such command 'submti'. Did you mean 'submit'?"),
+        (("no-file.py",), "no-file.py: there is no such file, and no such command."),
+        (("folder",), "No such command 'folder'."),
+    ],
+)
+def test_a_word_that_is_neither_command_nor_file_is_no_command(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    files = board_files(tmp_path / "site", slurm=False)
+    files.kernel()
+    (files.folder / "folder").mkdir()
+    done = subprocess.run(
+        files.command(*words),
+        cwd=files.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+# Faults of the board
+
+
+def real_board(folder: Path) -> Board:
+    """A board with one run, whose database is not waited for."""
+    files = board_files(folder / "site", slurm=False)
+    board = Board.open(files.settings)
+    board.submit(board.draft(files.kernel(), mode="test"))
+    board._store._file = replace(board._store._file, busy_timeout_seconds=0.2)
+    return board
+
+
+async def test_a_locked_database_leaves_the_last_known_state_with_its_age(tmp_path: Path) -> None:
+    board = real_board(tmp_path)
+    app = BoardApp(board, beat_seconds=0.1, follow_seconds=0.1)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "kernel.py" in text_of(app) or "double" in text_of(app))
+        with closing(sqlite3.connect(board.settings.board / "board.db", isolation_level=None)) as other:
+            other.execute("PRAGMA locking_mode = EXCLUSIVE")
+            other.execute("BEGIN EXCLUSIVE")
+            await until(pilot, lambda: "last known state" in text_of(app))
+            assert "double" in text_of(app)
+            other.execute("ROLLBACK")
+        await until(pilot, lambda: not app.screen.query_one(ErrorBox).display)
+
+
+async def test_a_vanished_database_is_one_box_and_comes_back(tmp_path: Path) -> None:
+    board = real_board(tmp_path)
+    list(board.wait([1], timeout_seconds=60))
+    app = BoardApp(board, beat_seconds=0.1, follow_seconds=0.1)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "double" in text_of(app))
+        folder = board.settings.board
+        folder.rename(folder.with_name("elsewhere"))
+        folder.write_text("a file in the way")
+        await until(pilot, lambda: app.screen.query_one(ErrorBox).display and "last known" in text_of(app))
+        assert "double" in text_of(app)
+        folder.unlink()
+        folder.with_name("elsewhere").rename(folder)
+        await until(pilot, lambda: not app.screen.query_one(ErrorBox).display)
+
+
+async def test_a_damaged_database_is_said_to_be_one(tmp_path: Path) -> None:
+    board = real_board(tmp_path)
+    list(board.wait([1], timeout_seconds=60))
+    for path in board.settings.board.glob("board.db*"):
+        path.write_bytes(b"x" * 8192)
+    app = BoardApp(board, beat_seconds=0.1, follow_seconds=0.1)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: app.screen.query_one(ErrorBox).display)
+        assert "move the file aside" in " ".join(text_of(app).split())
+
+
+# The tour
+
+
+@pytest.mark.torch
+async def test_the_tour_sends_a_real_kernel_to_a_board_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    memory = Memory()
+    board = FakeBoard()
+    app = BoardApp(board, beat_seconds=0.1, follow_seconds=3600, memory=memory, tour=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Welcome to hpc-board" in text_of(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "custom_kernel" in text_of(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "rank 1 of 1" in text_of(app), seconds=120)
+        assert list(tmp_path.glob("hpc-board-tour-*"))
+        await pilot.press("enter")
+        await until(pilot, lambda: "What to do now" in text_of(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, TasksScreen))
+        await until(pilot, lambda: not list(tmp_path.glob("hpc-board-tour-*")))
+    assert memory.get("tour", "seen", False)
+    assert not board.sent
+
+
+async def test_escape_leaves_the_tour_and_the_palette_offers_it_again() -> None:
+    async with app_with(FakeBoard(), tour=True).run_test(size=(60, 16)) as pilot:
+        await until(pilot, lambda: isinstance(pilot.app.screen, TourScreen))
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen, TasksScreen)
+        await press(pilot, "ctrl+p", *"take the")
+        await until(pilot, lambda: "real submission" in text_of(pilot.app))
+        await press(pilot, "down", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, TourScreen))
+
+
+def test_the_tour_opens_at_the_first_start_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[bool] = []
+    monkeypatch.setattr(BoardApp, "run", lambda app: started.append(app._tour))
+    environ = {"TERM": "xterm", "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    app_module.run(FakeBoard(), environ=environ)
+    app_module.run(FakeBoard(), Path("kernel.py"), environ=environ)
+    memory = Memory(preferences.state_file(environ))
+    memory.set("tour", "seen", value=True)
+    memory.flush()
+    app_module.run(FakeBoard(), environ=environ)
+    assert started == [True, False, False]

@@ -1,0 +1,160 @@
+"""The user's settings of the app, and what the app remembers."""
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from hpc_board.errors import StorageError
+from hpc_board.tui.preferences import Memory, Notify, Preferences, load, settings_file, state_file
+
+THEMES = ("hpc-board", "hpc-board-light", "nord")
+ACTIONS: Mapping[str, bool] = {"runs.cancel": False, "app.quit": False, "submit.send": True}
+
+
+def loaded(file: Path, text: str) -> Preferences:
+    file.write_text(text)
+    return load(file, themes=THEMES, actions=ACTIONS)
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+    assert load(tmp_path / "app.yaml", themes=THEMES, actions=ACTIONS) == Preferences()
+
+
+def test_a_file_says_theme_notification_and_keys(tmp_path: Path) -> None:
+    text = "theme: nord\nnotify: bell\nkeys:\n  runs.cancel: n\n  app.quit: 'ctrl+q, f10'\n"
+    found = loaded(tmp_path / "app.yaml", text)
+    assert found == Preferences("nord", Notify.BELL, {"runs.cancel": "n", "app.quit": "ctrl+q,f10"})
+
+
+def test_every_fault_is_told_at_once_and_the_defaults_are_used(tmp_path: Path) -> None:
+    keys = "keys:\n  runs.cancle: x\n  app.quit: 'hyper space'\n  submit.send: s\n"
+    text = f"theme: norde\nnotify: loud\ncolour: red\n{keys}"
+    found = loaded(tmp_path / "app.yaml", text)
+    assert (found.theme, found.notify, found.keys) == ("", Notify.NONE, {})
+    assert found.fault is not None
+    words = str(found.fault.message)
+    for part in ("line 1", 'Did you mean "nord"', "line 2", "line 3", 'Did you mean "runs.cancel"', "line 6", "line 7"):
+        assert part in words, words
+    assert "defaults" in found.fault.hint
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"theme: [", b"- a\n- b\n", b"x" * 2_000_000, b"a: &a [*a]"])
+def test_a_file_that_is_no_settings_file_is_a_fault_and_no_crash(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "app.yaml").write_bytes(data)
+    assert load(tmp_path / "app.yaml", themes=THEMES, actions=ACTIONS).fault is not None
+
+
+def test_the_files_are_in_the_users_folders() -> None:
+    environ = {"HOME": "/home/ada", "XDG_CONFIG_HOME": "relative", "XDG_STATE_HOME": "/state"}
+    assert settings_file(environ) == Path("/home/ada/.config/hpc-board/app.yaml")
+    assert state_file(environ) == Path("/state/hpc-board/app.json")
+
+
+def test_what_is_set_is_there_after_a_restart(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "hpc-board" / "app.json"
+    memory = Memory(file)
+    memory.set("runs", "filter", "h100 ädä")
+    memory.set("runs", "everyone", True)
+    memory.set("submit", "folders", ("/a", "/b"))
+    memory.set("standings", "column", 3)
+    memory.flush()
+    again = Memory(file)
+    assert again.get("runs", "filter", "") == "h100 ädä"
+    assert again.get("runs", "everyone", False) is True
+    assert again.get("submit", "folders", ()) == ("/a", "/b")
+    assert again.get("standings", "column", 0) == 3
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [path.name for path in file.parent.iterdir()] == ["app.json"]
+
+
+def test_a_value_of_another_kind_is_the_default() -> None:
+    memory = Memory()
+    memory.set("runs", "limit", True)
+    assert memory.get("runs", "limit", 5) == 5
+    assert memory.get("runs", "limit", "") == ""
+    assert memory.get("runs", "nothing", ("a",)) == ("a",)
+
+
+def test_two_apps_do_not_forget_each_others_values(tmp_path: Path) -> None:
+    file = tmp_path / "app.json"
+    one, other = Memory(file), Memory(file)
+    one.set("runs", "filter", "one")
+    other.set("tasks", "filter", "other")
+    one.flush()
+    other.flush()
+    again = Memory(file)
+    assert (again.get("runs", "filter", ""), again.get("tasks", "filter", "")) == ("one", "other")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[1]",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"runs.filter": {"a": 1}}',
+        b'{"runs.filter": "\\u001b[2J"}',
+        b'{"runs.filter": ["a", 1]}',
+        b'{"runs.filter": 1e999}',
+        b'{"../x": "y"}',
+        b'{"runs.filter": "' + b"x" * 5000 + b'"}',
+        b" " * 300_000,
+    ],
+)
+def test_a_damaged_state_file_is_an_empty_memory_that_can_be_written(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "app.json"
+    file.write_bytes(data)
+    memory = Memory(file)
+    assert memory.get("runs", "filter", "none") == "none"
+    assert memory.get("runs", "filter", ("none",)) == ("none",)
+    memory.set("runs", "filter", "x")
+    memory.flush()
+    assert json.loads(file.read_text()) == {"runs.filter": "x"}
+
+
+def test_a_pipe_in_the_place_of_the_state_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "app.json")
+    assert Memory(tmp_path / "app.json").get("runs", "filter", "none") == "none"
+
+
+def test_control_characters_and_long_texts_are_not_remembered() -> None:
+    memory = Memory()
+    memory.set("runs", "filter", "good")
+    memory.set("runs", "filter", "bad\x1b]52;c;x\x07")
+    assert memory.get("runs", "filter", "") == ""
+    memory.set("submit", "folders", ("x" * 5000,))
+    assert memory.get("submit", "folders", ("none",)) == ("none",)
+
+
+def test_the_oldest_values_make_way_for_new_ones(tmp_path: Path) -> None:
+    file = tmp_path / "app.json"
+    memory = Memory(file)
+    for number in range(500):
+        memory.set("runs", f"place{number}", "x" * 2000)
+    memory.flush()
+    assert file.stat().st_size < 256 * 1024
+    again = Memory(file)
+    assert again.get("runs", "place0", "") == ""
+    assert again.get("runs", "place499", "") == "x" * 2000
+
+
+def test_a_state_file_that_cannot_be_written_says_so_and_can_be_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file in the way")
+    memory = Memory(tmp_path / "state" / "app.json")
+    memory.set("runs", "filter", "x")
+    with pytest.raises(StorageError, match="cannot be written"):
+        memory.flush()
+    (tmp_path / "state").unlink()
+    memory.flush()
+    assert Memory(tmp_path / "state" / "app.json").get("runs", "filter", "") == "x"
+
+
+def test_a_name_that_is_none_is_a_mistake_of_the_program() -> None:
+    with pytest.raises(ValueError, match="not the name"):
+        Memory().set("Runs", "Filter!", "x")

@@ -1,0 +1,79 @@
+"""An evening with one kernel on a real board: it fails, is mended under watch, and is sent again."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpc_board.board import Board
+from hpc_board.errors import InputError, Refused
+from hpc_board.model.run_filter import run_filter
+from hpc_board.model.task import Mode
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.screens.next_steps import NextStepsScreen
+from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.watch import WatchScreen
+from tests.tui.driving import press, settled, text_of, until
+
+ROOT = Path(__file__).parents[2]
+
+SETTINGS = """\
+board: {folder}/board
+tasks: [{tasks}]
+clusters:
+  here: {{scheduler: local}}
+gpus:
+  CPU: {{cluster: here, device: cpu, python: {python}}}
+"""
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    settings = tmp_path / "hpc-board.yaml"
+    settings.write_text(SETTINGS.format(folder=tmp_path, tasks=ROOT / "tasks", python=sys.executable))
+    return Board.open(settings)
+
+
+@pytest.mark.torch
+async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Path, board: Board) -> None:
+    kernel = tmp_path / "kernel.py"
+    shutil.copy(ROOT / "examples/identity_py/wrong.py", kernel)
+    app = BoardApp(board, Path("kernel.py"), beat_seconds=0.2, follow_seconds=0.2)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Ready: identity_py on CPU, mode test" in text_of(app))
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(app.screen, ReportScreen))
+        await until(pilot, lambda: "f What next" in text_of(app), seconds=120)
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, NextStepsScreen))
+        assert "hpc-board task test identity_py --submission run1.py" in text_of(app)
+        await pilot.press("w")
+        await until(pilot, lambda: isinstance(app.screen, WatchScreen))
+        await until(pilot, lambda: "watching: save the file" in text_of(app))
+        shutil.copy(ROOT / "tasks/identity_py/template.py", kernel)
+        await until(pilot, lambda: "Passed: 5 tests." in text_of(app), seconds=120)
+        assert [run.mode for run in board.runs()] == [Mode.TEST, Mode.TEST]
+        await pilot.press("escape", "escape", "slash", *"wrong", "enter")
+        await until(pilot, lambda: "own · /wrong" in text_of(app))
+        await settled(pilot)
+        await press(pilot, "r", "y")
+        await until(pilot, lambda: len(board.runs()) == 3)
+        again, first = board.runs()[0], board.runs()[-1]
+        assert (again.code_sha256, again.mode, again.gpu) == (first.code_sha256, first.mode, first.gpu)
+
+
+def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, board: Board) -> None:
+    kernel = tmp_path / "kernel.py"
+    shutil.copy(ROOT / "tasks/identity_py/template.py", kernel)
+    (sent,) = board.submit(board.draft(kernel, note="first"))
+    draft = board.draft_again(sent.id, mode="ranked")
+    assert (draft.source.data, draft.mode, draft.note) == (kernel.read_bytes(), Mode.RANKED, "first")
+    assert [gpu.name for gpu in draft.gpus] == ["CPU"]
+    with pytest.raises(Refused):
+        Board(board.settings, user="somebody").draft_again(sent.id)
+    with pytest.raises(InputError, match="there is no run 99"):
+        board.draft_again(99)
+    assert board.runs(matching=run_filter("identity note:first"), before=sent.id + 1) == (board.run(sent.id),)
+    assert board.started([sent.id]) == {}
+    board.cancel(sent.id)

@@ -1,0 +1,321 @@
+"""The screen of one run: its pages, its log, and what to do about a run that did not pass."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from textual import events
+
+from hpc_board.model.gpu import Device
+from hpc_board.model.result import Case, Log, Result, Verdict
+from hpc_board.model.run import RunState
+from hpc_board.model.task import Mode
+from hpc_board.report import next_steps
+from hpc_board.tui.screens.next_steps import NextStepsScreen
+from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.screens.submit import SubmitScreen
+from hpc_board.tui.widgets.cases import CasesPane
+from hpc_board.tui.widgets.histogram import histogram, histogram_lines
+from hpc_board.tui.widgets.key_line import KeyLine
+from hpc_board.tui.widgets.text_pane import LogView
+from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.fake_board import RUNS, FakeBoard, result, run, timing
+
+HOSTILE = "[bold red]loud[/] \x1b]0;title\x07\x1b[31mred \x9b2J \u202eright"
+
+
+class Telling(FakeBoard):
+    """Has one run with this result."""
+
+    def __init__(self, told: Result, **changes: object) -> None:
+        super().__init__(runs=[dataclasses.replace(RUNS[3], **changes)])  # type: ignore[arg-type]
+        self.told = told
+
+    def result(self, run: int) -> Result | None:
+        del run
+        return self.told
+
+
+def page(app: object) -> str:
+    """What stands below the names of the pages."""
+    return "\n".join(text_of(app).splitlines()[3:-1])
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])
+async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> None:
+    async with app_on(FakeBoard()).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter")
+        seen = {}
+        for digit in "123456":
+            await press(pilot, digit)
+            seen[digit] = page(pilot.app)
+            assert pilot.app.screen.focused is not None
+            line = pilot.app.screen.query_one(KeyLine)
+            assert line.virtual_size.width <= line.size.width
+        assert "Passed: 3 tests and 3 benchmarks." in seen["1"]
+        assert "self-run · isolation S4 · on node07 · job 8039" in seen["1"]
+        assert "size: 127; seed: 4242" in seen["2"]
+        assert "hello from the kernel" in seen["3"]
+        assert "No compiler has printed anything." in seen["4"]
+        assert "There is no profile" in seen["5"]
+        assert "queued" in seen["6"]
+        await press(pilot, "escape")
+        assert "Passed" in page(pilot.app)
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen, RunsScreen)
+
+
+async def test_the_pages_are_turned_and_chosen_with_the_mouse() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter", "right_square_bracket")
+        assert "Median" in page(pilot.app)
+        await press(pilot, "left_square_bracket", "left_square_bracket")
+        assert "EVIDENCE" in page(pilot.app)
+        place = text_of(pilot.app).splitlines()[2].index("Cases")
+        await pilot.click("#pages", offset=(place, 0))
+        await settled(pilot)
+        assert "Median" in page(pilot.app)
+
+
+async def test_the_first_case_that_failed_is_selected_with_its_message() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "down", "enter", "2")
+        case = pilot.app.screen.query_one(CasesPane).selected
+        assert case is not None
+        assert case.verdict is Verdict.WRONG_VALUE
+        assert "17 of 16129 values differ, the first at [0, 126]" in page(pilot.app)
+
+
+async def test_a_benchmark_shows_how_its_calls_are_spread() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter", "2", "end")
+        text = page(pilot.app)
+        assert "48.0 µs  ±0.4 %   100 size: 4096; seed: 1" in text
+        assert "median 48.0 µs · mean 48.5 ± 0.02 µs" in text
+        assert "█" in text
+        assert "median 48.0 µs of 100 calls; 2 slower, up to 62.4 µs" in text
+
+
+def test_a_histogram_has_every_call_and_no_bar_for_none() -> None:
+    samples = [10.0] * 50 + [11.0] * 25 + [12.0] * 1
+    drawn = histogram(samples, 10.0, 4)
+    assert drawn is not None
+    assert sum(drawn.counts) + drawn.slower == len(samples)
+    assert (drawn.low_ns, drawn.median_ns, drawn.median_bin) == (10.0, 10.0, 0)
+    bars = [line.plain for line in histogram_lines(samples, 10.0, 4, 3)[:3]]
+    assert [bars[row][0] for row in range(3)] == ["█", "█", "█"]
+    assert bars[2][3] == "▁" or drawn.counts[3] == 0
+    assert all(len(bar) == 4 for bar in bars)
+    wide = histogram(samples, 10.0, 60)
+    assert wide is not None
+    assert len(wide.counts) == 16
+    assert all(len(line.plain) == 48 for line in histogram_lines(samples, 10.0, 60, 3)[:4])
+
+
+@pytest.mark.parametrize("samples", [[], [5.0], [5.0, 5.0], [0.0, 0.0], [1.0, 1e300], [1e-9] * 99 + [1e9]])
+def test_odd_samples_make_no_histogram_fail(samples: list[float]) -> None:
+    lines = histogram_lines(samples, 5.0, 30, 5)
+    assert bool(lines) == (len(samples) > 1)
+    assert all(len(line.plain) <= 30 for line in lines[:6])
+
+
+async def test_what_the_compiler_and_the_profiler_said_have_pages() -> None:
+    told = dataclasses.replace(
+        result(RUNS[3]), build=Log("nvcc: warning one\n"), profile=Log("sm__throughput 83 %\n" + HOSTILE)
+    )
+    async with app_on(Telling(told)).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "enter", "4")
+        assert "nvcc: warning one" in page(pilot.app)
+        await press(pilot, "5")
+        assert "sm__throughput 83 %" in page(pilot.app)
+        assert "[bold red]loud[/]" in page(pilot.app)
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(text_of(pilot.app))
+
+
+async def test_a_long_log_is_searched_and_its_matches_are_gone_through() -> None:
+    board = FakeBoard()
+    board.logs[39] = "".join(f"line {number}{' ERROR here' if number % 30 == 7 else ''}\n" for number in range(100))
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter", "slash", *"error", "enter")
+        view = pilot.app.screen.query_one("#log", LogView)
+        assert [match.line - 1 for match in view.matches] == [7, 37, 67, 97]
+        assert "/error: 1 of 4" in text_of(pilot.app)
+        reversed_texts = [
+            segment.text
+            for y in range(view.size.height)
+            for segment in view.render_line(y)
+            if segment.style is not None and segment.style.reverse
+        ]
+        assert reversed_texts == ["ERROR"]
+        await press(pilot, "n")
+        assert "line 37 ERROR here" in page(pilot.app)
+        assert "/error: 2 of 4" in text_of(pilot.app)
+        await press(pilot, "N", "N")
+        assert "/error: 4 of 4" in text_of(pilot.app)
+        assert "line 97 ERROR here" in page(pilot.app)
+        await press(pilot, "slash", *"zzz")
+        assert "/zzz: not found" in text_of(pilot.app)
+        await press(pilot, "escape")
+        assert "not found" not in text_of(pilot.app)
+        assert isinstance(pilot.app.screen, ReportScreen)
+
+
+async def test_keys_that_follow_at_once_are_not_typed_into_a_field_that_was_left() -> None:
+    board = FakeBoard()
+    board.logs[39] = "one\none\n"
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter", "slash")
+        for key in (*"one", "enter", "n"):
+            pilot.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await settled(pilot)
+        assert "/one: 2 of 2" in text_of(pilot.app)
+
+
+async def test_a_log_says_whether_it_is_followed_and_what_came_meanwhile() -> None:
+    board = FakeBoard()
+    board.logs[40] = "".join(f"line {number}\n" for number in range(100))
+    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "running" in text_of(pilot.app))
+        await pilot.press("down", "enter", "l")
+        await until(pilot, lambda: "line 99" in text_of(pilot.app) and "following" in text_of(pilot.app))
+        await pilot.press("home")
+        await until(pilot, lambda: "paused: End follows again" in text_of(pilot.app))
+        board.logs[40] += "line 100\nline 101\n"
+        await until(pilot, lambda: "paused, 2 new lines below: End follows again" in text_of(pilot.app))
+        await pilot.press("end")
+        await until(pilot, lambda: "line 101" in text_of(pilot.app) and "following" in text_of(pilot.app))
+        board.logs[40] += "line 102\n"
+        await until(pilot, lambda: "line 102" in text_of(pilot.app))
+
+
+async def test_a_lost_run_has_its_history_and_an_explanation() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "end", "enter", "6")
+        text = " ".join(page(pilot.app).split())
+        assert "The scheduler no longer knows the job, and no result has appeared." in text
+        assert "squeue: PENDING (Resources)" in text
+        assert "2030-05-16 06:00:20 lost" in text
+        assert "job name hb-35" in text
+
+
+async def test_one_key_leads_from_a_failed_case_to_the_form() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "down", "enter")
+        assert "f What next" in text_of(pilot.app)
+        await press(pilot, "f")
+        assert isinstance(pilot.app.screen, NextStepsScreen)
+        text = " ".join(text_of(pilot.app).replace("│", " ").split())
+        assert "test case 3: size: 129; seed: 4242" in text
+        assert "$ hpc-board task test vectoradd --submission run38.py --mode test" in text
+        await press(pilot, "y")
+        assert pilot.app.clipboard.splitlines() == [
+            "hpc-board code 19 -o run38.py",
+            "hpc-board task test vectoradd --submission run38.py --mode test --device cuda",
+        ]
+        await press(pilot, "e")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+        assert "[x] H100" in text_of(pilot.app)
+        assert "is it correct? Runs the test cases" in text_of(pilot.app)
+
+
+async def test_the_ways_on_from_a_failed_case_lead_to_its_cases_and_to_sending_it_again() -> None:
+    board = FakeBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "down", "enter", "f", "t")
+        assert "17 of 16129 values differ" in page(pilot.app)
+        await press(pilot, "f", "escape")
+        assert isinstance(pilot.app.screen, ReportScreen)
+        await press(pilot, "f", "r", "y")
+        (draft,) = board.sent
+        assert (draft.task.name, draft.mode) == ("vectoradd", Mode.TEST)
+        await until(pilot, lambda: "Run 42" in text_of(pilot.app).splitlines()[0])
+
+
+async def test_nothing_is_to_be_done_about_a_run_that_passed_or_goes_on() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        for keys in (("r", "down", "enter"), ("escape", "down", "enter")):
+            await press(pilot, *keys, "f")
+            assert isinstance(pilot.app.screen, ReportScreen)
+            assert "What next" not in text_of(pilot.app)
+
+
+@pytest.mark.parametrize(
+    ("changes", "device", "expected"),
+    [
+        ({"mode": Mode.RANKED}, Device.CPU, "--submission run38.py --mode test"),
+        ({"file_name": "my kernel.hip"}, Device.HIP, "--submission run38.hip --mode test --device hip"),
+        ({"file_name": "kernel.$(reboot)"}, Device.CPU, "--submission 'run38.$(reboot)' --mode test"),
+    ],
+)
+def test_the_command_that_repeats_a_case_is_quoted(changes: dict[str, object], device: Device, expected: str) -> None:
+    steps = next_steps(dataclasses.replace(RUNS[3], **changes), result(RUNS[3]), device)  # type: ignore[arg-type]
+    assert steps is not None
+    assert steps.commands[1] == f"hpc-board task test vectoradd {expected}"
+
+
+def test_a_benchmark_that_failed_is_repeated_in_its_own_mode() -> None:
+    failed = run(50, RunState.FINISHED, mode=Mode.RANKED, verdict=Verdict.UNSTABLE)
+    told = dataclasses.replace(
+        result(failed), cases=(Case("benchmark", 1, "size: 9", Verdict.UNSTABLE, "clock fell", timing(1e3)),)
+    )
+    steps = next_steps(failed, told, Device.CPU)
+    assert steps is not None
+    assert steps.commands[1].endswith("--mode ranked")
+    assert (steps.case, steps.message) == ("benchmark case 2: size: 9", "clock fell")
+
+
+@pytest.mark.parametrize("state", [state for state in RunState if state.ended and state is not RunState.FINISHED])
+def test_every_end_without_a_result_has_next_steps(state: RunState) -> None:
+    steps = next_steps(run(50, state), None, Device.CUDA)
+    assert steps is not None
+    assert steps.case == ""
+    assert steps.meaning.next
+
+
+async def test_a_watched_file_is_reached_from_a_failed_run(kernel: Path) -> None:
+    board = FakeBoard(runs=[dataclasses.replace(RUNS[3], file_name="kernel.py")])
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "r", "enter", "f")
+        await pilot.press("w")
+        await until(pilot, lambda: "kernel.py → vectoradd on H100, mode test" in text_of(pilot.app))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [("enter", "2"), ("enter", "3"), ("enter", "6"), ("enter", "f"), ("p",), ("slash", *"red")],
+    ids="".join,
+)
+async def test_hostile_text_is_shown_as_text(keys: tuple[str, ...]) -> None:
+    failed = dataclasses.replace(
+        run(40, RunState.FINISHED, verdict=Verdict.WRONG_VALUE, message=HOSTILE, node=HOSTILE, evidence=HOSTILE),
+        file_name=HOSTILE,
+        token=HOSTILE,
+        cluster=HOSTILE,
+        note=HOSTILE,
+    )
+    queued = dataclasses.replace(run(41, RunState.QUEUED, reason=HOSTILE, note="red"), user=HOSTILE)
+    case = Case("test", 0, HOSTILE, Verdict.WRONG_VALUE, HOSTILE)
+    board = Telling(dataclasses.replace(result(failed), cases=(case,), message=HOSTILE, stdout=Log(HOSTILE)))
+    board.known_runs = [failed, queued]
+    board.known_gpus = (dataclasses.replace(board.known_gpus[0], partition=HOSTILE, account=HOSTILE),)
+    async with app_on(board).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", *keys)
+        text = text_of(pilot.app)
+        assert "loud" in text
+        assert "[bold" in text
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(text)

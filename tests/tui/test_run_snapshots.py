@@ -1,0 +1,99 @@
+"""What the screens around runs look like in their states: the list, one run, the form, the watch and the cluster."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from hpc_board.errors import SchedulerError
+from hpc_board.model.result import Log, Result
+from hpc_board.tui.screens import watch
+from hpc_board.tui.screens.watch import WatchScreen
+from tests.tui.driving import app_on, press, settled, until
+from tests.tui.fake_board import A100, H100, L4, RUNS, FakeBoard
+
+SIZES = pytest.mark.parametrize(
+    "size", [(60, 16), (80, 24), (120, 40), (200, 60)], ids=lambda size: "x".join(map(str, size))
+)
+SnapCompare = Callable[..., bool]
+
+SCREENS = {
+    "runs_while_filtering": ("r", "slash", *"h100"),
+    "runs_that_nothing_fits": ("r", "slash", *"qqq", "enter"),
+    "cases_of_a_pass": ("r", "down", "down", "enter", "2", "end"),
+    "cases_of_a_failure": ("r", "down", "down", "down", "enter", "2"),
+    "next_steps": ("r", "down", "down", "down", "enter", "f"),
+    "search_in_a_log": ("r", "down", "down", "enter", "slash", *"hello"),
+    "evidence_of_a_lost_run": ("r", "end", "enter", "6"),
+    "cluster": ("r", "p", "down", "down"),
+}
+
+
+class WithReports(FakeBoard):
+    """A compiler and a profiler have said something about the run that passed."""
+
+    def result(self, run: int) -> Result | None:
+        told = super().result(run)
+        if told is None:
+            return None
+        build = "submission.cu(12): warning #177-D: variable was declared but never referenced\n" * 3
+        profile = "".join(f"{name:<40} {value:>8} %\n" for name, value in (("SM throughput", 83), ("DRAM", 41)))
+        return dataclasses.replace(told, build=Log(build), profile=Log(profile))
+
+
+def driven(*keys: str) -> Callable[[Pilot[Any]], Any]:
+    async def drive(pilot: Pilot[Any]) -> None:
+        await settled(pilot)
+        await press(pilot, *keys)
+
+    return drive
+
+
+@SIZES
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_screen_looks_as_designed(snap_compare: SnapCompare, size: tuple[int, int], name: str) -> None:
+    assert snap_compare(app_on(FakeBoard()), terminal_size=size, run_before=driven(*SCREENS[name]))
+
+
+@pytest.mark.parametrize("digit", ["4", "5"])
+def test_what_tools_said_looks_as_designed(snap_compare: SnapCompare, digit: str) -> None:
+    app = app_on(WithReports())
+    assert snap_compare(app, terminal_size=(80, 24), run_before=driven("r", "down", "down", "enter", digit))
+
+
+def test_a_script_with_unusual_lines_looks_as_designed(snap_compare: SnapCompare, kernel: Path) -> None:
+    board = FakeBoard(gpus=(dataclasses.replace(H100, sbatch=("--time=00:20:00",), exclusive=True), A100, L4))
+    assert snap_compare(app_on(board, kernel), terminal_size=(120, 40), run_before=driven())
+
+
+def test_a_cluster_that_falls_silent_looks_as_designed(snap_compare: SnapCompare) -> None:
+    board = FakeBoard(failures={"gpus": SchedulerError("sinfo did not answer within 20 s.", hint="The runs go on.")})
+    assert snap_compare(app_on(board), terminal_size=(80, 24), run_before=driven("r", "p"))
+
+
+@SIZES
+def test_a_watch_looks_as_designed(
+    snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], kernel: Path
+) -> None:
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.02)
+    kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n")
+    board = FakeBoard(runs=[])
+
+    async def drive(pilot: Pilot[Any]) -> None:
+        await settled(pilot)
+        await pilot.press(*["tab"] * 6, "w")
+        await until(pilot, lambda: isinstance(pilot.app.screen, WatchScreen))
+        screen = pilot.app.screen
+        assert isinstance(screen, WatchScreen)
+        await until(pilot, lambda: screen._began)
+        kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n# saved\n")
+        await until(pilot, lambda: bool(board.sent))
+        board.replace_run(dataclasses.replace(RUNS[3], id=1))
+        screen.look_again()
+        await until(pilot, lambda: bool(screen._runs) and screen._runs[0].state.ended)
+        await settled(pilot)
+
+    assert snap_compare(app_on(board, kernel), terminal_size=size, run_before=drive)

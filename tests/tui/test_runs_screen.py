@@ -1,0 +1,203 @@
+"""The screen of the runs: narrowing it down, turning its pages, sending a file again."""
+
+import dataclasses
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpc_board.errors import Refused, StorageError
+from hpc_board.model.run import Run, RunState
+from hpc_board.model.run_filter import RunFilter
+from hpc_board.model.task import Mode
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.preferences import Memory
+from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.widgets.grid import Grid
+from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.fake_board import NOW, FakeBoard, run
+
+
+def listed(app: Any) -> list[str]:
+    """The numbers of the runs in the table's lines on the screen."""
+    lines = text_of(app).splitlines()[2:]
+    return [line.split()[0] for line in lines if line[:6].strip().isdigit()]
+
+
+class Counting(FakeBoard):
+    """Notes how much each question about runs asks for."""
+
+    def __init__(self, runs: tuple[Run, ...]) -> None:
+        super().__init__(runs=runs)
+        self.asked: list[tuple[int | None, int]] = []
+
+    def runs(
+        self, *, limit: int = 50, before: int | None = None, matching: RunFilter | None = None, **others: Any
+    ) -> tuple[Run, ...]:
+        if matching is not None:
+            self.asked.append((before, limit))
+        return super().runs(limit=limit, before=before, matching=matching, **others)
+
+
+async def test_the_list_is_narrowed_down_while_one_types_and_stays_so() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        assert len(listed(pilot.app)) == 7
+        await press(pilot, "slash", *"wrong")
+        assert listed(pilot.app) == ["38"]
+        assert "⏎ Keep" in text_of(pilot.app).splitlines()[-1]
+        await press(pilot, "enter")
+        assert pilot.app.screen.focused is pilot.app.screen.query_one(Grid)
+        assert "own · /wrong" in text_of(pilot.app).splitlines()[0]
+        await press(pilot, "escape", "r")
+        assert listed(pilot.app) == ["38"]
+        await press(pilot, "slash", "escape")
+        assert len(listed(pilot.app)) == 7
+        assert isinstance(pilot.app.screen, RunsScreen)
+
+
+async def test_filter_scope_and_selection_are_there_after_a_restart(tmp_path: Path) -> None:
+    for keys in (("r", "a", "slash", *"h100", "enter", "down", "down"), ("r",)):
+        app = BoardApp(FakeBoard(), now=lambda: NOW, beat_seconds=3600, memory=Memory(tmp_path / "app.json"))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            await press(pilot, *keys)
+            assert listed(app) == ["40", "39", "38", "36", "34", "33"]
+            assert app.screen.query_one(Grid).current == "38"
+
+
+async def test_words_that_no_run_has_say_how_to_see_the_others() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "slash", *"qqq", "enter")
+        assert "No run fits “qqq”. Press / to change the words, then Esc to clear them." in text_of(pilot.app)
+
+
+async def test_letters_in_the_filter_press_no_keys() -> None:
+    board = FakeBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "slash", *"cqrsay/?")
+        assert isinstance(pilot.app.screen, RunsScreen)
+        assert not board.sent
+
+
+async def test_a_running_run_shows_how_far_it_is_and_how_long_it_took() -> None:
+    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down")
+        row = next(line for line in text_of(pilot.app).splitlines() if line.split()[:1] == ["40"])
+        assert "bench 2/3 · on node07" in row
+        assert "4 s" in row
+        assert "benchmark 2 of 3: size: 2048; seed: 1" in text_of(pilot.app)
+        assert "waited 4 s · has run 56 s" in text_of(pilot.app)
+        await press(pilot, "down")
+        assert "waited 4 s · ran 14 s" in text_of(pilot.app)
+
+
+async def test_a_long_list_is_read_as_far_as_it_is_seen() -> None:
+    board = Counting(tuple(run(id_, RunState.QUEUED) for id_ in range(500, 0, -1)))
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        grid = pilot.app.screen.query_one(Grid)
+        fit = grid.size.height - 1
+        # The first question comes before the table has its size.
+        assert grid.row_count <= 40
+        for _ in range(60):
+            await press(pilot, "pagedown")
+        await until(pilot, lambda: grid.row_count == 500)
+        await press(pilot, "end")
+        assert grid.current == "1"
+        assert all(limit <= 2 * fit for _, limit in board.asked[1:])
+        assert board.asked[-1][0] is not None
+
+
+async def test_what_changes_in_the_middle_of_a_long_list_is_seen() -> None:
+    board = Counting(tuple(run(id_, RunState.QUEUED) for id_ in range(300, 0, -1)))
+    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "300" in listed(pilot.app))
+        for _ in range(8):
+            await pilot.press("pagedown")
+            await pilot.pause(0.05)
+        current = int(pilot.app.screen.query_one(Grid).current or 0)
+        assert 100 < current < 290
+        board.replace_run(run(current, RunState.TIMEOUT))
+        await until(pilot, lambda: "timeout" in text_of(pilot.app))
+
+
+async def test_a_file_is_sent_again_after_a_yes() -> None:
+    board = FakeBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "down", "r")
+        text = " ".join(text_of(pilot.app).replace("│", " ").split())
+        assert "Send the file of run 38 again: submission.py, vectoradd on H100, mode test?" in text
+        await press(pilot, "n")
+        assert not board.sent
+        await press(pilot, "r", "y")
+        (draft,) = board.sent
+        assert ([gpu.name for gpu in draft.gpus], draft.mode, draft.note) == (["H100"], Mode.TEST, "float4 loads")
+        assert pilot.app.screen.query_one(Grid).current == "42"
+
+
+async def test_a_file_that_may_not_be_sent_again_says_why() -> None:
+    board = FakeBoard(failures={"draft_again": Refused("The deadline of vectoradd has passed.")})
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "r", "y")
+        assert "The deadline of vectoradd has passed." in text_of(pilot.app)
+        assert not board.sent
+
+
+async def test_the_number_of_a_run_is_copied() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "y")
+        assert pilot.app.clipboard == "40"
+
+
+async def test_runs_that_cannot_be_read_again_stay_with_their_age() -> None:
+    board, moments = FakeBoard(), [NOW]
+    app = BoardApp(board, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "41" in listed(app))
+        board.failures["runs"] = StorageError("the disk is full")
+        moments[0] += timedelta(seconds=42)
+        await until(pilot, lambda: "own · 42 s old" in text_of(app) and "the disk is full" in text_of(app))
+        assert "41" in listed(app)
+        board.failures.clear()
+        await until(pilot, lambda: "old" not in text_of(app).splitlines()[0])
+
+
+@pytest.mark.parametrize("key", ["end", "G", "home", "pagedown", "pageup", "down", "up", "enter"])
+async def test_keys_that_move_in_a_list_do_nothing_in_an_empty_one(key: str) -> None:
+    async with app_on(FakeBoard(runs=[])).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", key, key)
+        assert "You have no runs yet." in text_of(pilot.app)
+
+
+async def test_runs_that_could_never_be_read_are_asked_for_again() -> None:
+    board = FakeBoard(failures={"runs": StorageError("the disk is full")})
+    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "Nothing is known yet. It is asked again by itself." in text_of(pilot.app))
+        board.failures.clear()
+        await until(pilot, lambda: "41" in listed(pilot.app))
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])
+async def test_filter_table_and_details_fit(size: tuple[int, int]) -> None:
+    hurt = dataclasses.replace(run(41, RunState.QUEUED), note="x" * 400)
+    async with app_on(FakeBoard(runs=(hurt,))).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "slash", "x")
+        screen = pilot.app.screen
+        for widget in screen.query("#runs, #filter, #selected"):
+            assert screen.region.contains_region(widget.region)
+            assert widget.size.height > 0

@@ -1,0 +1,213 @@
+"""The boards of a task: pages of them, one's own row, what stands between the ranks, and the ways on from there."""
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+
+from hpc_board.errors import Refused, StorageError
+from hpc_board.model.result import Verdict
+from hpc_board.model.rules import Remarks, Removal
+from hpc_board.model.run import RunState
+from hpc_board.model.standings import Mark, MarkKind, Page
+from hpc_board.tui.board_rows import BoardRows, lines
+from hpc_board.tui.screens.code import CodeScreen
+from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.standings import StandingsScreen
+from hpc_board.tui.screens.trend import TrendScreen
+from hpc_board.tui.widgets.board_pane import BoardPane
+from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.fake_board import NOW, FakeBoard, run, standing
+
+REFERENCE = Mark(MarkKind.REFERENCE, "reference", 44e-6, 17, 34, NOW)
+MILESTONE = Mark(MarkKind.MILESTONE, "float4", 11.9e-6, 5, 5, NOW - timedelta(days=3), "float4.py")
+
+
+def long_board(rows: int = 1000, own: int = 700) -> FakeBoard:
+    board = FakeBoard()
+    board.boards["H100"] = tuple(
+        standing(place + 1, "ada" if place == own else f"user{place}", (11 + place / 10) * 1e-6, 1000 + place, place)
+        for place in range(rows)
+    )
+    return board
+
+
+def line(app: object, words: str) -> str:
+    return next(each for each in text_of(app).splitlines() if words in each)
+
+
+def pane(screen: object) -> BoardPane:
+    assert isinstance(screen, StandingsScreen)
+    found = screen._active
+    assert found is not None
+    return found
+
+
+def page(first: int, count: int, total: int = 100, *, gone: int | None = None) -> Page:
+    """Rows `first` and on of a board whose rows have their places' numbers for runs; `gone` is out of it."""
+    numbers = [number for number in range(total + 1) if number != gone][first : first + count]
+    return Page("H100", "v1", tuple(standing(n + 1, f"u{n}", n + 1.0, n, 1) for n in numbers), total, first)
+
+
+def runs_of(rows: BoardRows) -> list[int]:
+    return [row.run for row in rows.rows]
+
+
+def test_pages_that_touch_are_joined_and_others_take_their_place() -> None:
+    rows = BoardRows().with_page(page(0, 10)).with_page(page(5, 10)).with_page(page(15, 5))
+    assert (rows.start, runs_of(rows)) == (0, list(range(20)))
+    assert runs_of(rows.with_page(page(0, 10))) == list(range(20))
+    apart = rows.with_page(page(40, 10))
+    assert (apart.start, runs_of(apart)) == (40, list(range(40, 50)))
+    assert runs_of(apart.with_page(page(30, 12))) == list(range(30, 50))
+
+
+def test_rows_that_have_moved_are_not_shown_twice() -> None:
+    rows = BoardRows().with_page(page(0, 30))
+    moved = rows.with_page(page(10, 10, gone=3))
+    assert (moved.start, runs_of(moved)) == (10, list(range(11, 21)))
+    assert runs_of(rows.with_page(page(0, 10, gone=3))) == [0, 1, 2, *range(4, 11)]
+    assert runs_of(rows.with_page(page(10, 5, total=99))) == list(range(10, 15))
+    assert rows.with_page(Page("H100", "v1", (), 5, 30)) == BoardRows(0, (), 5)
+
+
+def test_marks_stand_where_their_times_belong() -> None:
+    marks = tuple(dataclasses.replace(REFERENCE, name=str(at), score_s=at) for at in (0.5, 2.0, 2.5, 11.0, 200.0))
+    names = [
+        each.name if isinstance(each, Mark) else each.run
+        for _, each in lines(BoardRows(0, page(0, 10).rows, 100), marks)
+    ]
+    assert names == ["0.5", 0, 1, "2.0", "2.5", *range(2, 10)]
+    names = [
+        each.name if isinstance(each, Mark) else each.run
+        for _, each in lines(BoardRows(90, page(90, 10).rows, 100), marks)
+    ]
+    assert names == [*range(90, 100), "200.0"]
+
+
+async def test_a_long_board_is_read_as_far_as_it_is_seen() -> None:
+    board = long_board()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert "You are 701 of 1,000 on H100" in text_of(pilot.app)
+        height = pane(pilot.app.screen).grid.size.height - 1
+        assert pane(pilot.app.screen).grid.row_count <= 40
+        await press(pilot, *["pagedown"] * 4)
+        assert max(board.read_rows) <= 3 * height
+        assert "user80 " in text_of(pilot.app)
+        await press(pilot, "home")
+        assert line(pilot.app, "user0 ").split()[:2] == ["1", "user0"]
+
+
+async def test_ones_own_row_is_found_and_left_for_the_first() -> None:
+    board = long_board()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "o")
+        assert line(pilot.app, "ada (you)").split()[0] == "701"
+        assert pane(pilot.app.screen).grid.current == "1700"
+        assert max(board.read_rows) < 80
+        await pilot.press(*["up"] * 21)
+        await settled(pilot)
+        assert line(pilot.app, "user679 ").split()[0] == "680"
+        assert max(board.read_rows) < 80
+        assert len(board.read_rows) < 10
+        await press(pilot, "o", "o")
+        assert line(pilot.app, "user0 ").split()[0] == "1"
+        assert pane(pilot.app.screen).grid.current == "1000"
+
+
+async def test_ties_share_a_rank_and_marks_have_none() -> None:
+    board = FakeBoard()
+    board.marks["H100"] = (MILESTONE, REFERENCE)
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        shown = [each.split()[:2] for each in text_of(pilot.app).splitlines() if "µs" in each][:6]
+        assert shown == [
+            ["1", "bob"],
+            ["-", "[float4]"],
+            ["2", "ada"],
+            ["3", "carol"],
+            ["3", "dmitri-with-…"],
+            ["-", "[reference]"],
+        ]
+        assert "3.99x" in line(pilot.app, "bob")
+        assert "1.00x" in line(pilot.app, "[reference]")
+        await press(pilot, "right")
+        assert "Speedup" not in text_of(pilot.app)
+
+
+async def test_runs_that_were_removed_stand_below_with_the_reason() -> None:
+    board = FakeBoard()
+    removed = run(31, RunState.FINISHED, verdict=Verdict.PASS, score_s=1e-6)
+    removal = Removal("root", NOW, "hard-coded [bold]answer[/bold]")
+    board.removed_runs = (dataclasses.replace(removed, remarks=Remarks(removal=removal)),)
+    board.known_runs.append(removed)
+    async with app_on(board).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert "1 removed." in text_of(pilot.app)
+        assert "removed" in line(pilot.app, "1.00 µs")
+        await press(pilot, "end", "enter")
+        assert isinstance(pilot.app.screen, ReportScreen)
+        assert pilot.app.screen.run_id == 31
+
+
+async def test_wide_terminals_have_boards_beside_each_other() -> None:
+    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert "▸ H100" in text_of(pilot.app)
+        assert "bob" in text_of(pilot.app)
+        assert "1 user on A100." in text_of(pilot.app)
+        await press(pilot, "right")
+        assert "▸ A100" in text_of(pilot.app)
+        assert pane(pilot.app.screen).grid.has_focus
+        await press(pilot, "right")
+        assert "emulated" in line(pilot.app, "3.10 ms")
+        await press(pilot, "shift+tab")
+        assert pane(pilot.app.screen).gpu == "A100"
+        await pilot.resize_terminal(200, 40)
+        await settled(pilot)
+        assert all(words in text_of(pilot.app) for words in ("bob", "1 user on A100.", "You are 1 of 1 on L4"))
+
+
+async def test_code_is_shown_where_allowed_and_refused_in_words_elsewhere() -> None:
+    class WithCode(FakeBoard):
+        def code(self, submission: int) -> tuple[str, bytes]:
+            if submission != 19:
+                raise Refused(f"submission {submission} is not yours", hint="Ask its author.")
+            return "ada.py", b"import torch\n\x1b[31mred\xff = 1\n"
+
+    async with app_on(WithCode()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "v")
+        assert isinstance(pilot.app.screen, CodeScreen)
+        assert "submission 17 is not yours" in text_of(pilot.app)
+        await press(pilot, "escape", "o", "v")
+        assert "import torch" in text_of(pilot.app)
+        assert "\x1b" not in text_of(pilot.app)
+
+
+async def test_the_trend_is_that_of_the_selected_user() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "t")
+        assert isinstance(pilot.app.screen, TrendScreen)
+        assert "vectoradd on H100: bob" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_board_that_cannot_be_read_stays_as_it_was(size: tuple[int, int]) -> None:
+    board = FakeBoard()
+    async with app_on(board, beat_seconds=0.05).run_test(size=size) as pilot:
+        await until(pilot, lambda: "vectoradd" in text_of(pilot.app))
+        await pilot.press("end", "b")
+        await until(pilot, lambda: "dmitri" in text_of(pilot.app))
+        board.failures["pages"] = StorageError("the disk is full", hint="Free some space.")
+        await until(pilot, lambda: "the disk is full" in text_of(pilot.app))
+        assert "dmitri" in text_of(pilot.app)
+        board.failures.clear()
+        await until(pilot, lambda: "the disk is full" not in text_of(pilot.app))

@@ -1,0 +1,243 @@
+"""The form, the watch over a file, and what the form says of headers, queues and scripts."""
+
+import dataclasses
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hpc_board.errors import InputError
+from hpc_board.model.gpu import ContainerRuntime, JobContainer
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import RunState
+from hpc_board.model.task import Mode
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.preferences import Memory
+from hpc_board.tui.screens import watch
+from hpc_board.tui.screens.pick_file import PickFile
+from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.submit import SubmitScreen
+from hpc_board.tui.screens.watch import WatchScreen
+from hpc_board.tui.unusual import unusual
+from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.fake_board import A100, H100, L4, NOW, FakeBoard, run
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("#!POPCORN leaderboard vectoradd\n#!POPCORN gpus h100 A100\n", "asks for task vectoradd, GPUs h100 and A100."),
+        ("#!POPCORN leaderboard vectoradd\n", "Its header asks for task vectoradd."),
+        ("#!POPCORN gpu H100\n", "Its header asks for GPU H100."),
+        ("", "It has no header: task and GPUs are chosen here."),
+    ],
+)
+async def test_the_form_says_what_the_header_asks_for(kernel: Path, header: str, words: str) -> None:
+    kernel.write_text(f"{header}import torch\n")
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert words in text_of(pilot.app)
+
+
+async def test_the_form_says_when_those_who_wait_are_expected_to_start(kernel: Path) -> None:
+    waiting = run(50, RunState.QUEUED, gpu="A100")
+    later = dataclasses.replace(waiting, status=dataclasses.replace(waiting.status, expected_start=NOW))
+    runs = [
+        dataclasses.replace(later, id=51 + index, status=dataclasses.replace(later.status, expected_start=NOW + wait))
+        for index, wait in enumerate((timedelta(minutes=5), timedelta(minutes=25), timedelta(minutes=15)))
+    ]
+    async with app_on(FakeBoard(runs=[*runs, waiting]), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        line = next(line for line in text_of(pilot.app).splitlines() if "] A100" in line)
+        assert "104 queued  start in 25 min" in line
+        assert sum("start in" in line for line in text_of(pilot.app).splitlines()) == 1
+
+
+async def test_the_tree_goes_round_the_folders_of_the_files_that_were_sent(tmp_path: Path, kernel: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "fast.py").write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n")
+    memory = Memory(tmp_path / "app.json")
+    app = BoardApp(FakeBoard(), other / "fast.py", now=lambda: NOW, beat_seconds=3600, memory=memory)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+s")
+    app = BoardApp(FakeBoard(), kernel, now=lambda: NOW, beat_seconds=3600, memory=Memory(tmp_path / "app.json"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+o")
+        await until(pilot, lambda: "kernel.py" in text_of(app))
+        await press(pilot, "ctrl+r")
+        await until(pilot, lambda: "fast.py" in text_of(app))
+        assert isinstance(app.screen, PickFile)
+
+
+async def test_without_a_file_that_was_sent_no_last_folders_are_offered() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", "ctrl+o")
+        assert "Last folders" not in text_of(pilot.app)
+        await press(pilot, "ctrl+r")
+        assert isinstance(pilot.app.screen, PickFile)
+
+
+def test_what_is_unusual_about_a_script_is_told_with_its_lines() -> None:
+    gpu = dataclasses.replace(
+        H100,
+        sbatch=("--comment=kernels", "--qos"),
+        exclusive=True,
+        reservation="class",
+        template="/etc/own.sh.j2",
+        container=JobContainer(ContainerRuntime.APPTAINER, "/shared/kernels.sif"),
+    )
+    script = "#SBATCH --comment=kernels\n#SBATCH --commentary\n#SBATCH --qos\n#SBATCH --exclusive\n--comment\n"
+    remarks = unusual(gpu, script)
+    words = " ".join(remark.words for remark in remarks)
+    for each in ("/etc/own.sh.j2", "--comment, --qos", "class", "whole node", "apptainer, /shared/kernels.sif"):
+        assert each in words
+    marked = [line for remark in remarks for line in remark.lines]
+    assert marked == ["#SBATCH --comment=kernels", "#SBATCH --qos", "#SBATCH --exclusive"]
+    assert unusual(A100, script) == ()
+    assert "emulated" in unusual(L4, script)[0].words
+
+
+async def test_the_script_says_what_the_settings_add(kernel: Path) -> None:
+    board = FakeBoard(gpus=(dataclasses.replace(H100, sbatch=("--time=00:20:00",)), A100, L4))
+    async with app_on(board, kernel).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "The settings' `sbatch` adds --time." in text_of(pilot.app)
+        area = pilot.app.screen.query_one("#script")
+        spans = [
+            segment.style.bold
+            for line in range(area.size.height)
+            for segment in area.render_line(line)
+            if segment.style and "--time" in segment.text
+        ]
+        assert spans == [True]
+
+
+def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.02)
+
+
+async def test_a_saved_file_is_sent_in_mode_test_until_one_leaves(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brisk(monkeypatch)
+    monkeypatch.setattr(watch, "SEND_SECONDS_MIN", 0.0)
+    board = FakeBoard(runs=[])
+    async with app_on(board, kernel, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
+        await pilot.press(*["tab"] * 6, "w")
+        await until(pilot, lambda: "watching: save the file, and it is tested" in text_of(pilot.app))
+        assert isinstance(pilot.app.screen, WatchScreen)
+        assert not board.sent
+        header = kernel.read_text()
+        kernel.write_text(f"{header}# one\n")
+        await until(pilot, lambda: len(board.sent) == 1 and " 2 12:00:00 A100" in text_of(pilot.app))
+        assert (board.sent[0].mode, [gpu.name for gpu in board.sent[0].gpus]) == (Mode.TEST, ["H100", "A100"])
+        assert "# one" in board.sent[0].source.text
+        # While its runs go on, nothing else is sent, and of two saves the last one counts.
+        kernel.write_text(f"{header}# two\n")
+        await until(pilot, lambda: "saved: runs 1 and 2 come first" in text_of(pilot.app))
+        kernel.write_text(f"{header}# three\n")
+        for number in (1, 2):
+            board.replace_run(
+                dataclasses.replace(run(number, RunState.FINISHED, verdict=Verdict.WRONG_VALUE), mode=Mode.TEST)
+            )
+        await until(pilot, lambda: len(board.sent) == 2)
+        assert "# three" in board.sent[1].source.text
+        await until(pilot, lambda: "wrong value" in text_of(pilot.app))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, SubmitScreen))
+        kernel.write_text(f"{header}# four\n")
+        beats = board.calls.count("advance")
+        await until(pilot, lambda: board.calls.count("advance") > beats + 8)
+        assert len(board.sent) == 2
+
+
+async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brisk(monkeypatch)
+    board, moments = FakeBoard(runs=[], failures={"draft": InputError("the header is wrong")}), [NOW]
+    app = BoardApp(board, kernel, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
+    header = kernel.read_text()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "the header is wrong" in text_of(app))
+        await pilot.press(*["tab"] * 6, "w")
+        await until(pilot, lambda: "watching:" in text_of(app))
+        kernel.write_text(f"{header}# one\n")
+        await until(pilot, lambda: "the header is wrong" in text_of(app))
+        board.failures.clear()
+        kernel.write_text(f"{header}# two\n")
+        await until(pilot, lambda: "saved: waiting a few seconds, as it was sent just now" in text_of(app))
+        assert not board.sent
+        await pilot.press("space")
+        moments[0] += timedelta(seconds=60)
+        await until(pilot, lambda: "paused: Space goes on" in text_of(app))
+        assert not board.sent
+        await pilot.press("space")
+        await until(pilot, lambda: len(board.sent) == 1)
+
+
+async def test_a_file_that_goes_away_is_waited_for(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    brisk(monkeypatch)
+    board = FakeBoard(runs=[])
+    async with app_on(board, kernel, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
+        await pilot.press(*["tab"] * 6, "w")
+        await until(pilot, lambda: "watching:" in text_of(pilot.app))
+        text = kernel.read_text()
+        kernel.unlink()
+        await until(pilot, lambda: "the file is not there; waiting for it" in text_of(pilot.app))
+        kernel.write_text(f"{text}# back\n")
+        await until(pilot, lambda: len(board.sent) == 1)
+
+
+async def test_the_watch_rests_behind_the_report_of_a_run(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    brisk(monkeypatch)
+    monkeypatch.setattr(watch, "SEND_SECONDS_MIN", 0.0)
+    kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n")
+    board = FakeBoard(runs=[])
+    async with app_on(board, kernel, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
+        await pilot.press(*["tab"] * 6, "w")
+        await until(pilot, lambda: "watching:" in text_of(pilot.app))
+        kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n# one\n")
+        await until(pilot, lambda: " 1 12:00:00 H100" in text_of(pilot.app))
+        board.replace_run(run(1, RunState.FINISHED, verdict=Verdict.PASS, mode=Mode.TEST))
+        await until(pilot, lambda: "pass" in text_of(pilot.app))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ReportScreen))
+        kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n# two\n")
+        beats = board.calls.count("advance")
+        await until(pilot, lambda: board.calls.count("advance") > beats + 6)
+        assert len(board.sent) == 1
+        await pilot.press("escape")
+        await until(pilot, lambda: len(board.sent) == 2)
+
+
+async def test_the_file_of_a_run_is_watched_where_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    brisk(monkeypatch)
+    file = tmp_path / "submission.py"
+    file.write_text("import torch\n")
+    memory = Memory()
+    memory.set("submit", "files", (str(tmp_path / "gone" / "submission.py"), str(file)))
+    app = BoardApp(FakeBoard(), now=lambda: NOW, beat_seconds=3600, memory=memory)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("r")
+        await until(pilot, lambda: "wrong value" in text_of(app))
+        await pilot.press("down", "down", "down", "w")
+        await until(pilot, lambda: isinstance(app.screen, WatchScreen))
+        await until(pilot, lambda: "→ vectoradd on H100, mode test" in text_of(app))
+
+
+async def test_the_file_of_a_run_is_asked_for_where_it_is_not_known() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "w")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+        assert any("then press Watch" in toast.message for toast in pilot.app._notifications)
+        assert "[x] H100" in text_of(pilot.app)

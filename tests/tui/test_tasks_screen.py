@@ -1,0 +1,152 @@
+"""The tasks as a user finds, reads and begins them: every test drives the app through its keys and reads its screen."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from hpc_board.errors import StorageError
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.preferences import Memory
+from hpc_board.tui.screens.ask_path import AskPath
+from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.screens.standings import StandingsScreen
+from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.widgets.grid import Grid
+from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.fake_board import NOW, TASKS, FakeBoard
+
+TEMPLATE = "import torch\n\n\ndef custom_kernel(data):\n    return data\n"
+REFERENCE = "def ref_kernel(data):\n    return data  # [bold]right[/bold]\n"
+
+
+def board_with_code() -> FakeBoard:
+    files = tuple(
+        dataclasses.replace(file, text=REFERENCE) if file.name == "reference.py" else file for file in TASKS[-1].files
+    )
+    vectoradd = dataclasses.replace(TASKS[-1], templates={"Python": TEMPLATE}, files=files)
+    return FakeBoard(tasks=(*TASKS[:-1], vectoradd))
+
+
+def rows(text: str) -> list[str]:
+    known = {task.name for task in TASKS}
+    return [line.split()[0] for line in text.splitlines() if line.split() and line.split()[0] in known]
+
+
+async def test_words_narrow_the_list_as_they_are_typed_and_escape_shows_all_again() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash", *"a100")
+        assert rows(text_of(pilot.app)) == ["grayscale", "prefixsum", "vectoradd"]
+        await press(pilot, *" vec")
+        assert rows(text_of(pilot.app)) == ["vectoradd"]
+        await press(pilot, *"zz")
+        assert "No task has these words." in text_of(pilot.app)
+        await press(pilot, "escape")
+        assert len(rows(text_of(pilot.app))) == len(TASKS)
+        assert not pilot.app.screen.query_one("#filter", Input).display
+
+
+async def test_words_and_selection_are_there_after_a_restart(tmp_path: Path) -> None:
+    file = tmp_path / "app.json"
+    for expected in (None, "prefixsum"):
+        app = BoardApp(FakeBoard(), now=lambda: NOW, beat_seconds=3600, follow_seconds=3600, memory=Memory(file))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            if expected is None:
+                await press(pilot, "slash", *"h100", "enter", "down", "down")
+            else:
+                assert rows(text_of(app)) == ["conv2d", "grayscale", "prefixsum", "vectoradd"]
+                assert app.screen.query_one(Grid).current == expected
+
+
+async def test_the_best_rank_and_its_time_stand_in_the_list() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        row = next(line for line in text_of(pilot.app).splitlines() if line.split()[:1] == ["vectoradd"])
+        assert row.split()[-5:] == ["3.10", "ms", "#1", "9", "d"]
+
+
+async def test_a_board_that_cannot_tell_the_own_places_says_so_and_shows_the_tasks() -> None:
+    board = FakeBoard(failures={"places": StorageError("board.db: the disk is full")})
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert "the disk is full" in text_of(pilot.app)
+        assert "vectoradd" in text_of(pilot.app)
+
+
+async def test_reference_and_starter_are_read_as_text() -> None:
+    async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "v")
+        assert "return data  # [bold]right[/bold]" in text_of(pilot.app)
+        await press(pilot, "v")
+        assert "#!POPCORN leaderboard vectoradd" in text_of(pilot.app)
+        assert "A start for vectoradd." in text_of(pilot.app)
+        await press(pilot, "V", "V")
+        assert "Vector addition" in text_of(pilot.app)
+
+
+async def test_a_task_without_a_starter_offers_none() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "w")
+        assert isinstance(pilot.app.screen, TasksScreen)
+        await press(pilot, "v", "v")
+        assert "This task has no starter" in text_of(pilot.app)
+
+
+async def test_the_starter_is_written_and_never_over_a_file_without_a_question(tmp_path: Path) -> None:
+    async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "w")
+        assert isinstance(pilot.app.screen, AskPath)
+        await press(pilot, "enter")
+        file = tmp_path / "vectoradd.py"
+        text = file.read_text()
+        assert (text.startswith("#!POPCORN leaderboard vectoradd\n"), text.endswith(TEMPLATE)) == (True, True)
+        assert [toast.message for toast in pilot.app._notifications] == ["The starter is in vectoradd.py."]
+        file.write_text("my work")
+        await press(pilot, "w", "enter")
+        assert isinstance(pilot.app.screen, Confirm)
+        assert file.read_text() == "my work"
+        await press(pilot, "n", "escape")
+        assert isinstance(pilot.app.screen, TasksScreen)
+        assert file.read_text() == "my work"
+        await press(pilot, "w", "enter", "y")
+        assert "custom_kernel" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"), [("no/such/x.py", "there is no such"), ("", "Give the name"), ("../", "Give the name")]
+)
+async def test_a_path_that_cannot_be_written_says_why(tmp_path: Path, typed: str, words: str) -> None:
+    async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "w", "ctrl+u", *typed, "enter")
+        shown = " ".join(text_of(pilot.app).split())
+        assert words in shown or "cannot be written" in shown
+        assert not list(tmp_path.glob("*.py"))
+
+
+async def test_the_folder_of_the_last_starter_is_offered_again(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    async with app_on(board_with_code()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "w", "ctrl+u", *"sub/k.py", "enter", "w")
+        assert str(tmp_path / "sub" / "vectoradd.py") in pilot.app.screen.query_one(Input).value
+
+
+async def test_what_is_shown_is_copied() -> None:
+    async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "v", "y")
+        assert pilot.app.clipboard == REFERENCE
+
+
+async def test_the_board_of_the_selected_task_is_one_key_away() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert isinstance(pilot.app.screen, StandingsScreen)

@@ -1,0 +1,1177 @@
+"""Boards that people make: created, changed, deleted, seen and not seen, brought by competitions."""
+
+import json
+import os
+import pty
+import select
+import sqlite3
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpc_board import config
+from hpc_board.board import Board
+from hpc_board.boards import Wishes
+from hpc_board.cli.main import cli
+from hpc_board.errors import InputError, Refused, StorageError
+from hpc_board.model.result import Verdict
+from hpc_board.model.roles import Role
+from hpc_board.model.rules import Rerun
+from hpc_board.model.run import Run, RunState
+from hpc_board.model.submission import directives
+from hpc_board.model.task import Mode, Task
+from hpc_board.model.terms import CodeShown, Terms, TermsError, Visibility, deadline_of
+from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import boards as stored_boards
+from tests.unit.recorded import AT, Recorded, recorded, result_of, status_of, timed_case
+
+ROLES = "roles: {admins: [root-of-boards], creators: [ada, bob]}\n"
+REFERENCE = (
+    "def generate_input(size: int, seed: int):\n    return [seed] * size\n\n\ndef ref_kernel(data):\n    return data\n"
+)
+TASK = """\
+name: NAME
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+lang: py
+description: Return what you get.
+templates: {Python: start.py}
+tests: [{size: 3, seed: 1}]
+benchmarks: [{size: 100, seed: 2}]
+"""
+START = "#!POPCORN leaderboard another\n# My own notes.\n\ndef custom_kernel(data):\n    return data\n"
+COMPETITION = """\
+name: Practice
+deadline: "2100-06-01"
+problems:
+  - {directory: set/echo, name: echo_v2, gpus: [H100]}
+  - {directory: set/other, name: other_v2, deadline: "2100-12-31"}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Recorded:
+    found = recorded(tmp_path)
+    found.settings.write_text(found.settings.read_text() + ROLES)
+    (tmp_path / "board").mkdir()
+    return found
+
+
+def task_folder(folder: Path, name: str = "echo", text: str = TASK) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "task.yml").write_text(text.replace("NAME", name))
+    (folder / "reference.py").write_text(REFERENCE)
+    (folder / "start.py").write_text(START)
+    return folder
+
+
+def of(place: Recorded, user: str | None = None) -> Board:
+    """The board as it is to `user`; to the owner where none is given."""
+    return Board(config.load(place.settings, {"XDG_STATE_HOME": str(place.folder / "state")}), user=user)
+
+
+def call(place: Recorded, *argv: str | Path, user: str | None = None) -> Result:
+    board = of(place, user)
+    told: list[str] = []
+    board.warn = told.append
+    done = CliRunner().invoke(cli, [*map(str, argv)], obj=lambda: board)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+def read(place: Recorded, *argv: str | Path, user: str | None = None, code: int = 0) -> Any:
+    done = call(place, *argv, "--json", user=user)
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout)
+
+
+def made(place: Recorded, name: str = "echo", *words: str, user: str | None = None) -> Path:
+    """The folder of a task that is a board now."""
+    folder = task_folder(place.folder / "sources" / name, name)
+    done = call(place, "create", name, folder, *words, user=user)
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def passed(place: Recorded, task: Task, user: str, score_s: float = 1e-3, gpu: str = "CPU", at: datetime = AT) -> Run:
+    """A passing ranked run of `user` for this version of a task."""
+    store = Store(place.folder / "board" / "board.db")
+    _, (run,) = store.add_submission(
+        task=task,
+        user=user,
+        file_name="kernel.py",
+        code=b"pass",
+        mode=Mode.RANKED,
+        note="",
+        at=at,
+        runs=[NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", False, "")],
+    )
+    store.record(run.id, status_of(RunState.RUNNING))
+    result = replace(result_of(Verdict.PASS, timed_case()), run=run.id)
+    assert store.finish(run.id, status_of(RunState.FINISHED), result, score_s, AT)
+    return run
+
+
+def users(place: Recorded, name: str, gpu: str = "CPU") -> list[str]:
+    return [row.user for row in of(place).standings(name, gpu)]
+
+
+# Terms
+
+SOME = Terms(
+    "ada",
+    datetime(2030, 1, 1, tzinfo=UTC),
+    ("H100",),
+    Visibility.CLOSED,
+    ("bob", "@students"),
+    CodeShown.AFTER_DEADLINE,
+)
+
+
+@pytest.mark.parametrize("terms", [SOME, Terms("ada")])
+def test_terms_survive_the_way_to_json_and_back(terms: Terms) -> None:
+    assert Terms.from_json(json.loads(json.dumps(terms.to_json()))) == terms
+
+
+def test_terms_of_before_a_key_was_added_are_read() -> None:
+    for key in SOME.to_json():
+        older = {name: value for name, value in SOME.to_json().items() if name != key}
+        if key == "creator":
+            with pytest.raises(TermsError, match="creator"):
+                Terms.from_json(older)
+        else:
+            assert getattr(Terms.from_json(older), key) == getattr(Terms("ada"), key)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"creators": "ada"},
+        {"creator": 5},
+        {"deadline": "soon"},
+        {"deadline": "2030-01-01"},
+        {"gpus": "H100"},
+        {"gpus": [1]},
+        {"visibility": "hidden"},
+        {"code_shown": True},
+        {"members": None},
+    ],
+)
+def test_anything_else_is_no_terms(wrong: dict[str, object]) -> None:
+    with pytest.raises(TermsError):
+        Terms.from_json({**SOME.to_json(), **wrong})
+
+
+NOW = datetime(2030, 1, 2, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2030-12-31", datetime(2030, 12, 31, tzinfo=UTC)),
+        ("2030-12-31 18:30", datetime(2030, 12, 31, 18, 30, tzinfo=UTC)),
+        ("2030-12-31T18:30+01:00", datetime(2030, 12, 31, 17, 30, tzinfo=UTC)),
+        ("2030-12-31T18:30:00Z", datetime(2030, 12, 31, 18, 30, tzinfo=UTC)),
+        ("+30d", NOW + timedelta(days=30)),
+        ("+1w2d3h4m", NOW + timedelta(days=9, hours=3, minutes=4)),
+        ("none", None),
+    ],
+)
+def test_a_deadline_is_a_date_a_time_or_a_span(text: str, moment: datetime | None) -> None:
+    assert deadline_of(text, NOW) == moment
+
+
+@pytest.mark.parametrize("text", ["", "soon", "30d", "+30", "+d", "2030-13-01", "+999999w", "0001-01-01T00:00+14:00"])
+def test_what_names_no_moment_is_refused_with_what_does(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a date or a time such as"):
+        deadline_of(text, NOW)
+
+
+# Looking
+
+
+def test_looking_makes_no_folder_and_no_database(tmp_path: Path) -> None:
+    place = recorded(tmp_path)
+    for words in (("list",), ("task", "narrow"), ("template", "vectoradd_py"), ("create", "--help")):
+        assert call(place, *words).exit_code == 0
+    assert call(place, "update", "narrow", "--history").exit_code == 2
+    assert not (tmp_path / "board").exists()
+
+
+def test_a_database_from_before_there_were_boards_has_none(place: Recorded) -> None:
+    with closing(sqlite3.connect(place.folder / "board" / "board.db")) as connection:
+        connection.execute("CREATE TABLE runs (id INTEGER)")
+        connection.commit()
+    assert of(place).created_boards() == ()
+    assert "narrow" in {task.name for task in of(place).tasks().tasks}
+
+
+def test_a_database_that_is_none_is_told_and_not_taken_for_an_empty_board(place: Recorded) -> None:
+    (place.folder / "board" / "board.db").write_bytes(b"no database at all" * 100)
+    done = call(place, "list")
+    assert done.exit_code == 2
+    assert "this file is not a database" in done.stderr
+
+
+def test_terms_that_a_newer_program_wrote_are_told(place: Recorded) -> None:
+    made(place)
+    terms = json.dumps({**SOME.to_json(), "moon": "full"})
+    with closing(sqlite3.connect(place.folder / "board" / "board.db")) as connection:
+        connection.execute(
+            "INSERT INTO boards (name, action, task_version, terms, by_user, at, reason) "
+            "SELECT name, 'update', task_version, ?, by_user, at, '' FROM boards",
+            [terms],
+        )
+        connection.commit()
+    with pytest.raises(
+        StorageError,
+        match=r"row \d+ of `boards` in the database, about echo, cannot be read: the key moon is not known",
+    ):
+        of(place).tasks()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("terms", "[]"),
+        ("terms", "[" * 100_000),
+        ("terms", '{"creator": "ada", "task": [1]}'),
+        ("terms", '{"creator": "ada", "deadline": "0001-01-01T00:00:00+14:00"}'),
+        ("task_version", "nope"),
+        ("at", "yesterday"),
+        ("action", "eaten"),
+    ],
+)
+def test_a_row_that_no_program_of_ours_wrote_is_named_and_no_traceback(
+    place: Recorded, column: str, value: str
+) -> None:
+    made(place)
+    with closing(sqlite3.connect(place.folder / "board" / "board.db")) as connection:
+        connection.execute("DROP TRIGGER boards_stay")
+        connection.execute(f"UPDATE boards SET {column} = ?", [value])  # noqa: S608 - a constant
+        connection.commit()
+    with pytest.raises(StorageError, match="row 1 of `boards` in the database, about echo, cannot be read"):
+        of(place).tasks()
+
+
+def test_the_task_of_a_board_is_read_from_the_database_once(place: Recorded) -> None:
+    made(place)
+    board = of(place)
+    assert board.task("echo") is board.task("echo")
+    call(place, "update", "echo", "--gpu", "H100")
+    assert board.task("echo").gpus == ("H100",)
+
+
+# Creating
+
+
+def test_a_board_is_made_of_a_folder_and_has_its_own_name_gpus_and_deadline(place: Recorded) -> None:
+    folder = task_folder(place.folder / "echo")
+    words = ("--deadline", "2100-01-01 12:00", "--gpu", "h100", "--reason", "for the course")
+    (plan,) = read(place, "create", "course.1", folder, *words, user="ada")
+    assert (plan["name"], plan["action"], plan["stored"]) == ("course.1", "create", True)
+    assert plan["terms"] == {
+        "creator": "ada",
+        "deadline": "2100-01-01T12:00:00Z",
+        "gpus": ["H100"],
+        "visibility": "public",
+        "members": [],
+        "code_shown": "never",
+    }
+    task = of(place, "eve").task("course.1")
+    assert (task.name, task.gpus, task.deadline) == ("course.1", ("H100",), datetime(2100, 1, 1, 12, tzinfo=UTC))
+    assert (task.description, task.templates["Python"]) == ("Return what you get.", START)
+    (listed,) = [each for each in read(place, "list") if each["name"] == "course.1"]
+    assert (listed["gpus"], listed["board"]["creator"]) == (["H100"], "ada")
+    assert "made by" in call(place, "task", "course.1").stdout
+
+
+def test_a_board_is_made_of_a_zip_a_reference_and_a_task_that_there_is(place: Recorded) -> None:
+    folder = task_folder(place.folder / "echo")
+    with zipfile.ZipFile(place.folder / "echo.zip", "w") as archive:
+        for file in folder.iterdir():
+            archive.write(file, f"echo/{file.name}")
+    single = place.folder / "reference_code.py"
+    single.write_text(
+        "def generate_input():\n    return [1]\n\n\ndef ref_kernel(data):\n    return data\n\n\n"
+        "def check_implementation(output, expected):\n    return output == expected\n"
+    )
+    for name, source in (("a", place.folder / "echo.zip"), ("b", single), ("c", "vectoradd_py"), ("d", "a")):
+        assert call(place, "create", name, source).exit_code == 0
+    tasks = {task.name: task for task in of(place).tasks().tasks}
+    assert {"a", "b", "c", "d"} <= set(tasks)
+    assert tasks["d"].version == tasks["a"].version
+    assert tasks["c"].version == tasks["vectoradd_py"].version
+
+
+def test_a_competition_becomes_a_board_for_each_of_its_tasks(place: Recorded) -> None:
+    competition(place.folder)
+    asked = call(place, "create", place.folder / "practice.yaml")
+    assert asked.exit_code == 2
+    assert "give --yes" in asked.stderr
+    assert call(place, "create", place.folder / "practice.yaml", "--yes").exit_code == 0
+    assert [board.name for board in of(place).created_boards()] == ["echo_v2", "other_v2"]
+    assert of(place).task("other_v2").deadline == datetime(2100, 12, 31, tzinfo=UTC)
+    single = call(place, "create", "other", place.folder / "practice.yaml")
+    assert single.exit_code == 2
+    assert "holds 2 tasks, and none is called other: echo_v2, other_v2" in single.stderr
+
+
+def competition(folder: Path, text: str = COMPETITION, name: str = "practice.yaml") -> Path:
+    for each in ("echo", "other"):
+        task_folder(folder / "set" / each, each)
+    (folder / name).write_text(text)
+    return folder
+
+
+def test_everything_that_is_wrong_with_a_source_is_said_and_nothing_is_stored(place: Recorded) -> None:
+    folder = task_folder(
+        place.folder / "echo", text=TASK.replace("size: 3", "sise: 3").replace("size: 100", "sze: 100")
+    )
+    done = call(place, "create", "echo", folder, "--deadline", "+1d")
+    assert done.exit_code == 2
+    assert "tests[0]" in done.stderr
+    assert "benchmarks[0]" in done.stderr
+    assert not (place.folder / "board" / "board.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--deadline", "2020-01-01"), "the deadline 2020-01-01 00:00 UTC has passed"),
+        (("--deadline", "soon"), '"soon" is no deadline'),
+        (("--gpu", "H1000"), 'unknown GPU "H1000". Did you mean "H100"?'),
+        (("--member", "eve"), "only a closed board has members"),
+        (("--closed", "--member", "two words"), '"two words" cannot be a member'),
+        (("--reason", "a\nb"), "the reason holds a line break"),
+        (("--reason", "x" * 501), "the reason has 501 characters"),
+    ],
+)
+def test_terms_that_cannot_be_are_refused(place: Recorded, words: Sequence[str], told: str) -> None:
+    done = call(place, "create", "echo", task_folder(place.folder / "echo"), *words)
+    assert done.exit_code == 2
+    assert told in done.stderr
+    assert of(place).created_boards() == ()
+
+
+def test_all_wrong_terms_are_told_at_once(place: Recorded) -> None:
+    folder = task_folder(place.folder / "echo")
+    done = call(place, "create", "echo", folder, "--deadline", "soon", "--gpu", "B2", "--member", "a b")
+    for words in ("is no deadline", 'unknown GPU "B2"', "cannot be a member", "only a closed board"):
+        assert words in done.stderr
+
+
+@pytest.mark.parametrize("name", ["x" * 65, "a b", "-a", "../a", "é", "a\n"])
+def test_a_name_that_no_board_can_have_is_refused_with_the_rule(place: Recorded, name: str) -> None:
+    done = call(place, "create", "--", name, task_folder(place.folder / "echo"))
+    assert done.exit_code == 2
+    assert "cannot be the name of a board" in done.stderr
+    assert "at most 64 characters" in done.stderr
+
+
+def test_a_name_that_is_taken_is_refused(place: Recorded) -> None:
+    folder = made(place)
+    done = call(place, "create", "echo", folder)
+    assert done.exit_code == 2
+    assert "there is a board echo already" in done.stderr
+
+
+def test_a_task_none_of_whose_gpus_is_here_is_refused(place: Recorded) -> None:
+    folder = task_folder(place.folder / "echo", text=TASK + "gpus: [B200, MI300]\n")
+    done = call(place, "create", "echo", folder)
+    assert done.exit_code == 2
+    assert "none of its GPUs (B200, MI300) is in the settings" in done.stderr
+    assert call(place, "create", "echo", folder, "--gpu", "all").exit_code == 0
+    assert [gpu.name for gpu in of(place).allowed_gpus(of(place).task("echo"))] == ["CPU", "H100"]
+
+
+def test_a_board_takes_the_place_of_the_settings_task_of_its_name_and_the_list_says_so(place: Recorded) -> None:
+    done = call(place, "create", "vectoradd_py", "vectoradd_py", "--gpu", "H100")
+    assert done.exit_code == 0
+    assert "takes the place of the task of this name" in done.stderr
+    listed = call(place, "list")
+    assert listed.stderr.count("take the place of the settings' tasks vectoradd_py") == 1
+    assert of(place).task("vectoradd_py").gpus == ("H100",)
+    assert [task.name for task in of(place).tasks().tasks].count("vectoradd_py") == 1
+
+
+def test_a_version_of_a_board_is_listed_from_its_first_submission_on(place: Recorded) -> None:
+    folder = made(place)
+    assert read(place, "show", "echo", "--versions")["versions"] == []
+    first_at = AT + timedelta(days=1)
+    passed(place, of(place).task("echo"), "eve", at=first_at)
+    passed(place, of(place).task("echo"), "eve", at=first_at + timedelta(days=1))
+    changed(folder)
+    assert call(place, "update", "echo", folder, "--force").exit_code == 0
+    (version,) = read(place, "show", "echo", "--versions")["versions"]
+    assert datetime.fromisoformat(version["first_submission_at"]) == first_at
+    assert version["present"] is False
+
+
+def test_what_is_only_tried_is_not_stored(place: Recorded) -> None:
+    (plan,) = read(place, "create", "echo", task_folder(place.folder / "echo"), "--dry-run")
+    assert plan["stored"] is False
+    assert not (place.folder / "board" / "board.db").exists()
+
+
+def test_of_two_who_make_a_board_at_once_one_is_told(place: Recorded) -> None:
+    folder = str(task_folder(place.folder / "echo"))
+    first, second = of(place, "ada"), of(place, "bob")
+    plans = first.plan_creation(folder, "echo"), second.plan_creation(folder, "echo")
+    first.carry_out(plans[0])
+    with pytest.raises(InputError, match="the board echo was changed by ada in this moment"):
+        second.carry_out(plans[1])
+
+
+def test_of_two_processes_that_make_a_board_at_once_one_does(place: Recorded) -> None:
+    folder = task_folder(place.folder / "echo")
+    command = [sys.executable, "-m", "hpc_board", "create", "echo", str(folder)]
+    both = [
+        subprocess.Popen(command, cwd=place.folder, env=place.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    told = [process.communicate(timeout=60)[1].decode() for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2], told
+    assert len(of(place).board_history("echo")) == 1
+
+
+def test_what_became_of_each_board_is_found_by_an_index_alone(place: Recorded) -> None:
+    made(place)
+    with closing(sqlite3.connect(place.folder / "board" / "board.db")) as connection:
+        (step,) = connection.execute(f"EXPLAIN QUERY PLAN {stored_boards._NEWEST}").fetchall()
+    assert "COVERING INDEX boards_by_name" in step[3]
+
+
+# Updating
+
+
+def test_terms_change_without_force_and_standings_stay(place: Recorded) -> None:
+    made(place, user="ada")
+    passed(place, of(place).task("echo"), "eve")
+    words = ("--deadline", "2100-01-01", "--gpu", "CPU,H100", "--closed", "--member", "eve", "--show-code")
+    (plan,) = read(place, "update", "echo", *words, "--reason", "why not", user="ada")
+    assert {change["what"] for change in plan["changes"]} == {
+        "deadline",
+        "gpus",
+        "visibility",
+        "members",
+        "code shown",
+    }
+    assert not any(change["restarts"] for change in plan["changes"])
+    assert plan["left"] == []
+    assert users(place, "echo") == ["eve"]
+    terms = of(place).created_boards()[0].terms
+    assert (terms.visibility, terms.members, terms.code_shown) == (
+        Visibility.CLOSED,
+        ("eve",),
+        CodeShown.AFTER_DEADLINE,
+    )
+    (back,) = read(place, "update", "echo", "--open", "--no-member", "eve", "--hide-code", "--deadline", "none")
+    assert back["terms"]["members"] == []
+    assert back["terms"]["deadline"] is None
+
+
+def test_a_changed_description_is_the_same_version_and_needs_no_force(place: Recorded) -> None:
+    folder = made(place)
+    passed(place, of(place).task("echo"), "eve")
+    (folder / "task.yml").write_text((folder / "task.yml").read_text().replace("Return what", "Give back what"))
+    (folder / "start.py").write_text("import math\n")
+    done = call(place, "update", "echo", folder)
+    assert done.exit_code == 0, done.output
+    task = of(place).task("echo")
+    assert (task.description, task.templates) == ("Give back what you get.", {"Python": "import math\n"})
+    assert users(place, "echo") == ["eve"]
+
+
+def changed(folder: Path, what: str = "size: 100", to: str = "size: 200") -> Path:
+    (folder / "task.yml").write_text((folder / "task.yml").read_text().replace(what, to))
+    return folder
+
+
+def test_a_new_version_needs_force_where_somebody_is_on_the_board(place: Recorded) -> None:
+    folder = made(place)
+    before = of(place).task("echo")
+    passed(place, before, "eve")
+    passed(place, before, "bob", 2e-3)
+    changed(folder)
+    refused = call(place, "update", "echo", folder)
+    assert refused.exit_code == 5
+    assert "the standings of echo would start anew (benchmarks), and users are on them (CPU: 2)" in refused.stderr
+    assert "anew" in refused.stdout
+    assert of(place).task("echo").version == before.version
+    (plan,) = read(place, "update", "echo", folder, "--force", "--reason", "larger cases")
+    assert plan["left"] == [{"gpu": "CPU", "users": 2}]
+    assert [change["what"] for change in plan["changes"] if change["restarts"]] == ["benchmarks"]
+    assert users(place, "echo") == []
+    store = Store(place.folder / "board" / "board.db")
+    assert [row.user for row in store.standings("echo", before.version, "CPU")] == ["eve", "bob"]
+
+
+def test_users_whose_submissions_were_all_removed_lose_nothing_by_a_new_version(place: Recorded) -> None:
+    folder = made(place)
+    run = passed(place, of(place).task("echo"), "eve")
+    assert call(place, "admin", "remove", str(run.submission), "--reason", "a copy").exit_code == 0
+    assert call(place, "update", "echo", changed(folder)).exit_code == 0
+
+
+def test_a_new_version_needs_no_force_on_an_empty_board(place: Recorded) -> None:
+    folder = made(place)
+    done = call(place, "update", "echo", changed(folder))
+    assert done.exit_code == 0
+    assert "Nobody is on the standings" in done.stdout
+
+
+def test_a_version_that_was_here_before_brings_its_standings_back(place: Recorded) -> None:
+    folder = made(place)
+    passed(place, of(place).task("echo"), "eve")
+    assert call(place, "update", "echo", changed(folder), "--force").exit_code == 0
+    (plan,) = read(place, "update", "echo", changed(folder, "size: 200", "size: 100"))
+    assert plan["joined"] == [{"gpu": "CPU", "users": 1}]
+    assert users(place, "echo") == ["eve"]
+
+
+def test_an_update_that_changes_nothing_stores_nothing(place: Recorded) -> None:
+    folder = made(place)
+    done = call(place, "update", "echo", folder, "--gpu", "all")
+    assert "Nothing changes." in done.stdout
+    assert len(of(place).board_history("echo")) == 1
+
+
+def test_the_history_says_who_changed_what_when_and_why(place: Recorded) -> None:
+    made(place, user="ada")
+    call(place, "update", "echo", "--gpu", "H100", "--reason", "the other cluster is down", user="ada")
+    call(place, "delete", "echo", "--yes")
+    made(place, user="root-of-boards")
+    history = read(place, "update", "echo", "--history", user="eve")
+    assert [(each["action"], each["by"]) for each in history] == [
+        ("create", "ada"),
+        ("update", "ada"),
+        ("delete", of(place).user),
+        ("create", "root-of-boards"),
+    ]
+    assert history[1]["reason"] == "the other cluster is down"
+    assert history[1]["terms"]["gpus"] == ["H100"]
+    assert "other cluster" in call(place, "update", "echo", "--history").stdout
+    assert call(place, "update", "echo", "--history", "--force").exit_code == 2
+
+
+def test_an_update_from_a_source_keeps_the_boards_own_deadline_and_gpus(place: Recorded) -> None:
+    folder = made(place, "echo", "--deadline", "2100-01-01", "--gpu", "H100")
+    changed(folder, "lang: py", "lang: py\ngpus: [CPU]\nhpc_board: {deadline: 2090-01-01}")
+    assert call(place, "update", "echo", folder).exit_code == 0
+    task = of(place).task("echo")
+    assert (task.gpus, task.deadline) == (("H100",), datetime(2100, 1, 1, tzinfo=UTC))
+
+
+def test_a_task_of_the_settings_folders_is_no_board_to_change(place: Recorded) -> None:
+    for words in (("update", "narrow", "--gpu", "CPU"), ("delete", "narrow", "--yes")):
+        done = call(place, *words)
+        assert done.exit_code == 2
+        assert "narrow is a task of the settings' folders" in done.stderr
+        assert "hpc-board create narrow narrow" in done.stderr
+    made(place)
+    assert 'Did you mean "echo"?' in call(place, "update", "eco", "--gpu", "CPU").stderr
+
+
+def test_somebody_who_looked_before_another_changed_the_board_is_told(place: Recorded) -> None:
+    made(place)
+    mine, theirs = of(place), of(place)
+    plans = (mine.plan_update("echo", wishes=Wishes("+1d")), theirs.plan_update("echo", wishes=Wishes("+2d")))
+    theirs.carry_out([plans[1]])
+    with pytest.raises(InputError, match="was changed by"):
+        mine.carry_out([plans[0]])
+
+
+# Deleting
+
+
+def test_a_deleted_board_is_gone_and_its_standings_are_kept_in_a_file(place: Recorded) -> None:
+    made(place, user="ada")
+    run = passed(place, of(place).task("echo"), "eve")
+    done = read(place, "delete", "echo", "--yes", "--reason", "it is over", user="ada")
+    assert call(place, "show", "echo").exit_code == 2
+    assert of(place).created_boards() == ()
+    kept = json.loads(Path(done["kept"]).read_text())
+    assert Path(done["kept"]).parent == place.folder / "board" / "exports"
+    assert (kept["board"], kept["deleted_by"], kept["reason"]) == ("echo", "ada", "it is over")
+    assert kept["files"]["reference.py"] == REFERENCE
+    assert kept["terms"]["creator"] == "ada"
+    (row,) = kept["standings"]["CPU"]
+    assert (row["rank"], row["user"], row["score_s"], row["run"]) == (1, "eve", 1e-3, run.id)
+    assert of(place).run(run.id).verdict is Verdict.PASS
+
+
+def test_without_a_terminal_to_ask_on_nothing_is_deleted(place: Recorded) -> None:
+    made(place)
+    done = call(place, "delete", "echo")
+    assert done.exit_code == 2
+    assert "give --yes" in done.stderr
+    assert of(place).created("echo")
+
+
+@pytest.mark.parametrize(("typed", "gone"), [("echo", True), ("yes", False)])
+def test_on_a_terminal_the_name_has_to_be_typed(place: Recorded, typed: str, gone: bool) -> None:
+    made(place)
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "hpc_board", "delete", "echo"],
+        cwd=place.folder,
+        env=place.environ(),
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    ) as process:
+        shown = b""
+        while b"to delete it" not in shown:
+            assert select.select([leader], [], [], 60)[0]
+            shown += os.read(leader, 1000)
+        os.write(leader, f"{typed}\n".encode())
+        assert (process.wait(60) == 0) is gone
+    os.close(leader)
+    os.close(follower)
+    assert (of(place).created("echo") is None) is gone
+
+
+def test_runs_in_flight_of_a_deleted_board_go_on_and_their_results_are_kept(place: Recorded) -> None:
+    made(place)
+    store = Store(place.folder / "board" / "board.db")
+    task = of(place).task("echo")
+    _, (run,) = store.add_submission(
+        task=task,
+        user=of(place).user,
+        file_name="kernel.py",
+        code=b"pass",
+        mode=Mode.RANKED,
+        note="",
+        at=AT,
+        runs=[NewRun("CPU", "here", "", "token", "nonce", "self-run", False, "")],
+    )
+    assert call(place, "delete", "echo", "--yes").exit_code == 0
+    assert [each.id for each in of(place).in_flight()] == [run.id]
+    assert of(place).run(run.id).task == "echo"
+    result = replace(result_of(Verdict.PASS, timed_case()), run=run.id)
+    assert store.finish(run.id, status_of(RunState.FINISHED), result, 1e-3, AT)
+    assert [row.user for row in store.standings("echo", task.version, "CPU")] == [of(place).user]
+
+
+def test_a_board_that_is_made_again_is_empty_unless_its_version_is_the_same(place: Recorded) -> None:
+    folder = made(place)
+    passed(place, of(place).task("echo"), "eve")
+    assert call(place, "delete", "echo", "--yes").exit_code == 0
+    changed(folder)
+    assert call(place, "create", "echo", folder).exit_code == 0
+    assert users(place, "echo") == []
+    assert call(place, "delete", "echo", "--yes").exit_code == 0
+    changed(folder, "size: 200", "size: 100")
+    done = call(place, "create", "echo", folder)
+    assert "its standings are back (CPU: 1 user)" in done.stdout
+    assert users(place, "echo") == ["eve"]
+
+
+def test_what_cannot_be_kept_is_not_deleted(place: Recorded) -> None:
+    made(place)
+    (place.folder / "board" / "exports").write_text("in the way")
+    done = call(place, "delete", "echo", "--yes")
+    assert done.exit_code == 2
+    assert "The board is not deleted" in done.stderr
+    assert of(place).created("echo")
+
+
+# Roles
+
+
+def test_a_participant_makes_changes_and_deletes_no_board(place: Recorded) -> None:
+    folder = made(place, user="ada")
+    eve = of(place, "eve")
+    assert eve.role is Role.PARTICIPANT
+    for words in (
+        ("create", "mine", folder),
+        ("update", "echo", "--deadline", "+1d"),
+        ("delete", "echo", "--yes"),
+        ("admin", "sync", folder),
+    ):
+        assert call(place, *words, user="eve").exit_code == 5
+    plan = of(place).plan_update("echo", wishes=Wishes("+1d"))
+    creation = of(place).plan_creation(str(folder), "mine")
+    for act in (
+        lambda: eve.plan_creation(str(folder), "mine"),
+        lambda: eve.plan_update("echo"),
+        lambda: eve.plan_deletion("echo"),
+        lambda: eve.delete_board("echo"),
+        lambda: eve.plan_sync(folder),
+        lambda: eve.carry_out([plan]),
+        lambda: eve.carry_out(creation),
+    ):
+        with pytest.raises(Refused):
+            act()
+    assert [board.name for board in of(place).created_boards()] == ["echo"]
+
+
+def test_a_creator_changes_own_boards_alone_and_an_admin_all(place: Recorded) -> None:
+    made(place, user="ada")
+    refused = call(place, "update", "echo", "--deadline", "+1d", user="bob")
+    assert refused.exit_code == 5
+    assert "you may not change the board echo: it belongs to ada" in refused.stderr
+    assert call(place, "delete", "echo", "--yes", user="bob").exit_code == 5
+    assert call(place, "update", "echo", "--deadline", "+1d", user="ada").exit_code == 0
+    assert call(place, "update", "echo", "--deadline", "+2d", user="root-of-boards").exit_code == 0
+    board = of(place).created("echo")
+    assert board is not None
+    assert board.terms.creator == "ada"
+    assert call(place, "delete", "echo", "--yes", user="root-of-boards").exit_code == 0
+
+
+def test_who_is_no_creator_any_more_may_not_change_their_boards(place: Recorded) -> None:
+    made(place, user="ada")
+    place.settings.write_text(place.settings.read_text().replace("creators: [ada, bob]", "creators: [bob]"))
+    assert call(place, "delete", "echo", "--yes", user="ada").exit_code == 5
+
+
+def test_the_name_of_a_settings_task_is_for_admins_alone(place: Recorded) -> None:
+    refused = call(place, "create", "vectoradd_py", "vectoradd_py", "--closed", user="ada")
+    assert refused.exit_code == 5
+    assert "a task of the settings' folders has this name" in refused.stderr
+    plan = of(place).plan_creation("vectoradd_py")
+    with pytest.raises(Refused, match="a task of the settings' folders has this name"):
+        of(place, "ada").carry_out(plan)
+    assert of(place).created_boards() == ()
+    assert call(place, "create", "vectoradd_py", "vectoradd_py", user="root-of-boards").exit_code == 0
+
+
+def test_the_name_of_a_task_that_has_left_the_settings_is_for_admins_alone(place: Recorded) -> None:
+    task = of(place).task("vectoradd_py")
+    passed(place, replace(task, name="former"), "eve")
+    assert call(place, "create", "another", "vectoradd_py", user="ada").exit_code == 0
+    refused = call(place, "create", "former", "vectoradd_py", "--closed", user="ada")
+    assert refused.exit_code == 5
+    assert "a task of this name was in the settings' folders and has runs" in refused.stderr
+    assert call(place, "create", "former", "vectoradd_py", user="root-of-boards").exit_code == 0
+
+
+def test_a_name_that_another_creator_had_is_for_admins_alone(place: Recorded) -> None:
+    folder = made(place, user="ada")
+    assert call(place, "delete", "echo", "--yes", user="ada").exit_code == 0
+    refused = call(place, "create", "echo", folder, user="bob")
+    assert refused.exit_code == 5
+    assert "somebody else had one of this name" in refused.stderr
+    assert call(place, "create", "echo", folder, user="ada").exit_code == 0
+    assert call(place, "delete", "echo", "--yes", user="ada").exit_code == 0
+    assert call(place, "create", "echo", folder, user="root-of-boards").exit_code == 0
+    assert call(place, "delete", "echo", "--yes", user="root-of-boards").exit_code == 0
+    # Of several who had it, one is enough.
+    assert call(place, "create", "echo", folder, user="ada").exit_code == 5
+
+
+# Visibility
+
+
+def test_a_closed_board_is_unknown_to_whoever_is_not_in_it(place: Recorded) -> None:
+    made(place, "echo", "--closed", "--member", "eve,@a-group-of-nobody", user="ada")
+    run = passed(place, of(place).task("echo"), "eve")
+    for user in ("ada", "eve", "root-of-boards"):
+        assert "echo" in {each["name"] for each in read(place, "list", user=user)}
+        assert of(place, user).run(run.id).id == run.id
+        assert run.id in {each.id for each in of(place, user).runs(everyone=True)}
+    place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
+    mallory = of(place, "mallory")
+    assert "echo" not in {each["name"] for each in read(place, "list", user="mallory")}
+    for words in (
+        ("show", "echo"),
+        ("show-personal", "echo"),
+        ("task", "echo"),
+        ("template", "echo"),
+        ("submit", place.kernel, "--gpu", "CPU"),
+        ("create", "mine", "echo"),
+    ):
+        done = call(place, *words, user="mallory" if words[0] != "create" else "bob")
+        assert (done.exit_code, 'unknown task "echo"' in done.stderr) == (2, True), done.output
+    assert 'unknown board "echo"' in call(place, "update", "echo", "--history", user="mallory").stderr
+    assert 'unknown board "echo"' in call(place, "delete", "echo", "--yes", user="bob").stderr
+    assert mallory.runs(everyone=True) == ()
+    with pytest.raises(InputError, match=f"there is no run {run.id}"):
+        mallory.run(run.id)
+    with pytest.raises(InputError, match=f"there is no submission {run.submission}"):
+        mallory.code(run.submission)
+
+
+def test_nothing_of_a_run_is_told_to_whoever_may_not_see_it(place: Recorded) -> None:
+    made(place, "echo", "--closed", user="ada")
+    run = passed(place, of(place).task("echo"), "ada")
+    for user in ("ada", "root-of-boards"):
+        told = of(place, user)
+        assert told.result(run.id) is not None
+        assert told.rank(run) == 1
+        assert told.placing(run) is not None
+        assert told.started([run.id]) == {run.id: AT}
+        assert (len(told.cases(run.id)), len(told.history(run.id)), told.progress(run.id)) == (1, 3, [])
+    mallory = of(place, "mallory")
+    for ask in (mallory.result, mallory.cases, mallory.history, mallory.progress, mallory.log):
+        with pytest.raises(InputError, match=f"there is no run {run.id}"):
+            ask(run.id)
+    for ask_of in (mallory.rank, mallory.placing):
+        with pytest.raises(InputError, match=f"there is no run {run.id}"):
+            ask_of(run)
+    assert mallory.started([run.id]) == {}
+
+
+def test_the_runs_of_a_closed_board_stay_hidden_when_it_is_deleted(place: Recorded) -> None:
+    made(place, "echo", "--closed", user="ada")
+    passed(place, of(place).task("echo"), "ada")
+    call(place, "delete", "echo", "--yes", user="ada")
+    assert of(place, "mallory").runs(everyone=True) == ()
+    assert len(of(place, "ada").runs(everyone=True)) == 1
+
+
+def test_the_runs_of_a_deleted_closed_board_are_shown_by_nothing_but_opening_it(place: Recorded) -> None:
+    folder = made(place, "exam", "--closed", user="ada")
+    run = passed(place, of(place).task("exam"), "ada")
+    assert call(place, "delete", "exam", "--yes", user="ada").exit_code == 0
+    for user in ("ada", "root-of-boards"):
+        refused = call(place, "create", "exam", folder, user=user)
+        assert refused.exit_code == 2
+        assert "there was a closed board exam" in refused.stderr
+    competition(place.folder, COMPETITION.replace("echo_v2", "exam"))
+    (exam, *_) = read(place, "admin", "sync", place.folder / "practice.yaml", user="root-of-boards", code=5)
+    assert (exam["name"], exam["result"]) == ("exam", "skipped")
+    assert "there was a closed board exam" in exam["reason"]
+    assert call(place, "create", "exam", folder, "--closed", "--member", "eve", user="ada").exit_code == 0
+    assert of(place, "mallory").runs(everyone=True) == ()
+    assert [each.id for each in of(place, "eve").runs(everyone=True)] == [run.id]
+    assert call(place, "update", "exam", "--open", user="ada").exit_code == 0
+    assert [each.id for each in of(place, "mallory").runs(everyone=True)] == [run.id]
+
+
+def test_a_deleted_closed_board_goes_on_to_hide_the_settings_task_of_its_name(place: Recorded) -> None:
+    assert call(place, "create", "vectoradd_py", "vectoradd_py", "--closed").exit_code == 0
+    passed(place, of(place).task("vectoradd_py"), "ada")
+    assert call(place, "delete", "vectoradd_py", "--yes").exit_code == 0
+    assert "vectoradd_py" in {task.name for task in of(place, "root-of-boards").tasks().tasks}
+    mallory = of(place, "mallory")
+    assert "vectoradd_py" not in {task.name for task in mallory.tasks().tasks}
+    assert "narrow" in {task.name for task in mallory.tasks().tasks}
+    assert call(place, "show", "vectoradd_py", user="mallory").exit_code == 2
+    assert mallory.feed() == ()
+
+
+def test_a_closed_board_hides_the_settings_task_of_its_name_too(place: Recorded) -> None:
+    assert call(place, "create", "vectoradd_py", "vectoradd_py", "--closed").exit_code == 0
+    assert "vectoradd_py" not in {task.name for task in of(place, "mallory").tasks().tasks}
+    with pytest.raises(InputError, match="unknown task"):
+        of(place, "bob").plan_creation("vectoradd_py", "copy")
+
+
+def test_code_is_shown_to_others_after_the_deadline_if_the_terms_say_so() -> None:
+    assert not SOME.shows_code(datetime(2029, 12, 31, tzinfo=UTC))
+    assert SOME.shows_code(datetime(2030, 1, 2, tzinfo=UTC))
+    assert not replace(SOME, code_shown=CodeShown.NEVER).shows_code(datetime(2031, 1, 1, tzinfo=UTC))
+    assert not replace(SOME, deadline=None).shows_code(datetime(2031, 1, 1, tzinfo=UTC))
+
+
+def test_a_board_says_whether_code_is_shown(place: Recorded) -> None:
+    made(place, "echo", "--deadline", "+1d", "--show-code")
+    submission = str(passed(place, of(place).task("echo"), "bob", at=datetime.now(UTC)).submission)
+    assert call(place, "code", submission, user="eve").exit_code == 5
+    ended(place, Terms("ada", datetime(2020, 1, 1, tzinfo=UTC), code_shown=CodeShown.AFTER_DEADLINE))
+    assert call(place, "code", submission, user="eve").stdout == "pass"
+    ended(place, Terms("ada", datetime(2020, 1, 1, tzinfo=UTC)))
+    assert call(place, "code", submission, user="eve").exit_code == 5
+
+
+def test_a_submission_that_an_admin_sends_again_is_shown_only_if_the_first_one_is(place: Recorded) -> None:
+    made(place)
+    task = of(place).task("echo")
+    before = passed(place, task, "bob", at=datetime.now(UTC)).submission
+    ended(place, Terms("ada", datetime(2020, 1, 1, tzinfo=UTC), code_shown=CodeShown.AFTER_DEADLINE))
+    after = passed(place, task, "bob", at=datetime.now(UTC)).submission
+    shown = []
+    for original in (before, after):
+        now = datetime.now(UTC)
+        run = NewRun("CPU", "here", "", os.urandom(8).hex(), "nonce", "verified", False, "")
+        again = NewSubmission(
+            task, "bob", "k.py", b"pass", Mode.RANKED, "", now, [run], rerun=Rerun(original, "root-of-boards", now)
+        )
+        ((stored, _),) = Store(place.folder / "board" / "board.db").add_submissions([again])
+        shown.append(call(place, "code", str(stored.id), user="eve").exit_code)
+    assert shown == [5, 0]
+
+
+def test_code_is_shown_only_of_what_was_submitted_after_it_was_promised(place: Recorded) -> None:
+    promise = Terms("ada", datetime(2020, 1, 1, tzinfo=UTC), code_shown=CodeShown.AFTER_DEADLINE)
+    silent = replace(promise, code_shown=CodeShown.NEVER)
+
+    def submitted() -> str:
+        return str(passed(place, task, "bob", at=datetime.now(UTC)).submission)
+
+    def shown(number: str) -> bool:
+        return call(place, "code", number, user="eve").exit_code == 0
+
+    task = of(place).task("vectoradd_py")
+    of_the_settings = submitted()
+    assert call(place, "create", "vectoradd_py", "vectoradd_py", "--deadline", "+1d").exit_code == 0
+    before = submitted()
+    ended(place, promise)
+    after = submitted()
+    assert [shown(each) for each in (of_the_settings, before, after)] == [False, False, True]
+    # A change that keeps the promise does not begin it anew.
+    ended(place, replace(promise, deadline=datetime(2020, 1, 2, tzinfo=UTC)))
+    assert shown(after)
+    ended(place, silent)
+    ended(place, promise)
+    assert not shown(after)
+    # The promise of a deleted board is not that of the next one.
+    last = submitted()
+    assert shown(last)
+    assert call(place, "delete", "vectoradd_py", "--yes").exit_code == 0
+    assert call(place, "create", "vectoradd_py", "vectoradd_py", "--deadline", "+1d", "--show-code").exit_code == 0
+    ended(place, promise)
+    assert not shown(last)
+
+
+# Deadlines
+
+
+def ended(place: Recorded, terms: Terms) -> None:
+    """Give all boards these terms, which no command takes."""
+    with closing(sqlite3.connect(place.folder / "board" / "board.db")) as connection:
+        connection.execute(
+            "INSERT INTO boards (name, action, task_version, terms, by_user, at, reason) "
+            "SELECT name, 'update', task_version, ?, by_user, ?, '' FROM boards "
+            "WHERE id IN (SELECT MAX(id) FROM boards GROUP BY name)",
+            [json.dumps(terms.to_json()), datetime.now(UTC).isoformat()],
+        )
+        connection.commit()
+
+
+def test_a_task_whose_own_deadline_has_passed_needs_another_one(place: Recorded) -> None:
+    folder = task_folder(place.folder / "echo", text=TASK + "hpc_board: {deadline: 2020-01-01}\n")
+    done = call(place, "create", "echo", folder)
+    assert done.exit_code == 2
+    assert "echo: its own deadline, 2020-01-01 00:00 UTC, has passed" in done.stderr
+    assert call(place, "create", "echo", folder, "--deadline", "none").exit_code == 0
+    assert of(place).task("echo").deadline is None
+
+
+def test_after_the_deadline_participants_are_refused_and_admins_told(place: Recorded) -> None:
+    made(place, "echo", "--gpu", "CPU", "--deadline", "+1d", user="ada")
+    ended(place, Terms("ada", datetime(2020, 1, 1, tzinfo=UTC), ("CPU",)))
+    place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
+    with pytest.raises(Refused, match="The deadline to submit to echo has passed"):
+        of(place, "eve").draft(place.kernel)
+    told: list[str] = []
+    admin = of(place, "root-of-boards")
+    admin.warn = told.append
+    assert admin.draft(place.kernel).task.name == "echo"
+    assert told == ["the deadline of echo has passed; you may submit as an admin."]
+
+
+def test_a_draft_whose_deadline_passes_before_it_is_sent_is_not_stored(place: Recorded) -> None:
+    made(place, "echo", "--gpu", "CPU", "--deadline", "+1d", user="ada")
+    place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
+    eve, admin = of(place, "eve"), of(place, "root-of-boards")
+    drafts = [board.draft(place.kernel) for board in (eve, admin)]
+    ended(place, Terms("ada", datetime(2020, 1, 1, tzinfo=UTC), ("CPU",)))
+    with pytest.raises(Refused, match="The deadline to submit to echo has passed"):
+        eve.submit(drafts[0])
+    assert eve.runs(everyone=True) == ()
+    assert cancelled(admin, admin.submit(drafts[1]))
+
+
+def test_a_draft_whose_board_is_deleted_before_it_is_sent_is_not_stored(place: Recorded) -> None:
+    made(place, "echo", "--gpu", "CPU", user="ada")
+    place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
+    eve = of(place, "eve")
+    draft = eve.draft(place.kernel)
+    assert call(place, "delete", "echo", "--yes").exit_code == 0
+    with pytest.raises(Refused, match="the board echo takes no submissions any more: it was deleted by"):
+        eve.submit(draft)
+    assert eve.runs(everyone=True) == ()
+
+
+def test_where_a_board_is_deleted_the_settings_task_of_its_name_takes_submissions(place: Recorded) -> None:
+    assert call(place, "create", "vectoradd_py", "vectoradd_py", "--deadline", "+1d").exit_code == 0
+    eve = of(place, "eve")
+    assert call(place, "delete", "vectoradd_py", "--yes").exit_code == 0
+    assert cancelled(eve, eve.submit(eve.draft(place.kernel, gpus=["CPU"])))
+
+
+def cancelled(board: Board, runs: Sequence[Run]) -> Sequence[Run]:
+    """The runs, which go no further."""
+    return [board.cancel(run.id) for run in runs]
+
+
+# Competitions
+
+
+def test_a_competition_is_brought_to_the_boards_and_kept_up_to_date(place: Recorded) -> None:
+    folder = competition(place.folder / "repo" / "problems").parent
+    tried = read(place, "admin", "sync", folder, "--dry-run")
+    assert {each["name"]: each["result"] for each in tried} == {"echo_v2": "created", "other_v2": "created"}
+    assert of(place).created_boards() == ()
+    read(place, "admin", "sync", folder)
+    assert of(place).task("echo_v2").gpus == ("H100",)
+    assert of(place).task("echo_v2").deadline == datetime(2100, 6, 1, tzinfo=UTC)
+    assert {each["result"] for each in read(place, "admin", "sync", folder)} == {"unchanged"}
+    passed(place, of(place).task("other_v2"), "eve")
+    (folder / "problems" / "practice.yaml").write_text(COMPETITION.replace("gpus: [H100]", "gpus: [H100, CPU]"))
+    changed(folder / "problems" / "set" / "other")
+    done = {each["name"]: each for each in read(place, "admin", "sync", folder, code=5)}
+    assert (done["echo_v2"]["result"], done["echo_v2"]["reason"]) == ("updated", "gpus")
+    assert of(place).task("echo_v2").gpus == ("H100", "CPU")
+    assert done["other_v2"]["result"] == "skipped"
+    assert "--force does it" in done["other_v2"]["reason"]
+    assert users(place, "other_v2") == ["eve"]
+    done = {each["name"]: each["result"] for each in read(place, "admin", "sync", folder, "--force")}
+    assert done == {"echo_v2": "unchanged", "other_v2": "updated"}
+    assert users(place, "other_v2") == []
+
+
+def test_a_competition_with_faults_brings_what_is_sound_and_tells_the_rest(place: Recorded) -> None:
+    competition(place.folder)
+    text = (
+        COMPETITION + "  - {directory: set/none, name: none_v2}\n  - {directory: set/far, name: far_v2, gpus: [B200]}\n"
+    )
+    task_folder(place.folder / "set" / "far", "far")
+    task_folder(place.folder / "set" / "broken", "broken", TASK.replace("lang: py", "lang: rust"))
+    (place.folder / "practice.yaml").write_text(text + "  - {directory: set/broken, name: broken_v2}\n")
+    done = read(place, "admin", "sync", place.folder / "practice.yaml", code=2)
+    results = {(each["name"], each["result"]) for each in done}
+    assert results == {
+        ("echo_v2", "created"),
+        ("other_v2", "created"),
+        ("far_v2", "skipped"),
+        ("practice.yaml", "error"),
+        ("broken", "error"),
+    }
+    reasons = {each["name"]: each["reason"] for each in done}
+    assert "none of its GPUs (B200) is in the settings" in reasons["far_v2"]
+    assert '"set/none" has no task.yml in it' in reasons["practice.yaml"]
+    assert "lang" in reasons["broken"]
+    assert [board.name for board in of(place).created_boards()] == ["echo_v2", "other_v2"]
+
+
+def test_a_competition_makes_no_board_whose_deadline_has_passed_and_keeps_those_that_are(place: Recorded) -> None:
+    competition(place.folder)
+    source = place.folder / "practice.yaml"
+    over = COMPETITION.replace('deadline: "2100-06-01"', 'deadline: "2020-06-01"')
+    source.write_text(over)
+    done = {each["name"]: each for each in read(place, "admin", "sync", source, code=5)}
+    assert {name: each["result"] for name, each in done.items()} == {"echo_v2": "skipped", "other_v2": "created"}
+    assert done["echo_v2"]["reason"] == "echo_v2: its own deadline, 2020-06-01 00:00 UTC, has passed."
+    assert [board.name for board in of(place).created_boards()] == ["other_v2"]
+    source.write_text(COMPETITION)
+    read(place, "admin", "sync", source)
+    source.write_text(over)
+    assert {each["result"] for each in read(place, "admin", "sync", source)} == {"updated", "unchanged"}
+
+
+def test_one_of_several_competitions_is_chosen_in_a_folder_and_in_a_zip(place: Recorded) -> None:
+    folder = competition(place.folder / "repo-main" / "problems").parent
+    (folder / "problems" / "hard.yaml").write_text("problems: [{directory: set/other, name: hard_v1}]\n")
+    with zipfile.ZipFile(place.folder / "repo.zip", "w") as archive:
+        for file in sorted(folder.rglob("*")):
+            archive.write(file, file.relative_to(place.folder))
+    for source in (folder, folder / "problems", place.folder / "repo.zip"):
+        found = read(place, "admin", "sync", source, "--problem-set", "hard", "--dry-run")
+        assert [each["name"] for each in found] == ["hard_v1"]
+    done = call(place, "admin", "sync", folder, "--problem-set", "hardd")
+    assert done.exit_code == 2
+    assert 'holds no competition hardd. Did you mean "hard"?' in done.stderr
+    assert call(place, "admin", "sync", folder / "problems" / "hard.yaml", "--problem-set", "x").exit_code == 2
+
+
+def test_what_the_competition_does_not_say_stays(place: Recorded) -> None:
+    competition(place.folder, "problems: [{directory: set/echo, name: echo_v2}]\n")
+    read(place, "admin", "sync", place.folder / "practice.yaml")
+    call(place, "update", "echo_v2", "--deadline", "2100-01-01", "--gpu", "H100")
+    assert read(place, "admin", "sync", place.folder / "practice.yaml")[0]["result"] == "unchanged"
+    task = of(place).task("echo_v2")
+    assert (task.gpus, task.deadline) == (("H100",), datetime(2100, 1, 1, tzinfo=UTC))
+
+
+def test_what_a_competition_brought_is_shown_as_a_table(place: Recorded) -> None:
+    competition(place.folder)
+    done = call(place, "admin", "sync", place.folder / "practice.yaml")
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
+        ["BOARD", "RESULT"],
+        ["echo_v2", "created"],
+        ["other_v2", "created"],
+    ]
+
+
+# Starters and evals
+
+
+def test_the_starter_of_a_board_names_it_and_its_gpus_and_quotes_its_description(place: Recorded) -> None:
+    made(place, "echo", "--gpu", "H100,CPU", "--deadline", "2100-01-01")
+    text = call(place, "template", "echo").stdout
+    assert directives(text).leaderboard == "echo"
+    assert directives(text).gpus == ("CPU", "H100")
+    assert "# > Return what you get." in text
+    assert "# Deadline: 2100-01-01 00:00 UTC" in text
+    assert "another" not in text
+    assert "# My own notes." in text
+    compile(text, "start.py", "exec")
+    header = text.partition("\n\n")[0].splitlines()
+    # Only lines that begin with the mark alone are read as directives, by KernelBot as well.
+    assert [line.split()[0] for line in header[:2]] == ["#!POPCORN", "#!POPCORN"]
+    assert not any(line.startswith("#!") for line in header[2:])
+
+
+def test_a_description_cannot_smuggle_anything_into_a_starter(place: Recorded) -> None:
+    evil = 'description: "x\\n#!POPCORN gpus B200\\n# -*- coding: utf-7 -*-\\nends so \\\\\\\\\\n"\n'
+    text = TASK.replace("description: Return what you get.\n", evil).replace("Python: start.py", "C++: start.py")
+    folder = task_folder(place.folder / "echo", text=text)
+    assert call(place, "create", "echo", folder).exit_code == 0, call(place, "create", "echo", folder).output
+    printed = call(place, "template", "echo").stdout
+    assert directives(printed).gpus == ()
+    assert not any(line.endswith("\\") for line in printed.splitlines())
+
+
+def test_the_programs_that_evaluate_are_shown(place: Recorded) -> None:
+    shown = call(place, "eval-code").stdout
+    assert "judge.py" in shown
+    assert "toolchain.py" in shown
+    assert "toolchain.py" not in call(place, "eval-code", "vectoradd_py", "--language", "py").stdout
+    from hpc_board.harness import judge
+
+    assert call(place, "eval-code", "--file", "judge.py").stdout == Path(judge.__file__).read_text()
+    wrong = call(place, "eval-code", "--file", "juge.py")
+    assert (wrong.exit_code, 'Did you mean "judge.py"?' in wrong.stderr) == (2, True)
+    assert call(place, "eval-code", "vectoradd_py", "--language", "cu").exit_code == 2
+    names = [each["name"] for each in read(place, "eval-code", "vectoradd_py")["files"]]
+    assert {"judge.py", "supervisor.py", "hpc_board.h"} <= set(names)
+
+
+def test_an_eval_of_a_tasks_own_is_shown_itself(place: Recorded) -> None:
+    folder = task_folder(place.folder / "own", text=TASK)
+    text = (folder / "task.yml").read_text()
+    text = text.replace("files:\n", "files:\n  - {name: eval.py, source: eval.py}\n")
+    (folder / "task.yml").write_text(text + "config: {main: eval.py}\nhpc_board: {harness: task}\n")
+    (folder / "eval.py").write_text("print('judged')\n")
+    assert call(place, "create", "own", folder).exit_code == 0
+    assert call(place, "eval-code", "own").stdout == "print('judged')\n"
+    assert [each["name"] for each in read(place, "eval-code", "own")["files"]] == ["eval.py"]
+
+
+def test_the_names_of_boards_are_completed(place: Recorded) -> None:
+    made(place)
+    done = place.hpc_board(_HPC_BOARD_COMPLETE="bash_complete", COMP_WORDS="hpc-board update ec", COMP_CWORD="2")
+    assert "echo" in done.stdout
+
+
+def test_every_error_of_a_board_is_one_that_users_can_act_on(place: Recorded) -> None:
+    made(place, user="ada")
+    for words in (("update", "gone"), ("delete", "gone", "--yes"), ("create", "x", "nowhere"), ("create", "x", "./no")):
+        done = call(place, *words)
+        assert done.exit_code == 2
+        assert "Hint:" in done.stderr

@@ -1,0 +1,418 @@
+"""`admin export`: every run as CSV, JSON and Parquet, whole files, and nothing in them that a spreadsheet computes."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpc_board.boards import Wishes
+from hpc_board.cli.main import cli
+from hpc_board.export.chart import chart, records
+from hpc_board.export.columns import CODE, COLUMNS
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import RunState
+from hpc_board.model.standings import Mark, MarkKind, Page, Standing
+from hpc_board.model.task import Mode
+from hpc_board.store import NewRun, Store
+from hpc_board.store.exporting import Best
+from hpc_board.store.passes import Chosen
+from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, recorded, result_of, status_of, timed_case
+
+FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "'=1", "'")
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    return recorded(tmp_path)
+
+
+def call(board: Recorded, *argv: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["admin", "export", *map(str, argv)], obj=lambda: board.board)
+
+
+def passed(board: Recorded, score_s: float, **more: Any) -> int:
+    return board.add(result=result_of(Verdict.PASS, timed_case()), score_s=score_s, **more).id
+
+
+def read_csv(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_every_run_is_a_row_with_its_times_and_its_rank(board: Recorded) -> None:
+    running = replace(status_of(RunState.RUNNING), at=AT + timedelta(seconds=30))
+    passed(board, 2e-3, user="ada")
+    board.add(running, result=result_of(Verdict.PASS, timed_case()), score_s=1e-3, user="bob")
+    board.add(result=result_of(Verdict.WRONG_VALUE, message="element 3\ndiffers"), mode=Mode.TEST, user="ada")
+    board.add(status_of(RunState.QUEUED), user="eve")
+    rows = read_csv(call(board, "--format", "csv").stdout)
+
+    assert [row["run"] for row in rows] == ["1", "2", "3", "4"]
+    assert [row["rank"] for row in rows] == ["2", "1", "", ""]
+    assert [row["verdict"] for row in rows] == ["pass", "pass", "wrong_value", ""]
+    assert [RunState(row["state"]).ended for row in rows] == [True, True, True, False]
+    second = rows[1]
+    assert (second["score_s"], second["waited_s"], second["ran_s"]) == ("0.001", "30.0", "0.0")
+    assert second["submitted_at"] == "2026-05-01T12:00:00.000000Z"
+    assert second["started_at"] == "2026-05-01T12:00:30.000000Z"
+    assert second["ended_at"] == "2026-05-01T12:00:09.000000Z"
+    assert rows[0]["started_at"] == rows[0]["waited_s"] == rows[3]["ended_at"] == ""
+    assert rows[2]["message"] == "element 3 differs"
+    assert rows[3]["emulated"] == "false"
+
+
+def test_only_the_best_run_of_each_user_holds_a_rank_and_equal_ones_share_it(board: Recorded) -> None:
+    for user, score_s in (("ada", 3e-3), ("ada", 2e-3), ("bob", 2e-3), ("eve", 4e-3), ("eve", 5e-3)):
+        passed(board, score_s, user=user)
+    rows = read_csv(call(board, "--format", "csv").stdout)
+    assert [row["rank"] for row in rows] == ["", "1", "1", "3", ""]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_text_is_a_formula_and_each_can_be_read_again(board: Recorded, text: str) -> None:
+    passed(board, 1e-3, file_name=text, user=text)
+    (row,) = read_csv(call(board, "--format", "csv").stdout)
+    for name in ("file_name", "user"):
+        assert row[name] == f"'{text}"
+        assert row[name].removeprefix("'") == text
+
+
+def test_numbers_are_no_formulas(board: Recorded) -> None:
+    passed(board, 1e-7)
+    (row,) = read_csv(call(board, "--format", "csv").stdout)
+    assert float(row["score_s"]) == 1e-7
+
+
+def test_hostile_texts_stay_in_their_cells(board: Recorded) -> None:
+    name = 'a",\n\x1b[31m=b\u202e\0.py'
+    passed(board, 1e-3, file_name=name, user="véra; ,")
+    done = call(board, "--format", "csv")
+    (row,) = read_csv(done.stdout)
+    assert row["file_name"] == 'a", =b··.py'
+    assert row["user"] == "véra; ,"
+    assert "\x1b" not in done.stdout
+
+
+def test_json_has_the_standings_and_the_same_rows(board: Recorded) -> None:
+    passed(board, 2e-3, user="ada", file_name="=1")
+    passed(board, 1e-3, user="bob", gpu="H100")
+    text = call(board, "--format", "json").stdout
+    found = json.loads(text)
+    assert text.isascii()
+    assert (found["format"], found["tasks"], found["since"]) == ("hpc-board export 1", [], None)
+    assert [(each["task"], each["gpu"]) for each in found["boards"]] == [
+        ("vectoradd_py", "CPU"),
+        ("vectoradd_py", "H100"),
+    ]
+    assert [(row["user"], row["rank"], row["run"]) for each in found["boards"] for row in each["rows"]] == [
+        ("ada", 1, 1),
+        ("bob", 1, 2),
+    ]
+    assert [(row["file_name"], row["rank"]) for row in found["runs"]] == [("=1", 1), ("kernel.py", 1)]
+    rows = read_csv(call(board, "--format", "csv").stdout)
+    assert [list(row) for row in found["runs"]] == [list(row) for row in rows] == [[each.name for each in COLUMNS]] * 2
+    assert found["runs"][0]["waited_s"] is None
+
+
+def test_json_of_an_empty_board_can_be_read(board: Recorded) -> None:
+    found = json.loads(call(board, "--format", "json").stdout)
+    assert found["runs"] == found["boards"] == []
+
+
+def test_the_submitted_files_come_where_they_are_asked_for(board: Recorded) -> None:
+    passed(board, 1e-3)
+    passed(board, 1e-3, code=b"=cmd\n\xff\n")
+    assert "code" not in json.loads(call(board, "--format", "json").stdout)["runs"][0]
+    found = json.loads(call(board, "--format", "json", "--with-code").stdout)
+    assert [row["code"] for row in found["runs"]] == [KERNEL, "=cmd\n\N{REPLACEMENT CHARACTER}\n"]
+    rows = read_csv(call(board, "--format", "csv", "--with-code").stdout)
+    assert rows[1]["code"] == "'=cmd\n\N{REPLACEMENT CHARACTER}\n"
+
+
+def numbers(done: Result) -> list[int]:
+    assert done.exit_code == 0, done.output
+    return [row["run"] for row in json.loads(done.stdout)["runs"]]
+
+
+def test_runs_are_chosen_by_task_gpu_and_moment(board: Recorded) -> None:
+    passed(board, 1e-3)
+    passed(board, 1e-3, gpu="H100")
+    assert numbers(call(board, "--format", "json", "--gpu", "h100")) == [2]
+    assert numbers(call(board, "--format", "json", "--gpu", "CPU,H100")) == [1, 2]
+    assert numbers(call(board, "--format", "json", "--task", "vectoradd_py")) == [1, 2]
+    assert numbers(call(board, "--format", "json", "--task", "narrow")) == []
+    assert numbers(call(board, "--format", "json", "--since", "2026-05-01")) == [1, 2]
+    assert numbers(call(board, "--format", "json", "--since", "2026-05-01T14:00+02:00")) == [1, 2]
+    assert numbers(call(board, "--format", "json", "--since", "2026-05-01T12:00:01")) == []
+    days = (datetime.now(UTC) - AT).days
+    assert numbers(call(board, "--format", "json", "--since", f"{days + 1}d")) == [1, 2]
+    assert numbers(call(board, "--format", "json", "--since", f"{days - 1}d")) == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("--format", "csv", "--task", "vectorad_py"), "vectoradd_py"),
+        (("--format", "csv", "--gpu", "H10"), "H100"),
+        (("--format", "csv", "--since", "yesterday"), "is no moment. Give a day"),
+        (("--format", "csv", "--since", "999999w"), "is no moment"),
+        (("--format", "xls"), "'csv', 'json', 'parquet', 'html'"),
+        (("--format", "html", "--with-code"), "the page shows standings"),
+        (("--format", "html", "--since", "1d"), "the page shows standings"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_with_a_hint(board: Recorded, argv: Sequence[str], words: str) -> None:
+    done = call(board, *argv, "-o", board.folder / "out")
+    assert done.exit_code == 2
+    assert words in done.output
+    assert not (board.folder / "out").exists()
+
+
+def test_a_file_is_written_whole_and_replaced_only_by_force(board: Recorded) -> None:
+    passed(board, 1e-3)
+    target = board.folder / "runs.csv"
+    done = call(board, "--format", "csv", "-o", target)
+    assert done.exit_code == 0, done.output
+    assert f"{target} holds 1 run." in done.stderr
+    before = target.read_text(encoding="utf-8")
+    passed(board, 1e-3)
+    done = call(board, "--format", "csv", "-o", target)
+    assert (done.exit_code, target.read_text(encoding="utf-8")) == (2, before)
+    assert "--force to overwrite it" in done.stderr
+    assert call(board, "--format", "csv", "-o", target, "--force").exit_code == 0
+    assert len(read_csv(target.read_text(encoding="utf-8"))) == 2
+    done = call(board, "--format", "json", "-o", board.folder / "all.json")
+    assert "all.json holds 2 runs and 1 board." in done.stderr
+
+
+def test_an_export_that_fails_halfway_leaves_what_was_there(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed(board, 1e-3)
+    target = board.folder / "runs.csv"
+    target.write_text("before")
+    whole = Store.exported_runs
+
+    def broken(self: Store, chosen: Chosen, *, with_code: bool = False) -> Any:
+        yield from whole(self, chosen, with_code=with_code)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Store, "exported_runs", broken)
+    done = call(board, "--format", "csv", "-o", target, "--force")
+    assert (done.exit_code, target.read_text()) == (2, "before")
+    assert "cannot be written: No space left on device" in done.stderr
+    assert [path.name for path in board.folder.iterdir() if path.name.startswith(".runs")] == []
+
+
+def test_only_admins_export(board: Recorded) -> None:
+    passed(board, 1e-3)
+    stranger = board.board
+    stranger.user = "nobody"
+    done = CliRunner().invoke(cli, ["admin", "export", "--format", "csv"], obj=lambda: stranger)
+    assert (done.exit_code, done.stdout) == (5, "")
+    assert "you may not export the board: that takes the role admin" in done.stderr
+
+
+def test_parquet_has_the_same_rows_with_types(board: Recorded) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    passed(board, 2e-3, user="ada", file_name="=1")
+    board.add(status_of(RunState.RUNNING), user="bob")
+    target = board.folder / "runs.parquet"
+    done = call(board, "--format", "parquet", "-o", target, "--with-code")
+    assert done.exit_code == 0, done.output
+    table = parquet.read_table(target)
+    assert table.column_names == [column.name for column in (*COLUMNS, CODE)]
+    first, second = table.to_pylist()
+    assert (first["file_name"], first["rank"], first["score_s"], first["code"]) == ("=1", 1, 2e-3, KERNEL)
+    assert first["submitted_at"] == AT
+    assert (second["rank"], second["ended_at"], second["started_at"]) == (None, None, AT)
+    assert str(table.schema.field("submitted_at").type) == "timestamp[us, tz=UTC]"
+
+
+def test_without_pyarrow_parquet_says_what_to_install(board: Recorded) -> None:
+    passed(board, 1e-3)
+    program = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "import importlib.util as util; found = util.find_spec\n"
+        "util.find_spec = lambda name, *rest: None if name == 'pyarrow' else found(name, *rest)\n"
+        "from hpc_board.cli.main import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "admin", "export", "--format", "parquet", "-o", "runs.parquet"],
+        cwd=board.folder,
+        env=board.environ(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "pip install 'hpc-board[parquet]'" in done.stderr
+    assert not (board.folder / "runs.parquet").exists()
+
+
+def test_the_export_of_others_runs_needs_no_library_that_submitting_does_not(board: Recorded) -> None:
+    passed(board, 1e-3)
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "hpc_board", "admin", "export", "--format", "csv"],
+        cwd=board.folder,
+        env=board.environ(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert not loaded & {"pyarrow", "textual", "jinja2", "paramiko", "pandas", "numpy"}
+
+
+def test_the_page_of_the_manual_lists_every_column() -> None:
+    page = (REPOSITORY / "docs" / "data.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)` \| (\w+) \| (.+) \|$", page, re.MULTILINE)
+    assert listed == [(column.name, str(column.kind), column.meaning) for column in (*COLUMNS, CODE)]
+
+
+def html(board: Recorded) -> str:
+    done = call(board, "--format", "html")
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def lines(page: str) -> list[str]:
+    """The rows of the first table, each as the texts of its first three cells."""
+    table = page.partition("<tbody>")[2].partition("</tbody>")[0]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row)[:3] for row in table.splitlines() if row.startswith("<tr")]
+    return [" ".join(re.sub(r"<[^>]+>", " ", cell).strip() for cell in row).strip() for row in rows]
+
+
+def test_the_page_has_the_reference_where_its_time_belongs(board: Recorded) -> None:
+    case = timed_case(median_ns=2_000_000)
+    assert case.timing is not None
+    slow = replace(case, timing=replace(case.timing, baseline_ns=4_000_000.0))
+    board.add(result=result_of(Verdict.PASS, slow), score_s=2e-3, user="ada")
+    passed(board, 6e-3, user="bob")
+    page = html(board)
+    assert "2 users, best 2.00 ms, 2.00x as fast as the reference" in page
+    assert lines(page) == ["1 ada kernel.py 2.00 ms", "reference 4.00 ms", "2 bob kernel.py 6.00 ms"]
+
+
+def test_a_closed_board_is_on_the_page_only_where_it_is_named(board: Recorded) -> None:
+    number = passed(board, 6e-3, user="bob")
+    assert ">bob<" in html(board)
+    opened = board.board
+    task = opened.run(number).task
+    opened.carry_out(opened.plan_creation(task, None, Wishes(closed=True)))
+    assert "bob" not in html(board)
+    named = call(board, "--format", "html", "--task", task)
+    assert (named.exit_code, ">bob<" in named.stdout) == (0, True)
+
+
+def test_what_has_no_rank_keeps_its_place_when_ranks_are_sorted() -> None:
+    from hpc_board.export import page
+
+    def standing(rank: int, score_s: float) -> Standing:
+        return Standing(rank, f"user{rank}", score_s, rank, rank, AT, "k.py", "self-run")
+
+    marks = (
+        Mark(MarkKind.MILESTONE, "<b>best</b>", 1e-3, 7, 7, AT, "m.py"),
+        Mark(MarkKind.MILESTONE, "naive", 9e-3, 8, 8, AT, "m.py"),
+    )
+    found = Page("CPU", "v", (standing(1, 2e-3), standing(2, 3e-3)), 2, marks=marks)
+    rows = list(page._lines(found))
+    assert [float(re.findall(r'data-value="([\d.]+)"', row)[0]) for row in rows] == [0.5, 1, 2, 2.5]
+    assert "&lt;b&gt;best&lt;/b&gt;" in rows[0]
+    assert "<b>" not in "".join(rows)
+    # What is slower than all that is shown may be faster than what is not.
+    assert len(list(page._lines(replace(found, total=3)))) == 3
+
+
+def test_a_task_that_changed_or_left_is_on_the_page_as_it_is_now_or_was_last(board: Recorded) -> None:
+    passed(board, 1e-3, user="ada")
+    task = board.board.task("vectoradd_py")
+    run = NewRun("CPU", "here", "", "token", "nonce", "self-run", False, "")
+    store = Store(board.board.settings.board / "board.db")
+    for name, size, user in (("vectoradd_py", 1, "bob"), ("gone", 1, "eve"), ("gone", 2, "eva")):
+        _, (added,) = store.add_submission(
+            task=replace(task, name=name, benchmarks=({"size": size, "seed": 1},)),
+            user=user,
+            file_name="k.py",
+            code=b"",
+            mode=Mode.RANKED,
+            note="",
+            at=AT + timedelta(days=size),
+            runs=[replace(run, token=f"{name}-{size}")],
+        )
+        result = replace(result_of(Verdict.PASS, timed_case()), run=added.id)
+        assert store.finish(added.id, status_of(RunState.FINISHED), result, 1e-3)
+    page = html(board)
+    assert ("ada" in page, "bob" in page, "eva" in page, "eve" in page) == (True, False, True, False)
+    assert page.count("This task takes no more submissions.") == 1
+
+
+def day(number: int, score_s: float, user: str = "ada") -> Best:
+    return Best(datetime(2026, 5, number, tzinfo=UTC).date(), user, score_s)
+
+
+def test_the_records_are_the_days_that_beat_all_before() -> None:
+    days = [day(1, 3.0), day(2, 4.0), day(3, 2.0), day(4, 2.0), day(9, 1.0)]
+    assert records(days) == [days[0], days[2], days[4]]
+    assert records([]) == []
+
+
+def test_a_chart_says_in_words_what_it_draws() -> None:
+    drawn = chart([day(1, 2e-3), day(5, 1e-3, '"><script>')], datetime(2026, 5, 11, tzinfo=UTC).date())
+    assert 'aria-label="Best time: 2.00 ms on 2026-05-01, 1.00 ms since 2026-05-05"' in drawn
+    assert "<script>" not in drawn
+    path = re.search(r'class="best" d="M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H([\d.]+)"', drawn)
+    assert path is not None
+    left, top, step, bottom, right = map(float, path.groups())
+    assert top < bottom
+    assert (step - left) / (right - left) == pytest.approx(0.4, abs=0.01)
+    assert chart([day(1, 1e-3)], datetime(2026, 5, 11, tzinfo=UTC).date()) == ""
+
+
+@pytest.mark.parametrize(("first", "last"), [(2e-3, 1.9999e-3), (1e-3, 1e-8), (5.0, 1e-9), (3e-6, 2e-6)])
+def test_a_chart_of_any_range_has_some_ticks_in_order(first: float, last: float) -> None:
+    drawn = chart([day(1, first), day(5, last)], datetime(2026, 5, 5, tzinfo=UTC).date())
+    heights = [float(y) for y in re.findall(r'class="grid"[^>]*y1="([\d.]+)"', drawn)]
+    assert 1 <= len(heights) <= 7
+    assert heights == sorted(heights, reverse=True)
+    assert all(0 <= height <= 170 for height in heights)
+
+
+def test_an_export_of_many_runs_takes_no_more_memory_than_one_of_few(tmp_path: Path) -> None:
+    generator = REPOSITORY / "scripts" / "board_generator.py"
+    sizes = {}
+    for runs in (2_000, 20_000):
+        path = tmp_path / f"{runs}.db"
+        sizes_of = ("--runs", str(runs), "--users", "200", "--tasks", "5", "--gpus", "2")
+        subprocess.run([sys.executable, generator, path, *sizes_of], check=True, capture_output=True)
+        program = (
+            "import sys; from pathlib import Path\n"
+            "from datetime import UTC, datetime\n"
+            "from hpc_board.export import Export; from hpc_board.store import Store\n"
+            "from hpc_board.store.passes import Chosen\n"
+            "export = Export(Store(Path(sys.argv[1])), {}, sys.argv[2], Chosen(), True, datetime.now(UTC))\n"
+            "written = export.write(open('/dev/null', 'wb'))\n"
+            "status = Path('/proc/self/status').read_text()\n"
+            "print(written.runs, status.partition('VmHWM:')[2].split()[0])"
+        )
+        for form in ("csv", "json"):
+            done = subprocess.run(
+                [sys.executable, "-c", program, path, form],
+                env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            written, kilobytes = map(int, done.stdout.split())
+            assert written >= runs
+            sizes[runs, form] = kilobytes
+    for form in ("csv", "json"):
+        assert sizes[20_000, form] < sizes[2_000, form] + 10_000

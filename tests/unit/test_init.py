@@ -1,0 +1,100 @@
+"""`admin init`: a board's folder with the right owner and mode, and settings that can be used at once."""
+
+import errno
+import grp
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpc_board import config
+from hpc_board.cli.main import cli
+from hpc_board.detection import settings
+from hpc_board.store.sharing import is_shared
+from tests.unit.test_detection import recorded_site
+
+GROUP = grp.getgrgid(os.getegid()).gr_name
+
+
+def run(*argv: str, environ: Mapping[str, str] | None = None) -> Result:
+    # No command of Slurm is found there.
+    return CliRunner().invoke(cli, ["admin", "init", *argv], env={"PATH": "/nowhere", **(environ or {})})
+
+
+def test_a_machine_without_slurm_gets_settings_that_work(tmp_path: Path) -> None:
+    board, file = tmp_path / "board", tmp_path / "hpc-board.yaml"
+    done = run(str(board), "-o", str(file))
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "No Slurm here" in done.stderr
+    assert stat.S_IMODE(board.stat().st_mode) == 0o700
+    read = config.load(file, {})
+    assert read.board == board
+    assert "CPU" in [gpu.name for gpu in read.gpus]
+    assert {cluster.scheduler for cluster in read.clusters} == {"local"}
+
+
+def test_a_group_s_folder_is_the_group_s_whatever_the_umask(tmp_path: Path) -> None:
+    board = tmp_path / "board"
+    before = os.umask(0o077)
+    try:
+        done = run(str(board), "--group", GROUP, "-o", str(tmp_path / "a.yaml"))
+    finally:
+        os.umask(before)
+    assert done.exit_code == 0, done.stderr
+    assert is_shared(board)
+    assert (stat.S_IMODE(board.stat().st_mode), board.stat().st_gid) == (0o2770, os.getegid())
+    assert run(str(board), "--group", GROUP, "-o", str(tmp_path / "b.yaml")).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("prepare", "argv", "words"),
+    [
+        (lambda _: None, ["--group", "no-such-group"], "knows no group no-such-group"),
+        (lambda board: board.mkdir(), ["--group", GROUP], "is not a board of the group"),
+        (lambda board: board.write_text(""), [], "is no folder"),
+        (lambda board: (board.parent / "hpc-board.yaml").write_text("kept"), [], "is there already"),
+    ],
+    ids=["unknown group", "personal folder", "file", "settings"],
+)
+def test_what_cannot_be_made_is_refused_and_leaves_nothing(
+    tmp_path: Path, prepare: object, argv: list[str], words: str
+) -> None:
+    board, file = tmp_path / "board", tmp_path / "hpc-board.yaml"
+    assert callable(prepare)
+    prepare(board)
+    before = sorted(tmp_path.rglob("*"))
+    done = run(str(board), *argv, "-o", str(file))
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_home_folder_that_is_nobody_s_is_a_usage_error(tmp_path: Path) -> None:
+    done = run("~nobody-of-this-name/board", "-o", str(tmp_path / "hpc-board.yaml"))
+    assert done.exit_code == 2
+    assert 'there is no home folder for "~nobody-of-this-name/board"' in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_that_knows_no_groups_is_told_and_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "chown", fail)
+    done = run(str(tmp_path / "board"), "--group", GROUP, "-o", str(tmp_path / "hpc-board.yaml"))
+    assert done.exit_code == 2
+    assert f"cannot be given to the group {GROUP}: Invalid argument" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_settings_of_a_cluster_name_the_board(tmp_path: Path) -> None:
+    path = tmp_path / "hpc-board.yaml"
+    strange = '/shared/my "board": # 1'
+    for board in ("/shared/kernels", strange):
+        path.write_text(settings(recorded_site("typed"), board=board).text)
+        assert config.load(path, {}).board == Path(board)

@@ -1,0 +1,409 @@
+import re
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlite_utils import Database
+
+from hpc_board.model.result import Result, Verdict
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.standings import Placing, Rows, Standing
+from hpc_board.model.task import Language, Mode, Task, TaskFile
+from hpc_board.store import NewRun, NewSubmission, Store, feed, ranking
+from hpc_board.store.migrations import MIGRATIONS
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TASK = Task("softmax", Language.PY, "Exponentials.", (TaskFile("submission.py", None),))
+BOARD = (TASK.name, TASK.version, "H100")
+_tokens = count()
+
+
+def new_run(gpu: str) -> NewRun:
+    return NewRun(gpu, "main", "", f"job-{next(_tokens)}", "n", "self-run", False, "h")
+
+
+def submitted(
+    store: Store, user: str = "ada", *gpus: str, minutes: float = 0, mode: Mode = Mode.RANKED, task: Task = TASK
+) -> tuple[Run, ...]:
+    new = [new_run(gpu) for gpu in gpus or ("H100",)]
+    at = NOON + timedelta(minutes=minutes)
+    _, runs = store.add_submission(
+        task=task, user=user, file_name="kernel.py", code=b"", mode=mode, note="", at=at, runs=new
+    )
+    return runs
+
+
+def finish(store: Store, run: Run, score_s: float | None, verdict: Verdict = Verdict.PASS) -> None:
+    result = Result(run=run.id, nonce="n", mode=run.mode.value, verdict=verdict, message="", cases=())
+    assert store.finish(run.id, Status(RunState.FINISHED, NOON + timedelta(hours=1)), result, score_s)
+
+
+def passed(store: Store, user: str, score_s: float, *, minutes: float = 0, gpu: str = "H100", task: Task = TASK) -> Run:
+    (run,) = submitted(store, user, gpu, minutes=minutes, task=task)
+    finish(store, run, score_s)
+    return run
+
+
+def board(store: Store, limit: int | None = None, offset: int = 0) -> list[tuple[int, str, float]]:
+    rows = store.standings(*BOARD, limit=limit, offset=offset)
+    return [(row.rank, row.user, row.score_s) for row in rows]
+
+
+def numbers(rows: tuple[Standing, ...]) -> list[tuple[int, int]]:
+    return [(row.rank, row.run) for row in rows]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Database]:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA foreign_keys = ON")
+        yield Database(connection)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "board.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Store:
+    return Store(path)
+
+
+def test_a_page_of_a_board_has_the_ranks_of_the_whole(store: Store) -> None:
+    for user, score_s in (("ada", 1.0), ("bob", 2.0), ("cyd", 2.0), ("dee", 2.0), ("eve", 5.0)):
+        passed(store, user, score_s)
+
+    assert board(store) == [(1, "ada", 1.0), (2, "bob", 2.0), (2, "cyd", 2.0), (2, "dee", 2.0), (5, "eve", 5.0)]
+    assert board(store, limit=2) == [(1, "ada", 1.0), (2, "bob", 2.0)]
+    assert board(store, limit=3, offset=2) == [(2, "cyd", 2.0), (2, "dee", 2.0), (5, "eve", 5.0)]
+    assert board(store, limit=9, offset=5) == []
+    assert store.count_users(*BOARD) == 5
+
+
+def test_a_rank_is_held_by_one_by_several_or_in_a_gap_by_nobody(store: Store) -> None:
+    for user, score_s in (("ada", 1.0), ("cyd", 2.0), ("bob", 2.0), ("eve", 5.0)):
+        passed(store, user, score_s)
+
+    held = {rank: [row.user for row in store.at_rank(*BOARD, rank)] for rank in range(1, 6)}
+
+    assert held == {1: ["ada"], 2: ["cyd", "bob"], 3: [], 4: ["eve"], 5: []}
+
+
+def test_the_row_of_a_user_is_found_without_the_board(store: Store) -> None:
+    passed(store, "ada", 1.0)
+    best = passed(store, "bob", 2.0)
+    passed(store, "bob", 3.0)
+
+    found = store.standing_of(*BOARD, "bob")
+
+    assert found is not None
+    assert (found.rank, found.run, found.score_s) == (2, best.id, 2.0)
+    assert store.standing_of(*BOARD, "cyd") is None
+
+
+def test_all_ranked_runs_are_ranked_among_themselves(store: Store) -> None:
+    runs = [passed(store, user, score_s) for user, score_s in (("ada", 2.0), ("ada", 1.0), ("bob", 2.0))]
+
+    assert numbers(store.ranked_runs(*BOARD)) == [(1, runs[1].id), (2, runs[0].id), (2, runs[2].id)]
+    assert numbers(store.ranked_runs(*BOARD, limit=1, offset=2)) == [(2, runs[2].id)]
+    assert numbers(store.personal(*BOARD, "ada", limit=1, offset=1)) == [(2, runs[0].id)]
+    assert (store.count_ranked_runs(*BOARD), store.count_ranked_runs(*BOARD, "ada")) == (3, 2)
+
+
+def test_a_placing_says_what_a_run_means(store: Store) -> None:
+    first = passed(store, "ada", 2.0)
+    best = passed(store, "ada", 1.0)
+    slower = passed(store, "ada", 3.0)
+    passed(store, "bob", 0.5)
+    (practice,) = submitted(store, "ada", mode=Mode.BENCHMARK)
+    finish(store, practice, 0.1)
+
+    assert store.placing(store.run(first.id)) == Placing(None, 2, 1.0, best.id, first=True)
+    assert store.placing(store.run(best.id)) == Placing(2, 2, 1.0, best.id, first=False)
+    assert store.placing(store.run(slower.id)) == Placing(None, 2, 1.0, best.id, first=False)
+    assert store.placing(store.run(practice.id)) is None
+
+
+def test_the_versions_of_a_task_have_dates_and_entries(store: Store) -> None:
+    changed = Task(TASK.name, TASK.language, TASK.description, TASK.files, config={"main": "other.py"})
+    passed(store, "ada", 1.0)
+    passed(store, "ada", 2.0)
+    passed(store, "bob", 3.0, gpu="A100")
+    submitted(store, "ada", minutes=5, task=changed)
+
+    found = store.versions(TASK.name)
+
+    assert [(each.version, each.entries) for each in found] == [(changed.version, 0), (TASK.version, 2)]
+    assert [each.added_at for each in found] == [NOON + timedelta(minutes=5), NOON]
+
+
+def test_a_withdrawn_submission_gives_way_to_its_users_next_best_and_can_come_back(path: Path, store: Store) -> None:
+    passed(store, "ada", 3.0)
+    cheat = passed(store, "ada", 1.0)
+    passed(store, "bob", 2.0)
+    before = store.standings(*BOARD)
+
+    with opened(path) as db:
+        ranking.withdraw(db, cheat.submission)
+    assert board(store) == [(1, "bob", 2.0), (2, "ada", 3.0)]
+    assert store.rank(store.run(cheat.id)) is None
+    assert store.placing(store.run(cheat.id)) is None
+    assert [entry.run for entry in store.feed(user="ada")] != []
+    assert cheat.id not in [entry.run for entry in store.feed()]
+
+    with opened(path) as db:
+        ranking.readmit(db, cheat.submission)
+        ranking.readmit(db, cheat.submission)
+    assert store.standings(*BOARD) == before
+    assert cheat.id in [entry.run for entry in store.feed()]
+
+
+def test_who_has_nothing_else_leaves_the_board_with_a_withdrawn_submission(path: Path, store: Store) -> None:
+    runs = submitted(store, "ada", "H100", "A100")
+    for run in runs:
+        finish(store, run, 1.0)
+
+    with opened(path) as db:
+        ranking.withdraw(db, runs[0].submission)
+
+    assert board(store) == []
+    assert store.standings(TASK.name, TASK.version, "A100") == ()
+
+
+def test_what_failed_or_was_no_ranked_run_does_not_come_in_by_being_readmitted(path: Path, store: Store) -> None:
+    (wrong,) = submitted(store)
+    finish(store, wrong, 1.0, Verdict.WRONG_VALUE)
+    (practice,) = submitted(store, mode=Mode.BENCHMARK)
+    finish(store, practice, 1.0)
+
+    with opened(path) as db:
+        for run in (wrong, practice):
+            ranking.readmit(db, run.submission)
+
+    assert board(store) == []
+
+
+def test_a_milestone_is_not_ranked(store: Store) -> None:
+    shown = NewSubmission(TASK, "author", "eager.py", b"", Mode.RANKED, "", NOON, [new_run("H100")], milestone="eager")
+    ((submission, (run,)),) = store.add_submissions([shown])
+
+    finish(store, run, 1.0)
+
+    assert (submission.milestone, store.run(run.id).milestone) == ("eager", "eager")
+    assert store.placing(store.run(run.id)) is None
+    assert board(store) == []
+    assert store.feed() == ()
+
+
+def test_a_milestone_that_was_removed_is_not_shown(store: Store) -> None:
+    shown = NewSubmission(TASK, "author", "eager.py", b"", Mode.RANKED, "", NOON, [new_run("H100")], milestone="eager")
+    ((submission, (run,)),) = store.add_submissions([shown])
+    finish(store, run, 1.0)
+
+    def marked() -> list[str]:
+        found, _ = store.listed(TASK.name, TASK.version, "H100", Rows.USERS, "ada")
+        return [mark.name for mark in found.milestones]
+
+    before = marked()
+    store.remove([submission.id], "ada", NOON, "wrong")
+
+    assert (before, marked()) == (["eager"], [])
+
+
+HISTORIES = st.lists(
+    st.tuples(
+        st.sampled_from(["ada", "bob", "cyd"]),
+        st.integers(0, 3),  # minutes
+        st.sampled_from([1.0, 2.0, 2.0, 3.0]),
+        st.sampled_from(["counts", "counts", "counts", "withdrawn", "withdrawn and readmitted"]),
+    ),
+    max_size=10,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(HISTORIES, st.integers(0, 4), st.integers(1, 4))
+def test_tables_and_pages_follow_the_rules_for_any_history(
+    history: list[tuple[str, int, float, str]], offset: int, limit: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "board.db"
+        store = Store(path)
+        counting: list[tuple[float, int, int, str]] = []
+        for user, minutes, score_s, fate in history:
+            run = passed(store, user, score_s, minutes=minutes)
+            with opened(path) as db:
+                if "withdrawn" in fate:
+                    ranking.withdraw(db, run.submission)
+                if "readmitted" in fate:
+                    ranking.readmit(db, run.submission)
+            if fate != "withdrawn":
+                counting.append((score_s, minutes, run.id, user))
+        best = {user: min(each for each in counting if each[3] == user) for *_, user in counting}
+
+        def ranked(entries: list[tuple[float, int, int, str]]) -> list[tuple[int, int]]:
+            return [(1 + sum(one[0] < each[0] for one in entries), each[2]) for each in sorted(entries)]
+
+        everyone = ranked(list(best.values()))
+        assert numbers(store.standings(*BOARD)) == everyone
+        assert numbers(store.standings(*BOARD, limit=limit, offset=offset)) == everyone[offset : offset + limit]
+        assert numbers(store.ranked_runs(*BOARD)) == ranked(counting)
+        page = ranked([each for each in counting if each[3] == "ada"])[offset : offset + limit]
+        assert numbers(store.personal(*BOARD, "ada", limit=limit, offset=offset)) == page
+
+
+def test_boards_of_a_database_from_before_the_tables_are_found_in_them(path: Path) -> None:
+    with opened(path) as db:
+        MIGRATIONS.apply(db, stop_before="m004_ranking")
+        db.execute("INSERT INTO codes VALUES ('c', x'')")
+        db.execute("INSERT INTO tasks VALUES (?, ?, '{}', ?)", [TASK.name, TASK.version, NOON.isoformat()])
+        old = [("ada", 3.0, "pass"), ("ada", 1.0, "pass"), ("bob", 2.0, "pass"), ("cyd", 0.5, "wrong_value")]
+        for number, (user, score_s, verdict) in enumerate(old, start=1):
+            mine = {"id": number, "task": TASK.name, "task_version": TASK.version, "user": user, "file_name": "k.py"}
+            at = NOON.isoformat(timespec="microseconds")
+            rest = {"code_sha256": "c", "mode": "ranked", "note": "", "submitted_at": at}
+            db.table("submissions").insert({**mine, **rest})
+            run = {"id": number, "submission": number, "gpu": "H100", "cluster": "", "partition": "", "nonce": ""}
+            also = {"token": str(number), "trust": "self-run", "emulated": 0, "harness_sha256": ""}
+            db.table("runs").insert({**run, **also})
+            db.table("results").insert({"run": number, "verdict": verdict, "message": "", "score_s": score_s})
+
+    store = Store(path)
+
+    assert board(store) == [(1, "ada", 1.0), (2, "bob", 2.0)]
+    assert [row.score_s for row in store.personal(*BOARD, "ada")] == [1.0, 3.0]
+    assert store.feed() == ()
+    passed(store, "bob", 0.5)
+    assert board(store) == [(1, "bob", 0.5), (2, "ada", 1.0)]
+    assert store.feed()[0].news.former_s == 2.0
+
+
+def questions(run: Run) -> dict[str, Callable[[Database], object]]:
+    mine = (run.task, run.task_version, run.gpu)
+    page: dict[str, Any] = {"limit": 20, "offset": 20}
+    return {
+        "first page": lambda db: ranking.standings(db, *mine, limit=20),
+        "a page": lambda db: ranking.standings(db, *mine, **page),
+        "all runs": lambda db: ranking.all_runs(db, *mine, **page),
+        "own runs": lambda db: ranking.personal(db, *mine, run.user, **page),
+        "own row": lambda db: ranking.standing_of(db, *mine, run.user),
+        "at rank": lambda db: ranking.at_rank(db, *mine, 7),
+        "rank": lambda db: ranking.rank(db, run),
+        "placing": lambda db: ranking.placing(db, run),
+        "users": lambda db: ranking.count_users(db, *mine),
+        "milestones": lambda db: ranking.milestones(db, *mine),
+        "listed users": lambda db: ranking.listed(db, ranking.BoardKey(*mine), Rows.USERS, run.user, **page),
+        "listed runs": lambda db: ranking.listed(db, ranking.BoardKey(*mine), Rows.RUNS, run.user, limit=20, offset=0),
+        "versions": lambda db: ranking.versions(db, run.task),
+        "score": lambda db: ranking.score(db, run.id),
+        "podium": lambda db: ranking.podium(db, ranking.BoardKey(*mine)),
+        "passed": lambda db: ranking.passed_by(db, ranking.BoardKey(*mine), 1.0, None),
+        "withdraw": lambda db: ranking.withdraw(db, run.submission),
+        "readmit": lambda db: ranking.readmit(db, run.submission),
+        "feed": asking_feed(),
+        "feed of some tasks": asking_feed(among=[run.task]),
+        "feed of a task": asking_feed(task=run.task),
+        "feed of a board": asking_feed(task=run.task, gpu=run.gpu),
+        "feed of a GPU": asking_feed(gpu=run.gpu, before=9),
+        "feed of a user": asking_feed(user=run.user),
+        "feed of a user on a board": asking_feed(user=run.user, task=run.task, gpu=run.gpu),
+    }
+
+
+def asking_feed(
+    task: str | None = None,
+    gpu: str | None = None,
+    user: str | None = None,
+    before: int | None = None,
+    among: list[str] | None = None,
+) -> Callable[[Database], object]:
+    return lambda db: feed.feed(db, task=task, gpu=gpu, user=user, before=before, limit=20, among=among)
+
+
+def test_nothing_is_read_whole_or_sorted_but_a_page(path: Path, store: Store) -> None:
+    run = passed(store, "ada", 1.0)
+    asked: list[tuple[str, Any]] = []
+    with closing(sqlite3.connect(path)) as connection:
+        db = Database(connection, tracer=lambda sql, parameters: asked.append((sql, parameters)))
+        for ask in questions(run).values():
+            ask(db)
+        read = re.compile(r"\s*(select|with|delete|insert into scores)", re.IGNORECASE)
+        told = [
+            each
+            for each in asked
+            if read.match(each[0]) and re.search("scores|bests|feed|passing_runs|milestone", each[0])
+        ]
+        assert len(told) > len(questions(run))
+        for sql, parameters in told:
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters or ()).fetchall()
+            steps = "\n".join(str(step[3]) for step in plan)
+            # The newest of the whole feed are found at the end of the table: no more is read than the page has.
+            whole = "FROM feed" in sql and ("WHERE TRUE" in sql or "json_each" in sql)
+            assert not re.search(r"SCAN (?!listed|CONSTANT)", steps) or whole, f"{sql}\n{steps}"
+            assert "TEMP B-TREE" not in steps, f"{sql}\n{steps}"
+
+
+def steps_of(path: Path, ask: Callable[[Database], object]) -> int:
+    """How many hundreds of instructions SQLite's machine takes to answer, which no other load changes."""
+    ticks = 0
+
+    def tick() -> None:
+        nonlocal ticks
+        ticks += 1
+
+    with closing(sqlite3.connect(path)) as connection:
+        connection.set_progress_handler(tick, 100)
+        ask(Database(connection))
+    return ticks
+
+
+def fill(path: Path, users: int, runs_each: int) -> None:
+    """Slower runs of other users on the same board, and as many on another, in the tables that ranks come from."""
+    counts = [
+        {
+            "run": 1000 + 2 * number + (gpu == "A100"),
+            "task": TASK.name,
+            "version": TASK.version,
+            "gpu": gpu,
+            "user": f"u{number // runs_each}",
+            "score_s": 100.0 + number,
+            "at": NOON.isoformat(),
+        }
+        for number in range(users * runs_each)
+        for gpu in ("H100", "A100")
+    ]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executemany(
+            "INSERT INTO scores VALUES (:run, 1, :task, :version, :gpu, :user, :score_s, :at)", counts
+        )
+        connection.execute(
+            """
+            INSERT INTO bests SELECT task, task_version, gpu, user, MIN(run), MIN(score_s), submitted_at
+              FROM scores WHERE user LIKE 'u%' GROUP BY task, task_version, gpu, user
+            """
+        )
+
+
+def test_a_page_and_a_rank_cost_the_same_however_many_runs_there_are(tmp_path: Path) -> None:
+    costs: list[dict[str, int]] = []
+    for runs_each in (10, 400):
+        path = tmp_path / f"{runs_each}.db"
+        store = Store(path)
+        for place in range(40):
+            run = passed(store, f"ada{place}", 1.0 + place)
+        fill(path, users=30, runs_each=runs_each)
+        costs.append({name: steps_of(path, ask) for name, ask in questions(run).items()})
+    few, many = costs
+    # How many runs a board has is counted, from an index; only who asks for all of them is told.
+    few.pop("listed runs")
+
+    assert all(many[name] <= 1.1 * few[name] + 1 for name in few), {name: (few[name], many[name]) for name in few}

@@ -1,0 +1,104 @@
+"""Who may do what: the settings' roles, Unix groups and the owner of the board's folder."""
+
+import grp
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from hpc_board import config
+from hpc_board.board import Board
+from hpc_board.errors import DocumentError, Refused
+from hpc_board.model.roles import Role, Roles
+
+ROLES = Roles(admins=("ada", "@ops"), creators=("@staff",), participants=("@students", "eve"))
+
+
+@pytest.mark.parametrize(
+    ("user", "groups", "role"),
+    [
+        ("ada", (), Role.ADMIN),
+        ("bob", ("ops", "staff"), Role.ADMIN),
+        ("bob", ("staff", "students"), Role.CREATOR),
+        ("bob", ("students",), Role.PARTICIPANT),
+        ("eve", (), Role.PARTICIPANT),
+        ("bob", (), Role.NOBODY),
+    ],
+)
+def test_the_highest_role_counts(user: str, groups: tuple[str, ...], role: Role) -> None:
+    assert ROLES.role(user, groups, owner=False) is role
+
+
+def test_the_owner_is_an_admin_whatever_the_lists_say() -> None:
+    assert ROLES.role("bob", (), owner=True) is Role.ADMIN
+
+
+def test_everybody_participates_where_nobody_is_named() -> None:
+    assert Roles(admins=("ada",)).role("bob", (), owner=False) is Role.PARTICIPANT
+
+
+def test_each_role_may_do_what_those_below_it_may() -> None:
+    assert Role.ADMIN.may_act_as(Role.CREATOR)
+    assert Role.CREATOR.may_act_as(Role.PARTICIPANT)
+    assert Role.CREATOR.may_act_as(Role.CREATOR)
+    assert not Role.PARTICIPANT.may_act_as(Role.CREATOR)
+    assert not Role.NOBODY.may_act_as(Role.PARTICIPANT)
+
+
+def _settings(folder: Path, roles: str) -> config.Settings:
+    file = folder / "hpc-board.yaml"
+    file.write_text(
+        f"board: {folder}/board\nclusters: {{here: {{scheduler: local}}}}\ngpus: {{CPU: {{cluster: here}}}}\n{roles}"
+    )
+    return config.load(file, {})
+
+
+def test_a_group_of_the_machine_gives_its_members_a_role(tmp_path: Path) -> None:
+    me = pwd.getpwuid(os.geteuid())
+    group = grp.getgrgid(me.pw_gid).gr_name
+    settings = _settings(tmp_path, f'roles: {{creators: ["@{group}"], participants: [nobody]}}')
+    (tmp_path / "board").mkdir()
+    assert Board(settings).role is Role.ADMIN
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "board", 12345, 12345)
+        assert Board(settings).role is Role.CREATOR
+    stranger = Board(settings, user="hpc-board-nobody-has-this-name")
+    assert stranger.role is Role.NOBODY
+    with pytest.raises(Refused, match=r"you may not create boards: that takes the role creator, and .*s is nobody"):
+        stranger.require(Role.CREATOR, "create boards")
+
+
+def test_somebody_who_is_no_participant_neither_sees_nor_submits(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text("#!POPCORN leaderboard vectoradd_py\n")
+    settings = _settings(tmp_path, "roles: {participants: [nobody]}")
+    (tmp_path / "board").mkdir()
+    board = Board(settings)
+    (draft,) = board.drafts([tmp_path / "kernel.py"], gpus=["CPU"])
+    (run,) = board.submit(draft)
+    board.cancel(run.id)
+    stranger = Board(settings, user="hpc-board-nobody-has-this-name")
+    submits = r"you may not submit to this board: that takes the role participant"
+    with pytest.raises(Refused, match=submits):
+        stranger.drafts([tmp_path / "kernel.py"])
+    with pytest.raises(Refused, match=submits):
+        stranger.submit(draft)
+    assert len(board.runs(everyone=True)) == 1
+    sees = r"you may not see "
+    for look in (
+        stranger.tasks,
+        lambda: stranger.task("vectoradd_py"),
+        lambda: stranger.standings("vectoradd_py", "CPU"),
+        lambda: stranger.runs(everyone=True),
+        lambda: stranger.run(run.id),
+        lambda: stranger.compare(1, 1),
+    ):
+        with pytest.raises(Refused, match=sees):
+            look()
+    assert stranger.runs() == ()
+    assert stranger.in_flight() == ()
+
+
+def test_a_name_that_nobody_can_have_is_a_fault_of_the_settings(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match=r"roles\.admins\[0\].*the name of a Unix user, or of a group with @"):
+        _settings(tmp_path, 'roles: {admins: ["two words"]}')

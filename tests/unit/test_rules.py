@@ -1,0 +1,930 @@
+"""The rules of play: who may submit how much, what admins take out and send again, and what users remark."""
+
+import getpass
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from hpc_board import config
+from hpc_board.board import Board
+from hpc_board.cli.main import cli
+from hpc_board.errors import InputError, Refused
+from hpc_board.model.result import Verdict
+from hpc_board.model.rules import (
+    NO_REMARKS,
+    NOTES_MAX,
+    RERUN,
+    TAGS_MAX,
+    Category,
+    Limits,
+    Rerun,
+    limit_refusal,
+    may_read_code,
+    tag_of,
+    wait_text,
+)
+from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.task import Mode
+from hpc_board.report import plain, run_report, run_summary, runs_table
+from hpc_board.rules import Again
+from hpc_board.store import NewRun, NewSubmission, Store, decisions
+from tests.e2e.boards import RIGHT, BoardFiles, board_files
+from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, timed_case
+
+ADMIN = getpass.getuser()
+NOW = datetime(2030, 1, 2, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+BANNED = "You are banned from making submissions."
+STOPPED = "The board is currently not accepting any new submissions, please try again later."
+
+
+@dataclass(frozen=True)
+class Place:
+    """A board on the embedded scheduler with the task `double`, and its people: one admin, and who else is named."""
+
+    files: BoardFiles
+
+    def board(self, user: str = ADMIN) -> Board:
+        return Board(config.load(self.files.settings, {}), user=user)
+
+    @property
+    def store(self) -> Store:
+        (self.files.folder / "board").mkdir(exist_ok=True)
+        return Store(self.files.folder / "board" / "board.db")
+
+    def call(self, user: str, *argv: str | Path) -> Result:
+        """A command of `user`, in this process."""
+        return CliRunner().invoke(cli, [str(word) for word in argv], obj=lambda: self.board(user))
+
+    def json(self, user: str, *argv: str | Path) -> Any:
+        done = self.call(user, *argv, "--json")
+        assert done.exit_code == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def submitted(
+        self,
+        user: str,
+        *,
+        ago: timedelta = timedelta(),
+        mode: Mode = Mode.RANKED,
+        runs: int = 1,
+        rerun: Rerun | None = None,
+        account: str = "",
+    ) -> tuple[Run, ...]:
+        """What `user` has sent so long `ago`; nobody carries it on."""
+        new = NewSubmission(
+            task=self.board().task("double"),
+            user=user,
+            file_name="kernel.py",
+            code=RIGHT.encode(),
+            mode=mode,
+            note="",
+            at=datetime.now(UTC) - ago,
+            runs=[replace(new_run(), account=account) for _ in range(runs)],
+            rerun=rerun,
+        )
+        ((_, stored),) = self.store.add_submissions([new])
+        return stored
+
+    def task(self, **own: object) -> None:
+        """Change keys of the task's own file; None takes one out."""
+        file = self.files.folder / "tasks" / "double" / "task.yml"
+        document = yaml.safe_load(file.read_text())
+        document["hpc_board"] |= own
+        file.write_text(yaml.safe_dump(document, sort_keys=False))
+
+    def new_version(self) -> None:
+        file = self.files.folder / "tasks" / "double" / "task.yml"
+        document = yaml.safe_load(file.read_text())
+        document["benchmarks"].append({"size": 50 + len(document["benchmarks"]), "seed": 9})
+        file.write_text(yaml.safe_dump(document, sort_keys=False))
+
+
+def measured_milestone(place: Place, user: str) -> Run:
+    """A run of the milestone `eager`, which `user` has sent and which passed."""
+    task = place.board().task("double")
+    at = datetime.now(UTC)
+    new = NewSubmission(task, user, "eager.py", RIGHT.encode(), Mode.RANKED, "", at, [new_run()], milestone="eager")
+    ((_, (run,)),) = place.store.add_submissions([new])
+    result = replace(result_of(Verdict.PASS, timed_case()), run=run.id)
+    place.store.finish(run.id, Status(RunState.FINISHED, at), result, 1e-6)
+    return run
+
+
+def new_run() -> NewRun:
+    token = f"hb-{datetime.now(UTC).timestamp()}-{id(object())}"
+    return NewRun("CPU", "here", "", token, "nonce", "self-run", False, "")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(board_files(tmp_path, slurm=False))
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    return recorded(tmp_path)
+
+
+def timed(board: Recorded, user: str, score_s: float) -> Run:
+    """A passing ranked run of `user` that took so long."""
+    return board.add(result=result_of(Verdict.PASS, timed_case()), score_s=score_s, user=user)
+
+
+def ranks(board: Board) -> list[tuple[int, str, int]]:
+    return [(row.rank, row.user, row.run) for row in board.standings("vectoradd_py", "CPU")]
+
+
+# Limits, as pure rules
+
+
+def refusal(limit: int, minutes_ago: Sequence[float], new: int = 1) -> str:
+    newest = [NOW - ago * MINUTE for ago in sorted(minutes_ago)]
+    enough = max(0, limit - new + 1)
+    return limit_refusal("matmul", Category.RANKED, limit, newest[:enough], len(newest), new, NOW)
+
+
+def test_as_many_submissions_as_the_limit_pass() -> None:
+    assert refusal(3, [1, 2]) == ""
+    assert refusal(3, [], new=3) == ""
+
+
+def test_a_refusal_says_how_many_there_were_and_when_there_is_room() -> None:
+    assert refusal(3, [59, 20, 1]) == (
+        "Rate limit exceeded: you have sent 3 of at most 3 ranked submissions to matmul within an hour. "
+        "Try again in 1 min (60 s)."
+    )
+
+
+def test_a_batch_waits_until_there_is_room_for_all_of_it() -> None:
+    said = refusal(3, [59, 20, 1], new=2)
+    assert "and these are 2. Try again in 40 min (2400 s)." in said
+
+
+def test_a_limit_that_was_lowered_waits_for_all_that_are_above_it() -> None:
+    assert "you have sent 4 of at most 2 " in refusal(2, [50, 40, 30, 20.5])
+    assert "Try again in 30 min (1800 s)." in refusal(2, [50, 40, 30, 20.5])
+
+
+def test_a_limit_of_none_closes_the_board_and_a_large_batch_never_fits() -> None:
+    assert refusal(0, []) == "matmul is closed for ranked submissions: its limit is 0 an hour."
+    assert "3 ranked submissions to matmul at once, and its limit is 2 an hour" in refusal(2, [], new=3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "1 s"), (0.2, "1 s"), (59.1, "1 min (60 s)"), (61, "1 min 1 s (61 s)"), (3600, "60 min (3600 s)")],
+)
+def test_a_wait_is_told_in_words_and_seconds(seconds: float, words: str) -> None:
+    assert wait_text(timedelta(seconds=seconds)) == words
+
+
+@pytest.mark.parametrize("text", ["[]", "3", '{"ranked": -1}', '{"ranked": true}', '{"other": "5"}', "{"])
+def test_limits_that_nobody_wrote_are_not_read(text: str) -> None:
+    with pytest.raises(ValueError, match=r"limit|Expecting"):
+        Limits.from_json(text)
+
+
+def test_limits_are_read_as_they_are_written() -> None:
+    for limits in (Limits(), Limits(0, 5), Limits(other=100_000)):
+        assert Limits.from_json(limits.to_json()) == limits
+
+
+# Limits on a board
+
+
+def test_each_user_may_send_so_many_of_each_category_within_an_hour(place: Place) -> None:
+    kernel = place.files.kernel()
+    place.call(ADMIN, "admin", "limit", "double", "--ranked", "2", "--other", "1")
+    place.submitted("bob", ago=61 * MINUTE)
+    place.submitted("bob", ago=50 * MINUTE)
+    ranked = ("submit", kernel, "--mode", "ranked", "--dry-run")
+    assert place.call("bob", *ranked).exit_code == 0
+    place.submitted("bob", ago=20 * MINUTE)
+    refused = place.call("bob", *ranked)
+    assert refused.exit_code == 5
+    assert "Refused: Rate limit exceeded: you have sent 2 of at most 2 ranked submissions to double" in refused.stderr
+    assert "Try again in 10 min" in refused.stderr or "Try again in 9 min 5" in refused.stderr
+    assert place.call("eve", *ranked).exit_code == 0
+    for mode in ("test", "benchmark", "profile"):
+        assert place.call("bob", "submit", kernel, "--mode", mode, "--dry-run").exit_code == 0
+    place.submitted("bob", mode=Mode.TEST)
+    assert "1 of at most 1 test, benchmark and profile submissions" in place.call("bob", "submit", kernel).stderr
+    place.call(ADMIN, "admin", "limit", "double", "--none")
+    assert place.call("bob", *ranked).exit_code == 0
+
+
+def test_a_submission_to_many_gpus_counts_once_and_each_file_of_a_batch_by_itself(place: Place) -> None:
+    one, other = place.files.kernel(), place.files.kernel(name="other.py")
+    place.call(ADMIN, "admin", "limit", "double", "--other", "2")
+    place.submitted("bob", mode=Mode.TEST, runs=4)
+    assert place.call("bob", "submit", one, "--dry-run").exit_code == 0
+    refused = place.call("bob", "submit", one, other, "--dry-run")
+    assert refused.exit_code == 5
+    assert "and these are 2." in refused.stderr
+
+
+def test_admins_are_not_limited_and_what_they_send_again_does_not_count(place: Place) -> None:
+    kernel = place.files.kernel()
+    place.call(ADMIN, "admin", "limit", "double", "--ranked", "1", "--other", "0")
+    first = place.submitted(ADMIN)[0]
+    place.submitted(ADMIN)
+    assert place.call(ADMIN, "submit", kernel, "--mode", "ranked", "--dry-run").exit_code == 0
+    assert place.call(ADMIN, "submit", kernel, "--dry-run").exit_code == 0
+    place.submitted("bob", rerun=Rerun(first.submission, ADMIN, NOW))
+    assert place.call("bob", "submit", kernel, "--mode", "ranked", "--dry-run").exit_code == 0
+    place.submitted("bob")
+    assert place.call("bob", "submit", kernel, "--mode", "ranked", "--dry-run").exit_code == 5
+
+
+def test_limits_are_changed_one_by_one_and_listed(place: Place) -> None:
+    assert place.json(ADMIN, "admin", "limits") == []
+    assert place.json(ADMIN, "admin", "limit", "double", "--ranked", "5")["ranked"] == 5
+    assert place.json(ADMIN, "admin", "limit", "double", "--other", "0") == {
+        "board": "double",
+        "ranked": 5,
+        "other": 0,
+    }
+    (listed,) = place.json("bob", "admin", "limits")
+    assert (listed["board"], listed["ranked"], listed["other"], listed["by"]) == ("double", 5, 0, ADMIN)
+    shown = place.call("bob", "admin", "limits").stdout
+    assert "5/h" in shown
+    assert "closed" in shown
+    assert place.json(ADMIN, "admin", "limit", "double", "--ranked", "none")["ranked"] is None
+    (place.files.folder / "tasks" / "double").rename(place.files.folder / "double")
+    assert place.call(ADMIN, "admin", "limit", "double", "--ranked", "1").exit_code == 2
+    assert place.call(ADMIN, "admin", "limit", "double", "--none").exit_code == 0
+    assert place.json(ADMIN, "admin", "limits") == []
+
+
+@pytest.mark.parametrize("words", [(), ("--ranked", "3", "--none"), ("--ranked", "-2"), ("--other", "many")])
+def test_limits_that_cannot_be_are_a_usage_error(place: Place, words: Sequence[str]) -> None:
+    assert place.call(ADMIN, "admin", "limit", "double", *words).exit_code == 2
+
+
+def test_the_submissions_within_the_hour_are_found_by_index(place: Place) -> None:
+    given = {"user": "bob", "task": "double", "since": "", "ranked": 1, "rerun": RERUN}
+    with place.store._file.reading() as db:
+        plan = db.execute(f"EXPLAIN QUERY PLAN SELECT COUNT(*) {decisions._WITHIN_THE_HOUR}", given).fetchall()
+    steps = " ".join(row[3] for row in plan)
+    assert "submissions_by_user_and_task (user=? AND task=? AND submitted_at>?)" in steps
+    assert "SCAN" not in steps
+
+
+CLIENT = """
+import sys
+from pathlib import Path
+from hpc_board import config
+from hpc_board.board import Board
+from hpc_board.errors import Refused
+
+board = Board(config.load(Path(sys.argv[1]), {}), user="bob")
+drafts = board.drafts([Path(sys.argv[2])], mode="test")
+print("drafted", flush=True)
+sys.stdin.readline()
+try:
+    print("sent", *(run.id for run in board.submit(*drafts)))
+except Refused as error:
+    print("refused", error.message)
+"""
+
+
+def test_of_two_clients_that_submit_at_once_only_one_gets_the_last_place(place: Place) -> None:
+    kernel = place.files.kernel()
+    place.call(ADMIN, "admin", "limit", "double", "--other", "1")
+    clients = [
+        subprocess.Popen(
+            [sys.executable, "-c", CLIENT, str(place.files.settings), str(kernel)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=REPOSITORY,
+        )
+        for _ in range(2)
+    ]
+    for client in clients:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "drafted\n"
+    for client in clients:
+        assert client.stdin is not None
+        client.stdin.write("go\n")
+        client.stdin.flush()
+    said = sorted(client.communicate(timeout=60)[0] for client in clients)
+    assert said[0].startswith("refused Rate limit exceeded: you have sent 1 of at most 1 ")
+    assert said[1].startswith("sent ")
+    assert len(place.store.runs(user="bob")) == 1
+
+
+# Bans and stops
+
+
+def test_a_banned_user_cannot_submit_and_is_told_why(place: Place) -> None:
+    kernel = place.files.kernel()
+    running = place.submitted("bob")
+    assert "bob is banned." in place.call(ADMIN, "admin", "ban", "bob", "--reason", "shared an account").stderr
+    refused = place.call("bob", "submit", kernel, "--dry-run")
+    assert refused.exit_code == 5
+    assert f"{BANNED}\nReason: shared an account\n" in refused.stderr
+    assert place.store.in_flight() == running
+    assert place.call("eve", "submit", kernel, "--dry-run").exit_code == 0
+    (ban,) = place.json(ADMIN, "admin", "bans")
+    assert (ban["subject"], ban["by"], ban["reason"]) == ("bob", ADMIN, "shared an account")
+    assert "bob was banned already" in place.call(ADMIN, "admin", "ban", "bob", "--reason", "again").stderr
+    assert "bob may submit again." in place.call(ADMIN, "admin", "unban", "bob").stderr
+    assert "bob was not banned." in place.call(ADMIN, "admin", "unban", "bob").stderr
+    assert place.call("bob", "submit", kernel, "--dry-run").exit_code == 0
+    assert place.json(ADMIN, "admin", "bans") == []
+
+
+def test_a_ban_meets_what_was_drafted_before_it(place: Place) -> None:
+    bob = place.board("bob")
+    place.submitted("bob")
+    draft = bob.draft(place.files.kernel())
+    place.board().rules.ban("bob", "late")
+    with pytest.raises(Refused, match=BANNED):
+        bob.submit(draft)
+    assert len(place.store.runs(user="bob")) == 1
+
+
+def test_a_name_that_nobody_has_is_not_banned(place: Place) -> None:
+    place.submitted("roberta")
+    refused = place.call(ADMIN, "admin", "ban", "robertta", "--reason", "x")
+    assert refused.exit_code == 2
+    assert "roberta" in refused.stderr.replace("robertta", "")
+    for name in ("", "a\nb", "x" * 300):
+        assert place.call(ADMIN, "admin", "ban", name, "--reason", "x").exit_code == 2
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "two\nlines", "x" * 501])
+def test_a_reason_is_one_line_that_says_something(place: Place, reason: str) -> None:
+    place.submitted("bob")
+    assert place.call(ADMIN, "admin", "ban", "bob", "--reason", reason).exit_code == 2
+    assert place.board().rules.bans() == ()
+
+
+def test_a_stopped_board_takes_only_what_admins_send(place: Place) -> None:
+    kernel = place.files.kernel()
+    drafted = place.board("bob").draft(kernel)
+    running = place.submitted("bob")
+    place.call(ADMIN, "admin", "stop", "--reason", "maintenance until 5")
+    refused = place.call("bob", "submit", kernel, "--dry-run")
+    assert refused.exit_code == 5
+    assert f"{STOPPED}\nReason: maintenance until 5\n" in refused.stderr
+    with pytest.raises(Refused, match="currently not accepting"):
+        place.board("bob").submit(drafted)
+    assert place.store.in_flight() == running
+    heard: list[str] = []
+    admin = Board(config.load(place.files.settings, {}), user=ADMIN, warn=heard.append)
+    admin.draft(kernel)
+    assert heard == ["The board takes no submissions at present; yours are taken, since you are an admin."]
+    assert "accepted before, either" in place.call(ADMIN, "admin", "stop").stderr
+    place.call(ADMIN, "admin", "start")
+    assert place.call("bob", "submit", kernel, "--dry-run").exit_code == 0
+
+
+def test_looking_at_what_would_be_sent_makes_no_database(place: Place) -> None:
+    assert place.call("bob", "submit", place.files.kernel(), "--dry-run").exit_code == 0
+    assert not (place.files.folder / "board" / "board.db").exists()
+
+
+def test_what_is_wrong_with_a_submission_is_told_in_a_fixed_order(place: Place) -> None:
+    bad = RIGHT.replace("#!POPCORN leaderboard double", "#!POPCORN leader double")
+    unprintable = place.files.kernel(bad, "k\a.txt")
+    place.submitted("bob", mode=Mode.TEST)
+    place.task(deadline="2020-01-01")
+    place.call(ADMIN, "admin", "stop")
+    place.call(ADMIN, "admin", "ban", "bob", "--reason", "x")
+    place.call(ADMIN, "admin", "limit", "double", "--other", "1")
+
+    def told(file: Path, code: int, words: str) -> None:
+        done = place.call("bob", "submit", file, "--gpu", "B999", "--dry-run")
+        assert (done.exit_code, words in done.stderr) == (code, True), done.stderr
+
+    told(unprintable, 5, STOPPED)
+    place.call(ADMIN, "admin", "start")
+    told(unprintable, 5, BANNED)
+    place.call(ADMIN, "admin", "unban", "bob")
+    told(unprintable, 2, "The file name k·.txt cannot be used.")
+    told(place.files.kernel(bad, "k.txt"), 2, "please provide a Python (.py)")
+    told(place.files.kernel(bad), 2, "invalid !POPCORN directive: leader")
+    kernel = place.files.kernel()
+    told(kernel, 5, "Rate limit exceeded")
+    place.call(ADMIN, "admin", "limit", "double", "--none")
+    told(kernel, 5, "The deadline to submit to double has passed.")
+    place.task(deadline="2999-01-01")
+    told(kernel, 2, 'unknown GPU "B999"')
+
+
+def test_who_has_no_role_may_not_submit(place: Place) -> None:
+    place.files.settings.write_text(place.files.settings.read_text() + "roles: {participants: [ada]}\n")
+    (place.files.folder / "board").mkdir()
+    kernel = place.files.kernel()
+    assert place.call("ada", "submit", kernel, "--dry-run").exit_code == 0
+    refused = place.call("bob", "submit", kernel, "--dry-run")
+    assert (refused.exit_code, "you may not submit" in refused.stderr) == (5, True)
+
+
+# Removal
+
+
+def test_a_removed_submission_leaves_the_standings_to_the_next_best(board: Recorded) -> None:
+    best, second, bobs = timed(board, "ada", 1e-6), timed(board, "ada", 3e-6), timed(board, "bob", 2e-6)
+    mine = board.board
+    assert ranks(mine) == [(1, "ada", best.id), (2, "bob", bobs.id)]
+    mine.rules.remove([best.submission], "copied from bob")
+    assert ranks(mine) == [(1, "bob", bobs.id), (2, "ada", second.id)]
+    assert mine.rank(mine.run(best.id)) is None
+    assert mine.rank(mine.run(second.id)) == 2
+    mine.rules.readmit([best.submission])
+    assert ranks(mine) == [(1, "ada", best.id), (2, "bob", bobs.id)]
+    assert mine.run(best.id).remarks.removal is None
+
+
+def test_whoever_has_nothing_else_is_gone_from_the_board(board: Recorded) -> None:
+    only = timed(board, "ada", 1e-6)
+    board.board.rules.remove([only.submission], "x")
+    assert ranks(board.board) == []
+
+
+def call(board: Recorded, user: str, *argv: str) -> Result:
+    return CliRunner().invoke(cli, argv, obj=lambda: Board(board.board.settings, user=user))
+
+
+def test_the_owner_sees_who_removed_a_run_and_why(board: Recorded) -> None:
+    run = timed(board, "ada", 1e-6)
+    other = timed(board, "ada", 2e-6)
+    call(board, ADMIN, "admin", "remove", str(run.submission), "--reason", "returns a cached answer")
+    why = f"removed by {ADMIN} at "
+    shown = call(board, "ada", "run", str(run.id)).stdout
+    assert f"Does not count in the standings: {why}" in shown
+    assert ": returns a cached answer\n" in shown
+    assert "is another run" not in shown
+    assert shown.rstrip().endswith("removed from the standings.")
+    assert f"{run.id}  vectoradd_py" in call(board, "ada", "runs").stdout
+    assert "  removed\n" in call(board, "ada", "runs").stdout
+    personal = call(board, "ada", "show-personal", "vectoradd_py", "--gpu", "CPU").stdout
+    assert f"Run {run.id}, 1.00 µs, does not count: {why}" in personal
+    (shown_board,) = json.loads(call(board, "ada", "show-personal", "vectoradd_py", "--gpu", "CPU", "--json").stdout)[
+        "boards"
+    ]
+    assert [row["run"] for row in shown_board["rows"]] == [other.id]
+    assert [(row["run"], row["by"], row["reason"]) for row in shown_board["removed"]] == [
+        (run.id, ADMIN, "returns a cached answer")
+    ]
+    assert "removed" not in json.loads(call(board, "ada", "show", "vectoradd_py", "--json").stdout)["boards"][0]
+    told = json.loads(call(board, "ada", "run", str(run.id), "--json").stdout)
+    assert (told["rank"], told["removed"]["by"], told["removed"]["reason"]) == (None, ADMIN, "returns a cached answer")
+    assert call(board, "ada", "compare", str(run.submission), str(other.submission)).exit_code == 0
+
+
+def test_removals_are_done_all_or_none(board: Recorded) -> None:
+    run, other = timed(board, "ada", 1e-6), timed(board, "bob", 2e-6)
+    admin = board.board
+    with pytest.raises(InputError, match="there is no submission 99"):
+        admin.rules.remove([run.submission, 99], "x")
+    assert len(ranks(admin)) == 2
+    admin.rules.remove([run.submission, run.submission], "x")
+    with pytest.raises(InputError, match=f"submission {run.submission} was removed already, by {ADMIN}"):
+        admin.rules.remove([other.submission, run.submission], "x")
+    with pytest.raises(InputError, match=f"submission {other.submission} is not removed"):
+        admin.rules.readmit([run.submission, other.submission])
+    assert ranks(admin) == [(1, "bob", other.id)]
+
+
+def test_a_run_that_ends_after_its_removal_does_not_count(board: Recorded) -> None:
+    run = board.add(Status(RunState.RUNNING, NOW), user="ada")
+    board.board.rules.remove([run.submission], "x")
+    end = Status(RunState.FINISHED, NOW)
+    Store(board.folder / "board" / "board.db").finish(
+        run.id, end, replace(result_of(Verdict.PASS, timed_case()), run=run.id), 1e-6
+    )
+    assert ranks(board.board) == []
+
+
+def test_a_report_shows_nothing_that_a_reason_or_a_note_smuggles_in(board: Recorded) -> None:
+    run = timed(board, "ada", 1e-6)
+    store = Store(board.folder / "board" / "board.db")
+    evil = "\x1b]0;title\x07\u202eevil"
+    store.remove([run.submission], evil, NOW, evil)
+    store.add_note(run.submission, evil, evil, NOW)
+    store.change_tags(run.submission, [evil], [], evil, NOW)
+    found, result = store.run(run.id), store.result(run.id)
+    text = plain([*run_report(found, result), *run_summary(found, result), runs_table([found])])
+    assert not {"\x1b", "\x07", "\u202e"} & set(text)
+
+
+# The audit log
+
+
+def test_the_log_has_who_decided_what_and_can_be_narrowed(board: Recorded) -> None:
+    ada, bob = timed(board, "ada", 1e-6), timed(board, "bob", 2e-6)
+    rules = board.board.rules
+    rules.stop("down")
+    rules.start()
+    rules.limit("vectoradd_py", lambda _: Limits(2, None))
+    rules.ban("bob", "twice")
+    rules.remove([ada.submission], "wrong")
+    rules.readmit([ada.submission], "right")
+    told = [(each.action, each.kind, each.subject, each.reason) for each in rules.decisions()]
+    assert told == [
+        ("readmit", "submission", str(ada.submission), "right"),
+        ("remove", "submission", str(ada.submission), "wrong"),
+        ("ban", "user", "bob", "twice"),
+        ("limit", "board", "vectoradd_py", ""),
+        ("start", "", "", ""),
+        ("stop", "", "", "down"),
+    ]
+    assert bob.submission != ada.submission
+
+    def actions(**narrowed: Any) -> list[str]:
+        return [each.action for each in rules.decisions(**narrowed)]
+
+    assert actions(user="ada") == ["readmit", "remove"]
+    assert actions(user="bob") == ["ban"]
+    assert len(actions(user=ADMIN)) == 6
+    assert actions(board="vectoradd_py") == ["readmit", "remove", "limit"]
+    assert actions(board="matmul_py") == []
+    assert actions(limit=1) == ["readmit"]
+    shown = call(board, ADMIN, "admin", "log").stdout
+    assert "ranked 2/h, other none" in shown
+    assert "everything" in shown
+    listed = json.loads(call(board, ADMIN, "admin", "log", "--limit", "1", "--json").stdout)
+    assert [(row["action"], row["by"], row["reason"]) for row in listed] == [("readmit", ADMIN, "right")]
+
+
+def test_the_log_has_the_changes_of_boards_in_their_places(board: Recorded) -> None:
+    rules = board.board.rules
+    rules.stop("one")
+    with Store(board.folder / "board" / "board.db")._file.writing() as db:
+        row = {"name": "matmul", "action": "delete", "terms": "{}", "by_user": "carl", "reason": "over"}
+        db.table("boards").insert({**row, "task_version": None, "at": datetime.now(UTC).isoformat()})
+    rules.start("two")
+    assert [each.reason for each in rules.decisions()] == ["two", "over", "one"]
+    assert [each.action for each in rules.decisions(board="matmul")] == ["delete"]
+    assert [each.action for each in rules.decisions(user="carl")] == ["delete"]
+
+
+PARTICIPANT: list[Callable[[Board], object]] = [
+    lambda board: board.rules.ban("ada", "x"),
+    lambda board: board.rules.unban("ada"),
+    lambda board: board.rules.bans(),
+    lambda board: board.rules.stop(),
+    lambda board: board.rules.start(),
+    lambda board: board.rules.limit("vectoradd_py", lambda _: Limits(1)),
+    lambda board: board.rules.remove([1], "x"),
+    lambda board: board.rules.readmit([1]),
+    lambda board: board.rules.decisions(),
+    lambda board: board.rerun_plan("vectoradd_py"),
+    lambda board: board.rerun([]),
+]
+
+
+@pytest.mark.parametrize("what", PARTICIPANT)
+def test_only_admins_decide(board: Recorded, what: Callable[[Board], object]) -> None:
+    timed(board, "ada", 1e-6)
+    with pytest.raises(Refused, match="that takes the role admin, and bob's is participant"):
+        what(Board(board.board.settings, user="bob"))
+    assert board.board.rules.decisions() == ()
+
+
+# Notes and tags
+
+
+def test_notes_come_after_the_one_that_was_sent(place: Place) -> None:
+    kernel = place.files.kernel()
+    assert place.call("bob", "submit", kernel, "--mode", "test", "--note", "first").exit_code == 0
+    assert place.call("bob", "note", "1", "second one").exit_code == 0
+    run = place.json("bob", "run", "1")
+    assert (run["note"], [note["text"] for note in run["notes"]]) == ("first", ["second one"])
+    shown = place.call("bob", "run", "1").stdout
+    assert shown.index("note       first\n") < shown.index("note       second one (")
+    assert "  second one\n" in place.call("bob", "runs").stdout
+    place.board("bob").cancel(1)
+
+
+def test_runs_are_found_by_tag_and_by_note(board: Recorded) -> None:
+    first, second = timed(board, ADMIN, 1e-6), timed(board, ADMIN, 2e-6)
+    mine = board.board
+    assert call(board, ADMIN, "tag", str(first.submission), "Tiled", "fp16", "tiled").stdout == "tiled fp16\n"
+    mine.tag(second.submission, ["tiled"])
+    mine.note(first.submission, "eight Values per thread")
+
+    def found(**filters: Any) -> list[int]:
+        return [run.id for run in mine.runs(**filters)]
+
+    assert found(tags=["tiled"]) == [second.id, first.id]
+    assert found(tags=["TILED", "fp16"]) == [first.id]
+    assert found(note="values PER") == [first.id]
+    assert found(note="per", tags=["other"]) == found(note="%") == []
+    assert call(board, ADMIN, "tag", str(first.submission), "--remove", "tiled").stdout == "fp16\n"
+    assert found(tags=["tiled"]) == [second.id]
+    assert call(board, ADMIN, "tag", str(first.submission), "tiled").stdout == "fp16 tiled\n"
+    assert found(tags=["tiled"]) == [second.id, first.id]
+    rows = json.loads(call(board, ADMIN, "runs", "--tag", "fp16", "--note", "eight", "--json").stdout)
+    assert [(row["id"], row["tags"], row["notes"][0]["by"]) for row in rows] == [(first.id, ["fp16", "tiled"], ADMIN)]
+    assert "#fp16 #tiled; eight Values per thread\n" in call(board, ADMIN, "runs").stdout
+    assert "REMARKS" not in call(board, "nobody-here", "runs").stdout
+
+
+def test_only_the_owner_remarks_on_a_submission(board: Recorded) -> None:
+    run = timed(board, "ada", 1e-6)
+    for words in (("note", str(run.submission), "x"), ("tag", str(run.submission), "x")):
+        refused = call(board, "bob", *words)
+        assert (refused.exit_code, "belongs to ada" in refused.stderr) == (5, True)
+        assert call(board, ADMIN, *words).exit_code == 5
+    assert board.board.run(run.id).remarks == NO_REMARKS
+
+
+@pytest.mark.parametrize("word", ["", "two words", "-x", "ä", "x" * 41, "a\nb", "a;b", "#x"])
+def test_a_tag_is_a_word(board: Recorded, word: str) -> None:
+    run = timed(board, ADMIN, 1e-6)
+    with pytest.raises(InputError, match="is no tag"):
+        board.board.tag(run.submission, [word])
+    with pytest.raises(InputError, match="is no tag"):
+        board.board.runs(tags=[word])
+
+
+def test_a_tag_has_one_spelling() -> None:
+    assert tag_of(" FP16-x.2+ ") == "fp16-x.2+"
+
+
+@pytest.mark.parametrize("text", ["", " ", "x" * 501, "two\nlines"])
+def test_a_note_is_one_line(board: Recorded, text: str) -> None:
+    run = timed(board, ADMIN, 1e-6)
+    with pytest.raises(InputError):
+        board.board.note(run.submission, text)
+
+
+def test_remarks_are_bounded(board: Recorded) -> None:
+    run = timed(board, ADMIN, 1e-6)
+    mine = board.board
+    mine.tag(run.submission, [f"t{number}" for number in range(TAGS_MAX)])
+    mine.tag(run.submission, ["t0"])
+    with pytest.raises(InputError, match=f"{TAGS_MAX + 1} tags, more than {TAGS_MAX}"):
+        mine.tag(run.submission, ["another"])
+    assert len(mine.tag(run.submission, ["another"], ["t0"])) == TAGS_MAX
+    with pytest.raises(InputError, match="has no tag t0"):
+        mine.tag(run.submission, [], ["t0"])
+    for number in range(NOTES_MAX):
+        mine.note(run.submission, f"note {number}")
+    with pytest.raises(InputError, match=f"{NOTES_MAX} notes"):
+        mine.note(run.submission, "one more")
+
+
+# The code of others
+
+
+def test_who_may_read_a_submission() -> None:
+    assert may_read_code("ada", "ada", admin=False, shown_to_others=False)
+    assert may_read_code("eve", "ada", admin=True, shown_to_others=False)
+    assert may_read_code("eve", "ada", admin=False, shown_to_others=True)
+    assert not may_read_code("eve", "ada", admin=False, shown_to_others=False)
+
+
+def test_admins_read_every_file_and_participants_their_own(board: Recorded) -> None:
+    run = timed(board, "ada", 1e-6)
+    assert call(board, "ada", "code", str(run.submission)).exit_code == 0
+    assert call(board, ADMIN, "code", str(run.submission)).exit_code == 0
+    refused = call(board, "bob", "code", str(run.submission))
+    assert (refused.exit_code, "this belongs to ada, not to bob" in refused.stderr) == (5, True)
+
+
+def test_a_board_that_shows_its_submissions_does_so_after_its_deadline(place: Place) -> None:
+    # Late enough for a busy machine to submit before it.
+    deadline = datetime.now(UTC) + timedelta(seconds=10)
+    words = ("--gpu", "CPU", "--deadline", deadline.isoformat(), "--show-code", "--yes")
+    made = place.call(ADMIN, "create", "open_double", "double", *words)
+    assert made.exit_code == 0, made.stderr
+    bob = place.board("bob")
+    draft = bob.draft(place.files.kernel(RIGHT.replace("leaderboard double", "leaderboard open_double")))
+    (run,) = bob.submit(draft)
+    bob.cancel(run.id)
+    number = str(run.submission)
+    assert place.call("eve", "code", number).exit_code == 5
+    assert place.call(ADMIN, "code", number).exit_code == 0
+    time.sleep(max(0.0, (deadline - datetime.now(UTC)).total_seconds()) + 0.1)
+    assert place.call("eve", "code", number).exit_code == 0
+
+
+def test_the_limits_of_a_closed_board_are_told_to_those_who_see_it(place: Place) -> None:
+    words = ("--gpu", "CPU", "--closed", "--member", "bob", "--yes")
+    assert place.call(ADMIN, "create", "secret", "double", *words).exit_code == 0
+    place.call(ADMIN, "admin", "limit", "secret", "--ranked", "1")
+    assert [row["board"] for row in place.json("bob", "admin", "limits")] == ["secret"]
+    assert place.json("eve", "admin", "limits") == []
+
+
+# Sending again
+
+
+def ended(board: Board, runs: Sequence[Run]) -> list[Run]:
+    *_, last = board.wait([run.id for run in runs], timeout_seconds=60)
+    return last
+
+
+def ranked(place: Place, user: str, text: str = RIGHT, name: str = "kernel.py") -> Run:
+    """A run of `user` on the embedded scheduler, evaluated and passed."""
+    board = place.board(user)
+    (run,) = ended(board, board.submit(board.draft(place.files.kernel(text, name), mode="ranked")))
+    assert run.verdict is Verdict.PASS, run
+    return run
+
+
+def described(plan: Sequence[Again]) -> list[tuple[int, str, str]]:
+    return [(each.submission.id, each.submission.user, each.why) for each in plan]
+
+
+def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Place) -> None:
+    slow = RIGHT.replace("    return", "    import time; time.sleep(0.002)\n    return")
+    adas, bobs = ranked(place, "ada"), ranked(place, "bob", slow)
+    own = ranked(place, ADMIN, slow + "# mine\n")
+    ranked(place, "ada", slow + "# slower\n")
+    admin = place.board()
+    with pytest.raises(InputError, match="nobody was ranked on double at another version"):
+        admin.rerun_plan("double")
+    place.new_version()
+    assert [user for _, user, _ in described(admin.rerun_plan("double", top=1))] == ["ada"]
+    previewed = place.json(ADMIN, "admin", "rerun", "double", "--dry-run")
+    assert {(row["submission"], row["user"], row["left_out"]) for row in previewed} == {
+        (adas.submission, "ada", ""),
+        (bobs.submission, "bob", ""),
+        (own.submission, ADMIN, ""),
+    }
+    assert len(place.store.runs()) == 4
+    sent = place.json(ADMIN, "admin", "rerun", "double")
+    assert sent["left_out"] == []
+    runs = ended(admin, [place.store.run(run["id"]) for run in sent["runs"]])
+    assert {(run.user, run.account, run.trust, str(run.verdict)) for run in runs} == {
+        ("ada", ADMIN, "verified", "pass"),
+        ("bob", ADMIN, "verified", "pass"),
+        (ADMIN, "", "self-run", "pass"),
+    }
+    standings = admin.standings("double", "CPU")
+    assert {(row.user, row.trust) for row in standings} == {
+        ("ada", "verified"),
+        ("bob", "verified"),
+        (ADMIN, "self-run"),
+    }
+    again = next(run for run in runs if run.user == "ada")
+    assert again.code_sha256 == adas.code_sha256
+    assert again.remarks.rerun is not None
+    assert (again.remarks.rerun.of_submission, again.remarks.rerun.by_user) == (adas.submission, ADMIN)
+    seen = place.json("ada", "runs")[0]
+    assert (seen["id"], seen["account"], seen["rerun"]["of_submission"]) == (again.id, ADMIN, adas.submission)
+    assert f"rerun by {ADMIN}" in place.call("ada", "runs").stdout
+    shown = place.call("ada", "run", str(again.id)).stdout
+    assert f"rerun      of submission {adas.submission}, sent again by {ADMIN}\n" in shown
+    assert f"account    {ADMIN}, whose job it is\n" in shown
+    logged = [each for each in admin.rules.decisions(user="ada") if each.action == RERUN]
+    assert [(each.subject, each.detail) for each in logged] == [(str(adas.submission), str(again.submission))]
+    left = admin.rerun_plan("double")
+    assert {why for _, _, why in described(left)} == {"the same file has been sent for the present version"}
+    assert admin.rerun(left) == []
+
+
+def test_a_named_submission_is_sent_again_whatever_its_rank(place: Place) -> None:
+    first, second = ranked(place, "ada"), ranked(place, "ada", RIGHT + "# again\n")
+    admin = place.board()
+    (plan,) = admin.rerun_plan("double", submissions=[second.submission])
+    assert (plan.submission.id, [gpu.name for gpu in plan.gpus], plan.why) == (second.submission, ["CPU"], "")
+    (run,) = ended(admin, admin.rerun([plan]))
+    assert (run.user, run.account, run.mode) == ("ada", ADMIN, Mode.RANKED)
+    admin.rules.remove([first.submission], "x")
+    (left,) = admin.rerun_plan("double", submissions=[first.submission])
+    assert "readmit" in left.why
+    with pytest.raises(InputError, match="there is no submission 99"):
+        admin.rerun_plan("double", submissions=[99])
+    with pytest.raises(InputError, match="is for double, not for vectoradd_py"):
+        admin.rerun_plan("vectoradd_py", submissions=[second.submission])
+    with pytest.raises(InputError, match="unknown GPU"):
+        admin.rerun_plan("double", gpus=["B999"])
+    assert place.call(ADMIN, "admin", "rerun", "double", "--top", "1", "--submission", "1").exit_code == 2
+
+
+def test_removed_submissions_are_not_among_the_best(place: Place) -> None:
+    best = ranked(place, "ada")
+    admin = place.board()
+    admin.rules.remove([best.submission], "x")
+    place.new_version()
+    with pytest.raises(InputError, match="nobody was ranked"):
+        admin.rerun_plan("double")
+
+
+def test_a_file_that_no_longer_fits_its_task_is_left_out(place: Place) -> None:
+    ranked(place, "ada")
+    file = place.files.folder / "tasks" / "double" / "task.yml"
+    file.write_text(file.read_text().replace("benchmarks:", "benchmarks: []\nformer:"))
+    (left,) = place.board().rerun_plan("double")
+    assert "the task has no benchmarks" in left.why
+
+
+def test_author_and_account_may_cancel_a_rerun_and_nobody_else(place: Place) -> None:
+    ranked(place, "ada")
+    hanging = RIGHT.replace("    return", "    import time; time.sleep(120)\n    return")
+    board = place.board("ada")
+    (stuck,) = board.submit(board.draft(place.files.kernel(hanging), mode="ranked"))
+    board.cancel(stuck.id)
+    admin = place.board()
+    for who in ("ada", ADMIN):
+        (run,) = admin.rerun(admin.rerun_plan("double", submissions=[stuck.submission]))
+        assert place.call("eve", "cancel", str(run.id)).exit_code == 5
+        assert place.call(who, "cancel", str(run.id)).exit_code == 0
+        assert ended(admin, [run])[0].state is RunState.CANCELLED
+
+
+def test_only_the_account_whose_job_it_is_ends_a_rerun_that_was_not_sent_yet(place: Place) -> None:
+    (place.files.folder / "board").mkdir()
+    (place.files.folder / "board").chmod(0o2770)
+    (run,) = place.submitted("ada", account=ADMIN)
+    place.board("ada").cancel(run.id)
+    place.board("ada").advance()
+    waiting = place.store.run(run.id)
+    assert (waiting.state, waiting.status.cancel_requested) == (RunState.CREATED, True)
+    assert (
+        f"is {ADMIN}'s job, and ends as soon as a client of theirs" in place.call("ada", "cancel", str(run.id)).stdout
+    )
+    place.board().advance()
+    done = place.store.run(run.id)
+    assert (done.state, done.status.reason) == (RunState.CANCELLED, "cancelled before it was sent")
+
+
+def test_a_wish_to_cancel_outlives_what_another_client_writes_meanwhile(place: Place) -> None:
+    (run,) = place.submitted("ada")
+    store = place.store
+    store.record(run.id, Status(RunState.CREATED, NOW, reason="cancel requested by ada", cancel_requested=True))
+    store.record(run.id, Status(RunState.SUBMITTING, NOW))
+    assert store.run(run.id).status.cancel_requested
+    store.record(run.id, Status(RunState.CANCELLED, NOW))
+    assert not store.run(run.id).status.cancel_requested
+
+
+def test_a_wish_to_cancel_anothers_job_keeps_what_its_sender_stored_meanwhile(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.files.folder / "board").mkdir()
+    (place.files.folder / "board").chmod(0o2770)
+    (run,) = place.submitted("ada", account=ADMIN)
+    store, read = place.store, Store.run
+
+    def read_before_the_sender_wrote(board: Store, number: int) -> Run:
+        found = read(board, number)
+        if found.state is RunState.CREATED:
+            store.record(number, Status(RunState.QUEUED, NOW, job_id="17"))
+        return found
+
+    ada = place.board("ada")
+    asked = ada.run(run.id)
+    monkeypatch.setattr(Store, "run", read_before_the_sender_wrote)
+    ada._advance.cancel(asked, "ada")
+    wanted = read(store, run.id).status
+    assert (wanted.state, wanted.job_id, wanted.cancel_requested) == (RunState.QUEUED, "17", True)
+    assert wanted.reason.startswith("cancel requested by ada at ")
+
+
+def test_a_run_that_has_ended_takes_no_wish(place: Place) -> None:
+    (run,) = place.submitted("ada")
+    place.store.record(run.id, Status(RunState.CANCELLED, NOW))
+    assert not place.store.wish_end(run.id, "cancel requested by ada")
+    assert place.store.run(run.id).status == Status(RunState.CANCELLED, NOW)
+    with pytest.raises(InputError, match="there is no run 99"):
+        place.store.wish_end(99, "cancel requested by ada")
+
+
+def test_a_milestone_is_sent_again_as_no_submission_that_is_ranked(place: Place) -> None:
+    mine, anothers = (measured_milestone(place, user) for user in (ADMIN, "ada"))
+    admin = place.board()
+    for refused in (
+        lambda: admin.rerun_plan("double", submissions=[anothers.submission]),
+        lambda: admin.draft_again(mine.id),
+    ):
+        with pytest.raises(InputError, match='this measures the milestone "eager" of double') as raised:
+            refused()
+        assert "`hpc-board admin milestones double`" in raised.value.hint
+    place.new_version()
+    with pytest.raises(InputError, match="nobody was ranked"):
+        admin.rerun_plan("double")
+
+
+def test_milestones_take_nothing_from_their_authors_limit(place: Place) -> None:
+    place.call(ADMIN, "admin", "limit", "double", "--ranked", "1")
+    measured_milestone(place, "bob")
+    ranked = ("submit", place.files.kernel(), "--mode", "ranked", "--dry-run")
+    assert place.call("bob", *ranked).exit_code == 0
+    place.submitted("bob")
+    assert place.call("bob", *ranked).exit_code == 5
+
+
+def test_a_name_that_nobody_can_have_is_neither_banned_nor_unbanned(place: Place) -> None:
+    for command in ("ban", "unban"):
+        done = place.call(ADMIN, "admin", command, "a\nb\x1b[31m", "--reason", "x")
+        assert (done.exit_code, "'a b' is no name of a user." in done.stderr) == (2, True), done.stderr

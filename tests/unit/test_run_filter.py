@@ -1,0 +1,91 @@
+"""Finding runs by words, and turning the pages of a long list of them."""
+
+from pathlib import Path
+
+import pytest
+
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import RunState, Status
+from hpc_board.model.run_filter import CHARACTERS_MAX, WORDS_MAX, Word, run_filter
+from hpc_board.model.task import Mode
+from hpc_board.store import NewSubmission, Store
+from tests.unit.test_store import TASK, add, finish, later, new_run, numbers
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "board" / "board.db")
+
+
+@pytest.fixture
+def five(store: Store) -> Store:
+    """Runs 1 to 5: a wrong value, a pass, one in the queue, one of bob's, and one with a note."""
+    wrong, right, queued = add(store, "H100", "A100", "H100")
+    add(store, "A100", user="bob", mode=Mode.TEST)
+    noted = NewSubmission(
+        task=TASK,
+        user="ada",
+        file_name="Fast_Kernel.py",
+        code=b"kernel",
+        mode=Mode.BENCHMARK,
+        note="100 % of 16-byte loads",
+        at=later(1),
+        runs=[new_run("job-5", "L4")],
+    )
+    store.add_submissions([noted])
+    finish(store, wrong, None, Verdict.WRONG_VALUE)
+    finish(store, right, 1e-5)
+    store.record(queued.id, Status(RunState.QUEUED, later(2)))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", [5, 4, 3, 2, 1]),
+        ("h100", [3, 1]),
+        ("gpu:H100 state:queued", [3]),
+        ("wrong value", [1]),
+        ("state:wrong_value", [1]),
+        ("state:pass", [2]),
+        ("file:fast_kernel", [5]),
+        ("16-byte", [5]),
+        ("note:%", [5]),
+        ("bench", [5]),
+        ("user:bob", [4]),
+        ("vector_add mode:test", [4]),
+        ("h100a100", []),
+        ("who:ever", []),
+        ("gpu:", [5, 4, 3, 2, 1]),
+        ("'; drop table runs; --", []),
+    ],
+)
+def test_runs_are_found_by_all_of_the_words(five: Store, text: str, found: list[int]) -> None:
+    assert numbers(five.runs(matching=run_filter(text))) == found
+
+
+def test_a_word_is_found_within_one_field_only(five: Store) -> None:
+    assert numbers(five.runs(matching=run_filter("vector_addh100"))) == []
+
+
+def test_a_page_ends_where_the_next_one_begins(five: Store) -> None:
+    first = five.runs(limit=2)
+    second = five.runs(limit=2, before=first[-1].id)
+    assert (numbers(first), numbers(second)) == ([5, 4], [3, 2])
+    assert numbers(five.runs(limit=2, before=second[-1].id)) == [1]
+    assert numbers(five.runs(before=1)) == []
+    assert numbers(five.runs(limit=1, before=5, matching=run_filter("h100"), user="ada")) == [3]
+
+
+def test_a_filter_is_bounded() -> None:
+    assert len(run_filter("a " * 50).words) == WORDS_MAX
+    assert sum(len(word.text) for word in run_filter("x" * 1000).words) == CHARACTERS_MAX
+    assert run_filter("GPU:H100 odd:word").words == (Word("h100", "gpu"), Word("odd:word"))
+
+
+def test_the_start_of_a_run_is_that_of_its_last_time_on_a_node(store: Store) -> None:
+    never, twice = add(store, "H100", "A100")
+    for state, minutes in ((RunState.RUNNING, 1), (RunState.QUEUED, 2), (RunState.RUNNING, 4)):
+        store.record(twice.id, Status(state, later(minutes)))
+    assert store.started([never.id, twice.id]) == {twice.id: later(4)}
+    assert store.started([]) == {}

@@ -1,0 +1,491 @@
+"""What `show`, `show-personal`, `history`, `feed` and `admin milestones` print. Nothing is evaluated here."""
+
+import getpass
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpc_board.board import Board
+from hpc_board.cli.main import cli
+from hpc_board.errors import SchedulerRefused
+from hpc_board.model.feed import Entry, FeedEntry, FeedKind, News
+from hpc_board.model.result import Case, Verdict
+from hpc_board.model.roles import Role
+from hpc_board.model.rules import BAN, EVERYTHING, START, STOP, USER, Decision
+from hpc_board.model.run import Run, RunState
+from hpc_board.model.standings import Mark, MarkKind, Page, Standing
+from hpc_board.model.task import Mode
+from hpc_board.report import board_report, feed_line, history_report, plain
+from hpc_board.schedulers import Job
+from hpc_board.schedulers.local.client import LocalScheduler
+from hpc_board.store import NewRun, Store
+from tests.unit.recorded import AT, TASK, Recorded, recorded, result_of, status_of, timed_case
+
+ME = getpass.getuser()
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    return recorded(tmp_path)
+
+
+def call(board: Recorded, *argv: str | Path) -> Result:
+    """The command within this process, on the board of the test."""
+    return CliRunner().invoke(cli, [*map(str, argv)], obj=lambda: board.board)
+
+
+def read(board: Recorded, *argv: str | Path) -> Any:
+    """What the command prints as JSON; it must succeed."""
+    done = call(board, *argv, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def benchmark(median_ns: float, baseline_ns: float | None = 40_000.0) -> Case:
+    case = timed_case(median_ns=median_ns)
+    assert case.timing is not None
+    return replace(case, timing=replace(case.timing, baseline_ns=baseline_ns))
+
+
+def passed(board: Recorded, user: str | None, score_s: float, *, baseline_ns: float | None = 40_000.0) -> Run:
+    result = result_of(Verdict.PASS, benchmark(score_s * 1e9, baseline_ns))
+    return board.add(result=result, score_s=score_s, user=user)
+
+
+def lines(done: Result) -> list[str]:
+    assert done.exit_code == 0, done.output
+    return [" ".join(line.split()) for line in done.stdout.splitlines()]
+
+
+def crowd(board: Recorded, users: int) -> None:
+    for number in range(users):
+        passed(board, f"u{number:02}", (10 + number) * 1e-6)
+
+
+def test_a_board_shows_a_page_and_says_how_to_see_the_rest(board: Recorded) -> None:
+    crowd(board, 25)
+    shown = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU"))
+    assert [line.split()[:2] for line in shown[2:22]] == [[str(rank), f"u{rank - 1:02}"] for rank in range(1, 21)]
+    assert "20 of 25 entries. `--from 21` goes on. `--all-users` shows everyone." in shown
+    last = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU", "--from", "21"))
+    assert last[2].startswith("21 u20 30.0 µs")
+    assert "5 of 25 entries, from place 21. `--all-users` shows everyone." in last
+    assert "entries" not in call(board, "show", "vectoradd_py", "--gpu", "CPU", "--all-users").stdout
+
+
+def test_the_own_row_is_shown_below_a_gap_however_far_it_is(board: Recorded) -> None:
+    crowd(board, 5)
+    passed(board, None, 99e-6)
+    shown = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU", "--top", "2"))
+    assert [line.split(" ")[0] for line in shown[1:6]] == ["RANK", "1", "2", "...", "6"]
+    assert f"6 {ME} (you) 99.0 µs" in shown[5]
+    passed(board, None, 1e-6)
+    below = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU", "--from", "5", "--top", "2"))
+    assert [line.split(" ")[0] for line in below[2:6]] == ["1", "...", "5", "6"]
+
+
+def test_json_has_the_whole_board_unless_a_page_is_asked_for(board: Recorded) -> None:
+    crowd(board, 25)
+    whole, page = (
+        read(board, "show", "vectoradd_py", "--gpu", "CPU", *more)["boards"][0]
+        for more in ((), ("--top", "2", "--from", "3"))
+    )
+    assert (len(whole["rows"]), whole["total"], whole["own"]) == (25, 25, None)
+    assert ([row["rank"] for row in page["rows"]], page["total"], page["offset"]) == ([3, 4], 25, 2)
+
+
+def test_the_reference_stands_between_the_ranks_and_every_row_says_how_much_faster_it_is(board: Recorded) -> None:
+    passed(board, "ada", 10e-6, baseline_ns=40_000.0)
+    passed(board, "bob", 80e-6, baseline_ns=50_000.0)
+    shown = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU"))
+    assert [line.split(" ")[:5] for line in shown[2:5]] == [
+        ["1", "ada", "10.0", "µs", "4.00x"],
+        ["-", "[reference]", "40.0", "µs", "1.00x"],
+        ["2", "bob", "80.0", "µs", "0.50x"],
+    ]
+    (first, _) = read(board, "show", "vectoradd_py")["boards"]
+    assert first["rows"][1]["speedup"] == pytest.approx(0.5)
+    (mark,) = first["marks"]
+    assert (mark["kind"], mark["score_s"], mark["run"]) == ("reference", pytest.approx(40e-6), 1)
+
+
+def test_a_board_whose_reference_was_not_timed_has_no_speedups(board: Recorded) -> None:
+    passed(board, "ada", 10e-6, baseline_ns=None)
+    assert "SPEEDUP" not in call(board, "show", "vectoradd_py").stdout
+    assert read(board, "show", "vectoradd_py")["boards"][0]["rows"][0]["speedup"] is None
+
+
+def test_a_rank_is_shown_in_detail(board: Recorded) -> None:
+    passed(board, "ada", 10e-6)
+    run = passed(board, "bob", 20e-6)
+    shown = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU", "--rank", "2"))
+    assert shown[0] == "Rank 2 of vectoradd_py on CPU"
+    assert {"user bob", f"run {run.id}", f"submission {run.submission}", "file kernel.py"} < {*shown}
+    assert "behind 2 times as long as the first, ada with 10.0 µs" in shown
+    (cpu, h100) = read(board, "show", "vectoradd_py", "--rank", "2")["boards"]
+    assert ([row["user"] for row in cpu["rows"]], h100["rows"]) == (["bob"], [])
+
+
+def test_a_rank_that_nobody_has_is_an_error_that_says_how_many_there_are(board: Recorded) -> None:
+    passed(board, "ada", 10e-6)
+    done = call(board, "show", "vectoradd_py", "--rank", "2")
+    assert done.exit_code == 2
+    assert "nobody has rank 2 on vectoradd_py" in done.stderr
+    assert "CPU has 1, H100 has 0" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--all-users", "--top", "3"), ("--rank", "1", "--top", "3"), ("--versions", "--rank", "1"), ("--top", "0")],
+)
+def test_options_that_contradict_each_other_are_refused(board: Recorded, options: Sequence[str]) -> None:
+    assert call(board, "show", "vectoradd_py", *options).exit_code == 2
+
+
+def test_all_runs_are_ranked_among_themselves(board: Recorded) -> None:
+    for user, score_s in (("ada", 10e-6), (None, 20e-6), ("ada", 15e-6)):
+        passed(board, user, score_s)
+    (cpu, _) = read(board, "show", "vectoradd_py", "--all-runs")["boards"]
+    assert [(row["rank"], row["run"]) for row in cpu["rows"]] == [(1, 1), (2, 3), (3, 2)]
+
+
+def test_of_the_own_runs_the_one_that_counts_is_marked(board: Recorded) -> None:
+    for score_s in (30e-6, 10e-6, 20e-6):
+        passed(board, None, score_s)
+    shown = lines(call(board, "show-personal", "vectoradd_py", "--gpu", "CPU", "--top", "2"))
+    assert [line.split(" µs")[0] for line in shown[2:4]] == ["1 counts on the board 10.0", "2 20.0"]
+    assert "2 of 3 runs. `--from 3` goes on." in shown
+
+
+def narrow(board: Recorded, description: str) -> None:
+    (board.folder / "tasks" / "narrow" / "reference.py").write_text(f"# {description}\n")
+
+
+def passed_narrow(board: Recorded, score_s: float, mode: Mode = Mode.RANKED) -> None:
+    store = Store(board.board.settings.board / "board.db")
+    new = NewRun("H100", "here", "", f"job-{score_s}", "nonce", "self-run", True, "")
+    at = AT + timedelta(seconds=1e6 * score_s)
+    _, (run,) = store.add_submission(
+        task=board.board.task("narrow"),
+        user="ada",
+        file_name="k.py",
+        code=b"",
+        mode=mode,
+        note="",
+        at=at,
+        runs=[new],
+    )
+    store.finish(run.id, status_of(RunState.FINISHED), replace(result_of(Verdict.PASS), run=run.id), score_s)
+
+
+def test_the_boards_of_former_versions_stay_readable(board: Recorded) -> None:
+    passed(board, "ada", 1e-6)
+    passed_narrow(board, 1e-6)
+    old = board.board.task("narrow").version
+    narrow(board, "changed")
+    assert read(board, "show", "narrow")["boards"][0]["rows"] == []
+    passed_narrow(board, 2e-6)
+    new = board.board.task("narrow").version
+    found = read(board, "show", "narrow", "--versions")["versions"]
+    assert [(each["version"], each["entries"], each["present"]) for each in found] == [(new, 1, True), (old, 1, False)]
+    for word in ("previous", old, old[:12], old[:12].upper()):
+        (shown,) = read(board, "show", "narrow", "--task-version", word)["boards"]
+        assert (shown["version"], [row["score_s"] for row in shown["rows"]]) == (old, [1e-6])
+    text = call(board, "show", "narrow", "--versions").stdout
+    assert f"{new[:12]}" in text
+    assert text.splitlines()[1].endswith("present")
+
+
+def test_the_previous_version_is_the_one_that_was_ranked_last(board: Recorded) -> None:
+    passed_narrow(board, 1e-6)
+    ranked = board.board.task("narrow").version
+    narrow(board, "changed")
+    passed_narrow(board, 2e-6, Mode.TEST)
+    tried = board.board.task("narrow").version
+    narrow(board, "changed again")
+    (shown,) = read(board, "show", "narrow", "--task-version", "previous")["boards"]
+    assert (shown["version"], len({ranked, tried, board.board.task("narrow").version})) == (ranked, 3)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [("previous", "no version of vectoradd_py before"), ("abc", "is too short"), ("zzzz", "names no versions")],
+)
+def test_a_version_that_there_is_not_is_an_error(board: Recorded, word: str, message: str) -> None:
+    passed(board, "ada", 1e-6)
+    done = call(board, "show", "vectoradd_py", "--task-version", word)
+    assert (done.exit_code, message in done.stderr) == (2, True)
+
+
+# Marks
+
+
+def row(rank: int, user: str, score_s: float) -> Standing:
+    return Standing(rank, user, score_s, rank, rank, AT, "kernel.py", "self-run")
+
+
+def mark(name: str, score_s: float) -> Mark:
+    return Mark(MarkKind.MILESTONE, name, score_s, 9, 9, AT)
+
+
+def shown_names(page: Page) -> list[str]:
+    text = plain(board_report("softmax", page, "me"))
+    return [line.split()[1] for line in text.splitlines()[2:] if line.strip() and line.split()[0] != "SPEEDUP"]
+
+
+def test_marks_stand_where_their_times_belong_and_on_the_page_where_that_is() -> None:
+    rows = tuple(row(rank, f"u{rank}", rank * 10e-6) for rank in range(1, 5))
+    marks = (mark("a", 5e-6), mark("b", 25e-6), mark("c", 99e-6))
+    whole = Page("H100", "v", rows, 4, marks=marks)
+    assert shown_names(whole) == ["[a]", "u1", "u2", "[b]", "u3", "u4", "[c]"]
+    assert shown_names(replace(whole, rows=rows[:2]))[:3] == ["[a]", "u1", "u2"]
+    assert "[b]" not in shown_names(replace(whole, rows=rows[:2]))
+    assert shown_names(replace(whole, rows=rows[2:], offset=2))[:3] == ["u3", "u4", "[c]"]
+    assert shown_names(replace(whole, rows=(), total=0)) == ["[a]", "[b]", "[c]"]
+
+
+MILESTONES = """\
+hpc_board:
+  milestones:
+    - {name: PyTorch eager, source: eager.py, description: one call of the library}
+    - {name: naive, source: naive.py, exclude_gpus: [h100]}
+"""
+
+
+def with_milestones(board: Recorded, text: str = MILESTONES) -> None:
+    folder = board.folder / "tasks" / "narrow"
+    (folder / "eager.py").write_text("def custom_kernel(data):\n    return data\n")
+    (folder / "naive.py").write_text("def custom_kernel(data):\n    return [*data]\n")
+    (folder / "task.yml").write_text(TASK + "benchmarks: [{}]\n" + text)
+
+
+def test_milestones_of_a_task_file_travel_with_its_definition_and_change_no_version(board: Recorded) -> None:
+    (board.folder / "tasks" / "narrow" / "task.yml").write_text(TASK + "benchmarks: [{}]\n")
+    before = board.board.task("narrow").version
+    with_milestones(board)
+    task = board.board.task("narrow")
+    assert task.version == before
+    assert [(each.name, each.file_name, each.exclude_gpus) for each in task.milestones] == [
+        ("PyTorch eager", "eager.py", ()),
+        ("naive", "naive.py", ("h100",)),
+    ]
+    passed_narrow(board, 1e-6)
+    store = Store(board.board.settings.board / "board.db")
+    assert store.task("narrow", task.version) == task
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[{name: a, source: eager.py}, {name: a, source: naive.py}]", '"a" is given twice'),
+        ("[{name: a, source: eager.cu}]", "expected a file that ends in .py"),
+        ("[{name: a, source: none.py}]", "none.py"),
+        ("[{name: '', source: eager.py}]", "up to 40 letters"),
+        ("[{name: a, source: eager.py, gpus: [H100]}]", "gpus"),
+    ],
+)
+def test_faults_of_milestones_are_told_with_their_place(board: Recorded, text: str, message: str) -> None:
+    with_milestones(board, f"hpc_board: {{milestones: {text}}}\n")
+    done = call(board, "show", "narrow")
+    assert (done.exit_code, message in done.stderr) == (2, True), done.stderr
+
+
+def test_admin_milestones_sends_each_to_the_gpus_that_it_is_shown_on(board: Recorded) -> None:
+    with_milestones(board)
+    runs = read(board, "admin", "milestones", "narrow")
+    assert [(run["file_name"], run["gpu"], run["mode"]) for run in runs] == [("eager.py", "H100", "ranked")]
+    store = Store(board.board.settings.board / "board.db")
+    run = store.run(runs[0]["id"])
+    assert run.milestone == "PyTorch eager"
+    assert store.code(run.code_sha256).startswith(b"def custom_kernel")
+    store.finish(run.id, status_of(RunState.FINISHED), replace(result_of(Verdict.PASS), run=run.id), 5e-6)
+    passed_narrow(board, 1e-6)
+    (shown,) = read(board, "show", "narrow")["boards"]
+    assert [row["user"] for row in shown["rows"]] == ["ada"]
+    assert [(mark["kind"], mark["name"], mark["score_s"]) for mark in shown["marks"]] == [
+        ("milestone", "PyTorch eager", 5e-6)
+    ]
+    text = lines(call(board, "show", "narrow"))
+    assert text[3].startswith("- [PyTorch eager] 5.00 µs")
+    with_milestones(board, "")
+    assert read(board, "show", "narrow")["boards"][0]["marks"] == []
+
+
+def test_the_page_of_a_task_names_its_milestones(board: Recorded) -> None:
+    with_milestones(board)
+    assert "PyTorch eager one call of the library" in lines(call(board, "task", "narrow"))
+    told = read(board, "task", "narrow")["milestones"]
+    assert told[1] == {"name": "naive", "description": "", "exclude_gpus": ["h100"]}
+
+
+def test_the_feed_tells_of_no_task_that_is_not_here(board: Recorded) -> None:
+    passed_narrow(board, 1e-6)
+    assert len(read(board, "feed")) == 1
+    (board.folder / "tasks" / "narrow" / "task.yml").unlink()
+    assert read(board, "feed") == []
+
+
+def test_a_task_without_milestones_says_where_they_would_be(board: Recorded) -> None:
+    done = call(board, "admin", "milestones", "narrow")
+    assert (done.exit_code, "narrow has no milestones" in done.stderr) == (2, True)
+
+
+def test_participants_may_not_measure_milestones(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_milestones(board)
+    monkeypatch.setattr(Board, "_owns_folder", lambda _: False)
+    assert call(board, "admin", "milestones", "narrow").exit_code == 5
+
+
+def test_milestones_are_sent_only_where_a_submission_may_be(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_milestones(board)
+    strange = call(board, "admin", "milestones", "narrow", "--gpu", "CPU")
+    assert (strange.exit_code, "GPU CPU not available for narrow" in strange.stderr) == (2, True)
+    monkeypatch.setattr(Board, "role", Role.CREATOR)
+    store = Store(board.board.settings.board / "board.db")
+    store.switch(Decision(STOP, EVERYTHING, "", "root", AT))
+    assert call(board, "admin", "milestones", "narrow").exit_code == 5
+    store.switch(Decision(START, EVERYTHING, "", "root", AT))
+    store.switch(Decision(BAN, USER, ME, "root", AT, "a test"))
+    assert call(board, "admin", "milestones", "narrow").exit_code == 5
+    assert store.runs() == ()
+
+
+def test_milestones_that_are_shown_on_none_of_the_gpus_are_an_error(board: Recorded) -> None:
+    with_milestones(board, "hpc_board: {milestones: [{name: naive, source: naive.py, exclude_gpus: [H100]}]}\n")
+    done = call(board, "admin", "milestones", "narrow")
+    assert (done.exit_code, "No milestone of narrow is shown on H100." in done.stderr) == (2, True)
+
+
+def test_a_milestone_that_the_scheduler_refuses_is_seen_in_the_exit_code(
+    board: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = LocalScheduler.submit
+
+    def refuse_on_cpu(scheduler: LocalScheduler, job: Job) -> str:
+        if job.gpu.name == "CPU":
+            raise SchedulerRefused("invalid partition")
+        return send(scheduler, job)
+
+    monkeypatch.setattr(LocalScheduler, "submit", refuse_on_cpu)
+    with_milestones(board)
+    file = board.folder / "tasks" / "narrow" / "task.yml"
+    file.write_text(file.read_text().replace("gpus: [H100]", "gpus: [H100, CPU]"))
+    done = call(board, "admin", "milestones", "narrow", "--json")
+    assert [run["state"] for run in json.loads(done.stdout)] == ["error", "queued", "error"]
+    assert done.exit_code == 3
+
+
+# History
+
+
+def test_a_history_shows_every_run_in_the_order_of_its_submission(board: Recorded) -> None:
+    for score_s in (30e-6, 40e-6, 20e-6):
+        passed(board, None, score_s)
+    (cpu, _) = read(board, "history", "vectoradd_py")["boards"]
+    assert [(run["run"], run["score_s"], run["best"]) for run in cpu["runs"]] == [
+        (1, 30e-6, True),
+        (2, 40e-6, False),
+        (3, 20e-6, True),
+    ]
+    shown = lines(call(board, "history", "vectoradd_py"))
+    assert [line.split(" ", 2)[2] for line in shown[-3:]] == [
+        "30.0 µs * 1 kernel.py",
+        "40.0 µs +33.3 % 2 kernel.py",
+        "20.0 µs * -33.3 % 3 kernel.py",
+    ]
+
+
+def test_the_history_of_somebody_else_and_of_nobody(board: Recorded) -> None:
+    passed(board, "ada", 30e-6)
+    assert "30.0 µs" in call(board, "history", "vectoradd_py", "--user", "ada").stdout
+    nobody = call(board, "history", "vectoradd_py", "--gpu", "CPU", "--user", "eve")
+    assert nobody.stdout == "vectoradd_py on CPU: eve\nNo ranked run has passed there yet.\n"
+
+
+def test_a_plot_fits_80_columns_of_ascii_and_has_every_run_and_the_ends_of_its_scale() -> None:
+    for count in (2, 3, 17, 400):
+        rows = tuple(
+            replace(row(number, "ada", 1e-3 / number), submitted_at=AT + timedelta(hours=number))
+            for number in range(1, count + 1)
+        )
+        page = Page("H100", "v", rows, count)
+        plot = plain(history_report("softmax", page, "ada")[1:2]).splitlines()[1:]
+        assert max(map(len, plot)) <= 80
+        assert "1.00 ms | *" in plot[0]
+        assert plot[10].endswith("*")
+        points = "".join(plot[:11]).count("*")
+        assert points == count if count < 20 else points > 30
+        assert "".join(line[8:] for line in plot).isascii()
+
+
+def test_a_plot_of_equal_times_is_a_line() -> None:
+    rows = tuple(replace(row(number, "ada", 1e-3), run=number) for number in range(4))
+    plot = plain(history_report("softmax", Page("H100", "v", rows, 4), "ada")[1:2])
+    (line,) = [line for line in plot.splitlines() if "1.00 ms" in line]
+    assert (line.count("*"), line.count("o")) == (1, 3)
+
+
+# The feed
+
+
+def told(news: News, user: str = "ada") -> str:
+    at = datetime(2026, 11, 22, 10, 2, tzinfo=AT.tzinfo)
+    return feed_line(FeedEntry(1, at, "softmax_py", "v", "H100", user, 1, 1, emulated=False, news=news))
+
+
+@pytest.mark.parametrize(
+    ("news", "line"),
+    [
+        (
+            News(FeedKind.RECORD, 1, 12.3e-6, 2, 14e-6, Entry("bob", 13e-6)),
+            "ada took first place on softmax_py, H100: 12.3 µs (was bob, 13.0 µs)",
+        ),
+        (News(FeedKind.RECORD, 1, 12.3e-6), "ada took first place on softmax_py, H100: 12.3 µs"),
+        (
+            News(FeedKind.RECORD, 1, 12.3e-6, 1, 14e-6),
+            "ada improved the first place on softmax_py, H100: 12.3 µs (was 14.0 µs)",
+        ),
+        (
+            News(FeedKind.PODIUM, 2, 12.3e-6, None, None, Entry("bob", 13e-6), (Entry("cyd", 20e-6),)),
+            "ada took second place on softmax_py, H100: 12.3 µs (was bob, 13.0 µs; out of the first three: cyd)",
+        ),
+        (News(FeedKind.PODIUM, 1, 12.3e-6), "ada shares the first place on softmax_py, H100: 12.3 µs"),
+        (News(FeedKind.FIRST, 7, 12.3e-6), "ada passed for the first time, rank 7, on softmax_py, H100: 12.3 µs"),
+        (
+            News(FeedKind.BEST, 7, 12.3e-6, 9, 14e-6, Entry("bob", 13e-6)),
+            "ada has a personal best, rank 7, on softmax_py, H100: 12.3 µs (was 14.0 µs, rank 9)",
+        ),
+        (
+            News(FeedKind.RECORD, 1, 1e-6, None, None, None, tuple(Entry(f"u{n}", 1e-5) for n in range(9))),
+            "ada took first place on softmax_py, H100: 1.00 µs (out of the first three: u0, u1, u2, 6 others)",
+        ),
+    ],
+)
+def test_each_change_is_told_on_one_line(news: News, line: str) -> None:
+    assert told(news) == line
+
+
+def test_a_name_in_the_feed_cannot_paint_the_terminal() -> None:
+    assert "\x1b" not in told(News(FeedKind.FIRST, 7, 1e-6), user="\x1b]0;owned\x07\x1b[31mred")
+
+
+def test_the_feed_is_listed_and_filtered(board: Recorded) -> None:
+    passed(board, "ada", 2e-6)
+    passed(board, "bob", 1e-6)
+    shown = lines(call(board, "feed"))
+    assert [line.split(" ", 2)[2] for line in shown] == [
+        "bob took first place on vectoradd_py, CPU: 1.00 µs (was ada, 2.00 µs)",
+        "ada took first place on vectoradd_py, CPU: 2.00 µs",
+    ]
+    newest = read(board, "feed", "vectoradd_py", "--gpu", "cpu", "--limit", "1")
+    assert (newest[0]["kind"], newest[0]["beaten"]) == ("record", {"user": "ada", "score_s": 2e-6})
+    assert [entry["user"] for entry in read(board, "feed", "--before", str(newest[0]["id"]))] == ["ada"]
+    assert read(board, "feed", "--gpu", "H100") == []
+    assert call(board, "feed", "narrow").stdout == "Nothing has changed on the boards yet.\n"
+    assert call(board, "feed", "nothing").exit_code == 2

@@ -1,0 +1,153 @@
+"""`admin stats`: how much was submitted and run, from the events."""
+
+import json
+import random
+import statistics
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpc_board.cli.main import cli
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import Run, RunState
+from hpc_board.model.statistics import Waits, three_digits
+from hpc_board.model.task import Mode
+from hpc_board.store import NewRun, Store
+from tests.unit.recorded import AT, Recorded, recorded, result_of, status_of, timed_case
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    return recorded(tmp_path)
+
+
+def call(board: Recorded, *argv: str) -> Result:
+    done = CliRunner().invoke(cli, ["admin", "stats", *argv], obj=lambda: board.board)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def ran(board: Recorded, waited_s: float, ran_s: float, verdict: Verdict = Verdict.PASS, **more: Any) -> Run:
+    """A run that started and ended these seconds after it was submitted and started."""
+    start = AT + timedelta(seconds=waited_s)
+    end = start + timedelta(seconds=ran_s)
+    result = replace(result_of(verdict, timed_case()), ended_at=end.isoformat())
+    score_s = 1e-3 if verdict is Verdict.PASS and more.get("mode") is not Mode.TEST else None
+    return board.add(replace(status_of(RunState.RUNNING), at=start), result=result, score_s=score_s, **more)
+
+
+def test_the_numbers_are_those_of_the_events(board: Recorded) -> None:
+    ran(board, 10, 60, user="ada")
+    ran(board, 20, 30, user="ada", code=b"other", mode=Mode.TEST)
+    ran(board, 90, 5, Verdict.WRONG_VALUE, user="bob")
+    board.add(status_of(RunState.QUEUED), user="eve", gpu="H100")
+    found = json.loads(call(board, "--json").stdout)
+
+    assert {key: found[key] for key in ("submissions", "runs", "waiting", "users", "unique_codes")} == {
+        "submissions": 4,
+        "runs": 4,
+        "waiting": 1,
+        "users": 3,
+        "unique_codes": 2,
+    }
+    assert found["gpus"] == [
+        {
+            "gpu": "CPU",
+            "runs": 3,
+            "passed": 2,
+            "scored": 1,
+            "started": 3,
+            "wait_median_s": 20,
+            "wait_max_s": 90,
+            "run_total_s": 95,
+        },
+        {
+            "gpu": "H100",
+            "runs": 1,
+            "passed": 0,
+            "scored": 0,
+            "started": 0,
+            "wait_median_s": None,
+            "wait_max_s": None,
+            "run_total_s": 0,
+        },
+    ]
+    assert [(user["user"], user["submissions"], user["run_total_s"]) for user in found["top_users"]] == [
+        ("ada", 2, 90),
+        ("bob", 1, 5),
+        ("eve", 1, 0),
+    ]
+
+
+def test_a_submission_to_two_gpus_is_one(board: Recorded) -> None:
+    runs = [NewRun(gpu, "here", "", f"token-{gpu}", "nonce", "self-run", False, "") for gpu in ("CPU", "H100")]
+    task = board.board.task("vectoradd_py")
+    board.board.runs()
+    Store(board.board.settings.board / "board.db").add_submission(
+        task=task, user="ada", file_name="k.py", code=b"", mode=Mode.TEST, note="", at=AT, runs=runs
+    )
+    found = json.loads(call(board, "--json").stdout)
+    assert (found["submissions"], found["runs"]) == (1, 2)
+    assert found["top_users"][0]["submissions"] == 1
+
+
+def test_runs_that_were_stopped_count_with_the_time_that_they_took(board: Recorded) -> None:
+    running = replace(status_of(RunState.RUNNING), at=AT + timedelta(seconds=5))
+    board.add(running, replace(status_of(RunState.TIMEOUT), at=AT + timedelta(seconds=65)))
+    (gpu,) = json.loads(call(board, "--json").stdout)["gpus"]
+    assert (gpu["passed"], gpu["wait_max_s"], gpu["run_total_s"]) == (0, 5, 60)
+
+
+def test_only_the_days_and_the_task_that_are_asked_for_count(board: Recorded) -> None:
+    ran(board, 1, 1)
+    assert json.loads(call(board, "--json", "--days", "1").stdout)["runs"] == 0
+    assert json.loads(call(board, "--json", "--days", "100000").stdout)["runs"] == 1
+    assert json.loads(call(board, "--json", "--task", "vectoradd_py").stdout)["runs"] == 1
+    found = json.loads(call(board, "--json", "--task", "narrow").stdout)
+    assert (found["runs"], found["unique_codes"], found["gpus"]) == (0, 0, [])
+
+
+def test_the_report_is_for_people(board: Recorded) -> None:
+    ran(board, 4.2, 7300, user="ada\x1b[31m")
+    printed = call(board).stdout
+    assert "All tasks" in printed
+    assert "1, of which 0 have not ended" in printed
+    assert [line.split() for line in printed.splitlines() if line.startswith("CPU")] == [
+        ["CPU", "1", "1", "1", "4.2", "s", "4.2", "s", "2.0", "h"]
+    ]
+    assert "\x1b" not in printed
+
+
+def test_nothing_was_done_on_a_new_board(board: Recorded) -> None:
+    assert "Nobody submitted." in call(board).stdout
+
+
+def test_a_task_that_is_none_is_an_error_and_others_than_admins_see_nothing(board: Recorded) -> None:
+    done = CliRunner().invoke(cli, ["admin", "stats", "--task", "nothing"], obj=lambda: board.board)
+    assert done.exit_code == 2
+    stranger = board.board
+    stranger.user = "nobody"
+    done = CliRunner().invoke(cli, ["admin", "stats"], obj=lambda: stranger)
+    assert (done.exit_code, done.stdout) == (5, "")
+
+
+def test_the_median_is_right_to_three_digits_whatever_comes() -> None:
+    chance = random.Random(3)
+    for count in (1, 2, 7, 1000):
+        seconds = [chance.lognormvariate(3, 3) for _ in range(count)]
+        waits = Waits()
+        for each in seconds:
+            waits.add(each)
+        assert waits.median_s == pytest.approx(statistics.median_low(seconds), rel=0.005, abs=0.001)
+        assert (waits.count, waits.max_s) == (count, max(seconds))
+    assert Waits().median_s is None
+
+
+def test_the_memory_of_a_median_is_bounded() -> None:
+    kept = {three_digits(10 ** (exponent / 2_000)) for exponent in range(-8_000, 14_000)}
+    assert len(kept) < 10_000
+    assert [three_digits(each) for each in (0.0, 0.0123, 12.34, 123_456.0)] == [0.0, 0.012, 12.3, 123_000.0]
