@@ -67,11 +67,15 @@ def _call_secretly(bench: Bench, worker: Worker, index: int, *, ranked: bool) ->
 
 @dataclass
 class _Measured:
-    """What is known of one benchmark case: each worker's samples, and the reference's calls, single and in rows."""
+    """What is known of one benchmark case: each worker's samples, and the reference's calls, single and in rows.
+
+    Of `rows` every call is made; of `long_rows`, which are as long as a kernel's, the first one alone.
+    """
 
     passes: List[List[float]] = field(default_factory=list)
     baseline: List[Called] = field(default_factory=list)
     rows: List[Called] = field(default_factory=list)
+    long_rows: List[Called] = field(default_factory=list)
     noisy: bool = False
     failure: Optional[CallFailed] = None
 
@@ -85,8 +89,12 @@ class _Measured:
 
     @property
     def longest_rows(self) -> List[Called]:
-        longest = max((each.calls for each in self.rows), default=0)
-        return [each for each in self.rows if each.calls == longest]
+        return _longest(self.rows)
+
+    @property
+    def overhead_rows(self) -> List[Called]:
+        """Those that tell what a kernel's row may take beside the kernel."""
+        return _longest(self.rows + self.long_rows)
 
 
 class Benchmarks:
@@ -225,7 +233,7 @@ class Benchmarks:
         if words is None and row is not None:
             rows = measured.longest_rows
             median_ns = statistics.median(each.claimed_ns for each in called)
-            words = unclaimed_time([row], rows, self._limits) or colder_than_hot(
+            words = unclaimed_time([row], measured.overhead_rows, self._limits) or colder_than_hot(
                 median_ns, row, measured.baseline_ns, rows, self._limits
             )
             words = words and f"in a row of {row.calls} calls: {words}"
@@ -257,8 +265,10 @@ class Benchmarks:
     ) -> Optional[Called]:
         """Calls in a row, where the overhead of one is spread over many, and the reference's once for each case.
 
-        A slow reference makes fewer: the row of a kernel must not be short for that, or it hides in the slack. Where
-        the kernel keeps one buffer for its outputs, these are copied between the calls, as are the reference's.
+        A slow reference makes fewer: the row of a kernel must not be short for that, or it hides in the slack. Nor must
+        what a short row takes beside the reference be multiplied, since the most of it is spent once for a whole row;
+        so there is a long one as well, in which one call is made. Where the kernel keeps one buffer for its outputs,
+        these are copied between the calls, as are the reference's.
         """
         count = self._burst_calls(index, statistics.median(claimed_ns))
         if self._baseline is None or count < _ROW_CALLS_MIN:
@@ -273,25 +283,30 @@ class Benchmarks:
     def _baseline_row(self, baseline: Worker, index: int, measured: _Measured, count: int) -> None:
         fewer = max(_ROW_CALLS_MIN, self._burst_calls(index, statistics.median(measured.baseline_ns)))
         with self._alone(), _of_the_task():
-            row = self._called_in_row(baseline, index, min(count, fewer))
-        measured.rows.append(row)
+            measured.rows.append(self._called_in_row(baseline, index, min(count, fewer)))
+            if fewer < count and not self._one_by_one(baseline):
+                measured.long_rows.append(self._called_in_row(baseline, index, count, made=1))
 
-    def _called_in_row(self, worker: Worker, index: int, count: int) -> Called:
+    def _one_by_one(self, worker: Worker) -> bool:
+        return self._copied and worker.stops
+
+    def _called_in_row(self, worker: Worker, index: int, count: int, made: Optional[int] = None) -> Called:
         """Calls in a row; once outputs were lost in one, they are copied in all, and older rows are forgotten.
 
         Where the worker can be stopped, the supervisor copies between calls that are made one by one: a worker that is
         excused for copying need not copy, and could hide as much work.
         """
-        if self._copied and worker.stops:
+        if self._one_by_one(worker):
             calls = [self._bench.call(worker, index, [secret_seed()], timed=True, cold=False) for _ in range(count)]
             return Called(count, sum(each.claimed_ns for each in calls), sum(each.wall_ns for each in calls))
         seeds = [secret_seed() for _ in range(count)]
         try:
-            return self._bench.call(worker, index, seeds, timed=True, cold=False, copied=self._copied)
+            return self._bench.call(worker, index, seeds, timed=True, cold=False, copied=self._copied, made=made)
         except OutputsOverlap:
             self._copied = True
             for each in self._measured.values():
                 each.rows.clear()
+                each.long_rows.clear()
             return self._called_in_row(worker, index, count)
 
     def _burst_calls(self, index: int, call_ns: float) -> int:
@@ -327,6 +342,11 @@ class Benchmarks:
             if failure:
                 break
         return cases
+
+
+def _longest(rows: Sequence[Called]) -> List[Called]:
+    longest = max((each.calls for each in rows), default=0)
+    return [each for each in rows if each.calls == longest]
 
 
 @contextmanager

@@ -145,8 +145,11 @@ class _Worker:
         returned: List[Any] = []
         keep = payload.copied if frame["copied"] else _itself
 
+        made, repeated = calls[: frame["made"]], calls[frame["made"] :]
+
         def call() -> List[Any]:
-            returned.extend(keep(each()) for each in calls)
+            returned.extend(keep(each()) for each in made)
+            returned.extend(payload.copied(returned[0]) for _ in repeated)
             return returned
 
         outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])

@@ -156,12 +156,14 @@ class Worker:
         *,
         cold: bool,
         copied: bool,
+        made: int,
         rules: Rules,
     ) -> Tuple[Called, "List[Output]"]:
         """Have the outputs written of as many calls, which have the `form` if that is known.
 
         The worker is stopped while `fill` writes the inputs, so that it does not see them before the clock runs. With
-        `copied` it copies each output before the next call.
+        `copied` it copies each output before the next call. Of the calls the first ones are `made`; each of the others
+        has a copy of the first one's output.
 
         Returns:
             The calls and their outputs, for which the worker is stopped until it is told to go on.
@@ -179,6 +181,7 @@ class Worker:
             "call": number,
             "cold": cold,
             "copied": copied,
+            "made": made,
             "form": form,
             "held": self._readable,
             "value_bytes": limits.value_bytes,

@@ -203,6 +203,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         _passes,
     ),
     _off(
+        "what a short row of a slow reference takes is not multiplied",
+        "x20_hides_in_the_slack-slow",
+        "phases.py",
+        "measured.overhead_rows",
+        "rows",
+        _passes,
+    ),
+    _off(
         "calls in a row",
         "x20_hides_in_the_slack",
         "phases.py",

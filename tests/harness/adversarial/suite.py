@@ -57,6 +57,9 @@ _TIMES = Verdict.TIMING_INCONSISTENT, Verdict.UNSTABLE
 SUITE: tuple[Cheat, ...] = (
     _cheat("p01_honest_ref", "none: computes", "digest", _RANKED, Verdict.PASS, variant="ranked"),
     _cheat("p01_honest_ref", "none: computes", "digest, short", _BENCHMARK, Verdict.PASS, variant="short"),
+    _cheat(
+        "p01_honest_ref", "none: computes", "digest, slow reference", _BENCHMARK, Verdict.PASS, variant="slow reference"
+    ),
     _cheat("p02_wrong_zero", "returns zeros", "arrays", _TEST, Verdict.WRONG_VALUE),
     _cheat("p03_fd_spray", "forged verdicts into every descriptor", "double", _TEST, Verdict.PROTOCOL_VIOLATION),
     _cheat(
