@@ -3,18 +3,15 @@
 import hashlib
 import json
 import os
-import secrets
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpc_board import catalog, config, intake, jobs, viewing
+from hpc_board import catalog, config, intake, jobs, viewing, waiting
 from hpc_board.advance import Advance, Turn
-from hpc_board.asking.availability import SharedAvailability
 from hpc_board.asking.looks import Looks
 from hpc_board.boards import (
     AS_IT_IS,
@@ -29,6 +26,7 @@ from hpc_board.boards import (
     strangers,
     synced,
 )
+from hpc_board.clusters import Clusters
 from hpc_board.errors import (
     BoardError,
     InputError,
@@ -36,11 +34,10 @@ from hpc_board.errors import (
     SchedulerError,
     SchedulerRefused,
     StorageError,
-    WaitExpired,
 )
 from hpc_board.model.created import BoardChange, CreatedBoard, Plan
 from hpc_board.model.feed import FeedEntry
-from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
+from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.result import Case, Result
 from hpc_board.model.roles import Role
 from hpc_board.model.rules import Rerun
@@ -52,8 +49,8 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import printable
 from hpc_board.people import groups_of, user_name
 from hpc_board.rules import Again, Rules, best_of_before, named, tags_of
-from hpc_board.schedulers import Arrays, Job, Scheduler
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.sending import Preview, Sending, Sent, new_submissions
+from hpc_board.store import Store
 from hpc_board.store.sharing import is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
@@ -64,42 +61,8 @@ if TYPE_CHECKING:
     from hpc_board.model.statistics import Statistics
     from hpc_board.store.backup import Contents
     from hpc_board.store.passes import Chosen
-    from hpc_board.transport import Host
-    from hpc_board.transport.ssh import Connection
 
 LOG_BYTES_MAX = 256 * 1024
-
-ARRAY_LEAST = 3
-"""From how many jobs on an array is cheaper: it takes two questions, the largest array's size and sbatch."""
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What a submission would send for one GPU: the batch script, and the command that hands it over.
-
-    Of a run that goes with others, the command hands over the script of their job array, which is `array` and runs
-    `script` for this one.
-    """
-
-    gpu: Gpu
-    script: str
-    command: tuple[str, ...]
-    file_name: str = ""
-    array: str = ""
-
-
-@dataclass(frozen=True)
-class _Work:
-    """What a submission asks of one GPU."""
-
-    draft: intake.Draft
-    gpu: Gpu
-    script: jobs.Script
-
-    @cached_property
-    def array_script(self) -> jobs.ArrayScript | None:
-        """What runs the script as one of several; None where it cannot be one."""
-        return jobs.array_script(self.script, self.gpu)
 
 
 @dataclass(frozen=True)
@@ -124,7 +87,7 @@ class Board:
         self.settings = settings
         self.user = user or user_name(os.geteuid())
         self.warn = warn
-        self._connections = _connections(settings)
+        self._clusters = Clusters(settings, self._warn)
         self._far_progress = Looks()
 
     @classmethod
@@ -209,31 +172,7 @@ class Board:
 
         A cluster is asked at most every `poll_seconds` for all clients of the board together.
         """
-        statuses: list[GpuStatus] = []
-        for cluster in self.settings.clusters:
-            gpus = [gpu for gpu in self.settings.gpus if gpu.cluster == cluster]
-            try:
-                statuses += self._statuses(cluster, gpus) if gpus else []
-            except (SchedulerError, StorageError) as error:
-                statuses += [GpuStatus(gpu, Availability(gpu.name), error.message) for gpu in gpus]
-        statuses = [replace(status, warning=_python_warning(status.gpu)) for status in statuses]
-        order = {gpu.name: index for index, gpu in enumerate(self.settings.gpus)}
-        return sorted(statuses, key=lambda status: order[status.gpu.name])
-
-    def _statuses(self, cluster: Cluster, gpus: Sequence[Gpu]) -> list[GpuStatus]:
-        ask = self._schedulers[cluster.name].availability
-        if cluster.scheduler == "local":
-            # This machine's own queue is a folder, which nobody is asked too often for.
-            return [GpuStatus(gpu, available) for gpu, available in zip(gpus, ask(gpus), strict=True)]
-        file = make_own_folder(self.settings.board) / f"free-{cluster.name}"
-        try:
-            answer = SharedAvailability(file, cluster.poll_seconds).answer(gpus, ask)
-        except OSError as error:
-            raise StorageError(f"{file}: cannot be written or locked: {error.strerror or error}") from error
-        return [
-            GpuStatus(gpu, available, answer.problem, asked_at=answer.asked_at)
-            for gpu, available in zip(gpus, answer.available, strict=True)
-        ]
+        return self._clusters.gpu_statuses()
 
     def check_gpus(
         self,
@@ -256,9 +195,9 @@ class Board:
         gpus = [self.gpu(name) for name in names] or list(self.settings.gpus)
         make_own_folder(self.settings.board)
         plan = site_check.Plan(
-            folders=self._folders,
+            folders=self._clusters.folders,
             tasks=self._tasks_of_settings().tasks,
-            schedulers=self._schedulers,
+            schedulers=self._clusters.schedulers,
             harness=_harness,
             timeout_seconds=site_check.TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,
             say=say,
@@ -272,7 +211,7 @@ class Board:
 
         count = self.in_flight
         tasks = self._tasks_of_settings()
-        patient = doctor.Patient(self.settings, origin, tasks, count, ThisHost(), logins=self._login_hosts)
+        patient = doctor.Patient(self.settings, origin, tasks, count, ThisHost(), logins=self._clusters.logins)
         return list(doctor.examine(patient))
 
     def header(self, file: Path) -> Directives:
@@ -555,24 +494,7 @@ class Board:
 
         `array` is that of `submit`.
         """
-        works = _works(drafts)
-        previews: dict[int, Preview] = {}
-        for batch in self._batches(works, array):
-            for number in batch:
-                previews[number] = self._preview(works[number], len(batch))
-        return [previews[number] for number in sorted(previews)]
-
-    def _preview(self, work: "_Work", together: int) -> Preview:
-        gpu, script = work.gpu, work.script
-        board = self._folders_on(gpu.cluster.name).board
-        folder = jobs.folder(board, "RUN")
-        job = Job("hb-TOKEN", folder, jobs.SCRIPT, gpu, script.options, script.time_limit_seconds)
-        array = ""
-        if together > 1 and work.array_script is not None:
-            array = work.array_script.text
-            job = replace(job, folder=jobs.folder(board, job.name), indexes=range(together))
-        command = tuple(self._schedulers[gpu.cluster.name].command(job))
-        return Preview(gpu, script.text, command, work.draft.source.file_name, array)
+        return Sending(drafts, self._clusters, array).previews()
 
     def submit(self, *drafts: intake.Draft, array: bool | None = None) -> list[Run]:
         """Store `drafts` and send one job for each of their GPUs; the runs, in that order.
@@ -591,7 +513,7 @@ class Board:
         """
         self._require_participant()
         by_rules = not self.role.may_act_as(Role.ADMIN)
-        return self._submit([(draft, self.user, None) for draft in drafts], array, by_rules=by_rules)
+        return self._submit([Sent(draft, self.user) for draft in drafts], array, by_rules=by_rules)
 
     def rerun_plan(
         self, task: str, *, top: int = 100, gpus: Sequence[str] = (), submissions: Sequence[int] = ()
@@ -627,7 +549,7 @@ class Board:
         self.require(Role.ADMIN, "send submissions of others again")
         at, tasks = _now(), self.tasks()
         drafts = [
-            (
+            Sent(
                 intake.Draft(
                     each.source, tasks.task(each.submission.task), each.gpus, Mode.RANKED, each.submission.note
                 ),
@@ -639,36 +561,20 @@ class Board:
         ]
         return self._submit(drafts, None, by_rules=False) if drafts else []
 
-    def _submit(
-        self, drafts: "Sequence[tuple[intake.Draft, str, Rerun | None]]", array: bool | None, *, by_rules: bool
-    ) -> list[Run]:
+    def _submit(self, sent: Sequence[Sent], array: bool | None, *, by_rules: bool) -> list[Run]:
         # What cannot be rendered must not be stored.
-        works = _works([draft for draft, _, _ in drafts])
-        tokens = iter(self._tokens(works, array))
-        of_settings = self._boards.left_to_settings(
-            {draft.task.name for draft, _, _ in drafts}, self._tasks_of_settings
+        tokens = Sending([each.draft for each in sent], self._clusters, array).tokens()
+        names = {each.draft.task.name for each in sent}
+        new = new_submissions(
+            sent,
+            tokens,
+            account=self.user,
+            harness_sha256=hashlib.sha256(_harness()).hexdigest(),
+            of_settings=self._boards.left_to_settings(names, self._tasks_of_settings),
+            at=_now(),
         )
-        harness, at = hashlib.sha256(_harness()).hexdigest(), _now()
         # In one transaction: a client that sees some runs of an array has to see all of them.
-        stored = self._store.add_submissions(
-            [
-                NewSubmission(
-                    task=draft.task,
-                    user=user,
-                    file_name=draft.source.file_name,
-                    code=draft.source.data,
-                    mode=draft.mode,
-                    note=draft.note,
-                    at=at,
-                    runs=[_new_run(gpu, next(tokens), harness, user, self.user) for gpu in draft.gpus],
-                    rerun=rerun,
-                    milestone=draft.milestone,
-                    of_settings=draft.task.name in of_settings,
-                )
-                for draft, user, rerun in drafts
-            ],
-            by_rules=by_rules,
-        )
+        stored = self._store.add_submissions(new, by_rules=by_rules)
         runs = [run for _, added in stored for run in added]
         try:
             errors = self._advance.launch(runs)
@@ -678,33 +584,6 @@ class Board:
         if runs and len(refusals) == len(runs):
             raise self._with_hint(refusals[0], runs)
         return [self._store.run(run.id) for run in runs]
-
-    def _tokens(self, works: "Sequence[_Work]", array: bool | None) -> list[str]:
-        """A unique name for each job; those of an array are its name with their index after a dot."""
-        tokens: dict[int, str] = {}
-        for batch in self._batches(works, array):
-            name = f"hb-{secrets.token_hex(8)}"
-            tokens |= {number: f"{name}.{index}" if len(batch) > 1 else name for index, number in enumerate(batch)}
-        return [tokens[number] for number in range(len(works))]
-
-    def _batches(self, works: "Sequence[_Work]", array: bool | None) -> list[list[int]]:
-        """The places in `works` of those that go as one array, and of each other one by itself."""
-        least = ARRAY_LEAST if array is None else 2
-        alike: dict[object, list[int]] = {}
-        for number, work in enumerate(works):
-            together = array is not False and len(works) >= least and work.array_script is not None
-            alike.setdefault((work.gpu.name, work.array_script) if together else number, []).append(number)
-        batches: list[list[int]] = []
-        sizes: dict[str, int] = {}
-        for numbers in alike.values():
-            cluster = works[numbers[0]].gpu.cluster.name
-            scheduler, size = self._schedulers[cluster], 1
-            if len(numbers) >= least and isinstance(scheduler, Arrays):
-                if cluster not in sizes:
-                    sizes[cluster] = max(1, scheduler.array_size())
-                size = sizes[cluster]
-            batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
-        return batches
 
     def _with_hint(self, error: BoardError, runs: Sequence[Run]) -> BoardError:
         """`error`, saying what became of runs that are stored but could not be sent for want of space or rights."""
@@ -744,23 +623,13 @@ class Board:
         Raises:
             WaitExpired: `timeout_seconds` are over; the runs go on.
         """
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        seen: list[tuple[Run, int]] = []
-        problem = _Problem(say)
-        while True:
-            turn = self._turn(ids)
+
+        def look() -> tuple[list[Run], list[int]]:
             runs = [self.run(id_) for id_ in ids]
-            if turn is not None:
-                problem.after(turn, runs)
-            now = [(run, len(self._progress(run))) for run in runs]
-            if now != seen:
-                seen = now
-                yield runs
-            if all(run.state.ended for run in runs):
-                return
-            if deadline is not None and time.monotonic() >= deadline:
-                raise _expired([run for run in runs if not run.state.ended], timeout_seconds)
-            time.sleep(poll_seconds)
+            return runs, [len(self._progress(run)) for run in runs]
+
+        turn = partial(self._turn, ids)
+        return waiting.changes(turn, look, timeout_seconds=timeout_seconds, poll_seconds=poll_seconds, say=say)
 
     def _turn(self, watched: Collection[int]) -> Turn | None:
         try:
@@ -898,7 +767,7 @@ class Board:
         return self._progress(self.run(run))
 
     def _progress(self, run: Run) -> list[Progress]:
-        if self._folders_on(run.cluster).elsewhere:
+        if self._clusters.folders_on(run.cluster).elsewhere:
             data = self._far_progress.at(run.id, lambda: self._job_file(run, jobs.PROGRESS))
         else:
             data = self._job_file(run, jobs.PROGRESS)
@@ -1082,7 +951,7 @@ class Board:
                 f"No milestone of {found.name} is shown on {', '.join(gpu.name for gpu in chosen) or 'any GPU here'}.",
                 hint=f"`hpc-board task {found.name}` lists its GPUs, and those that each milestone leaves out.",
             )
-        return self._submit([(draft, self.user, None) for draft in drafts], None, by_rules=False)
+        return self._submit([Sent(draft, self.user) for draft in drafts], None, by_rules=False)
 
     def places(self) -> tuple[Place, ...]:
         """Where the user stands on every board with a passing ranked run of theirs, old versions of tasks included."""
@@ -1214,133 +1083,26 @@ class Board:
         return Person(self.user, groups_of(self.user), self.role)
 
     @cached_property
-    def _schedulers(self) -> dict[str, Scheduler]:
-        return {
-            cluster.name: _scheduler(cluster, self.settings, self._login_hosts.get(cluster.name), self._warn)
-            for cluster in self.settings.clusters
-        }
-
-    @cached_property
-    def _login_hosts(self) -> "dict[str, Host]":
-        if not self._connections:
-            return {}
-        from hpc_board.transport.ssh import SshHost
-
-        return {name: SshHost(connection) for name, connection in self._connections.items()}
-
-    @cached_property
     def _advance(self) -> Advance:
         return Advance(
             folder=self._own_folder,
             store=self._store,
-            schedulers=self._schedulers,
+            schedulers=self._clusters.schedulers,
             clusters={cluster.name: cluster for cluster in self.settings.clusters},
             gpus={gpu.name: gpu for gpu in self.settings.gpus},
             harness=_harness,
-            folders=self._folders,
+            folders=self._clusters.folders,
             user=self.user if is_shared(self.settings.board) else None,
         )
-
-    @cached_property
-    def _folders(self) -> dict[str, jobs.Folders]:
-        return {cluster.name: self._folders_of(cluster) for cluster in self.settings.clusters}
-
-    def _folders_of(self, cluster: Cluster) -> jobs.Folders:
-        connection = self._connections.get(cluster.name)
-        if connection is None:
-            return jobs.Folders(self._own_folder)
-        from hpc_board.transport.ssh_files import SshFiles
-
-        return jobs.Folders(Path(cluster.board_folder), SshFiles(connection), elsewhere=True)
-
-    def _folders_on(self, cluster: str) -> jobs.Folders:
-        return self._folders.get(cluster) or jobs.Folders(self._own_folder)
 
     def _warn(self, text: str) -> None:
         self.warn(text)
 
     def _job_file(self, run: Run, name: str, *, end: bool = False) -> bytes:
         try:
-            return self._folders_on(run.cluster).read(run, name, LOG_BYTES_MAX, end=end)
+            return self._clusters.folders_on(run.cluster).read(run, name, LOG_BYTES_MAX, end=end)
         except OSError:
             return b""
-
-
-def _python_warning(gpu: Gpu) -> str:
-    """What is to be said of a Python that this machine does not have; nodes may, where they are other machines."""
-    elsewhere = gpu.cluster.ssh is not None or gpu.container is not None
-    if elsewhere or not gpu.python.startswith("/") or os.access(gpu.python, os.X_OK):
-        return ""
-    if gpu.cluster.scheduler == "local":
-        return f"gpus.{gpu.name}.python is no program: {gpu.python}"
-    return f"gpus.{gpu.name}.python is not on this machine, only on the nodes if at all: {gpu.python}"
-
-
-class _Problem:
-    """What hinders the runs that somebody waits for, told once until it is known to be over."""
-
-    def __init__(self, say: Callable[[str], object]) -> None:
-        self._say = say
-        self._told = ""
-        self._asked: frozenset[str] = frozenset()
-
-    def after(self, turn: Turn, runs: Sequence[Run]) -> None:
-        """Tell what hindered this turn, unless it was the last thing told or the status of one of the runs has it."""
-        if turn.errors:
-            message = turn.errors[0].message
-            hindered = [run.status for run in runs if run.hindrance]
-            shown = {words for status in hindered for words in (status.reason, status.evidence)}
-            if message != self._told and message not in shown:
-                self._say(message)
-            self._told, self._asked = message, turn.asked
-        elif turn.asked and self._asked <= turn.asked:
-            # Only where the same schedulers were asked again, and answered, is it over.
-            self._told = ""
-
-
-def _expired(going: Sequence[Run], timeout_seconds: float | None) -> WaitExpired:
-    """The error that ends a wait for runs that have not ended; those that were not sent do not go on by themselves."""
-    sent = [str(run.id) for run in going if not run.state.unsent]
-    if len(sent) == len(going):
-        goes_on = "The runs go on. "
-    else:
-        goes_on = f"Of these, the cluster has {', '.join(sent)}. " if sent else ""
-    return WaitExpired(
-        f"not finished after {timeout_seconds:g} s: run {', '.join(str(run.id) for run in going)}",
-        hint=f"{goes_on}`hpc-board runs` shows them, `hpc-board watch ID` follows one.",
-    )
-
-
-def _connections(settings: config.Settings) -> "dict[str, Connection]":
-    """One connection for each cluster with `ssh`; none of them is made before it is needed."""
-    logins = {cluster.name: cluster.ssh for cluster in settings.clusters if cluster.ssh is not None}
-    if not logins:
-        return {}
-    from hpc_board.transport.ssh import Connection
-
-    return {name: Connection(login) for name, login in logins.items()}
-
-
-def _scheduler(
-    cluster: Cluster, settings: config.Settings, login: "Host | None", warn: Callable[[str], object]
-) -> Scheduler:
-    if cluster.scheduler == "local":
-        from hpc_board.schedulers.local.client import LocalScheduler
-
-        # A queue makes the folders that it misses, and knows nothing of a group.
-        own = make_own_folder(settings.board) if is_shared(settings.board) else settings.board
-        return LocalScheduler(cluster, own / "local" / cluster.name, devices=settings.devices)
-    from hpc_board.schedulers.slurm.client import SlurmScheduler
-
-    if login is not None:
-        return SlurmScheduler(cluster, login)
-    from hpc_board.transport.this_host import ThisHost
-
-    if cluster.client == "pyslurm":
-        from hpc_board.schedulers.slurm.pyslurm_client import PyslurmScheduler
-
-        return PyslurmScheduler(cluster, ThisHost(), warn=warn)
-    return SlurmScheduler(cluster, ThisHost())
 
 
 @cache
@@ -1348,25 +1110,6 @@ def _harness() -> bytes:
     from hpc_board.harness.bundle import harness_bytes
 
     return harness_bytes()
-
-
-def _works(drafts: Sequence[intake.Draft]) -> list[_Work]:
-    return [_Work(draft, gpu, jobs.script(draft.task, gpu, draft.mode)) for draft in drafts for gpu in draft.gpus]
-
-
-def _new_run(gpu: Gpu, token: str, harness_sha256: str, user: str, account: str) -> NewRun:
-    """A run of `user` whose job `account` sends: whoever runs a job can forge its result."""
-    return NewRun(
-        gpu=gpu.name,
-        cluster=gpu.cluster.name,
-        partition=gpu.partition,
-        token=token,
-        nonce=secrets.token_hex(16),
-        trust="self-run" if account == user else "verified",
-        emulated=gpu.emulated,
-        harness_sha256=harness_sha256,
-        account="" if account == user else account,
-    )
 
 
 def _progress(line: bytes) -> Progress | None:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from hpc_board.board import Board, Preview
+from hpc_board.board import Board
 from hpc_board.model.checkup import Line
 from hpc_board.model.comparison import Difference
 from hpc_board.model.created import BoardChange, CreatedBoard, Entries, Plan
@@ -21,6 +21,7 @@ from hpc_board.model.task import Task
 from hpc_board.model.terms import Terms
 from hpc_board.model.text import one_line, printable
 from hpc_board.report import bests, feed_line
+from hpc_board.sending import Preview
 
 if TYPE_CHECKING:
     from hpc_board.boards import Synced

@@ -14,8 +14,9 @@ from hpc_board.errors import WaitExpired
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hpc_board.board import Board, Preview
+    from hpc_board.board import Board
     from hpc_board.model.run import Run
+    from hpc_board.sending import Preview
 
 
 @click.command(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from textual.message import Message
 
-from hpc_board.board import Preview
 from hpc_board.catalog import Catalog
 from hpc_board.errors import BoardError
 from hpc_board.intake import Draft
@@ -24,6 +23,7 @@ from hpc_board.model.standings import Place, Placing
 from hpc_board.model.submission import Directives
 from hpc_board.model.task import Mode
 from hpc_board.report import Block
+from hpc_board.sending import Preview
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.run_pages import Page
 from hpc_board.tui.saves import Saves

@@ -105,9 +105,9 @@ def main() -> None:
     board.__dict__["_store"] = store
     deadly = {
         name: (DeadlyArrays if isinstance(inner, Arrays) else DeadlyScheduler)(inner, point)
-        for name, inner in board._schedulers.items()
+        for name, inner in board._clusters.schedulers.items()
     }
-    board.__dict__["_schedulers"] = deadly
+    board._clusters.__dict__["schedulers"] = deadly
     runs = board.submit(*drafts)
     for _ in board.wait([run.id for run in runs], timeout_seconds=60):
         pass

@@ -229,7 +229,7 @@ class Site:
     def board(self) -> Board:
         """The board, as a client sees it that starts now."""
         board = Board(config.load(self.files.settings, os.environ))
-        board.__dict__["_schedulers"] = {"lab": SlurmScheduler(board.settings.clusters[0], self.host)}
+        board._clusters.__dict__["schedulers"] = {"lab": SlurmScheduler(board.settings.clusters[0], self.host)}
         board.__dict__["_advance"] = replace(board._advance, settle=timedelta(seconds=1))
         return board
 
@@ -394,7 +394,7 @@ def test_an_array_of_which_every_task_is_over_but_one_is_found_whole(
         "    return", f"    import os, time\n    while not os.path.exists({str(go)!r}): time.sleep(0.1)\n    return"
     )
     lost = site.board
-    monkeypatch.setattr(lost._schedulers["lab"], "submit", _lost_answer(lost._schedulers["lab"]))
+    monkeypatch.setattr(lost._clusters.schedulers["lab"], "submit", _lost_answer(lost._clusters.schedulers["lab"]))
     files = [site.files.kernel(text, f"k{number}.py") for number, text in enumerate([RIGHT, RIGHT, RIGHT, waiting])]
     runs = lost.submit(*(lost.draft(file, gpus=["CPU"], mode="test") for file in files))
     assert {run.state for run in runs} == {RunState.SUBMITTING}

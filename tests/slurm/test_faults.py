@@ -96,7 +96,7 @@ class Site:
     def board(self) -> Board:
         """The board, as a client sees it that starts now."""
         board = Board(config.load(self.files.settings, os.environ))
-        board.__dict__["_schedulers"] = {
+        board._clusters.__dict__["schedulers"] = {
             "lab": SlurmScheduler(board.settings.clusters[0], ThisHost(), timeout_seconds=self.patience_seconds)
         }
         impatient = {"lab": replace(board.settings.clusters[0], poll_seconds=0)}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from hpc_board import intake
-from hpc_board.board import Board, Preview
+from hpc_board.board import Board
 from hpc_board.catalog import Catalog
 from hpc_board.errors import BoardError
 from hpc_board.model.feed import FeedEntry
@@ -18,6 +18,7 @@ from hpc_board.model.run_filter import RunFilter
 from hpc_board.model.standings import Mark, Page, Place, Placing, Rows, Standing
 from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, TaskFile
 from hpc_board.report import outcome
+from hpc_board.sending import Preview
 
 NOW = datetime(2030, 5, 17, 12, 0, tzinfo=UTC)
 

@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static, Tab, Tabs, TextArea
 
-from hpc_board.board import Preview
 from hpc_board.model.text import printable
+from hpc_board.sending import Preview
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.unusual import unusual
 
