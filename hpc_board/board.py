@@ -47,6 +47,7 @@ from hpc_board.model.standings import Page, Place, Placing, Rows, Standing, Vers
 from hpc_board.model.submission import Directives, Submission
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import printable
+from hpc_board.oversight import Oversight
 from hpc_board.people import groups_of, user_name
 from hpc_board.rules import Again, Rules, best_of_before, named, tags_of
 from hpc_board.sending import Preview, Sending, Sent, new_submissions
@@ -115,7 +116,10 @@ class Board:
     @cached_property
     def role(self) -> Role:
         """What the user may do here, by the settings' `roles` and who owns the board's folder."""
-        return self.settings.roles.role(self.user, groups_of(self.user), owner=self._owns_folder())
+        return self._role_of(self.user)
+
+    def _role_of(self, user: str) -> Role:
+        return self.settings.roles.role(user, groups_of(user), owner=self._owns_folder(user))
 
     def require(self, least: Role, what: str) -> None:
         """Pass if the user may act as `least`; `what` completes "you may not ...".
@@ -132,12 +136,12 @@ class Board:
     def _require_participant(self) -> None:
         self.require(Role.PARTICIPANT, "submit to this board")
 
-    def _owns_folder(self) -> bool:
+    def _owns_folder(self, user: str) -> bool:
         try:
             owner = self.settings.board.stat().st_uid
         except OSError:
-            return True  # whoever makes the folder will own it
-        return self.user == user_name(owner)
+            return user == self.user  # whoever makes the folder will own it
+        return user == user_name(owner)
 
     # Tasks and GPUs
 
@@ -824,6 +828,20 @@ class Board:
     def rules(self) -> Rules:
         """Limits, bans, removals, the audit log, notes and tags, each as far as the user may have to do with it."""
         return Rules(self._store, self.user, self.role.may_act_as(Role.ADMIN), self.require, self._boards.hidden)
+
+    @cached_property
+    def oversight(self) -> Oversight:
+        """How boards stand, and people with what holds for them, as far as the user may look after them."""
+        return Oversight(
+            self._store,
+            self.user,
+            self.role,
+            self.settings.roles,
+            self.require,
+            self.tasks,
+            self._boards.visible,
+            self._role_of,
+        )
 
     def note(self, submission: int, text: str) -> None:
         """Put a note on a submission of one's own, after those that it has.

@@ -27,6 +27,7 @@ from hpc_board.model.rules import (
 )
 from hpc_board.model.submission import Submission
 from hpc_board.model.task import Mode, Task
+from hpc_board.model.terms import deadline_of, moment_words
 from hpc_board.model.text import one_line
 from hpc_board.people import is_user
 from hpc_board.store import Store
@@ -67,16 +68,21 @@ class Rules:
 
     # Users and the whole board
 
-    def ban(self, user: str, reason: str) -> bool:
-        """Let `user` submit no more, and say whether they could before; their runs in flight go on.
+    def ban(self, user: str, reason: str, until: str = "") -> bool:
+        """Let `user` submit no more, and say whether this ban did not hold before; their runs in flight go on.
+
+        `until` is when that ends by itself, in the words that deadlines have; never, where it is empty or "none".
 
         Raises:
-            InputError: nobody is called so, or the reason cannot be stored.
+            InputError: nobody is called so, the reason cannot be stored, or the end is no moment that is to come.
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "ban users")
         self._check_known(user)
-        return self._switch(BAN, USER, user, _reason(reason, needed=True))
+        because, now = _reason(reason, needed=True), _now()
+        ends_at = _end(until, now)
+        end = "" if ends_at is None else ends_at.isoformat()
+        return self.store.switch(Decision(BAN, USER, user, self.user, now, because, end))
 
     def unban(self, user: str, reason: str = "") -> bool:
         """Let a banned user submit again, and say whether they were banned.
@@ -96,7 +102,7 @@ class Rules:
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "see who is banned")
-        return self.store.bans()
+        return self.store.bans(_now())
 
     def stop(self, reason: str = "") -> bool:
         """Take no submissions but those of admins, and say whether others were taken before.
@@ -176,14 +182,24 @@ class Rules:
         self.require(Role.ADMIN, "readmit submissions")
         self.store.readmit(dict.fromkeys(numbers), self.user, _now(), _reason(reason))
 
-    def decisions(self, *, user: str | None = None, board: str | None = None, limit: int = 50) -> tuple[Decision, ...]:
+    def decisions(
+        self,
+        *,
+        user: str | None = None,
+        board: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+        words: Sequence[str] = (),
+    ) -> tuple[Decision, ...]:
         """What was decided, newest first: by or about `user` or their submissions, and about `board` or those to it.
+
+        `before` is the number of a decision; those older than it are found. All of `words` are somewhere in them.
 
         Raises:
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "read the audit log")
-        return self.store.decisions(user=user, board=board, limit=limit)
+        return self.store.decisions(user=user, board=board, limit=limit, before=before, words=words)
 
     def check_reader(self, found: Submission, *, shown_to_others: bool) -> None:
         """Pass if the user may read the file of a submission; `shown_to_others` is that of `may_read_code`.
@@ -227,7 +243,7 @@ class Rules:
         Raises:
             Refused: the board takes no submissions, or none of theirs.
         """
-        return self.store.check_open(self.user, admin=self.admin)
+        return self.store.check_open(self.user, _now(), admin=self.admin)
 
     def admission(self) -> Callable[[Task, Mode], None]:
         """What lets the submissions of one batch pass as far as the limits of their boards allow.
@@ -350,6 +366,22 @@ def _reason(text: str, *, needed: bool = False) -> str:
             f"The reason has to be one line of at most {REASON_CHARACTERS_MAX} characters.", hint="Shorten --reason."
         )
     return reason
+
+
+def _end(words: str, now: datetime) -> datetime | None:
+    """The moment that the end of a ban names; None where it has none."""
+    if not words.strip():
+        return None
+    try:
+        moment = deadline_of(words, now)
+    except ValueError as error:
+        raise InputError(f'"{one_line(words, 80)}" is no end of a ban.', hint=f"{error}.") from error
+    if moment is not None and moment <= now:
+        raise InputError(
+            f"the end of the ban, {moment_words(moment)}, has passed: it is {moment_words(now)}.",
+            hint="Give one that is to come, or leave it out.",
+        )
+    return moment
 
 
 def _now() -> datetime:

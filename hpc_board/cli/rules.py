@@ -127,19 +127,25 @@ def limits(open_: Open, as_json: bool) -> None:
 # Users and the whole board
 
 
-@admin.command(epilog=examples("hpc-board admin ban eve --reason 'submits what others wrote'"))
+@admin.command(
+    epilog=examples(
+        "hpc-board admin ban eve --reason 'submits what others wrote'",
+        "hpc-board admin ban eve --reason 'floods the queue' --until +2d",
+    )
+)
 @click.argument("user")
 @_why
+@click.option("--until", metavar="D", default="", help='When it ends by itself: "2030-12-31 18:00", "+2d"; else never.')
 @click.pass_obj
-def ban(open_: Open, user: str, reason: str) -> None:
-    """Let USER submit no more.
+def ban(open_: Open, user: str, reason: str, until: str) -> None:
+    """Let USER submit no more, or not until a given moment.
 
     Their runs in flight go on, and their standings stay: `admin remove` is for
-    those.
+    those. A ban with another end takes the place of one that holds.
     """
     from hpc_board.cli.printing import remark
 
-    stored = open_().rules.ban(user, reason)
+    stored = open_().rules.ban(user, reason, until)
     remark(f"{user} is banned." if stored else f"{user} was banned already; `admin bans` says why.")
 
 

@@ -2,12 +2,13 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Optional, Sequence, Tuple
 
 from hpc_board.model.task import Mode
+from hpc_board.model.terms import TermsError, moment_words, stored_moment
 from hpc_board.model.text import one_line
 
 REASON_CHARACTERS_MAX = 500
@@ -82,9 +83,15 @@ class Limits:
         return cls(*found)
 
 
+NO_LIMITS = Limits()
+
+
 @dataclass(frozen=True)
 class Decision:
-    """What somebody decided about a user, a board, a submission or everything: one row of the audit log."""
+    """What somebody decided about a user, a board, a submission or everything: one row of the audit log.
+
+    `number` is its place in the log, 0 where it is not asked for.
+    """
 
     action: str
     kind: str
@@ -93,6 +100,15 @@ class Decision:
     at: datetime
     reason: str = ""
     detail: str = ""
+    number: int = field(default=0, compare=False)
+
+    @property
+    def ends_at(self) -> Optional[datetime]:
+        """When a ban ends by itself; None where only another decision ends it."""
+        try:
+            return stored_moment(self.detail) if self.action == BAN and self.detail else None
+        except TermsError:
+            return None
 
 
 @dataclass(frozen=True)
@@ -155,7 +171,8 @@ def stop_refusal(stop: Decision) -> str:
 
 def ban_refusal(ban: Decision) -> str:
     """What a banned user is told."""
-    return "You are banned from making submissions." + _because(ban.reason)
+    until = "" if ban.ends_at is None else f" until {moment_words(ban.ends_at)}"
+    return f"You are banned from making submissions{until}." + _because(ban.reason)
 
 
 def _because(reason: str) -> str:

@@ -105,7 +105,7 @@ class Terms:
             raise TermsError("the creator is missing")
         return cls(
             creator,
-            _moment(value.get("deadline")),
+            stored_moment(value.get("deadline")),
             _names(value.get("gpus", [])),
             _word(Visibility, value.get("visibility", Visibility.PUBLIC.value)),
             _names(value.get("members", [])),
@@ -145,7 +145,12 @@ def deadline_refusal(task: str, deadline: datetime, now: datetime) -> str:
     return f"The deadline to submit to {task} has passed.\nIt was {due} and today is {today}."
 
 
-def _moment(value: Any) -> Optional[datetime]:
+def stored_moment(value: Any) -> Optional[datetime]:
+    """The moment that was stored as ISO text; None where none was.
+
+    Raises:
+        TermsError: it is no text of a moment with a time zone, or one that not every calendar has.
+    """
     if value is None:
         return None
     try:

@@ -48,6 +48,7 @@ def bans_table(bans: Sequence[Decision]) -> Table:
         Column("USER", flexible=True),
         Column("BY", flexible=True),
         Column("SINCE"),
+        Column("UNTIL"),
         Column("REASON", flexible=True),
     )
     rows = tuple(
@@ -55,6 +56,7 @@ def bans_table(bans: Sequence[Decision]) -> Table:
             one_line(ban.subject),
             one_line(ban.by_user),
             moment_text(ban.at),
+            moment_text(ban.ends_at) if ban.ends_at else "",
             one_line(ban.reason, REASON_CHARACTERS_MAX),
         )
         for ban in bans
@@ -78,7 +80,7 @@ def decisions_table(decisions: Sequence[Decision]) -> Table:
             one_line(decision.by_user),
             one_line(decision.action, 40),
             one_line(" ".join(filter(None, (_SUBJECTS.get(decision.kind, decision.kind), decision.subject)))),
-            _detail_text(decision),
+            detail_text(decision),
             one_line(decision.reason, REASON_CHARACTERS_MAX),
         )
         for decision in decisions
@@ -86,7 +88,10 @@ def decisions_table(decisions: Sequence[Decision]) -> Table:
     return Table(columns, rows, "Nothing was decided.")
 
 
-def _detail_text(decision: Decision) -> str:
+def detail_text(decision: Decision) -> str:
+    """What a decision says beside whom it is about and why."""
+    if decision.ends_at is not None:
+        return f"until {moment_text(decision.ends_at)}"
     if decision.action == "rerun":
         return f"as submission {one_line(decision.detail, 40)}"
     if decision.action != "limit":

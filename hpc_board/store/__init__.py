@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hpc_board.model.created import BoardChange, Entries
 from hpc_board.model.feed import FeedEntry
+from hpc_board.model.oversight import HourCount
 from hpc_board.model.result import Case, Result
 from hpc_board.model.rules import Decision, Limits
 from hpc_board.model.run import Run, Status
@@ -14,7 +15,7 @@ from hpc_board.model.run_filter import RunFilter
 from hpc_board.model.standings import Place, Placing, Rows, Standing, Version
 from hpc_board.model.submission import Submission
 from hpc_board.model.task import Mode, Task
-from hpc_board.store import boards, decisions, feed, listing, ranking, remarks, runs, submissions
+from hpc_board.store import boards, decisions, feed, listing, oversight, ranking, remarks, runs, submissions
 from hpc_board.store.boards import NewChange, Newest
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.journal import MOUNTS
@@ -308,14 +309,14 @@ class Store:
         with self._file.reading() as db:
             return feed.feed(db, task=task, gpu=gpu, user=user, before=before, limit=limit, among=among)
 
-    def check_open(self, user: str, *, admin: bool) -> Decision | None:
-        """Pass if `user` may submit at all; a stop that does not hold for them, an `admin`, is returned.
+    def check_open(self, user: str, now: datetime, *, admin: bool) -> Decision | None:
+        """Pass if `user` may submit at all at the time `now`; a stop not meant for them, an `admin`, is returned.
 
         Raises:
             Refused: the board takes no submissions, or none of theirs.
         """
         with self._file.reading() as db:
-            return decisions.check_open(db, user, admin=admin)
+            return decisions.check_open(db, user, now, admin=admin)
 
     def check_limit(self, user: str, task: str, mode: Mode, new: int, now: datetime) -> None:
         """Pass if `user` may send `new` more submissions in this mode to the board of `task` at the time `now`.
@@ -331,10 +332,10 @@ class Store:
         with self._file.writing() as db:
             return decisions.switch(db, decision)
 
-    def bans(self) -> tuple[Decision, ...]:
-        """The bans that hold, by user."""
+    def bans(self, now: datetime) -> tuple[Decision, ...]:
+        """The bans that hold at the time `now`, by user."""
         with self._file.reading() as db:
-            return decisions.bans(db)
+            return decisions.bans(db, now)
 
     def knows_user(self, user: str) -> bool:
         """Whether `user` has ever submitted."""
@@ -374,10 +375,43 @@ class Store:
         with self._file.writing() as db:
             decisions.readmit(db, numbers, by_user, at, reason)
 
-    def decisions(self, *, user: str | None, board: str | None, limit: int) -> tuple[Decision, ...]:
-        """What was decided, newest first: by or about `user` or their submissions, and about `board`."""
+    def decisions(
+        self,
+        *,
+        user: str | None,
+        board: str | None,
+        limit: int,
+        before: int | None = None,
+        words: Sequence[str] = (),
+    ) -> tuple[Decision, ...]:
+        """What was decided, newest first: by or about `user` or their submissions, and about `board`.
+
+        `before` is the number of a decision; those older than it are found. All of `words` are somewhere in them.
+        """
         with self._file.reading() as db:
-            return decisions.log(db, user=user, board=board, limit=limit)
+            return decisions.log(db, user=user, board=board, limit=limit, before=before, words=words)
+
+    def stopped(self) -> Decision | None:
+        """The decision to take no submissions, if it holds."""
+        with self._file.reading() as db:
+            return decisions.stopped(db)
+
+    def names_of_people(self, *, after: str, limit: int, part: str) -> tuple[str, ...]:
+        """Who has submitted or was decided about, by name: at most `limit` that come after `after` and have `part`."""
+        with self._file.reading() as db:
+            return oversight.names(db, after=after, limit=limit, part=part)
+
+    def standing_of_people(
+        self, users: Collection[str], now: datetime
+    ) -> dict[str, tuple[Decision | None, datetime | None]]:
+        """The ban of each of these users that holds at the time `now`, and when they submitted last."""
+        with self._file.reading() as db:
+            return {user: oversight.standing_of(db, user, now) for user in users}
+
+    def sent_since(self, since: datetime, users: Collection[str] | None = None) -> tuple[HourCount, ...]:
+        """What was sent after `since`, by everybody or by these `users`, to each board."""
+        with self._file.reading() as db:
+            return oversight.sent_since(db, since, users)
 
     def add_note(self, submission: int, text: str, by_user: str, at: datetime) -> None:
         """Append a note to those of a submission.

@@ -4,6 +4,7 @@ The newest row about a subject is in force; nothing is taken back but by another
 """
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -52,16 +53,23 @@ SELECT * FROM decisions AS decided
 # Changes of boards are decisions too, and have a table of their own. Moments are text that sorts as they do.
 _LOG = """
 SELECT * FROM (
-    SELECT action, kind, subject, detail, by_user, at, reason, id, 0 AS place FROM decisions
+    SELECT action, kind, subject, detail, by_user, at, reason, 2 * id AS number FROM decisions
     UNION ALL
-    SELECT action, 'board' AS kind, name AS subject, '' AS detail, by_user, at, reason, id, 1 AS place FROM boards)
+    SELECT action, 'board' AS kind, name AS subject, '' AS detail, by_user, at, reason, 2 * id + 1 AS number
+      FROM boards)
  WHERE (:user IS NULL OR by_user = :user OR (kind = 'user' AND subject = :user)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE user = :user)))
    AND (:board IS NULL OR (kind = 'board' AND subject = :board)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE task = :board)))
- ORDER BY at DESC, place DESC, id DESC
+   AND (:before IS NULL OR (at, number) < (
+        (SELECT at FROM decisions WHERE 2 * id = :before
+         UNION ALL SELECT at FROM boards WHERE 2 * id + 1 = :before), :before))
+   AND {said}
+ ORDER BY at DESC, number DESC
  LIMIT :limit
 """
+_SAID = """instr(lower(action || char(10) || kind || ' ' || subject || char(10) || by_user || char(10) || reason),
+    lower(:{word})) > 0"""
 
 # A rerun is an admin's doing and a milestone is the board's: neither takes anything from its user's limit.
 _WITHIN_THE_HOUR = """
@@ -93,19 +101,24 @@ def stopped(db: "Database") -> Decision | None:
     return _switched_on(in_force(db, EVERYTHING, "", STOP, START), STOP)
 
 
-def banned(db: "Database", user: str) -> Decision | None:
-    """The decision to ban `user`, if it holds."""
-    return _switched_on(in_force(db, USER, user, BAN, UNBAN), BAN)
+def banned(db: "Database", user: str, now: datetime) -> Decision | None:
+    """The decision to ban `user`, if it holds at the time `now`."""
+    ban = _switched_on(in_force(db, USER, user, BAN, UNBAN), BAN)
+    return ban if ban is not None and not _is_over(ban, now) else None
 
 
 def _switched_on(newest: Decision | None, on: str) -> Decision | None:
     return newest if newest is not None and newest.action == on else None
 
 
-def bans(db: "Database") -> tuple[Decision, ...]:
-    """The bans that hold, by user."""
+def _is_over(ban: Decision, now: datetime) -> bool:
+    return ban.ends_at is not None and ban.ends_at <= now
+
+
+def bans(db: "Database", now: datetime) -> tuple[Decision, ...]:
+    """The bans that hold at the time `now`, by user."""
     rows = db.query(_SWITCHED_ON, {"kind": USER, "on": BAN, "off": UNBAN})
-    return tuple(map(decision_value, rows))
+    return tuple(ban for ban in map(decision_value, rows) if not _is_over(ban, now))
 
 
 def switch(db: "Database", decision: Decision) -> bool:
@@ -113,7 +126,11 @@ def switch(db: "Database", decision: Decision) -> bool:
     ends = decision.action in _OPPOSITES.values()
     pair = next(pair for pair in _OPPOSITES.items() if decision.action in pair)
     before = in_force(db, decision.kind, decision.subject, *pair)
-    holds = ends if before is None else before.action == decision.action
+    if before is None or _is_over(before, decision.at):
+        holds = ends
+    else:
+        # A ban with another end is another ban.
+        holds = (before.action, before.detail) == (decision.action, decision.detail)
     if not holds:
         decide(db, decision)
     return not holds
@@ -153,8 +170,8 @@ def _limits(decision: Decision) -> Limits:
         ) from error
 
 
-def check_open(db: "Database", user: str, *, admin: bool) -> Decision | None:
-    """Pass if `user` may submit at all; a stop that does not hold for them, an admin, is returned.
+def check_open(db: "Database", user: str, now: datetime, *, admin: bool) -> Decision | None:
+    """Pass if `user` may submit at all at the time `now`; a stop that does not hold for them, an admin, is returned.
 
     Raises:
         Refused: the board takes no submissions, or none of theirs.
@@ -162,7 +179,7 @@ def check_open(db: "Database", user: str, *, admin: bool) -> Decision | None:
     stop = stopped(db)
     if stop is not None and not admin:
         raise Refused(stop_refusal(stop), hint="Runs in flight go on: `hpc-board runs` shows yours.")
-    ban = banned(db, user)
+    ban = banned(db, user, now)
     if ban is not None:
         raise Refused(ban_refusal(ban), hint=f"{ban.by_user} decided so; your runs in flight go on.")
     return stop
@@ -200,8 +217,8 @@ def check_all(db: "Database", new: Sequence[NewSubmission]) -> None:
     Raises:
         Refused: the board takes none, none of these users', or not so many; or a task's own was deleted or is over.
     """
-    for user in dict.fromkeys(each.user for each in new):
-        check_open(db, user, admin=False)
+    for user, at in {each.user: each.at for each in new}.items():
+        check_open(db, user, at, admin=False)
     alike: dict[tuple[str, str, Category], list[NewSubmission]] = {}
     for each in new:
         alike.setdefault((each.user, each.task.name, Category.of(each.mode)), []).append(each)
@@ -260,6 +277,21 @@ def is_removed(db: "Database", number: int) -> bool:
     return bool(db.table("removed").count_where("submission = ?", [row_id(number)]))
 
 
-def log(db: "Database", *, user: str | None, board: str | None, limit: int) -> tuple[Decision, ...]:
-    """What was decided, newest first: by or about `user` or their submissions, and about `board` or those to it."""
-    return tuple(map(decision_value, db.query(_LOG, {"user": user, "board": board, "limit": limit})))
+def log(
+    db: "Database",
+    *,
+    user: str | None,
+    board: str | None,
+    limit: int,
+    before: int | None = None,
+    words: Sequence[str] = (),
+) -> tuple[Decision, ...]:
+    """What was decided, newest first: by or about `user` or their submissions, and about `board` or those to it.
+
+    `before` is the number of a decision; those older than it are found. All of `words` are somewhere in them.
+    """
+    given = {"user": user, "board": board, "limit": limit, "before": None if before is None else row_id(before)}
+    said = {f"word{place}": plain_text(word) for place, word in enumerate(words)}
+    statement = _LOG.format(said=" AND ".join(_SAID.format(word=name) for name in said) or "TRUE")
+    rows = db.query(statement, {**given, **said})
+    return tuple(replace(decision_value(row), number=row["number"]) for row in rows)

@@ -21,11 +21,15 @@ from hpc_board.cli.main import cli
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.rules import (
+    BAN,
     NO_REMARKS,
     NOTES_MAX,
     RERUN,
     TAGS_MAX,
+    UNBAN,
+    USER,
     Category,
+    Decision,
     Limits,
     Rerun,
     limit_refusal,
@@ -356,6 +360,45 @@ def test_a_ban_meets_what_was_drafted_before_it(place: Place) -> None:
     assert len(place.store.runs(user="bob")) == 1
 
 
+def test_a_ban_ends_by_itself_where_it_has_an_end(board: Recorded) -> None:
+    timed(board, "bob", 1e-6)
+    rules, store = board.board.rules, Store(board.folder / "board" / "board.db")
+    assert rules.ban("bob", "floods the queue", "+2h")
+    assert not rules.ban("bob", "again", rules.bans()[0].detail)
+    with pytest.raises(Refused, match=r"You are banned from making submissions until 20.* UTC"):
+        store.check_open("bob", datetime.now(UTC), admin=False)
+    later = datetime.now(UTC) + timedelta(hours=3)
+    assert store.bans(later) == ()
+    assert store.check_open("bob", later, admin=False) is None
+    shown = call(board, ADMIN, "admin", "log").stdout
+    assert "until 20" in shown
+    assert "UNTIL" in call(board, ADMIN, "admin", "bans").stdout
+    assert rules.ban("bob", "for good", "none")
+    assert store.bans(later)[0].ends_at is None
+
+
+def test_a_ban_that_is_over_may_be_given_again(board: Recorded) -> None:
+    timed(board, "bob", 1e-6)
+    store, end = Store(board.folder / "board" / "board.db"), NOW + MINUTE
+    ban = Decision(BAN, USER, "bob", ADMIN, NOW, "x", end.isoformat())
+    assert store.switch(ban)
+    assert not store.switch(Decision(UNBAN, USER, "bob", ADMIN, end))
+    assert store.switch(replace(ban, at=end))
+
+
+@pytest.mark.parametrize("until", ["soon", "2001-01-01", "+0d"])
+def test_the_end_of_a_ban_is_a_moment_that_is_to_come(place: Place, until: str) -> None:
+    place.submitted("bob")
+    refused = place.call(ADMIN, "admin", "ban", "bob", "--reason", "x", "--until", until)
+    assert refused.exit_code == 2
+    assert place.board().rules.bans() == ()
+
+
+def test_the_end_of_a_ban_that_another_program_wrote_is_none() -> None:
+    for detail in ("", "soon", "2030-01-01T00:00:00", "0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59-12:00"):
+        assert Decision(BAN, USER, "bob", ADMIN, NOW, detail=detail).ends_at is None
+
+
 def test_a_name_that_nobody_has_is_not_banned(place: Place) -> None:
     place.submitted("roberta")
     refused = place.call(ADMIN, "admin", "ban", "robertta", "--reason", "x")
@@ -574,6 +617,28 @@ def test_the_log_has_the_changes_of_boards_in_their_places(board: Recorded) -> N
     assert [each.action for each in rules.decisions(user="carl")] == ["delete"]
 
 
+def test_the_log_is_read_page_by_page_and_searched(board: Recorded) -> None:
+    rules = board.board.rules
+    for number in range(3):
+        rules.stop(f"Down {number}")
+        with Store(board.folder / "board" / "board.db")._file.writing() as db:
+            row = {"name": "matmul", "action": "update", "terms": "{}", "by_user": "carl", "reason": f"week {number}"}
+            db.table("boards").insert({**row, "task_version": None, "at": datetime.now(UTC).isoformat()})
+        rules.start()
+    whole = rules.decisions()
+    pages: list[Decision] = []
+    before = None
+    while page := rules.decisions(limit=2, before=before):
+        pages += page
+        before = page[-1].number
+    assert tuple(pages) == whole
+    assert len(whole) == 9
+    assert len({each.number for each in whole}) == 9
+    assert [each.reason for each in rules.decisions(words=["down"])] == ["Down 2", "Down 1", "Down 0"]
+    assert [each.reason for each in rules.decisions(words=["board matmul", "CARL", "2"])] == ["week 2"]
+    assert rules.decisions(words=["%"]) == ()
+
+
 PARTICIPANT: list[Callable[[Board], object]] = [
     lambda board: board.rules.ban("ada", "x"),
     lambda board: board.rules.unban("ada"),
@@ -584,6 +649,7 @@ PARTICIPANT: list[Callable[[Board], object]] = [
     lambda board: board.rules.remove([1], "x"),
     lambda board: board.rules.readmit([1]),
     lambda board: board.rules.decisions(),
+    lambda board: board.oversight.people(),
     lambda board: board.rerun_plan("vectoradd_py"),
     lambda board: board.rerun([]),
 ]

@@ -1,0 +1,143 @@
+"""What admins look at: how boards stand, and people with what holds for them."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from hpc_board import config
+from hpc_board.board import Board
+from hpc_board.boards import Wishes
+from hpc_board.errors import Refused
+from hpc_board.model.roles import Role
+from hpc_board.model.rules import BAN, USER, Category, Decision, Limits, Rerun
+from hpc_board.model.task import Mode
+from hpc_board.model.terms import Visibility
+from hpc_board.store import NewRun, NewSubmission, Store
+from tests.unit.recorded import Recorded, recorded
+
+NOW = datetime(2030, 1, 2, 12, tzinfo=UTC)
+ROLES = "roles: {admins: [zoe], creators: [carl, '@nobody-is-in-this'], participants: ['@everybody', ada, bob, eve]}\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Recorded:
+    place = recorded(tmp_path)
+    place.settings.write_text(place.settings.read_text() + ROLES)
+    return place
+
+
+def board_of(place: Recorded, user: str | None = None) -> Board:
+    return Board(config.load(place.settings, {}), user=user)
+
+
+def store_of(place: Recorded) -> Store:
+    return Store(place.folder / "board" / "board.db")
+
+
+def sent(
+    place: Recorded,
+    user: str,
+    *,
+    minutes_ago: float = 1,
+    task: str = "vectoradd_py",
+    mode: Mode = Mode.RANKED,
+    gpus: int = 1,
+    milestone: str = "",
+    rerun: Rerun | None = None,
+) -> None:
+    at = datetime.now(UTC) - timedelta(minutes=minutes_ago)
+    token = f"{user}-{at.timestamp()}"
+    runs = [NewRun(f"G{n}", "here", "", f"{token}-{n}", "n", "self-run", False, "s") for n in range(gpus)]
+    found = board_of(place).task(task)
+    new = NewSubmission(found, user, "k.py", b"x", mode, "", at, runs, milestone, rerun)
+    store_of(place).add_submissions([new])
+
+
+def test_an_overview_has_every_board_with_what_holds_and_what_was_sent_within_the_hour(place: Recorded) -> None:
+    admin = board_of(place)
+    admin.carry_out(admin.plan_creation("vectoradd_py", "secret", Wishes(closed=True, deadline="+3d")))
+    admin.rules.limit("vectoradd_py", lambda _: Limits(5, 60))
+    for user, minutes in (("ada", 5), ("ada", 20), ("bob", 59), ("bob", 61)):
+        sent(place, user, minutes_ago=minutes)
+    overview = admin.oversight.overview()
+    assert [state.name for state in overview.boards] == [task.name for task in admin.tasks().tasks]
+    states = {state.name: state for state in overview.boards}
+    open_, secret = states["vectoradd_py"], states["secret"]
+    assert (open_.submissions, open_.users, open_.limits, open_.is_created) == (3, 2, Limits(5, 60), False)
+    assert (secret.visibility, secret.submissions, secret.is_created) == (Visibility.CLOSED, 0, True)
+    assert secret.creator == admin.user
+    assert secret.deadline is not None
+    assert overview.stop is None
+    admin.rules.stop("down")
+    stop = admin.oversight.overview().stop
+    assert stop is not None
+    assert stop.reason == "down"
+
+
+def test_a_creator_looks_after_their_own_boards_and_nobody_else_after_any(place: Recorded) -> None:
+    admin, carl = board_of(place), board_of(place, "carl")
+    admin.carry_out(admin.plan_creation("vectoradd_py", "another"))
+    carl.carry_out(carl.plan_creation("vectoradd_py", "mine", Wishes(closed=True)))
+    assert [state.name for state in carl.oversight.overview().boards] == ["mine"]
+    with pytest.raises(Refused, match="that takes the role admin, and carl's is creator"):
+        carl.oversight.people()
+    with pytest.raises(Refused, match="that takes the role creator, and ada's is participant"):
+        board_of(place, "ada").oversight.overview()
+
+
+def test_people_are_those_who_sent_something_were_decided_about_or_are_named(place: Recorded) -> None:
+    admin = board_of(place)
+    sent(place, "mia")
+    store_of(place).switch(Decision(BAN, USER, "kim", "zoe", NOW, "x"))
+    people = admin.oversight.people()
+    assert [person.name for person in people] == ["ada", "bob", "carl", "eve", "kim", "mia", "zoe"]
+    roles = {person.name: person.role for person in people}
+    assert (roles["ada"], roles["carl"], roles["mia"], roles["zoe"]) == (
+        Role.PARTICIPANT,
+        Role.CREATOR,
+        Role.NOBODY,
+        Role.ADMIN,
+    )
+    assert [person.name for person in people if person.ban] == ["kim"]
+
+
+def test_people_are_read_page_by_page_and_searched(place: Recorded) -> None:
+    for number in range(30):
+        sent(place, f"user{number:02}")
+        sent(place, f"user{number:02}", minutes_ago=2)
+    admin = board_of(place)
+    whole = [person.name for person in admin.oversight.people(limit=100)]
+    assert len(whole) == 35
+    names: list[str] = []
+    while page := admin.oversight.people(after=names[-1] if names else "", limit=4):
+        assert len(page) <= 4
+        names += [person.name for person in page]
+    assert names == whole
+    assert [person.name for person in admin.oversight.people(part="R2", limit=3)] == ["user20", "user21", "user22"]
+    assert admin.oversight.people(part="%") == ()
+
+
+def test_a_person_has_what_they_did_within_the_hour_and_the_limits_that_it_counts_against(place: Recorded) -> None:
+    admin = board_of(place)
+    admin.rules.limit("vectoradd_py", lambda _: Limits(2, None))
+    admin.rules.limit("matmul_py", lambda _: Limits(None, 9))
+    sent(place, "ada", gpus=3)
+    sent(place, "ada", minutes_ago=2)
+    sent(place, "ada", minutes_ago=3, mode=Mode.TEST)
+    sent(place, "ada", minutes_ago=4, task="matmul_py", mode=Mode.TEST)
+    sent(place, "ada", minutes_ago=90)
+    sent(place, "bob", milestone="fast")
+    sent(place, "bob", minutes_ago=2, rerun=Rerun(1, "zoe", NOW))
+    sent(place, "zoe")
+    people = {person.name: person for person in admin.oversight.people()}
+    ada, bob, eve, zoe = (people[name] for name in ("ada", "bob", "eve", "zoe"))
+    assert (ada.submissions, ada.runs) == (4, 6)
+    assert [(use.board, use.category, use.used, use.limit, use.holds) for use in ada.uses] == [
+        ("matmul_py", Category.OTHER, 1, 9, False),
+        ("vectoradd_py", Category.RANKED, 2, 2, True),
+    ]
+    assert (bob.submissions, bob.uses) == (2, ())
+    assert (eve.submissions, eve.newest_at) == (0, None)
+    assert ada.newest_at is not None
+    assert (zoe.submissions, zoe.uses) == (1, ())
