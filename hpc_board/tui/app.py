@@ -170,6 +170,7 @@ class BoardApp(App[None]):
         self._tour = tour
         self._forgetful = False
         self._side: int | None = None
+        self._asking_since: datetime | None = None
         themes.dress(self)
         self.theme = self._first_theme()
         themes.redress(self)
@@ -416,6 +417,9 @@ class BoardApp(App[None]):
             self.notify(f"Submission {first} is not chosen any more.", markup=False)
         else:
             self._open(CompareScreen(self._board, self._now, first, event.submission))
+        # The screens behind this one have rows of the same submission.
+        for screen in self.screen_stack:
+            screen.post_message(self._news())
 
     @on(Chosen)
     def _remember(self, event: Chosen) -> None:
@@ -427,16 +431,23 @@ class BoardApp(App[None]):
             self.pop_screen()
         self.push_screen(screen)
         self._fit(*self.size)
-        screen.post_message(Beat(self._pulse))
+        screen.post_message(self._news())
 
     def _beat(self) -> None:
         # While the app is closing, its screens are gone before its timers are.
         if self.screen_stack:
-            self.screen.post_message(Beat(self._pulse))
+            self.screen.post_message(self._news())
 
-    @work(thread=True, exclusive=True, group="follow")
+    def _news(self) -> Beat:
+        return Beat(self._pulse, self._side, self._asking_since)
+
     def _follow(self) -> None:
         """Carry the runs on; the answer asks for the next turn."""
+        self._asking_since = self._now()
+        self._carry_on()
+
+    @work(thread=True, exclusive=True, group="follow")
+    def _carry_on(self) -> None:
         self.post_message(_followed(self._board, self._pulse))
 
     @on(Followed)
@@ -444,7 +455,7 @@ class BoardApp(App[None]):
         # As above: what was on its way when the app closed has nobody to tell.
         if not self.screen_stack:
             return
-        self._pulse = event.pulse
+        self._pulse, self._asking_since = event.pulse, None
         for ended, rank in event.ended:
             if not (isinstance(self.screen, ReportScreen) and self.screen.run_id == ended.id):
                 self._tell_end(ended, rank)

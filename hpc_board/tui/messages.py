@@ -243,9 +243,15 @@ class Followed(Answer):
 
 @dataclass
 class Beat(Message, bubble=False):
-    """Time has passed: look again."""
+    """Time has passed: look again.
+
+    `marked` is the submission that was chosen to be compared, `asking_since` when the schedulers were asked where they
+    have not answered yet.
+    """
 
     pulse: Pulse
+    marked: int | None = None
+    asking_since: datetime | None = None
 
 
 @dataclass

@@ -25,6 +25,9 @@ RANKED_BY = {
     Ranking.GEOM: "the geometric mean",
 }
 
+MARKED = "*"
+"""The sign in front of what was chosen to be compared."""
+
 _LANGUAGES_CELLS = 5
 
 _TONES = {

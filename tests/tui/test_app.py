@@ -3,6 +3,7 @@
 import dataclasses
 import pwd
 import threading
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.run import Run, RunState
 from hpc_board.model.run_filter import RunFilter
 from hpc_board.model.task import Language, Mode
+from hpc_board.tui.app import BoardApp
 from hpc_board.tui.messages import Followed, Pulse
 from hpc_board.tui.screens import submit
 from hpc_board.tui.screens.confirm import Confirm
@@ -894,3 +896,40 @@ async def test_the_form_says_what_may_be_wrong_with_a_gpu_that_is_up() -> None:
         await press(pilot, "s")
         await settled(pilot)
         assert "3/8 free  python?" in text_of(pilot.app)
+
+
+class Hands:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.mark.parametrize(("held", "whom"), [("runs", "the board"), ("advance", "the scheduler")])
+async def test_an_answer_that_takes_long_is_waited_for_in_words_and_leaves_what_is_known(held: str, whom: str) -> None:
+    board, hands = FakeBoard(), Hands()
+    app = BoardApp(board, now=hands, beat_seconds=3600, follow_seconds=3600)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: "wrong value" in text_of(app))
+        board.held[held] = threading.Event()
+        board.calls.clear()
+        app._beat()
+        app._follow()
+        await until(pilot, lambda: held in board.calls)
+        hands.now += timedelta(seconds=1)
+        app._beat()
+        await pilot.pause()
+        assert "waiting" not in text_of(app)
+        hands.now += timedelta(seconds=11)
+        app._beat()
+        await until(pilot, lambda: f"waiting 12 s for {whom}" in text_of(app).splitlines()[0])
+        assert "wrong value" in text_of(app)
+        await pilot.resize_terminal(60, 16)
+        app._beat()
+        await until(pilot, lambda: text_of(app).splitlines()[0].rstrip().endswith("waiting 12 s"))
+        board.free()
+        await until(pilot, lambda: "waiting" not in text_of(app))

@@ -123,6 +123,36 @@ def test_a_difference_counts_lines_from_the_beginning_of_the_files() -> None:
     assert source_difference(("a", "b"), ("x\n", "x")) == ()
 
 
+def signed(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("*")]
+
+
+async def test_the_chosen_run_has_a_sign_until_it_is_taken_back_or_compared() -> None:
+    async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "m")
+        # Both are runs of one submission, and it is submissions that are compared.
+        assert [line.split()[1] for line in signed(text_of(pilot.app))] == ["41", "40"]
+        assert "m on another run compares the two" in text_of(pilot.app)
+        await press(pilot, "m")
+        assert not signed(text_of(pilot.app))
+        await press(pilot, "m", "end", "m")
+        assert isinstance(pilot.app.screen, CompareScreen)
+        await press(pilot, "escape")
+        await until(pilot, lambda: not signed(text_of(pilot.app)))
+
+
+async def test_the_chosen_row_of_a_board_has_a_sign() -> None:
+    async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "o", "m")
+        assert len(signed(text_of(pilot.app))) == 1
+        await press(pilot, "escape", "r")
+        assert signed(text_of(pilot.app))
+        await press(pilot, "escape", "end", "b", "o", "m")
+        assert not signed(text_of(pilot.app))
+
+
 @pytest.mark.parametrize("period", [1, 2, 100, 10**9])
 def test_a_difference_of_files_made_to_be_slow_takes_no_minute(period: int) -> None:
     texts = tuple("\n".join(str(number * step % period) for number in range(9 * LINES_MAX)) for step in (7, 11))

@@ -14,6 +14,7 @@ from hpc_board.model.task import Mode
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run
@@ -51,11 +52,24 @@ async def test_the_list_is_narrowed_down_while_one_types_and_stays_so() -> None:
         await press(pilot, "enter")
         assert pilot.app.screen.focused is pilot.app.screen.query_one(Grid)
         assert "own · /wrong" in text_of(pilot.app).splitlines()[0]
-        await press(pilot, "escape", "r")
+        await press(pilot, "p", "escape")
         assert listed(pilot.app) == ["38"]
         await press(pilot, "slash", "escape")
         assert len(listed(pilot.app)) == 7
         assert isinstance(pilot.app.screen, RunsScreen)
+
+
+async def test_escape_clears_the_words_that_were_kept_and_then_goes_back() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "slash", *"cancelled", "enter")
+        assert "/cancelled" in text_of(pilot.app)
+        await press(pilot, "escape")
+        assert "Runs / own " in text_of(pilot.app)
+        assert "/cancelled" not in text_of(pilot.app)
+        assert pilot.app.screen.query_one("#runs", Grid).row_count > 1
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen, TasksScreen)
 
 
 async def test_filter_scope_and_selection_are_there_after_a_restart(tmp_path: Path) -> None:
@@ -72,7 +86,7 @@ async def test_words_that_no_run_has_say_how_to_see_the_others() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "slash", *"qqq", "enter")
-        assert "No run fits “qqq”. Press / to change the words, then Esc to clear them." in text_of(pilot.app)
+        assert "No run fits “qqq”. Press / to change the words, Esc to clear them." in text_of(pilot.app)
 
 
 async def test_letters_in_the_filter_press_no_keys() -> None:

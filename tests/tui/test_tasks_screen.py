@@ -11,6 +11,7 @@ from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.ask_path import AskPath
 from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid
@@ -46,6 +47,56 @@ async def test_words_narrow_the_list_as_they_are_typed_and_escape_shows_all_agai
         await press(pilot, "escape")
         assert len(rows(text_of(pilot.app))) == len(TASKS)
         assert not pilot.app.screen.query_one("#filter", Input).display
+
+
+async def test_a_search_leaves_the_cursor_on_the_task_whose_name_was_typed() -> None:
+    named = [
+        dataclasses.replace(TASKS[0], name=name, description=words)
+        for name, words in (
+            ("gelu", "Beside softsign."),
+            ("softsign_py", ""),
+            ("softsign", ""),
+            ("tanh", "No softsign."),
+        )
+    ]
+    async with app_on(FakeBoard(tasks=named)).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        for first in ("home", "end"):
+            await press(pilot, first)
+            await pilot.press("slash", *"softsign", "enter")
+            await settled(pilot)
+            assert pilot.app.screen.query_one(Grid).current == "softsign"
+            await press(pilot, "escape")
+            assert "gelu" in text_of(pilot.app)
+            assert pilot.app.screen.query_one(Grid).current == "softsign"
+
+
+async def test_a_row_that_was_moved_to_stays_selected_when_the_list_is_filled_at_that_moment() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        grid = pilot.app.screen.query_one(Grid)
+        rows_now, below = grid._shown, grid._shown[1].key
+        grid.action_cursor_down()
+        grid.show(rows_now[1:])
+        await settled(pilot)
+        assert grid.current == below
+        assert grid._shown[grid.cursor_row].key == below
+
+
+async def test_words_that_were_kept_are_cleared_from_the_description_too() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash", *"vec", "enter", "d", "escape")
+        assert len(rows(text_of(pilot.app))) == len(TASKS)
+
+
+async def test_the_feed_is_one_key_away_and_named_in_the_last_line_of_a_small_terminal() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        last = text_of(pilot.app).splitlines()[-1]
+        assert all(word in last for word in ("Submit", "Board", "Runs", "Feed", "Find", "View", "Write", "Help"))
+        await press(pilot, "f")
+        assert isinstance(pilot.app.screen, FeedScreen)
 
 
 async def test_words_and_selection_are_there_after_a_restart(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """What all screens share: the frame around them, and how they ask the board."""
 
 from collections.abc import Callable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar
 
@@ -29,7 +30,21 @@ _SHORT_BELOW = 20
 SCHEDULER = "scheduler"
 """The subject of what the app could not find out of the runs in flight, on whatever screen is in front."""
 
+THE_BOARD, THE_SCHEDULER, THE_FILE = "the board", "the scheduler", "the file"
+"""What a question is put to, as it stands in "waiting 12 s for the scheduler"."""
+
+_LONG = timedelta(seconds=2)
+"""How long a question takes before the title says so."""
+
 Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What an open question was put to, and since when it is waited for."""
+
+    whom: str
+    since: datetime
 
 
 class BoardScreen(Screen[None]):
@@ -60,7 +75,10 @@ class BoardScreen(Screen[None]):
         self.pulse = Pulse()
         self.memory = Memory()
         """What the app remembers; the app's own takes this one's place before the screen is mounted."""
-        self._open_questions: set[str] = set()
+        self.marked: int | None = None
+        """The submission that was chosen to be compared."""
+        self._asking_since: datetime | None = None
+        self._open_questions: dict[str, _Question] = {}
         self._failures: dict[str, BoardError] = {}
         self._answered: dict[str, datetime] = {}
 
@@ -77,7 +95,7 @@ class BoardScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the frame before anything is known."""
-        self.title_bar.show_pulse(self.board.user, self.pulse, self.now())
+        self._show_pulse()
         self.error_box.show(None)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -90,15 +108,20 @@ class BoardScreen(Screen[None]):
         """Look again at what went on behind another screen."""
         self.look_again()
 
-    def ask(self, subject: str, question: Callable[[], Answer], *, patient: bool = False) -> None:
+    def ask(
+        self, subject: str, question: Callable[[], Answer], *, patient: bool = False, whom: str = THE_BOARD
+    ) -> None:
         """Put a question to the board in a thread; its answer comes as a message.
 
         One question is open for each subject. A new one takes the place of the old one, whose answer is then dropped;
-        a `patient` one is not asked while another is open.
+        a `patient` one is not asked while another is open. `whom` is what the answer depends on, for the title to name
+        where it takes long.
         """
         if patient and subject in self._open_questions:
             return
-        self._open_questions.add(subject)
+        # What takes the place of a question has been waited for as long as that one.
+        since = self._open_questions[subject].since if subject in self._open_questions else self.now()
+        self._open_questions[subject] = _Question(whom, since)
         self.run_worker(partial(self._find_out, subject, question), group=subject, exclusive=True, thread=True)
 
     @property
@@ -126,7 +149,7 @@ class BoardScreen(Screen[None]):
 
     def withdraw(self, subject: str) -> None:
         """Drop an open question and what was shown of an earlier failure: nobody wants the answer any more."""
-        self._open_questions.discard(subject)
+        self._open_questions.pop(subject, None)
         self.workers.cancel_group(self, subject)
         self.forget_failure(subject)
 
@@ -135,13 +158,16 @@ class BoardScreen(Screen[None]):
 
         def act(yes: bool | None) -> None:
             if yes:
-                self.ask("cancel", lambda: CancelRequested(self.board.cancel(run.id)))
+                self.ask("cancel", lambda: CancelRequested(self.board.cancel(run.id)), whom=THE_SCHEDULER)
 
         question = f"Cancel run {run.id}, {run.task} on {run.gpu}?"
         self.app.push_screen(Confirm(question, "Cancel the run", "Keep it"), act)
 
     def look_again(self) -> None:
         """Ask for what changes by itself; called about once a second while the screen is in front."""
+
+    def show_mark(self) -> None:
+        """Show which submission is chosen to be compared now, where the screen has rows of submissions."""
 
     def settle(self, subject: str) -> None:
         """Show that a question on this subject is no longer open, whether it was answered or failed."""
@@ -160,6 +186,21 @@ class BoardScreen(Screen[None]):
         if not worker.is_cancelled:
             self.post_message(Answered(subject, answer, failure))
 
+    def _show_pulse(self) -> None:
+        self.title_bar.show_pulse(self.board.user, self.pulse, self.now(), self._longest)
+
+    @property
+    def _longest(self) -> tuple[timedelta, str] | None:
+        """How long the oldest open question has been waited for, and what it was put to; None while none takes long."""
+        asked = [*self._open_questions.values()]
+        # Carrying the runs on waits for the board too: where this screen does so as well, it knows better for what.
+        follower = [] if self._asking_since is None else [_Question(THE_SCHEDULER, self._asking_since)]
+        for questions in (asked, follower):
+            oldest = min(questions, key=lambda question: question.since, default=None)
+            if oldest is not None and (waited := self.now() - oldest.since) >= _LONG:
+                return waited, oldest.whom
+        return None
+
     def _show_failures(self) -> None:
         """Show the failure that came last, and how old what is shown has become by it."""
         if not self._failures:
@@ -173,7 +214,8 @@ class BoardScreen(Screen[None]):
     def _take_answer(self, event: Answered) -> None:
         if event.subject not in self._open_questions:
             return
-        self._open_questions.discard(event.subject)
+        self._open_questions.pop(event.subject)
+        self._show_pulse()
         self._failures.pop(event.subject, None)
         if event.failure is not None:
             self._failures[event.subject] = event.failure
@@ -191,8 +233,11 @@ class BoardScreen(Screen[None]):
 
     @on(Beat)
     def _beat(self, event: Beat) -> None:
-        self.pulse = event.pulse
-        self.title_bar.show_pulse(self.board.user, event.pulse, self.now())
+        self.pulse, self._asking_since = event.pulse, event.asking_since
+        if event.marked != self.marked:
+            self.marked = event.marked
+            self.show_mark()
+        self._show_pulse()
         if event.pulse.failure is None:
             self.forget_failure(SCHEDULER)
         else:

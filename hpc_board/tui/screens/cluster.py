@@ -20,7 +20,7 @@ from hpc_board.report import span_text
 from hpc_board.tui.messages import ClusterArrived, OpenRuns
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import times
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 from hpc_board.tui.wording import state, why
@@ -108,7 +108,7 @@ class ClusterScreen(BoardScreen):
             own = tuple(run for run in self.board.in_flight() if run.user == self.board.user)
             return ClusterArrived(statuses, own)
 
-        self.ask("cluster", question, patient=True)
+        self.ask("cluster", question, patient=True, whom=THE_SCHEDULER)
 
     def action_everyones_runs(self) -> None:
         """Show everybody's runs on the selected GPU."""

@@ -20,7 +20,7 @@ from hpc_board.model.text import printable
 from hpc_board.report import NextSteps, next_steps, nothing_printed, run_evidence, run_logs, run_overview
 from hpc_board.tui.messages import OpenSent, OpenStandings, OpenSubmit, OpenWatch, RunRead, Sent
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.widgets.blocks import Blocks
@@ -199,7 +199,9 @@ class ReportScreen(BoardScreen):
 
         def act(yes: bool | None) -> None:
             if yes:
-                self.ask("again", lambda: Sent(tuple(self.board.submit(self.board.draft_again(run.id)))))
+                self.ask(
+                    "again", lambda: Sent(tuple(self.board.submit(self.board.draft_again(run.id)))), whom=THE_SCHEDULER
+                )
 
         question = f"Send the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
         self.app.push_screen(Confirm(question, "Send it again", "Don't"), act)

@@ -31,12 +31,12 @@ from hpc_board.tui.messages import (
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_pages import Page, RunPages
 from hpc_board.tui.run_words import ran, span, times, waited, why_now
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import MODE_WORDS, age, moment, score, since, state, trust, why
+from hpc_board.tui.wording import MARKED, MODE_WORDS, age, moment, score, since, state, trust, why
 
 _SCREENFUL = 20
 """How many rows are taken to fit before the table has its size."""
@@ -46,6 +46,8 @@ _STEPS_MAX = 16
 
 _STALE = timedelta(seconds=10)
 """From when on the age of what is shown stands beside it."""
+
+_CHOSEN = "m on another run compares the two, m on this one takes it back"
 
 _COLUMNS = (
     Column("id", "Run", 5, right=True),
@@ -151,6 +153,13 @@ class RunsScreen(BoardScreen):
             return None
         return super().check_action(action, parameters)
 
+    def action_back(self) -> None:
+        """Clear the filter, or leave where there is none but the words that somebody was led here by."""
+        if self._words and (self._asked_for is None or self._words != self._asked_for[0]):
+            self._narrow_to("")
+        else:
+            super().action_back()
+
     def action_everyone(self) -> None:
         """Switch between one's own runs and everyone's."""
         self._everyone = not self._everyone
@@ -205,7 +214,9 @@ class RunsScreen(BoardScreen):
 
         def act(yes: bool | None) -> None:
             if yes:
-                self.ask("again", lambda: Sent(tuple(self.board.submit(self.board.draft_again(run.id)))))
+                self.ask(
+                    "again", lambda: Sent(tuple(self.board.submit(self.board.draft_again(run.id)))), whom=THE_SCHEDULER
+                )
 
         question = f"Send the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
         self.app.push_screen(Confirm(question, "Send it again", "Don't"), act)
@@ -281,8 +292,11 @@ class RunsScreen(BoardScreen):
 
     @on(FilterLine.Changed)
     def _narrow(self, event: FilterLine.Changed) -> None:
-        self._words = event.words
-        self.memory.set("runs", "filter", event.words)
+        self._narrow_to(event.words)
+
+    def _narrow_to(self, words: str) -> None:
+        self._words = words
+        self.memory.set("runs", "filter", words)
         self._begin_anew()
 
     @on(FilterLine.Closed)
@@ -309,8 +323,23 @@ class RunsScreen(BoardScreen):
             for key, run in self._runs.items()
         }
         wanted, self._wanted = self._wanted, None
-        self.grid.show(self._rows.values(), select=str(wanted) if str(wanted) in self._rows else None)
+        self._show_table(str(wanted) if str(wanted) in self._rows else None)
         self._show_details()
+
+    def show_mark(self) -> None:
+        """Put a sign before the runs of the submission that is chosen to be compared."""
+        self._show_table()
+        self._show_details()
+
+    def _show_table(self, select: str | None = None) -> None:
+        marked = self.marked
+        self.grid.show(
+            (
+                replace(row, sign=MARKED if marked is not None and self._runs[key].submission == marked else "")
+                for key, row in self._rows.items()
+            ),
+            select=select,
+        )
 
     def _read_on(self) -> None:
         """Read the rows that have come into sight, before the next look would."""
@@ -339,7 +368,7 @@ class RunsScreen(BoardScreen):
     @property
     def _nothing(self) -> str:
         if self._words:
-            return f"No run fits “{self._words}”. Press / to change the words, then Esc to clear them."
+            return f"No run fits “{self._words}”. Press / to change the words, Esc to clear them."
         whose = "Nobody has" if self._everyone else "You have"
         return f"{whose} no runs yet. Press s to submit a file."
 
@@ -371,6 +400,7 @@ class RunsScreen(BoardScreen):
         head = Text.assemble((word, f"bold {tone.value}"), " ", toned(since(run, self.now()), Tone.MUTED))
         step = self._progress.get(run.id)
         lines = [
+            ("Chosen", _CHOSEN if run.submission == self.marked else ""),
             ("Now", step_text(step) if step else ""),
             ("Why", why(run)),
             ("Note", run.note),

@@ -85,6 +85,11 @@ class StandingsScreen(BoardScreen):
         """Ask for the rows again."""
         self._ask(patient=True)
 
+    def show_mark(self) -> None:
+        """Put a sign before the rows of the submission that is chosen to be compared."""
+        for pane in self.query(BoardPane):
+            pane.show_mark(self.marked)
+
     def action_turn(self, step: int) -> None:
         """Go to another GPU's board."""
         if step > 0:
@@ -185,6 +190,7 @@ class StandingsScreen(BoardScreen):
         for pane in panes:
             pane.display = False
         await self.query_one("#boards", Horizontal).mount_all(panes)
+        self.show_mark()
         for pane in panes:
             self.watch(pane.grid, "scroll_y", self._read_on, init=False)
         for index, gpu in enumerate(self._gpus):

@@ -36,7 +36,7 @@ from hpc_board.tui.messages import (
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.recent_files import recent_folders, remember
 from hpc_board.tui.run_words import start_text
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.widgets.gpu_list import GpuList
 from hpc_board.tui.widgets.path_input import PathInput
@@ -147,7 +147,7 @@ class SubmitScreen(BoardScreen):
         def question() -> GpusArrived:
             return GpusArrived(tuple(self.board.gpus()), _expected(self.board.in_flight()))
 
-        self.ask("gpus", question)
+        self.ask("gpus", question, whom=THE_SCHEDULER)
 
     def action_browse(self) -> None:
         """Pick the file from a tree of folders."""
@@ -192,7 +192,7 @@ class SubmitScreen(BoardScreen):
         def question() -> Sent:
             return Sent(tuple(self.board.submit(self._draft(choice))))
 
-        self.ask("send", question)
+        self.ask("send", question, whom=THE_SCHEDULER)
         self._show_status()
 
     def action_back(self) -> None:
@@ -354,7 +354,7 @@ class SubmitScreen(BoardScreen):
             self.forget_failure("header")
             self._check()
         else:
-            self.ask("header", lambda: HeaderRead(file, self.board.header(file)))
+            self.ask("header", lambda: HeaderRead(file, self.board.header(file)), whom=THE_FILE)
 
     def _ask_allowed(self) -> None:
         task = self._choice.task

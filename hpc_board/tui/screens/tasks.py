@@ -20,6 +20,7 @@ from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.starter import starter
 from hpc_board.tui.messages import (
+    OpenFeed,
     OpenRuns,
     OpenStandings,
     OpenSubmit,
@@ -58,10 +59,11 @@ class TasksScreen(BoardScreen):
         Binding("s", "submit", "Submit", tooltip="Submit a file for the selected task"),
         Binding("b", "standings", "Board", tooltip="Show the standings of the selected task"),
         Binding("r", "runs", "Runs", tooltip="Show your runs"),
+        Binding("f", "feed", "Feed", tooltip="Show what has changed on the boards"),
         Binding("slash", "filter", "Find", key_display="/", tooltip="Show only tasks that have these words"),
         Binding("v", "part(1)", "View", tooltip="Turn from description to reference to starter"),
         Binding("V", "part(-1)", show=False),
-        Binding("w", "write", "Write starter", tooltip="Write the starter to a file"),
+        Binding("w", "write", "Write", tooltip="Write the starter to a file"),
         Binding(
             "d", "description", "Description", show=False, tooltip="Move to the description to scroll it, and back"
         ),
@@ -70,7 +72,8 @@ class TasksScreen(BoardScreen):
     ]
     HELP: ClassVar[str] = (
         "Choose a task and press s (or Enter) to submit a file for it. Rank and best are those of the GPU where you "
-        "stand best; the lines below the facts have every GPU. A deadline in the last day is marked by its colour."
+        "stand best; the lines below the facts have every GPU. A deadline in the last day is marked by its colour. "
+        "As you type after /, the task whose name fits best is selected; Enter keeps the words, Esc clears them."
     )
 
     grid = getters.query_one("#tasks", Grid)
@@ -112,7 +115,9 @@ class TasksScreen(BoardScreen):
         self.title_bar.show_place("Tasks")
         self._wanted = self.memory.get("tasks", "selected", "") or None
         words = self.memory.get("tasks", "filter", "")
-        self.filter_input.value = words
+        # Words that are remembered are no search: the selection is remembered, too.
+        with self.prevent(Input.Changed):
+            self.filter_input.value = words
         self.filter_input.display = bool(words)
         self.tabs.can_focus = False
         self.grid.focus()
@@ -145,6 +150,10 @@ class TasksScreen(BoardScreen):
     def action_runs(self) -> None:
         """Show the runs."""
         self.post_message(OpenRuns())
+
+    def action_feed(self) -> None:
+        """Show what has changed on the boards."""
+        self.post_message(OpenFeed())
 
     def action_filter(self) -> None:
         """Let words be typed that tasks are to have."""
@@ -192,10 +201,10 @@ class TasksScreen(BoardScreen):
         self.notify(f"Copied the {part} of {task.name}.", markup=False)
 
     def action_back(self) -> None:
-        """Close the filter, and move the focus back to the list: there is nothing before this screen."""
+        """Clear the filter, and move the focus back to the list: there is nothing before this screen."""
         self.forget_failure("preferences")
         self.forget_failure("write")
-        if self.filter_input.display and (self.filter_input.has_focus or self.grid.has_focus):
+        if self.filter_input.display:
             self.filter_input.value = ""
             self.filter_input.display = False
         self.grid.focus()
@@ -213,13 +222,29 @@ class TasksScreen(BoardScreen):
         tasks = self._catalog.tasks if self._catalog else ()
         return next((task for task in tasks if task.name == self.grid.current), None)
 
+    @property
+    def _found(self) -> str | None:
+        """The task whose name fits the words of the filter best; the selected one where none fits better."""
+        words = " ".join(self.filter_input.value.casefold().split())
+        names = [task.name for task in self._tasks_shown]
+        if not words or not names:
+            return None
+        here = self.grid.current
+        return min(names, key=lambda name: (_distance(name.casefold(), words), name != here))
+
+    @property
+    def _tasks_shown(self) -> list[Task]:
+        words = self.filter_input.value.casefold().split()
+        tasks = self._catalog.tasks if self._catalog else ()
+        return [task for task in tasks if all(word in _searched(task) for word in words)]
+
     def _ask_own(self) -> None:
         self.ask("own", lambda: OwnPlacesArrived(self.board.places()), patient=True)
 
     @on(Input.Changed, "#filter")
     def _narrow(self, event: Input.Changed) -> None:
         self.memory.set("tasks", "filter", event.value[:_FILTER_MAX])
-        self._show_rows()
+        self._show_rows(self._found)
 
     @on(Input.Submitted, "#filter")
     def _leave_filter(self) -> None:
@@ -279,8 +304,7 @@ class TasksScreen(BoardScreen):
     def _show_rows(self, select: str | None = None) -> None:
         if self._catalog is None:
             return
-        words = self.filter_input.value.casefold().split()
-        tasks = [task for task in self._catalog.tasks if all(word in _searched(task) for word in words)]
+        tasks = self._tasks_shown
         self.grid.show(map(self._row, tasks), select=select)
         if not tasks:
             self._show_selected()
@@ -355,6 +379,11 @@ def _searched(task: Task) -> str:
     """What the words of a filter are looked for in."""
     first = next((line for line in task.description.splitlines() if line.strip(" #")), "")
     return " ".join((task.name, *map(str, task.accepted), *task.gpus, first)).casefold()
+
+
+def _distance(name: str, words: str) -> int:
+    """How far a task's name is from what was typed: the same, begins with it, has it somewhere, has none of it."""
+    return 0 if name == words else 1 if name.startswith(words) else 2 if words in name else 3
 
 
 def _first(task: Task) -> str | None:

@@ -14,7 +14,7 @@ from hpc_board.model.run import Run
 from hpc_board.tui.messages import TourRun
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.rehearsal import Rehearsal, is_possible
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.source_view import SourceView
 from hpc_board.tui.wording import score, since, state, why
 
@@ -97,13 +97,13 @@ class TourScreen(BoardScreen):
             return
         self._page = max(0, self._page + step)
         if self._page == _RUN and self._run is None and is_possible():
-            self.ask("tour", self._send, patient=True)
+            self.ask("tour", self._send, patient=True, whom=THE_SCHEDULER)
         self._show()
 
     def look_again(self) -> None:
         """Ask how the submission stands."""
         if self._run is not None and not self._run.state.ended:
-            self.ask("tour", self._look, patient=True)
+            self.ask("tour", self._look, patient=True, whom=THE_SCHEDULER)
 
     def settle(self, subject: str) -> None:
         """Say that nothing was sent, where it could not be."""

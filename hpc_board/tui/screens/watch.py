@@ -22,7 +22,7 @@ from hpc_board.tui.messages import OpenReport, Saved, SavesSent, WatchedRead
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import why_now
 from hpc_board.tui.saves import Saves
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 from hpc_board.tui.wording import listing, state
@@ -148,7 +148,7 @@ class WatchScreen(BoardScreen):
             looked, is_new = saves.look()
             return Saved(looked, is_new=is_new)
 
-        self.ask("look", question, patient=True)
+        self.ask("look", question, patient=True, whom=THE_FILE)
 
     @on(Saved)
     def _take_look(self, event: Saved) -> None:
@@ -184,7 +184,7 @@ class WatchScreen(BoardScreen):
             draft = self.board.draft(watched.file, task=watched.task, gpus=watched.gpus, mode=str(Mode.TEST))
             return SavesSent(tuple(self.board.submit(draft)), now)
 
-        self.ask("send", question)
+        self.ask("send", question, whom=THE_SCHEDULER)
 
     @on(SavesSent)
     def _take_sent(self, event: SavesSent) -> None:

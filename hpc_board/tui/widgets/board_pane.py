@@ -1,6 +1,7 @@
 """The board of one GPU: its rows with what stands between them, and a line about them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from rich.text import Text
@@ -16,7 +17,7 @@ from hpc_board.report import span_text, speedup_text
 from hpc_board.tui.board_rows import BoardRows, lines
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import moment, score, trust
+from hpc_board.tui.wording import MARKED, moment, score, trust
 
 _SCREENFUL = 20
 """How many rows are taken to fit before the table has its size."""
@@ -54,6 +55,8 @@ class BoardPane(Vertical):
         self._rows = BoardRows()
         self._removed: tuple[Run, ...] = ()
         self._known: Mapping[str, Standing | Mark | Run] = {}
+        self._lines: list[Row] = []
+        self._marked: int | None = None
         self._places: list[int] = []
         self._columns: tuple[Column, ...] = _WIDE
         self._wanted: int | None = None
@@ -128,14 +131,24 @@ class BoardPane(Vertical):
         # A table that is filled anew is at its top until it has returned to its place, after the next refresh.
         self._filling = True
         self._fit()
-        self.grid.show([row for _, row in shown], select=str(wanted) if str(wanted) in known else None)
+        self._lines = [row for _, row in shown]
+        self._show_lines(str(wanted) if str(wanted) in known else None)
         self.grid.call_after_refresh(self._rest)
         self.query_one(".hint", Static).update(self._about(page, own_runs=own_runs))
+
+    def show_mark(self, submission: int | None) -> None:
+        """Put a sign before the rows of this submission, which is chosen to be compared."""
+        self._marked = submission
+        self._show_lines()
 
     def mark_active(self, *, active: bool) -> None:
         """Show whether the keys are about this board."""
         name = toned(self.gpu, Tone.OWN if active else Tone.MUTED)
         self.query_one(".gpu", Static).update(Text.assemble("▸ " if active else "  ", name))
+
+    def _show_lines(self, select: str | None = None) -> None:
+        chosen = {key for key, line in self._known.items() if line.submission == self._marked}
+        self.grid.show((replace(row, sign=MARKED if row.key in chosen else "") for row in self._lines), select=select)
 
     def _rest(self) -> None:
         self._filling = False

@@ -11,6 +11,8 @@ from textual.message import Message
 from textual.widgets import DataTable
 from textual.widgets.data_table import RowKey
 
+from hpc_board.tui.palette import Tone
+
 _GAP = 1
 
 
@@ -32,10 +34,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: the key that it is known by, and its cells by the keys of the columns."""
+    """A row: the key that it is known by, its cells by the keys of the columns, and a sign of one cell in front."""
 
     key: str
     cells: Mapping[str, Text]
+    sign: str = ""
 
 
 class Grid(DataTable[Text]):
@@ -89,6 +92,7 @@ class Grid(DataTable[Text]):
 
     def show(self, rows: Iterable[Row], *, select: str | None = None) -> None:
         """Show these rows and keep the selection, by its key, and the place; or select the row `select`."""
+        here = self._at_cursor
         old, self._shown = self._shown, tuple(rows)
         same_rows = [row.key for row in old] == [row.key for row in self._shown]
         if not self._layout:
@@ -96,7 +100,7 @@ class Grid(DataTable[Text]):
         elif same_rows and select is None:
             self._update_cells(old)
         else:
-            self._refill(select or self._current)
+            self._refill(select or here)
 
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Show other columns from now on."""
@@ -120,21 +124,28 @@ class Grid(DataTable[Text]):
             self._rebuild()
 
     def _rebuild(self) -> None:
-        labels = {column.key: column for column in self._all_columns}
+        labels, here = {column.key: column for column in self._all_columns}, self._at_cursor
         with self.prevent(DataTable.RowHighlighted):
             self.clear(columns=True)
             self.add_column("", key="edge", width=1)
             for key, width in self._layout:
                 label = Text(labels[key].label)
                 self.add_column(self._fitted(label, key, width), key=key, width=width + _GAP)
-        self._refill(self._current)
+        self._refill(here)
+
+    @property
+    def _at_cursor(self) -> str | None:
+        """The key of the row that the cursor is on, which may have moved there since it was last told."""
+        if self.row_count != len(self._shown) or not 0 <= self.cursor_row < self.row_count:
+            return self._current
+        return self._shown[self.cursor_row].key
 
     def _refill(self, select: str | None) -> None:
         top, before = self.scroll_offset.y, self.cursor_row
         with self.prevent(DataTable.RowHighlighted):
             self.clear()
             for row in self._shown:
-                self.add_row(Text(" "), *self._cells(row), key=row.key)
+                self.add_row(_edge(row), *self._cells(row), key=row.key)
             keys = [row.key for row in self._shown]
             index = keys.index(select) if select in keys else max(0, min(before, len(keys) - 1))
             if keys:
@@ -149,6 +160,8 @@ class Grid(DataTable[Text]):
 
     def _update_cells(self, old: tuple[Row, ...]) -> None:
         for before, row in zip(old, self._shown, strict=True):
+            if before.sign != row.sign:
+                self.update_cell(row.key, "edge", _edge(row))
             for key, width in self._layout:
                 if before.cells[key] != row.cells[key] or before.cells[key].spans != row.cells[key].spans:
                     self.update_cell(row.key, key, self._fitted(row.cells[key], key, width))
@@ -172,7 +185,8 @@ class Grid(DataTable[Text]):
     @on(DataTable.RowHighlighted)
     def _on_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         event.stop()
-        self._note(_value(event.row_key))
+        # The row of the message may be gone, or another one's place.
+        self._note(self._at_cursor)
 
     @on(DataTable.RowSelected)
     def _on_row_selected(self, event: DataTable.RowSelected) -> None:
@@ -180,6 +194,10 @@ class Grid(DataTable[Text]):
         key = _value(event.row_key)
         if key is not None:
             self.post_message(self.Chosen(self, key))
+
+
+def _edge(row: Row) -> Text:
+    return Text(row.sign or " ", Tone.OWN.value)
 
 
 def _value(key: RowKey | None) -> str | None:

@@ -1,6 +1,6 @@
 """The top line: where one is, who one is, and what is under way."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -28,11 +28,18 @@ class TitleBar(Horizontal):
         line = Text.assemble(("hpc-board", Tone.ACCENT.value), "  ", Text(" / ", Tone.MUTED.value).join(way))
         self.query_one("#where", Static).update(line)
 
-    def show_pulse(self, user: str, pulse: Pulse, now: datetime) -> None:
-        """Show who looks, how many runs are in flight and how old the scheduler's answer is."""
+    def show_pulse(self, user: str, pulse: Pulse, now: datetime, waiting: tuple[timedelta, str] | None = None) -> None:
+        """Show who looks, how many runs are in flight and how old the scheduler's answer is.
+
+        Where an answer takes long, `waiting` says how long it has taken so far and whose it is.
+        """
+        wide = self.app.size.width >= _ASKED_FROM_WIDTH
         words = [toned(user, Tone.PLAIN, 32)]
         if pulse.in_flight:
             words.append(toned(f"{len(pulse.in_flight)} in flight", Tone.ACCENT))
-            if pulse.asked_at is not None and self.app.size.width >= _ASKED_FROM_WIDTH:
+            if waiting is None and pulse.asked_at is not None and wide:
                 words.append(toned(f"asked {span_text(now - pulse.asked_at)} ago", Tone.MUTED))
+        if waiting is not None:
+            whom = f" for {waiting[1]}" if wide else ""
+            words.append(toned(f"waiting {span_text(waiting[0])}{whom}", Tone.WAITING))
         self.query_one("#pulse", Static).update(Text(" · ", Tone.MUTED.value).join(words))
