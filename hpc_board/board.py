@@ -305,8 +305,8 @@ class Board:
         competition = task_sources.read(source, problem_set)
         return tuple(synced(self._boards, competition, self._tasks_of_settings(), force=force, now=_now()))
 
-    def carry_out(self, plans: Sequence[Plan], *, force: bool = False, reason: str = "") -> None:
-        """Create and update boards as planned: all of them, or none.
+    def carry_out(self, plans: Sequence[Plan], *, force: bool = False, reason: str = "") -> tuple[Plan, ...]:
+        """Create and update boards as planned: all of them, or none; the plans, with those counted who lost a rank.
 
         Raises:
             InputError: somebody else has changed one meanwhile, or the reason cannot be.
@@ -317,7 +317,7 @@ class Board:
         for plan in plans:
             if unknown := strangers(plan):
                 self.warn(f"{plan.name}: this machine does not know {', '.join(unknown)}.")
-        self._boards.carry_out(plans, force=force, reason=reason, at=_now(), store=self._store)
+        return self._boards.carry_out(plans, force=force, reason=reason, at=_now(), store=self._store)
 
     def plan_deletion(self, name: str) -> Plan:
         """What would be deleted with the board `name`.
@@ -547,6 +547,7 @@ class Board:
         are `verified`, but for those of the caller's own.
 
         Raises:
+            InputError: somebody else has sent one of them since the plan was made; nothing is stored.
             Refused: the user is no admin.
             The rest as of `submit`.
         """
@@ -559,6 +560,7 @@ class Board:
                 ),
                 each.submission.user,
                 Rerun(each.submission.id, self.user, at),
+                each.unless_ranked,
             )
             for each in plan
             if each.source is not None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hpc_board.model.created import (
     BoardChange,
     CreatedBoard,
     Difference,
+    Entries,
     Plan,
     differences,
 )
@@ -259,8 +261,12 @@ class Boards:
                 hint=hint,
             )
 
-    def carry_out(self, plans: Sequence[Plan], *, force: bool, reason: str, at: datetime, store: Store) -> None:
+    def carry_out(
+        self, plans: Sequence[Plan], *, force: bool, reason: str, at: datetime, store: Store
+    ) -> tuple[Plan, ...]:
         """Do what `plans` say, all of it or nothing; those that change nothing are left out.
+
+        Who is on the standings that are left is counted at the moment of the change: the plans with that count.
 
         Raises:
             InputError: somebody else has changed a board meanwhile, or `reason` is too long or not one line.
@@ -273,15 +279,34 @@ class Boards:
                 self.require_change(plan.before)
             else:
                 self._require_name(plan)
-            if plan.needs_force and not force:
-                raise Refused(loss(plan), hint="--force does it; the standings of the version that is left are kept.")
+        counted: dict[str, tuple[Entries, ...]] = {}
+
+        def leave(plan: Plan, left: tuple[Entries, ...]) -> None:
+            counted[plan.name] = left
+            if left and not force:
+                raise Refused(
+                    loss(replace(plan, left=left)),
+                    hint="--force does it; the standings of the version that is left are kept.",
+                )
+
         store.change_boards(
             [
-                NewChange(plan.name, plan.action, plan.task, plan.terms, person.name, at, reason, plan.after_change)
+                NewChange(
+                    plan.name,
+                    plan.action,
+                    plan.task,
+                    plan.terms,
+                    person.name,
+                    at,
+                    reason,
+                    plan.after_change,
+                    partial(leave, plan) if plan.restarts else None,
+                )
                 for plan in plans
                 if plan.action is not Action.UPDATE or plan.differences
             ]
         )
+        return tuple(replace(plan, left=counted.get(plan.name, plan.left)) for plan in plans)
 
     def _created(self, task: Task, terms: Terms, before: Newest | None, of_settings: Catalog) -> Plan:
         return Plan(

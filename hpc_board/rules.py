@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -45,12 +45,16 @@ class Require(Protocol):
 
 @dataclass(frozen=True)
 class Again:
-    """A submission that is to be sent again, and the GPUs for that; or `why` not."""
+    """A submission that is to be sent again, and the GPUs for that; or `why` not.
+
+    With `unless_ranked`, it is for files alone that have not passed at the present version.
+    """
 
     submission: Submission
     source: intake.Source | None
     gpus: tuple[Gpu, ...]
     why: str = ""
+    unless_ranked: bool = False
 
 
 @dataclass(frozen=True)
@@ -308,7 +312,7 @@ def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> l
         found = store.submission(number)
         left = [gpu for gpu in chosen if (found.user, found.code_sha256) not in done[gpu.name]]
         if left:
-            plans.append(_again(store, found, task, left))
+            plans.append(replace(_again(store, found, task, left), unless_ranked=True))
         else:
             plans.append(Again(found, None, tuple(chosen), "the same file has been sent for the present version"))
     return plans
@@ -322,6 +326,7 @@ def named(
     Raises:
         InputError: there is no such submission, it is to another task, or it measures a milestone.
     """
+    going = store.reruns_in_flight(task.name, task.version)
     plans = []
     for number in dict.fromkeys(numbers):
         found, runs = store.submission(number), store.runs(submission=number)
@@ -332,12 +337,15 @@ def named(
         intake.check_no_milestone(found)
         has_run = {run.gpu for run in runs}
         chosen = list(gpus) or [gpu for gpu in allowed if gpu.name in has_run]
+        left = [gpu for gpu in chosen if (number, gpu.name) not in going]
         if any(run.remarks.removal for run in runs):
             plans.append(Again(found, None, tuple(chosen), f"it was removed; `admin readmit {number}` comes first"))
         elif not chosen:
             plans.append(Again(found, None, (), f"it ran on no GPU that {task.name} has now; name some with --gpu"))
+        elif not left:
+            plans.append(Again(found, None, tuple(chosen), "it was sent again and is on its way"))
         else:
-            plans.append(_again(store, found, task, chosen))
+            plans.append(_again(store, found, task, left))
     return plans
 
 

@@ -34,11 +34,12 @@ class Preview:
 
 @dataclass(frozen=True)
 class Sent:
-    """A draft, whose user's it is, and what it repeats if an admin sends it again."""
+    """A draft that is about to be stored: whose it is, and for a rerun what `NewSubmission` says of it."""
 
     draft: intake.Draft
     user: str
     rerun: Rerun | None = None
+    unless_ranked: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ def new_submissions(
             at=at,
             runs=[_new_run(gpu, next(left), harness_sha256, each.user, account) for gpu in each.draft.gpus],
             rerun=each.rerun,
+            unless_ranked=each.unless_ranked,
             milestone=each.draft.milestone,
             of_settings=each.draft.task.name in of_settings,
         )

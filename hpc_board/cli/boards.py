@@ -157,7 +157,7 @@ def update(
     if plan.needs_force and not (force or dry_run or as_json):
         print_blocks(*plan_report(plan))
     if not dry_run:
-        board.carry_out([plan], force=force, reason=reason)
+        (plan,) = board.carry_out([plan], force=force, reason=reason)
     _print_plans([plan], as_json=as_json, stored=not dry_run and bool(plan.differences))
 
 

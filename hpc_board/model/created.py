@@ -97,6 +97,16 @@ class Plan:
     shadows: bool = False
 
     @property
+    def restarts(self) -> bool:
+        """Whether standings start anew by it."""
+        return (
+            self.action is Action.UPDATE
+            and self.task is not None
+            and self.before is not None
+            and self.task.version != self.before.task.version
+        )
+
+    @property
     def needs_force(self) -> bool:
         """Whether somebody would lose a rank by it."""
         return self.action is Action.UPDATE and bool(self.left)

@@ -448,6 +448,11 @@ class Store:
         with self._file.reading() as db:
             return ranking.ranked_files(db, task, version, gpu)
 
+    def reruns_in_flight(self, task: str, version: str) -> frozenset[tuple[int, str]]:
+        """The submissions that were sent again at this version and have not ended, each with the GPU it was sent to."""
+        with self._file.reading() as db:
+            return submissions.reruns_in_flight(db, task, version)
+
     def places(self, user: str) -> tuple[Place, ...]:
         """Where a user stands on every board that has a passing ranked run of theirs, of whatever version."""
         with self._file.reading() as db:
@@ -507,6 +512,7 @@ class Store:
 
         Raises:
             InputError: somebody else has changed one since its author looked at it.
+            Refused: users are on standings that one leaves, as its `leave` says.
         """
         with self._file.writing() as db:
             for each in new:

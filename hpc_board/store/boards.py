@@ -5,7 +5,7 @@ Looking at them makes no database, and needs no more of it than SQLite: every co
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -36,7 +36,8 @@ _ENTRIES = "SELECT gpu, COUNT(*) AS users FROM bests WHERE task = ? AND task_ver
 class NewChange:
     """A change that is about to be stored; `after` is the newest one of its name that its author has seen, 0 for none.
 
-    `task` is None where the board is deleted.
+    `task` is None where the board is deleted. `leave` is told, in the transaction that stores the change, how many
+    users are on the standings of the version that is left; it raises what keeps the change from being stored.
     """
 
     name: str
@@ -47,6 +48,7 @@ class NewChange:
     at: datetime
     reason: str
     after: int
+    leave: Callable[[tuple[Entries, ...]], object] | None = None
 
 
 def newest(connection: sqlite3.Connection, known: Mapping[int, Newest]) -> dict[int, Newest]:
@@ -100,6 +102,7 @@ def add(db: "Database", new: NewChange) -> None:
 
     Raises:
         InputError: somebody else has changed the board since its author looked at it.
+        Refused: users are on the standings that it leaves, as `leave` says.
     """
     for row in db.query("SELECT * FROM boards WHERE name = ? ORDER BY id DESC LIMIT 1", [new.name]):
         if row["id"] != new.after:
@@ -107,6 +110,8 @@ def add(db: "Database", new: NewChange) -> None:
                 f"the board {new.name} was changed by {row['by_user']} in this moment ({row['action']}).",
                 hint="Look at it, and try again if you still want to.",
             )
+        if new.leave is not None and row["task_version"] is not None:
+            new.leave(entries(db, new.name, row["task_version"]))
     moment = time_text(new.at)
     document = new.terms.to_json()
     if new.task is not None:

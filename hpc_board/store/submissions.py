@@ -1,16 +1,19 @@
 """Submissions: what was sent, by whom, for which version of a task."""
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hpc_board.errors import InputError
+from hpc_board.model.result import Verdict
 from hpc_board.model.rules import RERUN, SUBMISSION, Decision, Rerun
 from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.submission import Submission
 from hpc_board.model.task import Mode, Task
+from hpc_board.model.text import one_line
 from hpc_board.store.rows import (
     decision_row,
     event_row,
@@ -25,6 +28,29 @@ from hpc_board.store.runs import run as stored_run
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
+
+# A remark says of which submission another one is a rerun.
+_SENT = """
+SELECT runs.submission, runs.gpu, results.verdict,
+       EXISTS (SELECT 1 FROM in_flight WHERE in_flight.run = runs.id) AS going,
+       EXISTS (SELECT 1 FROM remarks
+                WHERE remarks.submission = submissions.id AND action = 'rerun' AND text = :original) AS rerun
+  FROM submissions
+ CROSS JOIN runs ON runs.submission = submissions.id
+  LEFT JOIN results ON results.run = runs.id
+ WHERE submissions.user = :user AND submissions.task = :task AND submissions.task_version = :version
+   AND submissions.code_sha256 = :sha256 AND submissions.mode = 'ranked' AND submissions.milestone = ''
+   AND runs.gpu IN (SELECT value FROM json_each(:gpus))
+"""
+
+_RERUNS_IN_FLIGHT = """
+SELECT remarks.text AS original, runs.gpu
+  FROM in_flight
+ CROSS JOIN runs ON runs.id = in_flight.run
+ CROSS JOIN submissions ON submissions.id = runs.submission
+ CROSS JOIN remarks ON remarks.submission = submissions.id AND remarks.action = 'rerun'
+ WHERE submissions.task = :task AND submissions.task_version = :version
+"""
 
 
 @dataclass(frozen=True)
@@ -46,8 +72,9 @@ class NewRun:
 class NewSubmission:
     """A submission that is about to be stored, with its runs.
 
-    `milestone` names what an author shows beside ranks, `rerun` says of which one it is another try. `of_settings` says
-    that the task is one of the settings' again, since the board that took its place was deleted.
+    `milestone` names what an author shows beside ranks, `rerun` says of which one it is another try, and
+    `unless_ranked` that this is not for a file that has passed already. `of_settings` says that the task is one of the
+    settings' again, since the board that took its place was deleted.
     """
 
     task: Task
@@ -60,12 +87,19 @@ class NewSubmission:
     runs: Sequence[NewRun]
     milestone: str = ""
     rerun: Rerun | None = None
+    unless_ranked: bool = False
     of_settings: bool = False
 
 
 def add(db: "Database", new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]:
-    """Store a submission with all that it refers to and its runs, each `created` and in flight."""
+    """Store a submission with all that it refers to and its runs, each `created` and in flight.
+
+    Raises:
+        InputError: it is a rerun that somebody else has sent since its author looked.
+    """
     sha256 = hashlib.sha256(new.code).hexdigest()
+    if new.rerun is not None:
+        _check_not_sent(db, new, sha256, new.rerun)
     version = new.task.version
     moment = time_text(new.at)
     db.table("codes").insert({"sha256": sha256, "code": new.code}, ignore=True)
@@ -92,6 +126,27 @@ def add(db: "Database", new: NewSubmission) -> tuple[Submission, tuple[Run, ...]
         _mark_rerun(db, number, new.rerun)
     added = [_add_run(db, number, run, new.at) for run in new.runs]
     return submission(db, number), tuple(stored_run(db, run) for run in added)
+
+
+def _check_not_sent(db: "Database", new: NewSubmission, sha256: str, rerun: Rerun) -> None:
+    """Pass unless a run of a rerun is on its way already, or its file has passed where this is not for such files."""
+    original = str(rerun.of_submission)
+    given = {"task": new.task.name, "version": new.task.version, "user": plain_text(new.user), "sha256": sha256}
+    gpus = json.dumps([run.gpu for run in new.runs])
+    for row in db.query(_SENT, {**given, "gpus": gpus, "original": original}):
+        passed = row["verdict"] == Verdict.PASS.value
+        if (row["going"] and row["rerun"]) or (new.unless_ranked and (row["going"] or passed)):
+            raise InputError(
+                f"submission {original} was sent to {one_line(str(row['gpu']))} in this moment, by somebody else "
+                f"(submission {row['submission']}).",
+                hint="Nothing was sent; try again for what is left, which --dry-run shows.",
+            )
+
+
+def reruns_in_flight(db: "Database", task: str, version: str) -> frozenset[tuple[int, str]]:
+    """The submissions that were sent again at this version and have not ended, each with the GPU it was sent to."""
+    rows = db.query(_RERUNS_IN_FLIGHT, {"task": task, "version": version})
+    return frozenset((int(row["original"]), row["gpu"]) for row in rows if str(row["original"]).isdecimal())
 
 
 def _mark_rerun(db: "Database", number: int, rerun: Rerun) -> None:

@@ -517,6 +517,20 @@ def test_a_new_version_needs_force_where_somebody_is_on_the_board(place: Recorde
     assert [row.user for row in store.standings("echo", before.version, "CPU")] == ["eve", "bob"]
 
 
+def test_who_comes_onto_the_board_while_its_change_is_planned_is_counted(place: Recorded) -> None:
+    folder = made(place)
+    before = of(place).task("echo")
+    plan = of(place).plan_update("echo", str(changed(folder)))
+    assert not plan.needs_force
+    passed(place, before, "eve")
+    with pytest.raises(Refused, match=r"users are on them \(CPU: 1\)"):
+        of(place).carry_out([plan])
+    assert of(place).task("echo").version == before.version
+    (done,) = of(place).carry_out([plan], force=True)
+    assert [(each.gpu, each.users) for each in done.left] == [("CPU", 1)]
+    assert of(place).task("echo").version != before.version
+
+
 def test_users_whose_submissions_were_all_removed_lose_nothing_by_a_new_version(place: Recorded) -> None:
     folder = made(place)
     run = passed(place, of(place).task("echo"), "eve")

@@ -858,6 +858,35 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
     assert admin.rerun(left) == []
 
 
+def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Place) -> None:
+    adas = ranked(place, "ada")
+    place.new_version()
+    first, second = place.board(), place.board()
+    plans = first.rerun_plan("double"), second.rerun_plan("double")
+    (run,) = first.rerun(plans[0])
+    with pytest.raises(InputError, match=f"submission {adas.submission} was sent to CPU in this moment"):
+        second.rerun(plans[1])
+    ended(first, [run])
+    with pytest.raises(InputError, match=f"by somebody else .submission {run.submission}"):
+        second.rerun(plans[1])
+    assert [each.id for each in place.store.runs()] == [run.id, adas.id]
+    assert [why for _, _, why in described(second.rerun_plan("double"))] == [
+        "the same file has been sent for the present version"
+    ]
+
+
+def test_a_named_submission_is_sent_again_once_at_a_time(place: Place) -> None:
+    adas = ranked(place, "ada")
+    admin = place.board()
+    plan = admin.rerun_plan("double", submissions=[adas.submission])
+    place.submitted("ada", rerun=Rerun(adas.submission, "root-of-boards", NOW), account="root-of-boards")
+    with pytest.raises(InputError, match="in this moment, by somebody else"):
+        admin.rerun(plan)
+    (left,) = admin.rerun_plan("double", submissions=[adas.submission])
+    assert left.why == "it was sent again and is on its way"
+    assert len(place.store.runs()) == 2
+
+
 def test_a_named_submission_is_sent_again_whatever_its_rank(place: Place) -> None:
     first, second = ranked(place, "ada"), ranked(place, "ada", RIGHT + "# again\n")
     admin = place.board()
