@@ -6,22 +6,24 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 
+from hpc_board.model.rules import Remarks, Removal, Rerun
 from hpc_board.model.run import RunState
 from hpc_board.model.text import one_line
 from hpc_board.store.rows import Row
 
 _MESSAGE_MAX = 2000
 
-Value = str | int | float | bool | datetime | None
+Value = str | int | float | bool | datetime | tuple[str, ...] | None
 """What a cell holds; None where there is nothing to say."""
 
 
 class Kind(StrEnum):
-    """What the cells of a column are. Moments are in UTC, numbers of seconds are floats."""
+    """What the cells of a column are. Moments are in UTC, numbers of seconds are floats, texts are lists of them."""
 
     INTEGER = "integer"
     NUMBER = "number"
     TEXT = "text"
+    TEXTS = "texts"
     BOOLEAN = "boolean"
     MOMENT = "moment"
 
@@ -81,6 +83,32 @@ def _flag(name: str, meaning: str) -> Column:
     return Column(name, Kind.BOOLEAN, meaning, lambda row: bool(row[name]))
 
 
+def _notes(row: Row) -> tuple[str, ...]:
+    said: Remarks = row["remarks"]
+    return tuple(filter(None, map(_line, (row["note"], *(note.text for note in said.notes)))))
+
+
+def _tags(row: Row) -> tuple[str, ...]:
+    said: Remarks = row["remarks"]
+    return tuple(map(_line, said.tags))
+
+
+def _of_removal(name: str, kind: Kind, meaning: str, value: Callable[[Removal], Value]) -> Column:
+    def found(row: Row) -> Value:
+        said: Remarks = row["remarks"]
+        return None if said.removal is None else value(said.removal)
+
+    return Column(name, kind, meaning, found)
+
+
+def _of_rerun(name: str, kind: Kind, meaning: str, value: Callable[[Rerun], Value]) -> Column:
+    def found(row: Row) -> Value:
+        said: Remarks = row["remarks"]
+        return None if said.rerun is None else value(said.rerun)
+
+    return Column(name, kind, meaning, found)
+
+
 COLUMNS: Sequence[Column] = (
     _integer("run", "number of the run"),
     _integer("submission", "number of its submission"),
@@ -109,9 +137,16 @@ COLUMNS: Sequence[Column] = (
     _text("milestone", "name of the author's milestone that this is; such runs hold no rank"),
     _text("code_sha256", "sha256 of the submitted file"),
     _text("harness_sha256", "sha256 of the judge"),
-    _text("note", "what the user remarked"),
+    _text("note", "what the user remarked when submitting"),
     _text("message", "what the verdict says"),
     _flag("removed", "whether an admin has taken its submission out of the standings"),
+    Column("notes", Kind.TEXTS, "all that the user remarked, oldest first; `note` is the first of them", _notes),
+    Column("tags", Kind.TEXTS, "the tags of its submission", _tags),
+    _of_removal("removed_by", Kind.TEXT, "which admin has removed its submission", lambda each: _line(each.by_user)),
+    _of_removal("removed_at", Kind.MOMENT, "when that was", lambda each: each.at.astimezone(UTC)),
+    _of_removal("removed_reason", Kind.TEXT, "why", lambda each: _line(each.reason) or None),
+    _of_rerun("rerun_of", Kind.INTEGER, "the submission that this is, sent again", lambda each: each.of_submission),
+    _of_rerun("rerun_by", Kind.TEXT, "which admin has sent it again", lambda each: _line(each.by_user)),
 )
 
 CODE = Column(

@@ -1,6 +1,7 @@
 """Runs as CSV: UTF-8, a line of names first, and no cell that a spreadsheet would take for a formula."""
 
 import csv
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from io import TextIOWrapper
@@ -44,6 +45,8 @@ def _cell(value: Value) -> str | int | float:
             return "true" if value else "false"
         case datetime():
             return moment(value)
+        case tuple():
+            return _cell(json.dumps(value, ensure_ascii=False) if value else "")
         case str():
             # A reader of CSV may end at a null.
             text = value.replace("\0", "\N{REPLACEMENT CHARACTER}")

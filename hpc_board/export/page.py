@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from html import escape
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from hpc_board import __version__
 from hpc_board.export.chart import chart, records
 from hpc_board.export.json_file import moment
+from hpc_board.model.run import Run
 from hpc_board.model.standings import Mark, MarkKind, Page, Rows, Standing, duration_text
 from hpc_board.model.task import ISOLATED, Ranking, Task
 from hpc_board.model.text import one_line
@@ -25,6 +27,9 @@ from hpc_board.viewing import page
 
 ROWS_MAX = 100
 """How many places of a board the page shows."""
+
+_SAID_MAX = 500
+"""How much of a note the page shows."""
 
 _HERE = Path(__file__).parent
 
@@ -138,7 +143,8 @@ def _section_parts(number: int, section: _Section, store: Store, at: datetime) -
         shown = section.task or store.task(key.task, key.task_version)
         found = page(store, shown, shown, key.gpu, "", rows=Rows.USERS, limit=ROWS_MAX, offset=0)
         if found.rows:
-            yield _board(shown, found, store.bests_by_day(key.task, key.task_version, key.gpu), at)
+            said = store.runs_numbered([row.run for row in found.rows])
+            yield _board(shown, found, said, store.bests_by_day(key.task, key.task_version, key.gpu), at)
     yield "</section>\n"
 
 
@@ -157,7 +163,7 @@ def _about(task: Task | None, at: datetime) -> Iterator[str]:
     yield _RANKED_BY[task.ranking_by] + deadline
 
 
-def _board(task: Task, found: Page, days: Sequence[Best], at: datetime) -> str:
+def _board(task: Task, found: Page, said: Mapping[int, Run], days: Sequence[Best], at: datetime) -> str:
     drawn = chart(records(days), at.astimezone(UTC).date())
     figure = f"<figure><figcaption>Best time by day</figcaption>{drawn}</figure>\n" if drawn else ""
     more = found.total - len(found.rows)
@@ -166,7 +172,8 @@ def _board(task: Task, found: Page, days: Sequence[Best], at: datetime) -> str:
     return (
         f'<article class="board">\n'
         f'<div class="title"><h3>{_text(found.gpu)}</h3><p class="quiet">{_facts(task, found)}</p></div>\n{figure}'
-        f"<div><table>{caption}{_TABLE_HEAD}<tbody>\n{''.join(_lines(found))}</tbody></table>{after}</div>\n</article>\n"
+        f"<div><table>{caption}{_TABLE_HEAD}<tbody>\n{''.join(_lines(found, said))}</tbody></table>{after}</div>\n"
+        "</article>\n"
     )
 
 
@@ -187,24 +194,32 @@ def _facts(task: Task, found: Page) -> str:
     )
 
 
-def _lines(found: Page) -> Iterator[str]:
-    """The rows of a board, with what stands beside the ranks where it belongs by its time."""
+def _lines(found: Page, said: Mapping[int, Run] = MappingProxyType({})) -> Iterator[str]:
+    """The rows of a board, with what stands beside the ranks where it belongs by its time.
+
+    `said` are the runs in the rows, which have what was remarked on them.
+    """
     best_s = found.rows[0].score_s
     marks = list(found.marks)
     for index, row in enumerate(found.rows):
         while marks and marks[0].score_s < row.score_s:
             yield _mark(marks.pop(0), index, best_s)
-        yield _row(row, best_s)
+        yield _row(row, said.get(row.run), best_s)
     if len(found.rows) == found.total:
         for mark in marks:
             yield _mark(mark, found.total, best_s)
 
 
-def _row(row: Standing, best_s: float) -> str:
-    notes = ("verified" if row.trust == "verified" else "", "emulated" if row.emulated else "")
+def _row(row: Standing, run: Run | None, best_s: float) -> str:
+    again = run.remarks.rerun if run else None
+    notes = (
+        "verified" if row.trust == "verified" else "",
+        "emulated" if row.emulated else "",
+        f"sent again by {one_line(again.by_user)}" if again else "",
+    )
     kind = ' class="first"' if row.rank == 1 else ""
     rank = f'<td class="number" data-value="{row.rank}">{row.rank}</td>'
-    return f"<tr{kind}>{rank}{_cells(row, row.user, notes, best_s)}</tr>\n"
+    return f"<tr{kind}>{rank}{_cells(row, row.user, notes, best_s, _said(run))}</tr>\n"
 
 
 def _mark(mark: Mark, before: int, best_s: float) -> str:
@@ -214,11 +229,20 @@ def _mark(mark: Mark, before: int, best_s: float) -> str:
     return f'<tr class="beside">{rank}{_cells(mark, mark.name, notes, best_s)}</tr>\n'
 
 
-def _cells(row: Standing | Mark, name: str, notes: Sequence[str], best_s: float) -> str:
+def _said(run: Run | None) -> str:
+    """The tags of a run and everything that its user remarked on it."""
+    if run is None:
+        return ""
+    words = [*(f"#{tag}" for tag in run.remarks.tags), run.note, *(note.text for note in run.remarks.notes)]
+    return "; ".join(filter(None, (one_line(each, _SAID_MAX) for each in words)))
+
+
+def _cells(row: Standing | Mark, name: str, notes: Sequence[str], best_s: float, said: str = "") -> str:
     """All cells of a row but that of its rank."""
     at = row.submitted_at.astimezone(UTC)
     noted = "".join(f' <span class="note">{escape(text)}</span>' for text in notes if text)
     file = f'<span class="file">{_text(row.file_name)}</span>' if row.file_name else ""
+    file += f'<span class="file">{escape(said)}</span>' if said else ""
     ratio = row.score_s / best_s
     return (
         f'<td class="user" data-value="{_text(name)}">{_text(name)}{noted}{file}</td>'

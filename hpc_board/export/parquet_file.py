@@ -37,6 +37,7 @@ def write(sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: Chos
         Kind.INTEGER: pa.int64(),
         Kind.NUMBER: pa.float64(),
         Kind.TEXT: pa.string(),
+        Kind.TEXTS: pa.list_(pa.string()),
         Kind.BOOLEAN: pa.bool_(),
         Kind.MOMENT: pa.timestamp("us", tz="UTC"),
     }

@@ -140,6 +140,11 @@ class Store:
         with self._file.reading() as db:
             return runs.run(db, run)
 
+    def runs_numbered(self, numbers: Collection[int]) -> dict[int, Run]:
+        """Those of these runs that there are, by their numbers."""
+        with self._file.reading() as db:
+            return runs.numbered(db, numbers)
+
     def runs(
         self,
         *,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.passes import PAGE_SUBMISSIONS, Chosen, pages
-from hpc_board.store.rows import Row
+from hpc_board.store.rows import Row, remarks_value
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -24,6 +24,14 @@ SELECT runs.id AS run, runs.submission, submissions.task, submissions.task_versi
        runs.cluster, runs.partition, newest.job_id, newest.node, runs.trust, runs.emulated, submissions.milestone,
        submissions.code_sha256, runs.harness_sha256, submissions.note, results.message,
        EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id) AS removed,
+       (SELECT json_group_array(json_array(said.action, said.text, said.by_user, said.at))
+          FROM (SELECT action, text, by_user, at FROM remarks
+                 WHERE remarks.submission = submissions.id ORDER BY remarks.id) AS said) AS remarks,
+       CASE WHEN EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id) THEN
+           (SELECT json_array(by_user, at, reason) FROM decisions
+             WHERE kind = 'submission' AND subject = CAST(submissions.id AS TEXT) AND action = 'remove'
+             ORDER BY id DESC LIMIT 1)
+       END AS removal,
        CASE WHEN :with_code THEN (SELECT code FROM codes WHERE codes.sha256 = submissions.code_sha256) END AS code
   FROM submissions
  CROSS JOIN runs ON runs.submission = submissions.id
@@ -78,6 +86,8 @@ class Best:
 def runs(file: DatabaseFile, chosen: Chosen, *, with_code: bool) -> Iterator[list[Row]]:
     """Every chosen run, oldest first, some at a time; `rank` is its place in the standings where it has one.
 
+    `remarks` is what was said of its submission, as a value of the model.
+
     Raises:
         StorageError: the database cannot be read.
     """
@@ -91,7 +101,7 @@ def runs(file: DatabaseFile, chosen: Chosen, *, with_code: bool) -> Iterator[lis
             while position < len(ranked) and ranked[position] < row["run"]:
                 position += 1
             has_rank = position < len(ranked) and ranked[position] == row["run"]
-            rows.append({**row, "rank": ranks[position] if has_rank else None})
+            rows.append({**row, "rank": ranks[position] if has_rank else None, "remarks": remarks_value(row)})
         yield rows
 
 

@@ -188,11 +188,11 @@ def run_value(row: Row) -> Run:
         score_s=row["score_s"],
         ended_at=_optional_time(row["ended_at"]),
         account=row["account"],
-        remarks=_remarks_value(row),
+        remarks=remarks_value(row),
     )
 
 
-def _remarks_value(row: Row) -> Remarks:
+def remarks_value(row: Row) -> Remarks:
     """What was said of a run's submission, in a row of `run_details`; words of an unknown kind are left out."""
     notes: list[Remark] = []
     tags: dict[str, None] = {}

@@ -163,6 +163,13 @@ def run(db: "Database", number: int) -> Run:
     raise _missing(number)
 
 
+def numbered(db: "Database", numbers: Collection[int]) -> dict[int, Run]:
+    """Those of these runs that there are, by their numbers."""
+    where = "id IN (SELECT value FROM json_each(:numbers))"
+    rows = db.view("run_details").rows_where(where, {"numbers": json.dumps([*numbers])})
+    return {run.id: run for run in map(run_value, rows)}
+
+
 def started(db: "Database", numbers: Collection[int]) -> dict[int, datetime]:
     """Since when each of these runs was last seen running; those that never were are left out."""
     rows = db.query(

@@ -21,10 +21,11 @@ from hpc_board.cli.main import cli
 from hpc_board.export.chart import chart, records
 from hpc_board.export.columns import CODE, COLUMNS
 from hpc_board.model.result import Verdict
+from hpc_board.model.rules import Rerun
 from hpc_board.model.run import RunState
 from hpc_board.model.standings import Mark, MarkKind, Page, Standing
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, Store
+from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.exporting import Best
 from hpc_board.store.passes import Chosen
 from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, recorded, result_of, status_of, timed_case
@@ -69,6 +70,57 @@ def test_every_run_is_a_row_with_its_times_and_its_rank(board: Recorded) -> None
     assert rows[0]["started_at"] == rows[0]["waited_s"] == rows[3]["ended_at"] == ""
     assert rows[2]["message"] == "element 3 differs"
     assert rows[3]["emulated"] == "false"
+
+
+def remarked(board: Recorded) -> tuple[int, int]:
+    """A submission with notes and tags that was removed, and a rerun of it, which is ranked."""
+    opened, first = board.board, passed(board, 2e-3)
+    store = Store(opened.settings.board / "board.db")
+    for text in ("four values per thread", "=1+1, no conflicts"):
+        opened.note(first, text)
+    opened.tag(first, ["tiled", "fp16", "wide"])
+    opened.tag(first, [], ["fp16"])
+    opened.rules.remove([first], "returns what an earlier call computed")
+    run = NewRun("CPU", "here", "", "hb-again", "nonce", "verified", False, "")
+    again = NewSubmission(
+        opened.task("vectoradd_py"), "ada", "kernel.py", KERNEL.encode(), Mode.RANKED, "<b>", AT, [run],
+        rerun=Rerun(first, "root<", AT),
+    )  # fmt: skip
+    ((_, (sent,)),) = store.add_submissions([again])
+    result = replace(result_of(Verdict.PASS, timed_case()), run=sent.id)
+    store.finish(sent.id, status_of(RunState.FINISHED), result, 1e-3)
+    return first, sent.id
+
+
+def test_notes_tags_removals_and_reruns_are_in_every_format(board: Recorded) -> None:
+    first, again = remarked(board)
+    notes = ["four values per thread", "=1+1, no conflicts"]
+    removed, rerun = read_csv(call(board, "--format", "csv").stdout)
+    assert (json.loads(removed["notes"]), json.loads(removed["tags"])) == (notes, ["tiled", "wide"])
+    assert (removed["removed"], removed["removed_reason"]) == ("true", "returns what an earlier call computed")
+    assert (removed["removed_by"], removed["removed_at"][-1]) == (board.board.user, "Z")
+    assert (removed["rerun_of"], rerun["rerun_of"], rerun["rerun_by"]) == ("", str(first), "root<")
+    assert (rerun["notes"], rerun["tags"], rerun["removed_by"]) == ('["<b>"]', "", "")
+
+    in_json, _ = json.loads(call(board, "--format", "json").stdout)["runs"]
+    assert (in_json["notes"], in_json["tags"]) == (notes, ["tiled", "wide"])
+    assert in_json["removed_reason"] == "returns what an earlier call computed"
+
+    board.board.tag(first, ["unseen"])
+    page = call(board, "--format", "html").stdout
+    assert "sent again by root&lt;" in page
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert f'data-value="{again}"' in page
+    assert "unseen" not in page
+
+
+def test_parquet_has_lists_of_notes_and_tags(board: Recorded, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    remarked(board)
+    assert call(board, "--format", "parquet", "-o", tmp_path / "runs.parquet").exit_code == 0
+    first, _ = parquet.read_table(tmp_path / "runs.parquet").to_pylist()
+    assert (first["notes"], first["tags"]) == (["four values per thread", "=1+1, no conflicts"], ["tiled", "wide"])
 
 
 def test_only_the_best_run_of_each_user_holds_a_rank_and_equal_ones_share_it(board: Recorded) -> None:
