@@ -1,6 +1,7 @@
 """The screen of one run: its pages, its log, and what to do about a run that did not pass."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.histogram import histogram, histogram_lines
 from hpc_board.tui.widgets.key_line import KeyLine
-from hpc_board.tui.widgets.text_pane import LogView
+from hpc_board.tui.widgets.text_pane import LogView, TextPane
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import RUNS, FakeBoard, result, run, timing
 
@@ -195,6 +196,49 @@ async def test_a_log_says_whether_it_is_followed_and_what_came_meanwhile() -> No
         await until(pilot, lambda: "line 101" in text_of(pilot.app) and "following" in text_of(pilot.app))
         board.logs[40] += "line 102\n"
         await until(pilot, lambda: "line 102" in text_of(pilot.app))
+
+
+async def test_what_the_user_does_last_decides_whether_a_log_is_followed() -> None:
+    board = FakeBoard()
+    board.logs[40] = text = "".join(f"line {number}{' wide' * 20}\n" for number in range(100))
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "enter", "l")
+        pane, view = pilot.app.screen.query_one("#printed", TextPane), pilot.app.screen.query_one("#log", LogView)
+
+        def grow() -> None:
+            nonlocal text
+            text += "more\n"
+            pane.show(text, nothing="", growing=True)
+
+        def is_at_end() -> bool:
+            return view.scroll_offset.y == view.max_scroll_y
+
+        assert is_at_end()
+        assert view.following
+        ways: list[tuple[list[Callable[[], None]], bool]] = [
+            ([grow, view.action_scroll_home], False),
+            ([view.action_scroll_home, grow], False),
+            ([view.action_scroll_end, grow], True),
+            ([view.action_scroll_home, view.action_scroll_end], True),
+            ([view.action_scroll_end, view.action_scroll_home], False),
+            ([pane.follow, view.action_scroll_up], False),
+            ([pane.follow, view.action_scroll_down, grow], True),
+            ([grow, view.action_page_up, grow], False),
+            ([view.action_scroll_end, view.action_page_down, view.action_scroll_right, grow], True),
+        ]
+        for acts, followed in ways:
+            for act in acts:
+                act()
+            await pilot.wait_for_scheduled_animations()
+            await settled(pilot)
+            assert (view.following, is_at_end()) == (followed, followed), acts
+            assert ("following" if followed else "End follows again") in page(pilot.app), acts
+        grow()
+        await settled(pilot)
+        await pilot.resize_terminal(80, 18)
+        await settled(pilot)
+        assert is_at_end()
 
 
 async def test_a_lost_run_has_its_history_and_an_explanation() -> None:

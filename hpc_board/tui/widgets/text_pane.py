@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -10,6 +11,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
+from textual.reactive import var
 from textual.strip import Strip
 from textual.widgets import Log, Static
 
@@ -31,10 +33,17 @@ class Match:
 
 
 class LogView(Log):
-    """Lines that can be scrolled both ways, with what was searched for marked in them."""
+    """Lines that can be scrolled both ways, with what was searched for marked in them.
+
+    Whether the end is followed is known from what the user did last, not from where the view is: between a key and its
+    effect, and while the view moves, new lines may come in.
+    """
 
     class Scrolled(Message):
-        """Another part of the text is in sight."""
+        """Another part of the text is in sight, or the end is followed from now on, or no more."""
+
+    following: var[bool] = var(False)
+    """Whether the end stays in sight while the text grows."""
 
     matches: tuple[Match, ...] = ()
     current: int = -1
@@ -51,9 +60,44 @@ class LogView(Log):
         return strip
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Tell that something else is in sight."""
+        """Tell that something else is in sight; who gets down to the end follows it, who leaves it does not."""
         super().watch_scroll_y(old_value, new_value)
+        if new_value > old_value:
+            self.following = self.following or self._heads_for_end
+        elif new_value < old_value:
+            self.following = self.following and self._heads_for_end
         self.post_message(self.Scrolled())
+
+    def watch_following(self) -> None:
+        """Tell that the end is followed, or no more."""
+        self.post_message(self.Scrolled())
+
+    def on_resize(self) -> None:
+        """Keep the end in sight, and follow it where a larger view has it."""
+        self.following = self.following or self._heads_for_end
+        self.keep_end()
+
+    def scroll_to(self, x: float | None = None, y: float | None = None, **options: Any) -> None:
+        """Go somewhere, and follow the end if that is where it is."""
+        super().scroll_to(x, y, **options)
+        if y is not None:
+            self.following = self._heads_for_end
+
+    def action_scroll_home(self) -> None:
+        """Go to the top, and stay there."""
+        self.following = False
+        super().action_scroll_home()
+
+    def action_scroll_end(self) -> None:
+        """Go to the end, and stay there while the text grows."""
+        self.following = True
+        # At once, not after the next refresh as it would be else: the next key may want to go elsewhere.
+        self.keep_end()
+
+    def keep_end(self) -> None:
+        """Bring the end into sight if it is followed."""
+        if self.following:
+            self.scroll_end(animate=False, immediate=True, x_axis=False)
 
     def mark(self, matches: tuple[Match, ...], current: int) -> None:
         """Mark these matches, and one of them as the one that is looked at."""
@@ -67,6 +111,10 @@ class LogView(Log):
         """Bring a match into sight, a little below the top."""
         x = 0 if match.end < self.size.width else max(0, match.begin - self.size.width // 3)
         self.scroll_to(x=x, y=max(0, match.line - self.size.height // 3), animate=False)
+
+    @property
+    def _heads_for_end(self) -> bool:
+        return self.scroll_target_y >= self.max_scroll_y
 
     def _on_line(self, number: int) -> list[tuple[int, Match]]:
         return self._lines_with.get(number, []) if self.matches else []
@@ -101,7 +149,7 @@ class TextPane(Vertical):
         return not self._text
 
     def show(self, text: str, *, nothing: str, growing: bool) -> None:
-        """Show this text, or the words that there is nothing; one that is `growing` is followed while its end is seen.
+        """Show this text, or the words that there is nothing; one that is `growing` is followed until the user leaves.
 
         What is complete when it is first shown is read from its top.
         """
@@ -109,13 +157,17 @@ class TextPane(Vertical):
         words = self.query_one(".nothing", Static)
         words.display = not text
         words.update(toned(nothing, Tone.MUTED, 500) if not text else "")
+        if not self._text:
+            self.view.following = growing
         if text != self._text:
-            self._take(text, follow=self._is_at_end and (growing or bool(self._text)))
+            self._take(text)
         self._show_standing()
 
     def follow(self) -> None:
         """Go to the end, and stay there while the text grows."""
-        self.call_after_refresh(self.view.scroll_end, animate=False)
+        self.view.following = True
+        self.view.keep_end()
+        self.call_after_refresh(self.view.keep_end)
 
     def open_search(self) -> None:
         """Let the user type what to search for."""
@@ -129,24 +181,19 @@ class TextPane(Vertical):
             view.reveal(view.matches[view.current])
             self._show_standing()
 
-    @property
-    def _is_at_end(self) -> bool:
-        return bool(self.view.is_vertical_scroll_end)
-
-    def _take(self, text: str, *, follow: bool) -> None:
+    def _take(self, text: str) -> None:
         view = self.view
         if self._text and text.startswith(self._text):
             view.write(text[len(self._text) :], scroll_end=False)
         else:
             view.clear().write(text, scroll_end=False)
-        if follow or not self._text:
+        if view.following or not self._text:
             self._unseen_from = view.line_count
         self._text = text
         if self._words:
             view.mark(_matches(view.lines, self._words), view.current)
-        if follow:
-            # Only after the next layout is the end where the new lines are.
-            self.call_after_refresh(view.scroll_end, animate=False)
+        # Only after the next layout is the end where the new lines are; by then the user may have left it.
+        self.call_after_refresh(view.keep_end)
 
     def _show_standing(self) -> None:
         view = self.view
@@ -160,13 +207,13 @@ class TextPane(Vertical):
             unseen = view.line_count - self._unseen_from
             more = f", {unseen} new {'line' if unseen == 1 else 'lines'} below" if unseen > 0 else ""
             paused = toned(f"paused{more}: End follows again", Tone.WAITING)
-            parts.append(toned("following", Tone.MUTED) if self._is_at_end else paused)
+            parts.append(toned("following", Tone.MUTED) if view.following else paused)
         standing.update(Text(" · ", Tone.MUTED.value).join(parts))
 
     @on(LogView.Scrolled)
     def _note_place(self, event: LogView.Scrolled) -> None:
         event.stop()
-        if self._is_at_end:
+        if self.view.following:
             self._unseen_from = self.view.line_count
         self._show_standing()
 
