@@ -35,9 +35,10 @@ class Answer(Message, bubble=False):
 
 @dataclass
 class Answered(Answer):
-    """A question is no longer open: its answer, or why there is none."""
+    """The question of this number is no longer open: its answer, or why there is none."""
 
     subject: str
+    number: int
     answer: Answer | None
     failure: BoardError | None
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
@@ -17,7 +18,7 @@ from tests.tui.fake_board import NOW
 DEADLINE_SECONDS = 20.0
 
 _CALM_LOOKS = 3
-"""An answer may lead to the next question by way of a message or two, between which nothing seems to be open."""
+"""What a look does not see, as a thread that has answered and not yet ended, has come to its effect by the next one."""
 
 
 def app_on(board: Board, file: Path | None = None, *, beat_seconds: float = 3600) -> BoardApp:
@@ -41,7 +42,7 @@ async def settled(pilot: Pilot[Any]) -> None:
         screen = pilot.app.screen
         asked = isinstance(screen, BoardScreen) and screen.busy
         workers = [worker for worker in pilot.app.workers if worker.group != "_loader" and not worker.is_finished]
-        return not asked and not workers
+        return not asked and not workers and at_rest(pilot.app)
 
     deadline, calm = time.monotonic() + DEADLINE_SECONDS, 0
     while calm < _CALM_LOOKS:
@@ -50,6 +51,20 @@ async def settled(pilot: Pilot[Any]) -> None:
         calm = calm + 1 if quiet() else 0
     stop_blinking(pilot)
     await pilot.pause()
+
+
+def at_rest(app: App[Any]) -> bool:
+    """Whether every widget in sight waits for its next message, and has none.
+
+    A key has its effect by many messages, from the field that has it up to the screen, and on a busy machine each of
+    them may take its time.
+    """
+    screen = app.screen
+    for pump in (app, *screen.walk_children(with_self=True)):
+        queue: Any = pump._message_queue
+        if not queue.empty() or not queue.ready_event._waiters or pump._next_callbacks:
+            return False
+    return not screen._callbacks
 
 
 def stop_blinking(pilot: Pilot[Any]) -> None:

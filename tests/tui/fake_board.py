@@ -269,6 +269,7 @@ class FakeBoard(Board):
         return Catalog(self.known_tasks).task(name)
 
     def allowed_gpus(self, task: Task) -> tuple[Gpu, ...]:
+        self._enter("allowed_gpus")
         return intake.allowed_gpus(task, self.known_gpus)
 
     def gpu(self, name: str) -> Gpu:

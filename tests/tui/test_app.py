@@ -1,5 +1,6 @@
 """What the app does when it is used: every test drives it through its keys and reads its screen."""
 
+import asyncio
 import dataclasses
 import pwd
 import threading
@@ -8,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual import events
+from textual import events, on
+from textual.app import ComposeResult
+from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Button, Input, Log
 
@@ -19,8 +22,9 @@ from hpc_board.model.run import Run, RunState
 from hpc_board.model.run_filter import RunFilter
 from hpc_board.model.task import Language, Mode
 from hpc_board.tui.app import BoardApp
-from hpc_board.tui.messages import Followed, Pulse
+from hpc_board.tui.messages import Answer, Answered, Followed, Pulse
 from hpc_board.tui.screens import submit
+from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.screens.pick_file import SourceTree
 from hpc_board.tui.screens.report import ReportScreen
@@ -245,6 +249,66 @@ async def test_the_only_gpu_is_ticked_again_after_a_header_that_names_another(ke
         assert "The header names H100, which this board does not offer for identity." in text_of(pilot.app)
         await press(pilot, *["backspace"] * 9, *"plain.py")
         assert "Ready: identity on L4" in text_of(pilot.app)
+
+
+async def test_a_header_that_is_read_twice_before_its_gpus_are_known_is_no_choice_of_the_users(kernel: Path) -> None:
+    kernel.write_text("#!POPCORN leaderboard identity\n#!POPCORN gpus H100\n")
+    (kernel.parent / "plain.py").write_text("import torch\n")
+    board = FakeBoard(held=["allowed_gpus"])
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Its header asks for task identity, GPU H100." in text_of(pilot.app))
+        await pilot.press("backspace")
+        await until(pilot, lambda: "Its header" not in text_of(pilot.app))
+        await pilot.press("y")
+        await until(pilot, lambda: "Its header asks for task identity, GPU H100." in text_of(pilot.app))
+        board.free()
+        await settled(pilot)
+        assert "The header names H100, which this board does not offer for identity." in text_of(pilot.app)
+        await press(pilot, *["backspace"] * 9, *"plain.py")
+        assert "Ready: identity on L4" in text_of(pilot.app)
+
+
+@dataclasses.dataclass
+class Told(Answer):
+    words: str
+
+
+class Asking(BoardScreen):
+    """Notes what it is told, and when an answer is on its way to it."""
+
+    def __init__(self) -> None:
+        super().__init__(FakeBoard(), lambda: NOW)
+        self.told: list[str] = []
+        self.on_its_way = threading.Event()
+
+    def compose_body(self) -> ComposeResult:
+        yield from ()
+
+    def post_message(self, message: Message) -> bool:
+        if isinstance(message, Answered):
+            self.on_its_way.set()
+        return super().post_message(message)
+
+    async def ask_twice(self) -> None:
+        """Put another question in the place of one whose answer has not been taken yet."""
+        self.ask("words", lambda: Told("old"))
+        while not self.on_its_way.is_set():
+            await asyncio.sleep(0.01)
+        self.ask("words", lambda: Told("new"))
+
+    @on(Told)
+    def _note(self, event: Told) -> None:
+        self.told.append(event.words)
+
+
+async def test_an_answer_that_was_on_its_way_is_not_taken_for_that_of_the_next_question() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        screen = Asking()
+        await pilot.app.push_screen(screen)
+        screen.call_later(screen.ask_twice)
+        await until(pilot, lambda: screen.on_its_way.is_set() and not screen.busy)
+        await settled(pilot)
+        assert screen.told == ["new"]
 
 
 @pytest.mark.parametrize(("words", "names"), [("l4,h100", ["H100", "L4"]), ("all", ["H100", "A100", "L4"])])

@@ -1,5 +1,6 @@
 """What all screens share: the frame around them, and how they ask the board."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -41,10 +42,11 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True)
 class _Question:
-    """What an open question was put to, and since when it is waited for."""
+    """What an open question was put to, since when it is waited for, and its number among all of the screen's."""
 
     whom: str
     since: datetime
+    number: int = 0
 
 
 class BoardScreen(Screen[None]):
@@ -79,6 +81,7 @@ class BoardScreen(Screen[None]):
         """The submission that was chosen to be compared."""
         self._asking_since: datetime | None = None
         self._open_questions: dict[str, _Question] = {}
+        self._numbers = itertools.count(1)
         self._failures: dict[str, BoardError] = {}
         self._answered: dict[str, datetime] = {}
 
@@ -121,8 +124,9 @@ class BoardScreen(Screen[None]):
             return
         # What takes the place of a question has been waited for as long as that one.
         since = self._open_questions[subject].since if subject in self._open_questions else self.now()
-        self._open_questions[subject] = _Question(whom, since)
-        self.run_worker(partial(self._find_out, subject, question), group=subject, exclusive=True, thread=True)
+        asked = self._open_questions[subject] = _Question(whom, since, next(self._numbers))
+        find_out = partial(self._find_out, subject, asked.number, question)
+        self.run_worker(find_out, group=subject, exclusive=True, thread=True)
 
     @property
     def busy(self) -> bool:
@@ -176,7 +180,7 @@ class BoardScreen(Screen[None]):
         """Leave this screen."""
         self.app.pop_screen()
 
-    def _find_out(self, subject: str, question: Callable[[], Answer]) -> None:
+    def _find_out(self, subject: str, number: int, question: Callable[[], Answer]) -> None:
         worker = get_current_worker()
         answer, failure = None, None
         try:
@@ -184,7 +188,7 @@ class BoardScreen(Screen[None]):
         except BoardError as error:
             failure = error
         if not worker.is_cancelled:
-            self.post_message(Answered(subject, answer, failure))
+            self.post_message(Answered(subject, number, answer, failure))
 
     def _show_pulse(self) -> None:
         self.title_bar.show_pulse(self.board.user, self.pulse, self.now(), self._longest)
@@ -212,7 +216,9 @@ class BoardScreen(Screen[None]):
 
     @on(Answered)
     def _take_answer(self, event: Answered) -> None:
-        if event.subject not in self._open_questions:
+        # The answer to a question that was replaced may have been on its way already.
+        asked = self._open_questions.get(event.subject)
+        if asked is None or asked.number != event.number:
             return
         self._open_questions.pop(event.subject)
         self._show_pulse()

@@ -89,6 +89,8 @@ class SubmitScreen(BoardScreen):
         """The GPUs that the file's header names."""
         self._set_aside: tuple[str, ...] = ()
         """What was ticked before a header asked for other GPUs."""
+        self._unsettled = False
+        """Whether the choice has names from a header that were not yet compared with the GPUs that there are."""
         self._left: Widget | None = None
         """Where the cursor was in the form before it went to the script."""
 
@@ -254,6 +256,7 @@ class SubmitScreen(BoardScreen):
     def _tick(self, event: GpuList.Ticked) -> None:
         self._choice = replace(self._choice, gpus=event.names)
         self._set_aside = ()
+        self._unsettled = False
         self._show_gpus()
         self._check()
 
@@ -297,8 +300,9 @@ class SubmitScreen(BoardScreen):
         self._show_header(event.directives)
         task = event.directives.leaderboard or self._choice.task
         changed = task != self._choice.task
-        before = self._choice.gpus or self._set_aside
+        before = (() if self._unsettled else self._choice.gpus) or self._set_aside
         self._asked = event.directives.gpus
+        self._unsettled = bool(self._asked)
         self._set_aside = before if self._asked else ()
         self._choice = replace(self._choice, task=task, gpus=self._asked or before)
         self._show_task()
@@ -403,6 +407,7 @@ class SubmitScreen(BoardScreen):
 
     def _settle_gpus(self) -> None:
         """Tick those wanted GPUs that there are; the only one where none is wanted."""
+        self._unsettled = False
         only = [gpu.name for gpu in self._gpus] if len(self._gpus) == 1 else []
         self._choice = replace(self._choice, gpus=_resolved(self._choice.gpus or only, self._gpus))
         self._show_gpus()
