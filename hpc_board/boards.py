@@ -1,9 +1,11 @@
 """Boards that people made: which there are for whom, and what it takes to make, change and delete one."""
 
+import errno
 import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -429,31 +431,65 @@ def loss(plan: Plan) -> str:
 def keep(kept: Kept, board: Path) -> Path:
     """Write what is kept of a board that is about to be deleted into the folder `board`; the file.
 
+    In a group's board the folder for it may be another member's doing: a link there is not followed.
+
     Raises:
-        StorageError: it cannot be written.
+        StorageError: it cannot be written, or the folder is none.
     """
     folder = board / EXPORTS
     shared = is_shared(board)
     file = folder / f"{kept.plan.name}-{kept.at:%Y%m%dT%H%M%S.%fZ}.json"
     document = json.dumps(_document(kept), indent=2, allow_nan=False)
     try:
-        _make(folder, _EXPORTS_MODE if shared else 0o700)
-        draft = folder / f".{file.name}.{os.getpid()}"
-        try:
-            with open(draft, "x", encoding="utf-8", opener=_private) as written:
-                written.write(document + "\n")
-                written.flush()
-                os.fsync(written.fileno())
-            draft.chmod(0o640 if shared else 0o600)
-            draft.rename(file)
-        finally:
-            draft.unlink(missing_ok=True)
+        with _opened_folder(folder, _EXPORTS_MODE if shared else 0o700) as opened:
+            draft = f".{file.name}.{os.getpid()}"
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                with os.fdopen(os.open(draft, flags, 0o600, dir_fd=opened), "w", encoding="utf-8") as written:
+                    written.write(document + "\n")
+                    written.flush()
+                    os.fchmod(written.fileno(), 0o640 if shared else 0o600)
+                    os.fsync(written.fileno())
+                os.rename(draft, file.name, src_dir_fd=opened, dst_dir_fd=opened)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(draft, dir_fd=opened)
     except OSError as error:
         raise StorageError(
             f"{file}: what is kept of the board cannot be written: {error.strerror or error}",
             hint="The board is not deleted. Make room, or have the folder's permissions mended.",
         ) from error
     return file
+
+
+@contextmanager
+def _opened_folder(folder: Path, mode: int) -> Iterator[int]:
+    """A descriptor of the folder, which is made where it is missing; whatever is put in its place later is not used.
+
+    Raises:
+        StorageError: something else is there.
+    """
+    try:
+        folder.mkdir(mode=0o700)
+        made = True
+    except FileExistsError:
+        made = False
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        raise StorageError(
+            f"{folder} is a link or a file, and should be a folder: what is kept of the board could go anywhere.",
+            hint="The board is not deleted. Have it removed by whom it belongs to, or by the owner of the board.",
+        ) from error
+    try:
+        if made and os.fstat(opened).st_uid == os.geteuid():
+            # Whatever the umask: it would keep the others of a group out.
+            os.fchmod(opened, mode)
+        yield opened
+    finally:
+        os.close(opened)
 
 
 def _document(kept: Kept) -> dict[str, Any]:
@@ -474,19 +510,6 @@ def _document(kept: Kept) -> dict[str, Any]:
         "history": list(kept.history),
         "standings": {gpu: list(rows) for gpu, rows in kept.standings.items()},
     }
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def _make(folder: Path, mode: int) -> None:
-    try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        return
-    # Whatever the umask: it would keep the others of a group out.
-    folder.chmod(mode)
 
 
 def _name(each: Newest) -> str:
