@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -30,6 +31,7 @@ from hpc_board.model.gpu_names import gpu_model_name
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.roles import SOMEBODY, SOMEBODY_WORDS, Roles
 from hpc_board.model.sbatch import extra_faults
+from hpc_board.transport.home import home
 
 FILE_NAME = "hpc-board.yaml"
 BUNDLED = "bundled"
@@ -296,10 +298,11 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path |
                 hint=f"If you trust it, name it yourself: --config {FILE_NAME}",
             )
         return local
-    for path in (_xdg(environ, "XDG_CONFIG_HOME", ".config") / "hpc-board/config.yaml", _SYSTEM_FILE):
-        if _is_there(path):
-            return path
-    return None
+    with suppress(InputError):  # without a home folder, there are none of the user's own
+        own = _xdg(environ, "XDG_CONFIG_HOME", ".config") / "hpc-board/config.yaml"
+        if _is_there(own):
+            return own
+    return _SYSTEM_FILE if _is_there(_SYSTEM_FILE) else None
 
 
 def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -384,7 +387,7 @@ def _xdg(environ: Mapping[str, str], variable: str, default: str) -> Path:
     given = Path(environ.get(variable, ""))
     if given.is_absolute():
         return given
-    return Path(environ.get("HOME") or Path.home()) / default
+    return home(environ) / default
 
 
 def _inside(document: Document, place: Place, base: Path, path: str) -> Path:

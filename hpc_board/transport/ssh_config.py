@@ -1,6 +1,5 @@
 """Where a login node is and how to log in: the settings' `ssh:` first, then the user's and the system's SSH files."""
 
-import getpass
 import os
 import re
 import shlex
@@ -13,6 +12,8 @@ from hpc_board.documents import read_text
 from hpc_board.errors import InputError, SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
+from hpc_board.transport.home import home as home_of
+from hpc_board.transport.home import login_name
 from hpc_board.transport.known_hosts import fits
 
 CONNECT_SECONDS = 15.0
@@ -87,7 +88,7 @@ def destination(login: Login, environ: Mapping[str, str] = os.environ) -> Destin
     Raises:
         SchedulerError: a configuration file cannot be understood.
     """
-    home = Path(environ.get("HOME") or Path.home())
+    home = home_of(environ)
     files = (home / ".ssh" / "config", Path("/etc/ssh/ssh_config"))
     options = _options(login, files)
     proxies = [key for key in options if key in ("proxyjump", "proxycommand")]
@@ -103,7 +104,7 @@ def destination(login: Login, environ: Mapping[str, str] = os.environ) -> Destin
         given=login.host,
         host=options["hostname"],
         port=_port(options.get("port", "22"), login),
-        user=options.get("user") or getpass.getuser(),
+        user=options.get("user") or login_name(),
         alias=options.get("hostkeyalias", "").lower(),
         keys=tuple(keys or (home / ".ssh" / name for name in _DEFAULT_KEYS)),
         keys_only=bool(login.key) or options.get("identitiesonly", "").lower() == "yes",
@@ -179,7 +180,10 @@ def _within(outer: _Block, inner: _Block, host: str) -> _Block | None:
 
 def _included(patterns: Sequence[str], base: Path) -> Iterator[Path]:
     for pattern in patterns:
-        path = Path(pattern).expanduser()
+        try:
+            path = Path(pattern).expanduser()
+        except RuntimeError:
+            continue  # a home folder that nobody has holds no files
         path = path if path.is_absolute() else base / path
         yield from sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
 
