@@ -52,7 +52,7 @@ from hpc_board.people import groups_of, user_name
 from hpc_board.rules import Again, Rules, best_of_before, named, tags_of
 from hpc_board.sending import Preview, Sending, Sent, new_submissions
 from hpc_board.store import Store
-from hpc_board.store.sharing import is_shared, make_own_folder, own_folder
+from hpc_board.store.sharing import hindrance, is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
     from hpc_board import site_check
@@ -90,6 +90,7 @@ class Board:
         self.warn = warn
         self._clusters = Clusters(settings, self._warn)
         self._far_progress = Looks()
+        self._told_hindrance = False
 
     @classmethod
     def open(
@@ -153,6 +154,7 @@ class Board:
             StorageError: there is a database, and it cannot be read.
         """
         self.require(Role.PARTICIPANT, "see the tasks of this board")
+        self._tell_hindrance()
         return self._boards.catalog(self._tasks_of_settings())
 
     def _tasks_of_settings(self) -> catalog.Catalog:
@@ -1114,6 +1116,12 @@ class Board:
             folders=self._clusters.folders,
             user=self.user if is_shared(self.settings.board) else None,
         )
+
+    def _tell_hindrance(self) -> None:
+        """Say once that boards are missing from the lists of somebody who is kept out of the folder that has them."""
+        if not self._told_hindrance and (found := hindrance(self.settings.board)):
+            self._told_hindrance = True
+            self._warn(f"{found}. Only the tasks of the settings can be seen.")
 
     def _warn(self, text: str) -> None:
         self.warn(text)

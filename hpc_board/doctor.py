@@ -1,7 +1,6 @@
 """What is wrong with an installation: the settings, the board's folder, the tasks, Slurm, the entries' Pythons."""
 
 import fcntl
-import grp
 import os
 import re
 import stat
@@ -24,7 +23,7 @@ from hpc_board.model.text import one_line
 from hpc_board.people import unknown_people
 from hpc_board.schedulers.slurm.detect import CONFIGURATION, configuration
 from hpc_board.store.journal import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, mounted
-from hpc_board.store.sharing import is_shared, own_folder
+from hpc_board.store.sharing import group_name, is_shared, own_folder
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed, Host
 
 ADVANCE_LOCK = "advance.lock"
@@ -163,10 +162,7 @@ def _folder(patient: Patient) -> Iterator[Line]:
 def _shared(board: Path) -> Iterator[Line]:
     """Whose the board is, where it is a group's."""
     status = board.stat()
-    try:
-        group = grp.getgrgid(status.st_gid).gr_name
-    except KeyError:
-        group = str(status.st_gid)
+    group = group_name(status.st_gid)
     if os.geteuid() != 0 and status.st_gid not in (os.getegid(), *os.getgroups()):
         message = f"{board} is for the group {group}, and you are not in it"
         yield Line(Level.PROBLEM, "board", message, "Ask its owner, or point `board` in the settings elsewhere.")

@@ -86,6 +86,29 @@ def _check_fits(board: Path, group: str | None, gid: int | None) -> None:
         )
 
 
+def hindrance(board: Path) -> str:
+    """What keeps this account out of the folder of a board, in words; empty where nothing does, or it is not there."""
+    try:
+        gid = board.stat().st_gid
+    except OSError:
+        return ""
+    if os.access(board, os.X_OK):
+        return ""
+    return (
+        f"{board} is closed to you: it is for the group {group_name(gid)}"
+        if is_shared(board)
+        else f"{board} is closed to you"
+    )
+
+
+def group_name(gid: int) -> str:
+    """What this machine calls a group, else its number."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
 def own_folder(board: Path) -> Path:
     """Where this account's locks, queues and job folders lie: the board itself, or a folder of its own in a group's."""
     return board / ACCOUNTS / str(os.geteuid()) if is_shared(board) else board

@@ -130,6 +130,11 @@ def test_a_stranger_is_told_that_the_board_is_a_group_s(files: BoardFiles) -> No
     done = stranger.run("runs")
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
     assert "Permission denied" in done.stderr
+    listed = stranger.run("list")
+    assert listed.returncode == 0
+    assert f"Warning: {files.folder / 'board'} is closed to you: it is for the group {GROUP}." in listed.stderr
+    assert listed.stderr.count("is closed to you") == 1
+    assert "is closed to you" not in Account(BOB, files).run("list").stderr
     examined = stranger.run("admin", "doctor")
     assert (examined.returncode, "Traceback" in examined.stderr) == (3, False)
     assert "you are not in it" in " ".join(examined.stdout.split())
