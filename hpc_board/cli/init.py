@@ -49,7 +49,7 @@ def init(folder: Path | None, group: str | None, output: Path, *, force: bool) -
     with new_file(output, force=force) as file:
         made = found(board, group)
         file.write(detected.text.encode())
-    whose = f"the group {group}'s" if group else "yours alone"
+    whose = f"shared by the group {group}" if group else "yours alone"
     remark(f"{board} {'is made' if made else 'was there already'}, and {whose}.")
     remark(f"The settings are in {output}, with {', '.join(detected.gpus) or 'no GPU'}.")
     remark(f"Read its comments, and then: hpc-board --config {output} admin check")

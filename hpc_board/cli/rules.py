@@ -314,7 +314,7 @@ def rerun(
     """
     from hpc_board.cli.exits import DONE, NO_VERDICT
     from hpc_board.cli.follow import tell_unsent
-    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.cli.printing import print_blocks, print_json, remark
     from hpc_board.report import runs_table
 
     if submissions and top is not None:
@@ -339,6 +339,8 @@ def rerun(
         _tell_left_out(plan)
         print_blocks(runs_table(runs, users=True))
     tell_unsent(runs)
+    if any(not run.state.ended for run in runs):
+        remark("Only your account can carry these jobs on: leave `watch`, the app or a `poll` from cron running.")
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 

@@ -89,6 +89,7 @@ def show(
     A row is a user's best passing ranked run. Your own row is always shown. Rows without a rank are the task's own
     reference and milestones of its author.
     """
+    from hpc_board.cli.printing import remark
     from hpc_board.model.standings import Rows
 
     if all_users and top is not None:
@@ -110,6 +111,8 @@ def show(
     limit = None if everything else top or _ROWS
     pages = board.pages(name, chosen, version=version, rows=rows, limit=limit, offset=place - 1)
     _print_pages(board, name, pages, rows, as_json=as_json)
+    if version is None and not any(page.total for page in pages) and _began_anew(board, name):
+        remark(f"The standings began anew: `hpc-board show {name} --task-version previous` shows those before.")
 
 
 @click.command(
@@ -208,6 +211,13 @@ def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows
         blocks += board_report(task, page, board.user, own_runs=rows is Rows.OWN, more=" ".join(more))
         blocks += removed_blocks(removed[page.gpu])
     print_blocks(*blocks)
+
+
+def _began_anew(board: "Board", name: str) -> bool:
+    """Whether somebody was ranked at a former version of the task, and nobody is at the present one."""
+    present = board.task(name).version
+    ranked = {each.version for each in board.versions(name) if each.entries}
+    return bool(ranked) and present not in ranked
 
 
 def _print_rank(

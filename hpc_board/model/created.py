@@ -13,6 +13,7 @@ REASON_CHARACTERS_MAX = 500
 """How long the reason for a change may be."""
 
 _TERMS = ("deadline", "gpus", "visibility", "members", "code_shown")
+_NOT_LISTED = ("members", "code shown")
 _NOT_COMPARED = ("name", "deadline", "gpus", "warnings")
 _SHOWN_CHARACTERS = 120
 
@@ -115,6 +116,22 @@ class Plan:
 def differences(before: Task, after: Task, old: Terms, new: Terms) -> Tuple[Difference, ...]:
     """What differs between a board's task and terms, and those that it would get."""
     return (*_of_tasks(before, after), *_of_terms(old, new))
+
+
+def what_changed(change: BoardChange, before: Optional[BoardChange]) -> str:
+    """What an update made different from the change `before` it, in a few words; empty for anything but an update.
+
+    What no listing of terms has a place for is told with its new value.
+    """
+    if change.action is not Action.UPDATE or before is None:
+        return ""
+    told = [
+        f"{each.what}: {each.after}" if each.what in _NOT_LISTED else each.what
+        for each in _of_terms(before.terms, change.terms)
+    ]
+    if change.task_version != before.task_version:
+        told.insert(0, "task, standings anew")
+    return "; ".join(told) or "task, standings stay"
 
 
 def _of_tasks(before: Task, after: Task) -> Iterator[Difference]:

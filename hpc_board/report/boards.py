@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.model.created import Action, BoardChange, CreatedBoard, Entries, Plan
+from hpc_board.model.created import Action, BoardChange, CreatedBoard, Entries, Plan, what_changed
 from hpc_board.model.terms import Terms, Visibility, moment_words
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
@@ -71,6 +71,7 @@ def changes_table(changes: Sequence[BoardChange]) -> Table:
         Column("DEADLINE"),
         Column("GPUS", flexible=True),
         Column("VISIBILITY"),
+        Column("CHANGED", flexible=True),
         Column("REASON", flexible=True),
     )
     rows = tuple(
@@ -82,9 +83,10 @@ def changes_table(changes: Sequence[BoardChange]) -> Table:
             "none" if change.terms.deadline is None else moment_text(change.terms.deadline),
             ", ".join(map(one_line, change.terms.gpus)) or "all",
             change.terms.visibility.value,
+            one_line(what_changed(change, before), 200),
             one_line(change.reason),
         )
-        for change in changes
+        for before, change in zip((None, *changes), changes, strict=False)
     )
     return Table(columns, rows)
 

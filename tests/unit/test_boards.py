@@ -30,6 +30,7 @@ from hpc_board.model.run import Run, RunState
 from hpc_board.model.submission import directives
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.terms import CodeShown, Terms, TermsError, Visibility, deadline_of
+from hpc_board.report import changes_table
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store import boards as stored_boards
 from tests.unit.recorded import AT, Recorded, recorded, result_of, status_of, timed_case
@@ -577,6 +578,23 @@ def test_the_history_says_who_changed_what_when_and_why(place: Recorded) -> None
     assert history[1]["terms"]["gpus"] == ["H100"]
     assert "other cluster" in call(place, "update", "echo", "--history").stdout
     assert call(place, "update", "echo", "--history", "--force").exit_code == 2
+
+
+def test_the_history_says_what_each_update_changed(place: Recorded) -> None:
+    folder = made(place, "echo", "--closed")
+    call(place, "update", "echo", "--show-code", "--deadline", "2100-01-01")
+    call(place, "update", "echo", "--member", "bob,@course")
+    changed(folder, "description: ", "description: Another one. ")
+    call(place, "update", "echo", folder)
+    changed(folder, "size: 3", "size: 4")
+    call(place, "update", "echo", folder)
+    _, *rows = changes_table(of(place).board_history("echo")).rows
+    assert [row[-2] for row in rows] == [
+        "deadline; code shown: after deadline",
+        "members: bob, @course",
+        "task, standings stay",
+        "task, standings anew",
+    ]
 
 
 def test_an_update_from_a_source_keeps_the_boards_own_deadline_and_gpus(place: Recorded) -> None:

@@ -827,7 +827,9 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
         (own.submission, ADMIN, ""),
     }
     assert len(place.store.runs()) == 4
-    sent = place.json(ADMIN, "admin", "rerun", "double")
+    done = place.call(ADMIN, "admin", "rerun", "double", "--json")
+    assert "Only your account can carry these jobs on" in done.stderr
+    sent = json.loads(done.stdout)
     assert sent["left_out"] == []
     runs = ended(admin, [place.store.run(run["id"]) for run in sent["runs"]])
     assert {(run.user, run.account, run.trust, str(run.verdict)) for run in runs} == {

@@ -202,6 +202,18 @@ def test_the_boards_of_former_versions_stay_readable(board: Recorded) -> None:
     assert text.splitlines()[1].endswith("present")
 
 
+def test_standings_that_began_anew_say_where_those_before_are(board: Recorded) -> None:
+    told = "The standings began anew: `hpc-board show narrow --task-version previous`"
+    assert told not in call(board, "show", "narrow").stderr
+    passed_narrow(board, 1e-6)
+    assert told not in call(board, "show", "narrow").stderr
+    narrow(board, "changed")
+    assert told in call(board, "show", "narrow").stderr
+    assert told not in call(board, "show", "narrow", "--task-version", "previous").stderr
+    passed_narrow(board, 2e-6)
+    assert told not in call(board, "show", "narrow").stderr
+
+
 def test_the_previous_version_is_the_one_that_was_ranked_last(board: Recorded) -> None:
     passed_narrow(board, 1e-6)
     ranked = board.board.task("narrow").version
