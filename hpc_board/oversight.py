@@ -7,9 +7,9 @@ from typing import Protocol
 
 from hpc_board.catalog import Catalog
 from hpc_board.model.created import CreatedBoard
-from hpc_board.model.oversight import BoardState, HourCount, LimitUse, Overview, PersonState
+from hpc_board.model.oversight import BoardState, HourCount, LimitUse, PersonState
 from hpc_board.model.roles import GROUP, Role, Roles
-from hpc_board.model.rules import LIMITED_PERIOD, NO_LIMITS, Category, Limits
+from hpc_board.model.rules import LIMITED_PERIOD, NO_LIMITS, Category, Decision, Limits
 from hpc_board.model.terms import Visibility
 from hpc_board.store import Store
 
@@ -38,8 +38,12 @@ class Oversight:
     created: Callable[[], tuple[CreatedBoard, ...]]
     role_of: Callable[[str], Role]
 
-    def overview(self) -> Overview:
-        """The boards that the user may change, by name, and whether submissions are taken.
+    def stop(self) -> Decision | None:
+        """The decision to take no submissions, if it holds."""
+        return self.store.stopped()
+
+    def boards(self) -> tuple[BoardState, ...]:
+        """The boards that the user may look after, by name.
 
         Raises:
             Refused: they are no creator.
@@ -65,7 +69,7 @@ class Oversight:
                     len({each.user for each in here}),
                 )
             )
-        return Overview(tuple(boards), self.store.stopped())
+        return tuple(boards)
 
     def people(self, *, after: str = "", limit: int = 50, part: str = "") -> tuple[PersonState, ...]:
         """Who has submitted, was decided about or is named by the settings, by name, and what holds for them.

@@ -80,7 +80,7 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
     """
     from hpc_board.cli.printing import print_json, remark
     from hpc_board.model.rules import Limits
-    from hpc_board.report import limit_text
+    from hpc_board.report import limits_text
 
     given = ranked is not None or other is not None
     if given == no_limits:
@@ -98,7 +98,7 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
 
         print_json(limits_object(name, limits))
     else:
-        remark(f"{name}: ranked {limit_text(limits.ranked)}, other {limit_text(limits.other)}, for each user.")
+        remark(f"{name}: {limits_text(limits)}, for each user.")
 
 
 def _chosen(given: int | None, present: int | None) -> int | None:

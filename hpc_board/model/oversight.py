@@ -47,14 +47,6 @@ class BoardState:
 
 
 @dataclass(frozen=True)
-class Overview:
-    """The boards, by name, and the decision to take no submissions where that holds."""
-
-    boards: Tuple[BoardState, ...]
-    stop: Optional[Decision]
-
-
-@dataclass(frozen=True)
 class LimitUse:
     """How much of a board's limit a user has used up within the hour."""
 

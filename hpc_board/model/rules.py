@@ -163,6 +163,20 @@ def tag_of(word: str) -> str:
     return tag
 
 
+def limit_of(text: str) -> Optional[int]:
+    """The limit that somebody has typed, None for "none" or nothing.
+
+    Raises:
+        ValueError: it is none.
+    """
+    words = text.strip().lower()
+    if words in ("", "none"):
+        return None
+    if not (words.isascii() and words.isdecimal() and len(words) < 10 and int(words) <= LIMIT_MAX):
+        raise ValueError(f"{one_line(text, 40)!r} is neither a number from 0 to {LIMIT_MAX} nor none")
+    return int(words)
+
+
 def stop_refusal(stop: Decision) -> str:
     """What a participant is told while the board takes no submissions."""
     said = "The board is currently not accepting any new submissions, please try again later."

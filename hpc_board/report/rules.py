@@ -42,6 +42,11 @@ def limit_text(limit: int | None) -> str:
     return f"{limit}/h" if limit else "closed"
 
 
+def limits_text(limits: Limits) -> str:
+    """The limits of a board in words."""
+    return f"ranked {limit_text(limits.ranked)}, other {limit_text(limits.other)}"
+
+
 def bans_table(bans: Sequence[Decision]) -> Table:
     """Who is banned, by whom, and why."""
     columns = (
@@ -79,13 +84,18 @@ def decisions_table(decisions: Sequence[Decision]) -> Table:
             moment_text(decision.at),
             one_line(decision.by_user),
             one_line(decision.action, 40),
-            one_line(" ".join(filter(None, (_SUBJECTS.get(decision.kind, decision.kind), decision.subject)))),
+            subject_text(decision),
             detail_text(decision),
             one_line(decision.reason, REASON_CHARACTERS_MAX),
         )
         for decision in decisions
     )
     return Table(columns, rows, "Nothing was decided.")
+
+
+def subject_text(decision: Decision) -> str:
+    """What a decision is about: "user eve", "submission 12", "everything"."""
+    return one_line(" ".join(filter(None, (_SUBJECTS.get(decision.kind, decision.kind), decision.subject))))
 
 
 def detail_text(decision: Decision) -> str:
@@ -97,10 +107,9 @@ def detail_text(decision: Decision) -> str:
     if decision.action != "limit":
         return one_line(decision.detail)
     try:
-        limits = Limits.from_json(decision.detail)
+        return limits_text(Limits.from_json(decision.detail))
     except (ValueError, RecursionError):
         return one_line(decision.detail)
-    return f"ranked {limit_text(limits.ranked)}, other {limit_text(limits.other)}"
 
 
 def rerun_table(rows: Sequence[tuple[Submission, Sequence[Gpu], str]]) -> Table:

@@ -22,6 +22,7 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.errors import BoardError, InputError
 from hpc_board.model.result import Verdict
+from hpc_board.model.roles import Role
 from hpc_board.model.run import Run
 from hpc_board.model.task import Mode
 from hpc_board.tui import keys, preferences, themes
@@ -31,6 +32,7 @@ from hpc_board.tui.messages import (
     Beat,
     Chosen,
     Followed,
+    OpenAdmin,
     OpenCluster,
     OpenCode,
     OpenFeed,
@@ -42,10 +44,12 @@ from hpc_board.tui.messages import (
     OpenTrend,
     OpenWatch,
     Pulse,
+    RoleKnown,
     SideChosen,
 )
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.recent_files import file_called
+from hpc_board.tui.screens.admin import AdminScreen
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.cluster import ClusterScreen
 from hpc_board.tui.screens.code import CodeScreen
@@ -138,6 +142,7 @@ class BoardApp(App[None]):
             Binding("ctrl+p", "commands", "Actions", key_display="^p", tooltip="Find any action by its name"),
             Binding("f1", "help", "Help", key_display="?/F1", tooltip="Show what the keys do here"),
             Binding("question_mark", "help", show=False),
+            Binding("A", "admin", "Admin", show=False, tooltip="Look after boards, people and runs"),
         ],
         "app",
     )
@@ -171,6 +176,7 @@ class BoardApp(App[None]):
         self._forgetful = False
         self._side: int | None = None
         self._asking_since: datetime | None = None
+        self._role = Role.NOBODY
         themes.dress(self)
         self.theme = self._first_theme()
         themes.redress(self)
@@ -198,6 +204,7 @@ class BoardApp(App[None]):
             self.action_tour()
         self.set_interval(self._beat_seconds, self._beat)
         self.set_interval(MEMORY_SECONDS, self._keep_memory)
+        self._learn_role()
         self._follow()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -254,6 +261,16 @@ class BoardApp(App[None]):
         chosen = [SimpleCommand(name, partial(self._choose_theme, name), self._theme_words(name)) for name in names]
         self._offer(chosen, "Choose the colours …")
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Have no key for what the user may not do."""
+        if action == "admin" and not self._role.may_act_as(Role.CREATOR):
+            return False
+        return super().check_action(action, parameters)
+
+    def action_admin(self) -> None:
+        """Look after boards, people and runs."""
+        self.post_message(OpenAdmin())
+
     def action_tour(self) -> None:
         """Show what there is, with a submission to a board of its own."""
         self._open(TourScreen(self._board, self._now))
@@ -283,6 +300,9 @@ class BoardApp(App[None]):
 
     def _app_commands(self) -> list[SimpleCommand]:
         places = [SimpleCommand(name, partial(self.post_message, wish()), words) for name, words, wish in PLACES]
+        if self._role.may_act_as(Role.CREATOR):
+            words = "Boards, people, ranked runs and what was decided   (A)"
+            places.append(SimpleCommand("Look after the board (admin)", self.action_admin, words))
         return [
             *places,
             SimpleCommand("Change the theme (colours)", self.action_themes, f"now: {self.theme}"),
@@ -405,6 +425,11 @@ class BoardApp(App[None]):
     def _open_feed(self, event: OpenFeed) -> None:
         self._open(FeedScreen(self._board, self._now, event.task))
 
+    @on(OpenAdmin)
+    def _open_admin(self) -> None:
+        if not isinstance(self.screen, AdminScreen):
+            self._open(AdminScreen(self._board, self._now, self._role), above_tasks=True)
+
     @on(SideChosen)
     def _compare(self, event: SideChosen) -> None:
         """Remember the first of two submissions; open the comparison at the second."""
@@ -440,6 +465,17 @@ class BoardApp(App[None]):
 
     def _news(self) -> Beat:
         return Beat(self._pulse, self._side, self._asking_since)
+
+    @work(thread=True, exclusive=True, group="role")
+    def _learn_role(self) -> None:
+        """Find out what the user may do: names and groups may have to be asked for elsewhere."""
+        self.post_message(RoleKnown(self._board.role))
+
+    @on(RoleKnown)
+    def _take_role(self, event: RoleKnown) -> None:
+        self._role = event.role
+        if self.screen_stack:
+            self.screen.refresh_bindings()
 
     def _follow(self) -> None:
         """Carry the runs on; the answer asks for the next turn."""
@@ -483,6 +519,7 @@ class BoardApp(App[None]):
 
 KEYED: tuple[type[DOMNode], ...] = (
     BoardApp,
+    AdminScreen,
     TasksScreen,
     SubmitScreen,
     RunsScreen,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from textual.message import Message
 
@@ -17,14 +18,18 @@ from hpc_board.intake import Draft
 from hpc_board.model.feed import FeedEntry
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.result import Result
+from hpc_board.model.roles import Role
+from hpc_board.model.rules import Decision
 from hpc_board.model.run import Progress, Run, Status
 from hpc_board.model.standings import Page as BoardPage
 from hpc_board.model.standings import Place, Placing
 from hpc_board.model.submission import Directives
 from hpc_board.model.task import Mode
 from hpc_board.report import Block
+from hpc_board.rules import Again
 from hpc_board.sending import Preview
 from hpc_board.tui.choice import Choice
+from hpc_board.tui.listing import Part
 from hpc_board.tui.run_pages import Page
 from hpc_board.tui.saves import Saves
 
@@ -225,6 +230,38 @@ class FeedArrived(Answer):
     entries: tuple[FeedEntry, ...]
 
 
+@dataclass
+class ListRead(Answer):
+    """Parts of a list of the Admin screen, as far as they fit some words; and the stop of submissions if it holds."""
+
+    page: str
+    words: str
+    parts: tuple[Part[Any], ...]
+    stopped: Decision | None
+
+
+@dataclass
+class Decided(Answer):
+    """What the user decided is done; `words` say what it was."""
+
+    words: str
+
+
+@dataclass
+class RerunPlanned(Answer):
+    """What would be sent again for a task."""
+
+    task: str
+    plan: tuple[Again, ...]
+
+
+@dataclass
+class RoleKnown(Answer):
+    """What the user may do here."""
+
+    role: Role
+
+
 @dataclass(frozen=True)
 class Pulse:
     """What the app knows of the user's runs: those in flight, when their schedulers were last asked, what failed."""
@@ -330,6 +367,11 @@ class OpenFeed(Message):
     """The user wants to see what has changed on the boards, perhaps on those of one task."""
 
     task: str | None = None
+
+
+@dataclass
+class OpenAdmin(Message):
+    """The user wants to look after the board."""
 
 
 @dataclass

@@ -13,6 +13,7 @@ from hpc_board.errors import BoardError
 from hpc_board.model.feed import FeedEntry
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
+from hpc_board.model.roles import Role
 from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.run_filter import RunFilter
 from hpc_board.model.standings import Mark, Page, Place, Placing, Rows, Standing
@@ -235,6 +236,7 @@ class FakeBoard(Board):
         held: Sequence[str] = (),
     ) -> None:
         self.user = "ada"
+        self.role = Role.PARTICIPANT
         self.known_tasks = tuple(tasks)
         self.known_gpus = tuple(gpus)
         self.known_runs = list(runs)

@@ -39,7 +39,7 @@ NAMED = (
     *("ctrl+end", "ctrl+home", "shift+up", "shift+down", "tilde", "full_stop", "minus"),
     *("left_square_bracket", "right_square_bracket"),
 )
-LETTERS = (*"abcdefghijklmnoprstuvwxyz", *"GVNRFS", *"0123456789")
+LETTERS = (*"abcdefghijklmnoprstuvwxyz", *"AGVNRFS", *"0123456789")
 """Every letter but q, which leaves."""
 
 PASTES = ["double", "kernel.py", "c\ny\nq\x11s", "\x1b[31mred", "ä\u202e" * 50, "x" * 10_000, "a\tb"]
@@ -104,6 +104,7 @@ async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     board = Board.open(files.settings)
     for kernel, mode in (("kernel.py", "ranked"), ("wrong.py", "test")):
         board.submit(board.draft(Path(kernel), gpus=["CPU"], mode=mode))
+    board.carry_out(board.plan_creation("double", "course"))
     tell(f"seed {SEED}, {STEPS} steps")
     chosen, seen, trail = random.Random(SEED), Counter[str](), list[str]()
     taken, sessions = 0, 0

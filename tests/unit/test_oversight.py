@@ -54,23 +54,22 @@ def sent(
     store_of(place).add_submissions([new])
 
 
-def test_an_overview_has_every_board_with_what_holds_and_what_was_sent_within_the_hour(place: Recorded) -> None:
+def test_there_is_every_board_with_what_holds_and_what_was_sent_within_the_hour(place: Recorded) -> None:
     admin = board_of(place)
     admin.carry_out(admin.plan_creation("vectoradd_py", "secret", Wishes(closed=True, deadline="+3d")))
     admin.rules.limit("vectoradd_py", lambda _: Limits(5, 60))
     for user, minutes in (("ada", 5), ("ada", 20), ("bob", 59), ("bob", 61)):
         sent(place, user, minutes_ago=minutes)
-    overview = admin.oversight.overview()
-    assert [state.name for state in overview.boards] == [task.name for task in admin.tasks().tasks]
-    states = {state.name: state for state in overview.boards}
+    states = {state.name: state for state in admin.oversight.boards()}
+    assert list(states) == [task.name for task in admin.tasks().tasks]
     open_, secret = states["vectoradd_py"], states["secret"]
     assert (open_.submissions, open_.users, open_.limits, open_.is_created) == (3, 2, Limits(5, 60), False)
     assert (secret.visibility, secret.submissions, secret.is_created) == (Visibility.CLOSED, 0, True)
     assert secret.creator == admin.user
     assert secret.deadline is not None
-    assert overview.stop is None
+    assert admin.oversight.stop() is None
     admin.rules.stop("down")
-    stop = admin.oversight.overview().stop
+    stop = admin.oversight.stop()
     assert stop is not None
     assert stop.reason == "down"
 
@@ -79,11 +78,11 @@ def test_a_creator_looks_after_their_own_boards_and_nobody_else_after_any(place:
     admin, carl = board_of(place), board_of(place, "carl")
     admin.carry_out(admin.plan_creation("vectoradd_py", "another"))
     carl.carry_out(carl.plan_creation("vectoradd_py", "mine", Wishes(closed=True)))
-    assert [state.name for state in carl.oversight.overview().boards] == ["mine"]
+    assert [state.name for state in carl.oversight.boards()] == ["mine"]
     with pytest.raises(Refused, match="that takes the role admin, and carl's is creator"):
         carl.oversight.people()
     with pytest.raises(Refused, match="that takes the role creator, and ada's is participant"):
-        board_of(place, "ada").oversight.overview()
+        board_of(place, "ada").oversight.boards()
 
 
 def test_people_are_those_who_sent_something_were_decided_about_or_are_named(place: Recorded) -> None:

@@ -8,7 +8,9 @@ ROOT = Path(__file__).parents[2]
 SNAPSHOTS = ROOT / "tests/tui/__snapshots__/test_snapshots"
 AROUND_BOARDS = "../test_board_snapshots/test_a_screen_looks_as_designed"
 AROUND_RUNS = "../test_run_snapshots/test_a_screen_looks_as_designed"
+AROUND_ADMIN = "../test_admin_snapshots/test_a_page_looks_as_designed"
 PICTURES = {
+    "admin.svg": f"{AROUND_ADMIN}[boards-80x24].svg",
     "standings.svg": "test_a_screen_looks_as_designed[standings-80x24].svg",
     "submit.svg": "../test_run_snapshots/test_a_script_with_unusual_lines_looks_as_designed.svg",
     "runs.svg": f"{AROUND_RUNS}[runs_while_filtering-80x24].svg",

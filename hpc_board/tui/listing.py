@@ -1,0 +1,55 @@
+"""The part of a long ordered list that somebody has seen so far."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Span(Generic[T]):
+    """What is to be read: at most `limit` items behind `after`, or from the first one on where that is None."""
+
+    after: T | None
+    limit: int
+
+
+@dataclass(frozen=True)
+class Part(Generic[T]):
+    """What was read for a span."""
+
+    span: Span[T]
+    items: tuple[T, ...]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing comes behind these items."""
+        return len(self.items) < self.span.limit
+
+
+@dataclass(frozen=True)
+class Listing(Generic[T]):
+    """Items without a gap from the first on; `is_whole` says that nothing comes behind them.
+
+    `order` gives what they are sorted by, the first one having the least; no two are the same in it.
+    """
+
+    order: Callable[[T], Any]
+    items: tuple[T, ...] = ()
+    is_whole: bool = False
+
+    def with_part(self, part: Part[T]) -> "Listing[T]":
+        """These items with those of `part` in the place of what it covers.
+
+        Later items are forgotten where nobody knows what lies between them and a part of the first ones.
+        """
+        after, order = part.span.after, self.order
+        before = () if after is None else tuple(item for item in self.items if order(item) <= order(after))
+        if part.is_last:
+            return replace(self, items=(*before, *part.items), is_whole=True)
+        last = order(part.items[-1])
+        touches = after is not None or any(order(item) <= last for item in self.items)
+        later = tuple(item for item in self.items if order(item) > last) if touches else ()
+        is_whole = self.is_whole and touches and bool(later)
+        return replace(self, items=(*before, *part.items, *later), is_whole=is_whole)

@@ -1,0 +1,535 @@
+"""Looking after a board: its boards, its people, the ranked runs, and what was decided."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+from textual import getters, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widgets import Static
+
+from hpc_board.board import Board
+from hpc_board.boards import Wishes
+from hpc_board.model.oversight import BoardState, PersonState
+from hpc_board.model.roles import Role
+from hpc_board.model.rules import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
+from hpc_board.model.run import Run, RunState
+from hpc_board.model.run_filter import run_filter
+from hpc_board.model.terms import Visibility, moment_words
+from hpc_board.report import limits_text
+from hpc_board.tui import admin_lists
+from hpc_board.tui.listing import Part, Span
+from hpc_board.tui.messages import Decided, ListRead, OpenCode, OpenReport, OpenStandings, RerunPlanned
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.screens.ask_lines import AskLines, Line
+from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.widgets.list_pane import ListPane
+from hpc_board.tui.widgets.sections import Sections
+
+_PAGES = (("boards", "Boards"), ("people", "People"), ("runs", "Ranked runs"), ("log", "Log"))
+_FOR_CREATORS = _PAGES[:1]
+
+_ACTIONS = {
+    "boards": ("visibility", "deadline", "stop", "limits", "rerun"),
+    "people": ("ban",),
+    "runs": ("remove", "note", "tag", "code"),
+    "log": (),
+}
+"""What can be done on which page only."""
+
+_OF_ADMINS = ("stop", "limits", "rerun")
+
+_LOOK_EVERY = 3
+"""How many beats pass between two looks: nothing here changes by the second."""
+
+_DECISION = "decision"
+"""The subject of whatever is decided: one thing at a time."""
+
+_RERUN_USERS = 100
+_RERUN_USERS_MAX = 10_000
+_UNTIL_WORDS = '+2d or "2030-12-31 18:00"; empty: until somebody takes it back'
+
+
+class AdminScreen(BoardScreen):
+    """Lists of what there is to look after, page by page; each decision is asked for, and another one takes it back.
+
+    Of the user, `role` is what they may do: creators have their own boards alone.
+    """
+
+    CSS_PATH = "admin.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("o", "visibility", "Open/close", tooltip="Let everybody see the selected board, or its members alone"),
+        Binding("d", "deadline", "Deadline", tooltip="Give the selected board another deadline"),
+        Binding("s", "stop", "Stop/start", tooltip="Stop submissions to all boards, or take them again"),
+        Binding("l", "limits", "Limits", tooltip="Limit how much each user may submit to the selected board"),
+        Binding("r", "rerun", "Rerun", tooltip="Send the best submissions of the version before again"),
+        Binding("b", "ban", "Ban/unban", tooltip="Let the selected user submit no more, or again"),
+        Binding("x", "remove", "Remove/readmit", tooltip="Take the run's submission out of the standings, or back in"),
+        Binding("v", "code", "Code", tooltip="Read the file of the selected run"),
+        Binding("n", "note", "Note", tooltip="Put a note on the selected run, if it is your own"),
+        Binding("t", "tag", "Tag", tooltip="Put tags on the selected run, if it is your own"),
+        Binding("slash", "filter", "Filter", key_display="/", tooltip="Narrow the list down to what you type"),
+        Binding("f5", "again", "Look again", show=False, tooltip="Read the list again"),
+        *(
+            Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
+            for number, (name, title) in enumerate(_PAGES, start=1)
+        ),
+        Binding("left_square_bracket", "turn(-1)", show=False),
+        Binding("right_square_bracket", "turn(1)", show=False),
+    ]
+    HELP: ClassVar[str] = (
+        "The digits open the pages, [ and ] turn them. Enter on a board opens its standings, on a user their ranked "
+        "runs, on a run its report, and on a line of the log what it is about. What is decided here is asked for "
+        "first, stands in the log with your name, and is taken back by another decision. 1 h is the last hour; limits "
+        "are those for each user and hour, ranked first, then all others."
+    )
+
+    sections = getters.query_one(Sections)
+    stop_line = getters.query_one("#stop", Static)
+
+    def __init__(self, board: Board, now: Clock, role: Role) -> None:
+        super().__init__(board, now)
+        self._is_admin = role.may_act_as(Role.ADMIN)
+        self._pages = _PAGES if self._is_admin else _FOR_CREATORS
+        self._page = "boards"
+        self._stop: Decision | None = None
+        self._beats = 0
+
+    def compose_body(self) -> ComposeResult:
+        """Whether submissions are taken, the names of the pages, and the lists."""
+        yield Static(toned("Looking …", Tone.MUTED), id="stop", markup=False)
+        yield Sections(self._pages, id="pages")
+        kinds: dict[str, Any] = {
+            "boards": admin_lists.boards,
+            "people": admin_lists.people,
+            "runs": admin_lists.runs,
+            "log": admin_lists.log,
+        }
+        with Container(id="lists"):
+            for name, _ in self._pages:
+                yield ListPane(kinds[name](self.now), id=name)
+
+    def on_mount(self) -> None:
+        """Open the page that was open last."""
+        super().on_mount()
+        page = self.memory.get("admin", "page", "boards")
+        self.action_show(page if page in self._names else "boards")
+
+    def on_screen_resume(self) -> None:
+        """Look again at what went on behind another screen."""
+        self._ask(patient=True)
+
+    def look_again(self) -> None:
+        """Read again what is in sight, every few beats."""
+        self._beats += 1
+        if self._beats % _LOOK_EVERY == 0:
+            self._ask(patient=True)
+
+    def settle(self, subject: str) -> None:
+        """Say that nothing is known where the first question has failed."""
+        if subject in self._names and self.has_failed(subject):
+            self._pane_of(subject).tell_unknown()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer what can be done on this page, with what is selected, by this user."""
+        elsewhere = any(action in actions for page, actions in _ACTIONS.items() if page != self._page)
+        if elsewhere or (action in _OF_ADMINS and not self._is_admin):
+            return False
+        if action == "show" and parameters[0] not in self._names:
+            return False
+        if action == "filter" and self.is_mounted and self._pane.is_filtering:
+            return False
+        if action != "stop" and action in _ACTIONS[self._page] and not self._may(action):
+            return None
+        return super().check_action(action, parameters)
+
+    def action_back(self) -> None:
+        """Take away what could not be decided, or else leave."""
+        if self.has_failed(_DECISION):
+            self.forget_failure(_DECISION)
+        else:
+            super().action_back()
+
+    def action_show(self, page: str) -> None:
+        """Open a page."""
+        self._page = page
+        self.memory.set("admin", "page", page)
+        for pane in self.query(ListPane):
+            pane.display = pane.id == page
+        self.sections.show(page)
+        self._pane.grid.focus()
+        self._show_place()
+        self.refresh_bindings()
+        self._ask(patient=False)
+
+    def action_turn(self, by: int) -> None:
+        """Open the next page, or the one before."""
+        self.action_show(self._names[(self._names.index(self._page) + by) % len(self._names)])
+
+    def action_filter(self) -> None:
+        """Narrow the list down to what one types."""
+        self._pane.open_filter()
+        self.refresh_bindings()
+
+    def action_again(self) -> None:
+        """Read the list again."""
+        self._ask(patient=False)
+
+    # Boards
+
+    def action_stop(self) -> None:
+        """Stop submissions, or take them again."""
+        stopped = self._stop is not None
+
+        def act(lines: tuple[str, ...]) -> str:
+            (reason,) = lines
+            if stopped:
+                self.board.rules.start(reason)
+                return "Submissions are taken again."
+            self.board.rules.stop(reason)
+            return "No new submissions are taken."
+
+        question = "Take submissions again?" if stopped else "Stop submissions to all boards? Runs in flight go on."
+        self._decide(question, [Line("Reason", placeholder="shown to everybody")], "Start" if stopped else "Stop", act)
+
+    def action_visibility(self) -> None:
+        """Let everybody see the selected board, or its members alone."""
+        board = self._selected
+        if not isinstance(board, BoardState):
+            return
+        close = board.visibility is Visibility.PUBLIC
+        question = (
+            f"Close {board.name}? Its members, its creator and admins see it then."
+            if close
+            else f"Open {board.name}? Everybody sees it then, with what was submitted to it."
+        )
+        self._decide(
+            question,
+            [Line("Reason", placeholder="kept in the board's history")],
+            "Close it" if close else "Open it",
+            lambda lines: self._changed(board.name, Wishes(closed=close), lines[0]),
+        )
+
+    def action_deadline(self) -> None:
+        """Give the selected board another deadline."""
+        board = self._selected
+        if not isinstance(board, BoardState):
+            return
+        present = moment_words(board.deadline).removesuffix(" UTC")
+        self._decide(
+            f"Until when may one submit to {board.name}?",
+            [
+                Line("Deadline", present, '"2030-12-31 18:00" (UTC), "+7d" from now, or none', needed=True),
+                Line("Reason", placeholder="kept in the board's history"),
+            ],
+            "Change it",
+            lambda lines: self._changed(board.name, Wishes(deadline=lines[0]), lines[1]),
+        )
+
+    def action_limits(self) -> None:
+        """Limit how much each user may submit to the selected board."""
+        board = self._selected
+        if not isinstance(board, BoardState):
+            return
+
+        def act(lines: tuple[str, ...]) -> str:
+            limits = Limits(*map(limit_of, lines))
+            return f"{board.name}: {limits_text(self.board.rules.limit(board.name, lambda _: limits))}."
+
+        ranked, other = ("none" if limit is None else str(limit) for limit in (board.limits.ranked, board.limits.other))
+        self._decide(
+            f"How much may each user submit to {board.name} within an hour? 0 closes it for them.",
+            [Line("Ranked", ranked, "a number, or none"), Line("Other", other, "test, benchmark and profile together")],
+            "Limit it",
+            act,
+            _limits_fault,
+        )
+
+    def action_rerun(self) -> None:
+        """Send the best submissions of the version before the present one again."""
+        board = self._selected
+        if not isinstance(board, BoardState):
+            return
+        name = board.name
+
+        def plan(lines: tuple[str, ...] | None) -> None:
+            if lines is not None and self._is_free():
+                gpus = [word for word in lines[1].replace(",", " ").split() if word.lower() != "all"]
+                found = partial(self.board.rerun_plan, name, top=int(lines[0]), gpus=gpus)
+                self.ask(_DECISION, lambda: RerunPlanned(name, tuple(found())))
+
+        lines = [Line("Users", str(_RERUN_USERS), "how many of each GPU", needed=True), Line("GPUs", "all")]
+        question = f"Send the best submissions to {name}, as they stood at the version before, again?"
+        self.app.push_screen(AskLines(question, lines, "Say what would be sent", _users_fault), plan)
+
+    @on(RerunPlanned)
+    def _ask_to_rerun(self, event: RerunPlanned) -> None:
+        sent = [each for each in event.plan if each.source is not None]
+        left = [f"submission {each.submission.id}: {each.why}" for each in event.plan if each.source is None]
+        if not sent:
+            words = "; ".join(left) or "There is nothing to send again."
+            self.notify(words, title="Nothing is sent", markup=False)
+            return
+        users = ", ".join(dict.fromkeys(each.submission.user for each in sent))
+        jobs = sum(len(each.gpus) for each in sent)
+        more = f" Left out: {'; '.join(left)}." if left else ""
+        question = f"Send {jobs} ranked runs for {event.task} under your account? They are of {users}.{more}"
+
+        def act(yes: bool | None) -> None:
+            if yes and self._is_free():
+                self.ask(_DECISION, lambda: Decided(_sent_words(self.board.rerun(event.plan))))
+
+        self.app.push_screen(Confirm(question, "Send them", "Don't"), act)
+
+    # People
+
+    def action_ban(self) -> None:
+        """Let the selected user submit no more, or again."""
+        person = self._selected
+        if not isinstance(person, PersonState):
+            return
+        name = person.name
+        if person.ban is not None:
+
+            def unban(lines: tuple[str, ...]) -> str:
+                return f"{name} {'may submit again' if self.board.rules.unban(name, *lines) else 'was not banned'}."
+
+            self._decide(f"Let {name} submit again?", [Line("Reason")], "Unban", unban)
+            return
+
+        def ban(lines: tuple[str, ...]) -> str:
+            return f"{name} {'is banned' if self.board.rules.ban(name, *lines) else 'was banned already'}."
+
+        lines = [Line("Reason", placeholder="shown to the user", needed=True), Line("Until", placeholder=_UNTIL_WORDS)]
+        self._decide(f"Let {name} submit no more? Runs in flight go on.", lines, "Ban", ban)
+
+    # Runs
+
+    def action_remove(self) -> None:
+        """Take the selected run's submission out of the standings, or put it back."""
+        run = self._selected
+        if not isinstance(run, Run):
+            return
+        number = run.submission
+        if run.remarks.removal is not None:
+
+            def readmit(lines: tuple[str, ...]) -> str:
+                self.board.rules.readmit([number], *lines)
+                return f"Submission {number} is in the standings again, as far as it passed."
+
+            question = f"Put submission {number} of {run.user} back into the standings?"
+            self._decide(question, [Line("Reason")], "Readmit", readmit)
+            return
+
+        def remove(lines: tuple[str, ...]) -> str:
+            self.board.rules.remove([number], *lines)
+            return f"Submission {number} is in the standings no more."
+
+        question = f"Take submission {number} of {run.user} out of the standings, with all its runs?"
+        self._decide(question, [Line("Reason", placeholder="shown to everybody", needed=True)], "Remove", remove)
+
+    def action_note(self) -> None:
+        """Put a note on the selected run's submission."""
+        run = self._selected
+        if not isinstance(run, Run):
+            return
+
+        def act(lines: tuple[str, ...]) -> str:
+            self.board.note(run.submission, *lines)
+            return f"Submission {run.submission} has the note."
+
+        self._decide(f"A note on submission {run.submission}:", [Line("Note", needed=True)], "Put it there", act)
+
+    def action_tag(self) -> None:
+        """Give the selected run's submission other tags."""
+        run = self._selected
+        if not isinstance(run, Run):
+            return
+
+        def act(lines: tuple[str, ...]) -> str:
+            wanted, present = lines[0].split(), run.remarks.tags
+            tags = self.board.tag(run.submission, wanted, [tag for tag in present if tag not in map(str.lower, wanted)])
+            return f"Submission {run.submission} has {'the tags ' + ' '.join(tags) if tags else 'no tags'}."
+
+        question = f"The tags of submission {run.submission}, with spaces between them:"
+        self._decide(question, [Line("Tags", " ".join(run.remarks.tags))], "Tag it", act)
+
+    def action_code(self) -> None:
+        """Read the file of the selected run."""
+        if isinstance(run := self._selected, Run):
+            self.post_message(OpenCode(run.submission))
+
+    # What all pages share
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for name, _ in self._pages]
+
+    @property
+    def _pane(self) -> ListPane[Any]:
+        return self._pane_of(self._page)
+
+    def _pane_of(self, page: str) -> ListPane[Any]:
+        return self.query_one(f"#{page}", ListPane)
+
+    @property
+    def _selected(self) -> Any:
+        return self._pane.selected
+
+    def _may(self, action: str) -> bool:
+        """Whether this can be done with what is selected."""
+        selected = self._selected if self.is_mounted else None
+        if action in ("visibility", "deadline"):
+            return isinstance(selected, BoardState) and selected.is_created
+        if action in ("note", "tag"):
+            return isinstance(selected, Run) and selected.user == self.board.user
+        return selected is not None
+
+    def _decide(
+        self,
+        question: str,
+        lines: Sequence[Line],
+        words: str,
+        act: Callable[[tuple[str, ...]], str],
+        fault: Callable[[tuple[str, ...]], str] = lambda _: "",
+    ) -> None:
+        """Ask, and do it; what `act` returns says what was done."""
+
+        def decide(given: tuple[str, ...] | None) -> None:
+            if given is not None and self._is_free():
+                self.ask(_DECISION, lambda: Decided(act(given)))
+
+        self.app.push_screen(AskLines(question, lines, words, fault), decide)
+
+    def _is_free(self) -> bool:
+        if self.is_open(_DECISION):
+            self.notify("What you decided before is not done yet. Try again in a moment.", markup=False)
+            return False
+        return True
+
+    def _changed(self, name: str, wishes: Wishes, reason: str) -> str:
+        """The terms of a board changed as wished; what has changed, in words."""
+        plan = self.board.plan_update(name, wishes=wishes)
+        self.board.carry_out([plan], reason=reason)
+        changes = ", ".join(f"{each.what} {each.after} (was {each.before})" for each in plan.differences)
+        return f"{name}: {changes or 'nothing is to be changed'}."
+
+    def _show_place(self) -> None:
+        title = dict(self._pages)[self._page]
+        words = self._pane.words
+        self.title_bar.show_place("Admin", f"{title} · /{words}" if words else title)
+
+    def _ask(self, *, patient: bool) -> None:
+        pane, page = self._pane, self._page
+        question = partial(self._read, page, pane.words, pane.spans())
+        self.ask(page, question, patient=patient)
+
+    def _read(self, page: str, words: str, spans: Sequence[Span[Any]]) -> ListRead:
+        """What a page shows; called in a thread."""
+        readers: dict[str, Callable[[str, Span[Any]], tuple[Any, ...]]] = {
+            "people": self._people,
+            "runs": self._runs,
+            "log": self._log,
+        }
+        if page == "boards":
+            found = tuple(each for each in self.board.oversight.boards() if words.lower() in each.name.lower())
+            parts: tuple[Part[Any], ...] = (Part(Span(None, len(found) + 1), found),)
+        else:
+            parts = tuple(Part(span, readers[page](words, span)) for span in spans)
+        return ListRead(page, words, parts, self.board.oversight.stop())
+
+    def _people(self, words: str, span: Span[PersonState]) -> tuple[PersonState, ...]:
+        after = "" if span.after is None else span.after.name
+        return self.board.oversight.people(after=after, limit=span.limit, part=words)
+
+    def _runs(self, words: str, span: Span[Run]) -> tuple[Run, ...]:
+        before = None if span.after is None else span.after.id
+        matching = run_filter(f"mode:ranked {words}")
+        return self.board.runs(everyone=True, limit=span.limit, before=before, matching=matching)
+
+    def _log(self, words: str, span: Span[Decision]) -> tuple[Decision, ...]:
+        before = None if span.after is None else span.after.number
+        user, board, others = _log_words(words)
+        return self.board.rules.decisions(user=user, board=board, limit=span.limit, before=before, words=others)
+
+    @on(ListRead)
+    def _show_read(self, event: ListRead) -> None:
+        self._stop = event.stopped
+        self.stop_line.update(admin_lists.stop_text(event.stopped, self.now()))
+        pane = self._pane_of(event.page)
+        if pane.words == event.words:
+            pane.show(event.parts)
+
+    @on(Decided)
+    def _tell_decided(self, event: Decided) -> None:
+        self.notify(event.words, markup=False)
+        self._ask(patient=False)
+
+    @on(ListPane.Wanted)
+    def _read_more(self, event: ListPane.Wanted) -> None:
+        if event.pane is self._pane:
+            self._show_place()
+            self._ask(patient=not event.anew)
+
+    @on(ListPane.Selected)
+    def _select(self) -> None:
+        self.refresh_bindings()
+
+    @on(ListPane.Chosen)
+    def _open(self) -> None:
+        match self._selected:
+            case BoardState(name=name):
+                self.post_message(OpenStandings(name))
+            case PersonState(name=name):
+                self._turn_to("runs", f"user:{name}")
+            case Run(id=number):
+                self.post_message(OpenReport(number))
+            case Decision(kind=kind, subject=subject) if kind == USER:
+                self._turn_to("people", subject)
+            case Decision(kind=kind, subject=subject) if kind == BOARD:
+                self._turn_to("boards", subject)
+            case Decision(kind=kind, subject=subject) if kind == SUBMISSION and subject.isdecimal():
+                self.post_message(OpenCode(int(subject)))
+
+    def _turn_to(self, page: str, words: str) -> None:
+        """Open a page with what fits these words."""
+        self._pane_of(page).narrow(words)
+        self.action_show(page)
+
+
+def _limits_fault(lines: tuple[str, ...]) -> str:
+    try:
+        for line in lines:
+            limit_of(line)
+    except ValueError as error:
+        return f"{error}."
+    return ""
+
+
+def _users_fault(lines: tuple[str, ...]) -> str:
+    users = lines[0]
+    fits = users.isascii() and users.isdecimal() and len(users) < 10 and 1 <= int(users) <= _RERUN_USERS_MAX
+    return "" if fits else f"Users: a number from 1 to {_RERUN_USERS_MAX}."
+
+
+def _log_words(text: str) -> tuple[str | None, str | None, list[str]]:
+    """The user and the board that `text` names, and its other words."""
+    user = board = None
+    others = []
+    for word in text.split():
+        if word.startswith("user:") and word != "user:":
+            user = word.removeprefix("user:")
+        elif word.startswith("board:") and word != "board:":
+            board = word.removeprefix("board:")
+        else:
+            others.append(word)
+    return user, board, others
+
+
+def _sent_words(runs: Sequence[Run]) -> str:
+    unsent = sum(run.state is RunState.ERROR for run in runs)
+    many = "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
+    return f"{many} sent again." if not unsent else f"Of {len(runs)} runs, {unsent} could not be sent; they say why."

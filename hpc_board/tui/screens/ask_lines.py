@@ -1,0 +1,92 @@
+"""A question that is answered in a line or two before it is done."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, Static
+
+from hpc_board.tui.palette import Tone, toned
+
+_CHARACTERS_MAX = 500
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line to be typed: its name, what stands in it first, what may be typed, and whether it may stay empty."""
+
+    name: str
+    value: str = ""
+    placeholder: str = ""
+    needed: bool = False
+
+
+def _anything(lines: tuple[str, ...]) -> str:  # noqa: ARG001 - any lines will do
+    return ""
+
+
+class AskLines(ModalScreen[tuple[str, ...] | None]):
+    """Lines to be typed; Enter on the last one is the answer, Esc leaves everything as it is.
+
+    `fault` says what is wrong with them, which is told here, so that nothing that was typed is lost.
+    """
+
+    CSS_PATH = "ask_lines.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "Close"),
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down", "app.focus_next", show=False),
+    ]
+
+    def __init__(
+        self, question: str, lines: Sequence[Line], act: str, fault: Callable[[tuple[str, ...]], str] = _anything
+    ) -> None:
+        super().__init__()
+        self._question = question
+        self._lines = tuple(lines)
+        self._act = act
+        self._fault = fault
+
+    def compose(self) -> ComposeResult:
+        """The question, the lines, and what Enter does."""
+        with Vertical(id="box"):
+            yield Static(toned(self._question, Tone.STRONG, 400), id="question", markup=False)
+            for line in self._lines:
+                with Horizontal(classes="field"):
+                    yield Label(toned(line.name))
+                    yield Input(line.value, line.placeholder, compact=True, max_length=_CHARACTERS_MAX)
+            yield Static(
+                toned(f"Enter: {self._act}. Esc leaves everything as it is.", Tone.MUTED), id="words", markup=False
+            )
+
+    def on_mount(self) -> None:
+        """Let the first line be typed."""
+        field = self.query(Input).first()
+        field.focus()
+        field.cursor_position = len(field.value)
+
+    @on(Input.Submitted)
+    def _take(self, event: Input.Submitted) -> None:
+        event.stop()
+        fields = list(self.query(Input))
+        if event.input is not fields[-1]:
+            fields[fields.index(event.input) + 1].focus()
+            return
+        given = tuple(field.value.strip() for field in fields)
+        for field, line, text in zip(fields, self._lines, given, strict=True):
+            if line.needed and not text:
+                self._say(f"{line.name}: say something.")
+                field.focus()
+                return
+        if fault := self._fault(given):
+            self._say(fault)
+        else:
+            self.dismiss(given)
+
+    def _say(self, words: str) -> None:
+        self.query_one("#words", Static).update(toned(words, Tone.WAITING, 400))

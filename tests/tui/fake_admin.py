@@ -1,0 +1,287 @@
+"""A board that ada looks after: its boards, people, ranked runs and log, and what she decides about them."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+from hpc_board.boards import AS_IT_IS, Wishes
+from hpc_board.errors import BoardError
+from hpc_board.intake import Source
+from hpc_board.model.created import Action, Difference, Plan
+from hpc_board.model.oversight import BoardState, LimitUse, PersonState
+from hpc_board.model.result import Verdict
+from hpc_board.model.roles import Role
+from hpc_board.model.rules import (
+    BAN,
+    BOARD,
+    LIMIT,
+    NO_LIMITS,
+    READMIT,
+    REMOVE,
+    START,
+    STOP,
+    SUBMISSION,
+    UNBAN,
+    USER,
+    Category,
+    Decision,
+    Limits,
+    Remark,
+    Remarks,
+    Removal,
+)
+from hpc_board.model.run import Run, RunState
+from hpc_board.model.submission import Submission
+from hpc_board.model.task import Mode
+from hpc_board.model.terms import Terms, Visibility, deadline_of, moment_words
+from hpc_board.oversight import Oversight
+from hpc_board.rules import Again, Rules
+from tests.tui.fake_board import A100, H100, NOW, RUNS, FakeBoard, run
+
+DAY = timedelta(days=1)
+MINUTE = timedelta(minutes=1)
+
+BOARDS = (
+    BoardState("conv2d", ("H100",), NOW - timedelta(hours=20)),
+    BoardState("grayscale", ("H100", "A100"), NOW + timedelta(hours=7), "carol", submissions=31, users=9),
+    BoardState("identity", ("L4",), None),
+    BoardState("matmul", (), NOW + 12 * DAY, "carol", Visibility.CLOSED, Limits(5, 60), 4, 2),
+    BoardState("prefixsum", ("H100", "A100", "L4"), NOW + 40 * DAY, limits=Limits(0, None)),
+    BoardState("vectoradd", ("H100", "A100", "L4"), NOW + 9.5 * DAY, "ada", limits=Limits(2, None)),
+)
+
+PEOPLE = (
+    PersonState("ada", Role.ADMIN, None, NOW - MINUTE, 3, 4),
+    PersonState("bob", Role.PARTICIPANT, None, NOW - 70 * 60 * MINUTE),
+    PersonState("carol", Role.CREATOR, None, NOW - 9 * MINUTE, 2, 2, (LimitUse("matmul", Category.OTHER, 2, 60),)),
+    PersonState(
+        "dmitri-with-a-long-name",
+        Role.PARTICIPANT,
+        None,
+        NOW - 20 * MINUTE,
+        2,
+        6,
+        (LimitUse("vectoradd", Category.RANKED, 2, 2),),
+    ),
+    PersonState(
+        "eve",
+        Role.PARTICIPANT,
+        Decision(BAN, USER, "eve", "ada", NOW - DAY, "floods the queue", (NOW + 2 * DAY).isoformat()),
+        NOW - DAY,
+    ),
+    PersonState(
+        "mallory",
+        Role.NOBODY,
+        Decision(BAN, USER, "mallory", "zoe", NOW - 40 * DAY, "returns what an earlier call computed, again and again"),
+        NOW - 41 * DAY,
+    ),
+)
+
+REMOVED = Remarks(
+    notes=(Remark("bank conflicts are gone", "eve", NOW - DAY),),
+    tags=("tiled", "fp16"),
+    removal=Removal("ada", NOW - DAY, "returns what an earlier call computed"),
+)
+
+LOG = (
+    Decision(REMOVE, SUBMISSION, "15", "ada", NOW - DAY, "returns what an earlier call computed", number=14),
+    Decision(BAN, USER, "eve", "ada", NOW - DAY, "floods the queue", (NOW + 2 * DAY).isoformat(), number=12),
+    Decision(LIMIT, BOARD, "vectoradd", "ada", NOW - 2 * DAY, detail=Limits(2, None).to_json(), number=10),
+    Decision("update", BOARD, "matmul", "carol", NOW - 3 * DAY, "a week more", number=7),
+    Decision(START, "", "", "zoe", NOW - 4 * DAY, number=8),
+    Decision(STOP, "", "", "zoe", NOW - 5 * DAY, "the cluster is down until Monday", number=6),
+)
+
+
+def ranked_runs() -> list[Run]:
+    removed = run(31, RunState.FINISHED, ago_minutes=60 * 25, user="eve", verdict=Verdict.PASS, score_s=9e-6)
+    return [*RUNS, replace(removed, remarks=REMOVED, note="float4")]
+
+
+class _Oversight:
+    """Shows what its board knows, as `Oversight` does."""
+
+    def __init__(self, board: "AdminBoard") -> None:
+        self._board = board
+
+    def stop(self) -> Decision | None:
+        return self._board.stopped
+
+    def boards(self) -> tuple[BoardState, ...]:
+        self._board._enter("boards")
+        board = self._board
+        return tuple(each for each in board.states if board.role is Role.ADMIN or each.creator == board.user)
+
+    def people(self, *, after: str = "", limit: int = 50, part: str = "") -> tuple[PersonState, ...]:
+        self._board._enter("people")
+        found = [each for each in self._board.persons if each.name > after and part.lower() in each.name.lower()]
+        self._board.read.append(("people", len(found[:limit])))
+        return tuple(found[:limit])
+
+
+class _Rules:
+    """Decides about what its board knows, as `Rules` does."""
+
+    def __init__(self, board: "AdminBoard") -> None:
+        self._board = board
+
+    def _decided(self, action: str, kind: str, subject: str, reason: str, detail: str = "") -> Decision:
+        self._board._enter(action)
+        number = max((each.number for each in self._board.decided), default=0) + 2
+        decision = Decision(action, kind, subject, self._board.user, NOW, reason, detail, number)
+        self._board.decided.insert(0, decision)
+        return decision
+
+    def stop(self, reason: str = "") -> bool:
+        self._board.stopped = self._decided(STOP, "", "", reason)
+        return True
+
+    def start(self, reason: str = "") -> bool:
+        self._decided(START, "", "", reason)
+        self._board.stopped = None
+        return True
+
+    def ban(self, user: str, reason: str, until: str = "") -> bool:
+        end = (NOW + 2 * DAY).isoformat() if until else ""
+        self._board.change_person(user, self._decided(BAN, USER, user, reason, end))
+        return True
+
+    def unban(self, user: str, reason: str = "") -> bool:
+        self._decided(UNBAN, USER, user, reason)
+        self._board.change_person(user, None)
+        return True
+
+    def limit(self, board: str, change: Callable[[Limits], Limits]) -> Limits:
+        limits = change(NO_LIMITS)
+        self._decided(LIMIT, BOARD, board, "", limits.to_json())
+        self._board.change_state(board, limits=limits)
+        return limits
+
+    def remove(self, numbers: Collection[int], reason: str) -> None:
+        for number in numbers:
+            decision = self._decided(REMOVE, SUBMISSION, str(number), reason)
+            self._board.change_remarks(number, removal=Removal(decision.by_user, NOW, reason))
+
+    def readmit(self, numbers: Collection[int], reason: str = "") -> None:
+        for number in numbers:
+            self._decided(READMIT, SUBMISSION, str(number), reason)
+            self._board.change_remarks(number, removal=None)
+
+    def decisions(
+        self,
+        *,
+        user: str | None = None,
+        board: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+        words: Sequence[str] = (),
+    ) -> tuple[Decision, ...]:
+        self._board._enter("decisions")
+        numbers = [each.number for each in self._board.decided]
+        fitting = [
+            each
+            for each in self._board.decided[0 if before is None else numbers.index(before) + 1 :]
+            if (user is None or user in (each.by_user, each.subject))
+            and (board is None or (each.kind, each.subject) == (BOARD, board))
+            and all(word.lower() in f"{each.action} {each.subject} {each.reason}".lower() for word in words)
+        ]
+        self._board.read.append(("log", len(fitting[:limit])))
+        return tuple(fitting[:limit])
+
+
+class AdminBoard(FakeBoard):
+    """A board of which the user is an admin, or what `role` says."""
+
+    def __init__(
+        self,
+        *,
+        role: Role = Role.ADMIN,
+        states: Sequence[BoardState] = BOARDS,
+        persons: Sequence[PersonState] = PEOPLE,
+        decided: Sequence[Decision] = LOG,
+        runs: Sequence[Run] | None = None,
+        failures: dict[str, BoardError] | None = None,
+        held: Sequence[str] = (),
+    ) -> None:
+        super().__init__(runs=ranked_runs() if runs is None else runs, failures=failures, held=held)
+        self.role = role
+        self.states = list(states)
+        self.persons = list(persons)
+        self.decided = list(decided)
+        self.stopped: Decision | None = None
+        self.plan: list[Again] = []
+        self.read: list[tuple[str, int]] = []
+        self.done: list[tuple[str, object]] = []
+        self.rules = cast("Rules", _Rules(self))
+        self.oversight = cast("Oversight", _Oversight(self))
+
+    def change_person(self, name: str, ban: Decision | None) -> None:
+        """Let this ban, or none, hold for somebody."""
+        self.persons = [replace(each, ban=ban) if each.name == name else each for each in self.persons]
+
+    def change_state(self, name: str, **changes: Any) -> None:
+        """Let a board be different from now on."""
+        self.states = [replace(each, **changes) if each.name == name else each for each in self.states]
+
+    def change_remarks(self, submission: int, **changes: Any) -> None:
+        """Let something else be remarked on a submission."""
+        self.known_runs = [
+            replace(each, remarks=replace(each.remarks, **changes)) if each.submission == submission else each
+            for each in self.known_runs
+        ]
+
+    def plan_update(self, name: str, source: str | None = None, wishes: Wishes = AS_IT_IS) -> Plan:  # noqa: ARG002
+        self._enter("plan_update")
+        (state,) = [each for each in self.states if each.name == name]
+        terms = Terms(state.creator, state.deadline, state.gpus, state.visibility)
+        if wishes.deadline is not None:
+            new = replace(terms, deadline=deadline_of(wishes.deadline, NOW))
+            found = Difference("deadline", moment_words(terms.deadline), moment_words(new.deadline))
+        else:
+            new = replace(terms, visibility=Visibility.CLOSED if wishes.closed else Visibility.PUBLIC)
+            found = Difference("visibility", str(terms.visibility), str(new.visibility))
+        return Plan(name, Action.UPDATE, new, differences=(found,))
+
+    def carry_out(self, plans: Sequence[Plan], *, force: bool = False, reason: str = "") -> None:  # noqa: ARG002
+        self._enter("carry_out")
+        for plan in plans:
+            self.done.append((plan.name, reason))
+            self.change_state(plan.name, deadline=plan.terms.deadline, visibility=plan.terms.visibility)
+
+    def rerun_plan(
+        self,
+        task: str,
+        *,
+        top: int = 100,
+        gpus: Sequence[str] = (),
+        submissions: Sequence[int] = (),  # noqa: ARG002
+    ) -> list[Again]:
+        self._enter("rerun_plan")
+        self.done.append((task, (top, tuple(gpus))))
+        return self.plan
+
+    def rerun(self, plan: Sequence[Again]) -> list[Run]:
+        self._enter("rerun")
+        sent = [each for each in plan if each.source is not None]
+        return [run(50 + place, RunState.QUEUED, user=each.submission.user) for place, each in enumerate(sent)]
+
+    def code(self, submission: int) -> tuple[str, bytes]:
+        self._enter("code")
+        return f"{submission}.py", b"import torch\n"
+
+    def note(self, submission: int, text: str) -> None:
+        self._enter("note")
+        self.change_remarks(submission, notes=(Remark(text, self.user, NOW),))
+
+    def tag(self, submission: int, add: Sequence[str], remove: Sequence[str] = ()) -> tuple[str, ...]:
+        self._enter("tag")
+        self.done.append(("tag", (tuple(add), tuple(remove))))
+        self.change_remarks(submission, tags=tuple(add))
+        return tuple(add)
+
+
+def again(number: int, user: str, why: str = "") -> Again:
+    """A submission that is to be sent again on two GPUs, or `why` not."""
+    found = Submission(number, "vectoradd", "v0", user, f"{user}.py", "0" * 64, Mode.RANKED, NOW - DAY)
+    return Again(found, None if why else Source(f"{user}.py", "import torch\n"), (H100, A100), why)

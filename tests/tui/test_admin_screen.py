@@ -1,0 +1,487 @@
+"""The Admin screen: who has it, what is on its pages, and what is decided there."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from textual.command import CommandPalette
+from textual.widgets import Input
+
+from hpc_board.errors import InputError, Refused, StorageError
+from hpc_board.model.oversight import PersonState
+from hpc_board.model.result import Verdict
+from hpc_board.model.roles import Role
+from hpc_board.model.rules import STOP, Decision, Limits
+from hpc_board.model.run import RunState
+from hpc_board.tui.screens.admin import AdminScreen
+from hpc_board.tui.screens.ask_lines import AskLines
+from hpc_board.tui.screens.code import CodeScreen
+from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.standings import StandingsScreen
+from hpc_board.tui.screens.submit import SubmitScreen
+from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.widgets.error_box import ErrorBox
+from hpc_board.tui.widgets.grid import Grid
+from hpc_board.tui.widgets.list_pane import ListPane
+from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.fake_admin import BOARDS, AdminBoard, again
+from tests.tui.fake_board import NOW, run
+
+
+def typed(text: str) -> list[str]:
+    """The keys that type `text`."""
+    names = {" ": "space", ":": "colon", "+": "plus", "-": "minus", ",": "comma", ".": "full_stop"}
+    return [names.get(letter, letter) for letter in text]
+
+
+def front(app: Any) -> object:
+    """The screen in front."""
+    return app.screen
+
+
+def told(app: Any) -> str:
+    """What the app has said beside the screen."""
+    return " ".join(toast.message for toast in app._notifications)
+
+
+def visibility(board: AdminBoard, name: str) -> str:
+    """Who sees a board now."""
+    return next(str(state.visibility) for state in board.states if state.name == name)
+
+
+def stop_reason(board: AdminBoard) -> str | None:
+    """Why submissions are stopped now; None where they are not."""
+    return None if board.stopped is None else board.stopped.reason
+
+
+def grid(app: Any) -> Grid:
+    """The table of the page that is open."""
+    screen = app.screen
+    assert isinstance(screen, AdminScreen)
+    return next(pane for pane in screen.query(ListPane) if pane.display).grid
+
+
+def row(app: Any, begin: str) -> str:
+    """The line of the screen that begins with these words."""
+    return next((line.strip() for line in text_of(app).splitlines() if line.strip().startswith(begin)), "")
+
+
+# Who has it
+
+
+@pytest.mark.parametrize("role", [Role.PARTICIPANT, Role.NOBODY])
+async def test_who_is_no_admin_has_neither_key_nor_entry(role: Role) -> None:
+    async with app_on(AdminBoard(role=role)).run_test(size=(80, 50)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A")
+        assert isinstance(front(pilot.app), TasksScreen)
+        await press(pilot, "question_mark")
+        assert "Look after" not in text_of(pilot.app)
+        await press(pilot, "escape", "ctrl+p")
+        assert isinstance(front(pilot.app), CommandPalette)
+        assert "Look after" not in text_of(pilot.app)
+
+
+async def test_an_admin_gets_there_by_the_key_and_by_the_palette() -> None:
+    async with app_on(AdminBoard()).run_test(size=(80, 50)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A")
+        assert isinstance(front(pilot.app), AdminScreen)
+        await press(pilot, "A")
+        assert len([screen for screen in pilot.app.screen_stack if isinstance(screen, AdminScreen)]) == 1
+        await press(pilot, "escape", "r", "ctrl+p", *"look after b")
+        await until(pilot, lambda: "Boards, people, ranked runs" in text_of(pilot.app))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: isinstance(front(pilot.app), AdminScreen))
+        await press(pilot, "escape")
+        assert isinstance(front(pilot.app), TasksScreen)
+
+
+async def test_the_key_types_a_letter_where_one_types() -> None:
+    async with app_on(AdminBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", "A")
+        assert isinstance(front(pilot.app), SubmitScreen)
+        assert "A" in pilot.app.screen.query(Input).first().value
+
+
+async def test_a_creator_has_their_own_boards_and_what_they_may_do_with_them() -> None:
+    board = AdminBoard(role=Role.CREATOR)
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A")
+        shown = text_of(pilot.app)
+        assert "vectoradd" in shown
+        assert "grayscale" not in shown
+        for words in ("People", "Log", "Stop/start", "Limits\n", "Rerun"):
+            assert words not in shown
+        await press(pilot, "2", "s", "l", "r")
+        assert isinstance(front(pilot.app), AdminScreen)
+        await press(pilot, "o")
+        assert "Close vectoradd?" in text_of(pilot.app)
+
+
+# Boards
+
+
+async def test_every_board_is_there_with_what_holds_for_it() -> None:
+    async with app_on(AdminBoard()).run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A")
+        assert "Submissions are taken." in text_of(pilot.app)
+        assert row(pilot.app, "conv2d").split() == ["conv2d", "ended", "all", "settings", "H100"]
+        matmul = row(pilot.app, "matmul").split()
+        assert matmul == ["matmul", "12", "d", "members", "carol", "all", "5/h", "60/h", "4", "2"]
+        assert "closed -" in row(pilot.app, "prefixsum")
+        await press(pilot, "down", "down", "down")
+        assert "its members, its creator and admins" in text_of(pilot.app)
+        assert "ranked 5/h, other 60/h, for each user" in text_of(pilot.app)
+        await press(pilot, "end", "enter")
+        assert isinstance(front(pilot.app), StandingsScreen)
+
+
+async def test_submissions_are_stopped_with_a_reason_and_taken_again() -> None:
+    board = AdminBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "s")
+        assert isinstance(front(pilot.app), AskLines)
+        assert "Stop submissions to all boards?" in text_of(pilot.app)
+        await press(pilot, "escape")
+        assert stop_reason(board) is None
+        await press(pilot, "s", *typed("power cut"), "enter")
+        assert stop_reason(board) == "power cut"
+        assert "Submissions are stopped, by ada 0 s ago: power cut" in text_of(pilot.app)
+        await press(pilot, "s", "enter")
+        assert stop_reason(board) is None
+        assert "Submissions are taken." in text_of(pilot.app)
+
+
+async def test_a_board_is_closed_and_opened_by_its_key() -> None:
+    board = AdminBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "end", "o", *typed("exam"), "enter")
+        assert board.done == [("vectoradd", "exam")]
+        assert visibility(board, "vectoradd") == "closed"
+        assert "members" in row(pilot.app, "vectoradd")
+        assert grid(pilot.app).current == "vectoradd"
+        await press(pilot, "o")
+        assert "Open vectoradd? Everybody sees it then" in " ".join(text_of(pilot.app).replace("│", " ").split())
+        await press(pilot, "enter")
+        assert visibility(board, "vectoradd") == "public"
+
+
+async def test_a_deadline_is_changed_where_somebody_made_the_board() -> None:
+    board = AdminBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "d")
+        assert isinstance(front(pilot.app), AdminScreen)
+        await press(pilot, "end", "d")
+        assert pilot.app.screen.query(Input).first().value == "2030-05-27 00:00"
+        await press(pilot, "ctrl+u", "enter", *typed("a week more"), "enter")
+        assert "Deadline: say something." in text_of(pilot.app)
+        await press(pilot, *typed("+14d"), "enter", "enter")
+        assert board.done == [("vectoradd", "a week more")]
+        assert board.states[-1].deadline == NOW + timedelta(days=14)
+        assert "deadline 2030-05-31 12:00 UTC (was 2030-05-27 00:00 UTC)" in told(pilot.app)
+
+
+async def test_limits_are_given_and_taken_and_what_is_no_number_is_said_at_once() -> None:
+    board = AdminBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "end", "l", "ctrl+u", *"many", "enter", "enter")
+        assert "'many' is neither a number from 0 to 100000 nor none." in text_of(pilot.app)
+        await press(pilot, "up", "ctrl+u", "enter", "ctrl+u", *"40", "enter")
+        assert board.states[-1].limits == Limits(None, 40)
+        assert "- 40/h" in row(pilot.app, "vectoradd")
+
+
+async def test_the_best_are_sent_again_after_it_was_said_who() -> None:
+    board = AdminBoard()
+    board.plan = [again(12, "bob"), again(13, "eve"), again(14, "carol", "its file is not UTF-8 text")]
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "end", "r", "ctrl+u", "0", "enter", "enter")
+        assert "Users: a number from 1 to 10000." in text_of(pilot.app)
+        await press(pilot, "up", "ctrl+u", *"10", "enter", "ctrl+u", *typed("h100,l4"), "enter")
+        assert board.done == [("vectoradd", (10, ("h100", "l4")))]
+        shown = " ".join(text_of(pilot.app).replace("│", " ").split())
+        assert "Send 4 ranked runs for vectoradd under your account? They are of bob, eve." in shown
+        assert "Left out: submission 14: its file is not UTF-8 text." in shown
+        await press(pilot, "n")
+        assert "rerun" not in board.calls
+        await press(pilot, "r", "enter", "enter", "y")
+        assert board.done[-1] == ("vectoradd", (100, ()))
+        assert "rerun" in board.calls
+        assert "2 runs are sent again." in told(pilot.app)
+
+
+async def test_nothing_to_send_again_says_why() -> None:
+    board = AdminBoard()
+    board.plan = [again(14, "carol", "the same file has been sent for the present version")]
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "r", "enter", "enter")
+        assert isinstance(front(pilot.app), AdminScreen)
+        assert "submission 14: the same file has been sent" in told(pilot.app)
+
+
+# People
+
+
+async def test_people_have_their_roles_bans_and_the_limits_that_hold() -> None:
+    async with app_on(AdminBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "2")
+        assert row(pilot.app, "ada").split() == ["ada", "admin", "3", "4", "1", "min"]
+        assert "1 full" in row(pilot.app, "dmitri")
+        assert "until 05-19 12:00" in row(pilot.app, "eve")
+        assert "banned" in row(pilot.app, "mallory")
+        await press(pilot, "down", "down", "down")
+        assert "vectoradd ranked 2 of 2, full" in text_of(pilot.app)
+        await press(pilot, "down")
+        assert "until 2030-05-19 12:00: floods the queue" in " ".join(text_of(pilot.app).split())
+
+
+async def test_a_user_is_banned_with_a_reason_until_a_moment_and_unbanned() -> None:
+    board = AdminBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "2", "down", "b", "enter", "enter")
+        assert "Reason: say something." in text_of(pilot.app)
+        await press(pilot, *typed("two accounts"), "enter", *typed("+2d"), "enter")
+        ban = board.persons[1].ban
+        assert ban is not None
+        assert (ban.reason, ban.ends_at) == ("two accounts", NOW + timedelta(days=2))
+        assert "until 05-19 12:00" in row(pilot.app, "bob")
+        assert grid(pilot.app).current == "bob"
+        await press(pilot, "b", "enter")
+        assert board.persons[1].ban is None
+        assert row(pilot.app, "bob").split() == ["bob", "participant", "2", "d"]
+
+
+async def test_a_user_leads_to_their_runs_and_a_search_finds_them() -> None:
+    async with app_on(AdminBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "2", "slash", *"EV", "enter")
+        assert grid(pilot.app).row_count == 1
+        assert "Admin / People · /EV" in text_of(pilot.app).splitlines()[0]
+        await press(pilot, "enter")
+        assert "Admin / Ranked runs · /user:eve" in text_of(pilot.app).splitlines()[0]
+
+
+# Runs
+
+
+async def test_a_run_is_removed_and_readmitted() -> None:
+    board = AdminBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "3", "down", "down", "x")
+        assert "Take submission 19 of ada out of the standings" in text_of(pilot.app)
+        await press(pilot, *typed("wrong"), "enter")
+        assert "removed" in row(pilot.app, "39")
+        assert "removed by ada at 2030-05-17 12:00: wrong" in text_of(pilot.app)
+        assert grid(pilot.app).current == "39"
+        await press(pilot, "x", "enter")
+        assert "removed" not in row(pilot.app, "39")
+        assert [each.action for each in board.decided[:2]] == ["readmit", "remove"]
+
+
+async def test_notes_and_tags_are_for_ones_own_runs() -> None:
+    board = AdminBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "3", "end", "n", "t")
+        assert isinstance(front(pilot.app), AdminScreen)
+        await press(pilot, "home", "down", "down", "n", *typed("look here"), "enter")
+        assert "look here" in row(pilot.app, "39")
+        await press(pilot, "t", *typed("fast tiled"), "enter")
+        assert "#fast #tiled" in row(pilot.app, "39")
+        await press(pilot, "t", "ctrl+u", *typed("Fast"), "enter")
+        assert board.done[-1] == ("tag", (("Fast",), ("tiled",)))
+
+
+async def test_a_run_opens_and_so_does_its_file() -> None:
+    async with app_on(AdminBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "3", "down", "down", "enter")
+        assert isinstance(front(pilot.app), ReportScreen)
+        await press(pilot, "escape")
+        assert grid(pilot.app).current == "39"
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(front(pilot.app), CodeScreen))
+
+
+# Log
+
+
+async def test_the_log_leads_to_what_it_is_about() -> None:
+    async with app_on(AdminBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "4")
+        assert "user eve" in text_of(pilot.app)
+        assert "ranked 2/h, other none" in text_of(pilot.app)
+        await press(pilot, "down", "enter")
+        assert "Admin / People · /eve" in text_of(pilot.app).splitlines()[0]
+        await press(pilot, "4", "down", "enter")
+        assert "Admin / Boards · /vectoradd" in text_of(pilot.app).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "actions"),
+    [("user:zoe", {"start", "stop"}), ("board:matmul", {"update"}), ("down monday", {"stop"}), ("qqq", set())],
+)
+async def test_the_log_is_narrowed_down(words: str, actions: set[str]) -> None:
+    async with app_on(AdminBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "4", "slash", *typed(words), "enter")
+        shown = {word for line in text_of(pilot.app).splitlines()[4:-9] for word in line.split()[3:4]}
+        assert shown == actions
+        if not actions:
+            assert "Nothing fits “qqq”" in text_of(pilot.app)
+
+
+# Long lists, refreshing, failing
+
+
+async def test_long_lists_are_read_as_far_as_they_are_seen_and_keep_their_place() -> None:
+    log = [Decision(STOP, "", "", "zoe", NOW - timedelta(minutes=n), f"no {n}", number=900 - 2 * n) for n in range(300)]
+    people = [PersonState(f"user{number:03}", Role.PARTICIPANT) for number in range(300)]
+    board = AdminBoard(decided=log, persons=people)
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        for page, key in (("people", "2"), ("log", "4")):
+            await press(pilot, *(["A"] if page == "people" else []), key)
+            table = grid(pilot.app)
+            assert table.row_count <= 40
+            for _ in range(40):
+                await press(pilot, "pagedown")
+            await until(pilot, lambda table=table: table.row_count == 300)  # type: ignore[misc]
+            assert max(count for name, count in board.read if name == page) <= 40
+            await press(pilot, "pageup", "pageup")
+            place, current = table.scroll_offset.y, table.current
+            assert place > 100
+            if page == "log":
+                board.decided.insert(0, Decision(STOP, "", "", "zoe", NOW, "new", number=1000))
+            await press(pilot, "f5")
+            assert table.current == current
+            assert table.scroll_offset.y - place == (1 if page == "log" else 0)
+            assert table.row_count == (301 if page == "log" else 300)
+
+
+async def test_the_pages_are_looked_at_again_by_themselves() -> None:
+    board = AdminBoard()
+    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await pilot.press("A")
+        await until(pilot, lambda: "vectoradd" in text_of(pilot.app))
+        board.change_state("vectoradd", submissions=4321)
+        await until(pilot, lambda: "4321" in text_of(pilot.app))
+        await pilot.press("3")
+        await until(pilot, lambda: "wrong" in text_of(pilot.app) or "39" in text_of(pilot.app))
+        board.replace_run(run(41, RunState.FINISHED, verdict=Verdict.CRASH))
+        await until(pilot, lambda: "crash" in text_of(pilot.app))
+
+
+async def test_what_cannot_be_decided_says_why_and_what_to_do_until_it_is_taken_away() -> None:
+    error = Refused("you may not ban users", hint="Ask an admin.")
+    board = AdminBoard(failures={"ban": error})
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "2", "b", *typed("x"), "enter", "enter")
+        assert "you may not ban users" in text_of(pilot.app)
+        assert "Ask an admin." in text_of(pilot.app)
+        await press(pilot, "escape")
+        assert isinstance(front(pilot.app), AdminScreen)
+        assert not pilot.app.screen.query_one(ErrorBox).display
+        await press(pilot, "escape")
+        assert isinstance(front(pilot.app), TasksScreen)
+
+
+async def test_pages_that_cannot_be_read_say_so_and_stay() -> None:
+    board = AdminBoard(failures={"people": StorageError("the disk is full", hint="Free some space.")})
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "2")
+        assert "Nothing is known yet. It is asked again by itself." in text_of(pilot.app)
+        assert "Free some space." in text_of(pilot.app)
+        board.failures.clear()
+        await press(pilot, "f5")
+        assert "mallory" in text_of(pilot.app)
+        board.failures["people"] = InputError("the disk is gone")
+        await press(pilot, "f5")
+        assert "the disk is gone" in text_of(pilot.app)
+        assert "mallory" in text_of(pilot.app)
+
+
+async def test_a_second_decision_waits_for_the_first() -> None:
+    board = AdminBoard(held=("stop",))
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A")
+        try:
+            await pilot.press("s")
+            await until(pilot, lambda: isinstance(front(pilot.app), AskLines))
+            await pilot.press("enter")
+            await until(pilot, lambda: "stop" in board.calls)
+            await pilot.press("end", "o")
+            await until(pilot, lambda: isinstance(front(pilot.app), AskLines))
+            await pilot.press("enter")
+            await until(pilot, lambda: "is not done yet" in told(pilot.app))
+            assert "carry_out" not in board.calls
+        finally:
+            board.free()
+        await settled(pilot)
+        assert "Submissions are stopped" in text_of(pilot.app)
+
+
+async def test_the_page_is_remembered_and_brackets_turn_it() -> None:
+    async with app_on(AdminBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "right_square_bracket", "right_square_bracket", "escape", "A")
+        assert "Admin / Ranked runs" in text_of(pilot.app)
+        await press(pilot, "left_square_bracket", "left_square_bracket", "left_square_bracket")
+        assert "Admin / Log" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])
+async def test_every_page_and_question_fits(size: tuple[int, int]) -> None:
+    hurt = replace(BOARDS[-1], name="x" * 60, gpus=tuple(f"GPU{number}" for number in range(40)))
+    async with app_on(AdminBoard(states=(*BOARDS[:-1], hurt))).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "end")
+        for page in "1234":
+            await press(pilot, page, "slash", "escape")
+            screen = pilot.app.screen
+            pane = next(pane for pane in screen.query(ListPane) if pane.display)
+            for widget in pane.query("Grid, .selected"):
+                assert screen.region.contains_region(widget.region)
+                assert widget.size.height > 0
+        for page, key in (("1", "s"), ("1", "d"), ("1", "l"), ("2", "b"), ("3", "x")):
+            await press(pilot, page, "end", key)
+            screen = pilot.app.screen
+            assert isinstance(screen, AskLines)
+            for widget in screen.query("#question, #words, Input"):
+                assert screen.region.contains_region(widget.region)
+                assert widget.size.height > 0
+            await press(pilot, "escape")
+
+
+async def test_hostile_words_stay_words() -> None:
+    evil = "\x1b[31mred\x07\u202e[bold]x[/bold]\n" * 5
+    person = PersonState(f"eve{evil}", Role.PARTICIPANT, Decision("ban", "user", "eve", evil, NOW, evil))
+    decision = Decision(evil, evil, evil, evil, NOW, evil, evil, 900)
+    states = [replace(BOARDS[0], name=evil, creator=evil, gpus=(evil,))]
+    board = AdminBoard(states=states, persons=[person], decided=[decision])
+    board.stopped = decision
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A")
+        for page in "1234":
+            await press(pilot, page)
+            assert not {"\x1b", "\x07", "\u202e"} & set(text_of(pilot.app))
+            assert "[bold]" in text_of(pilot.app)

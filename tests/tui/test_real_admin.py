@@ -1,0 +1,91 @@
+"""An evening of an admin on a real board: what is decided in the app is what everybody meets."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpc_board import config
+from hpc_board.board import Board
+from hpc_board.boards import Wishes
+from hpc_board.errors import Refused
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import Run
+from hpc_board.store import Store
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.screens.admin import AdminScreen
+from hpc_board.tui.screens.ask_lines import AskLines
+from hpc_board.tui.widgets.grid import Grid
+from tests.tui.driving import press, settled, text_of, until
+from tests.tui.test_admin_screen import front, typed
+from tests.unit.recorded import Recorded, recorded, result_of, timed_case
+
+
+def counted(place: Recorded, user: str, score_s: float) -> Run:
+    """A passing ranked run of `user` that took so long."""
+    return place.add(result=result_of(Verdict.PASS, timed_case()), score_s=score_s, user=user)
+
+
+async def decided(pilot: Any, *keys: str) -> None:
+    """Press keys in the question that is open; come back when what was decided is done."""
+    await until(pilot, lambda: isinstance(front(pilot.app), AskLines))
+    await press(pilot, *keys)
+    await until(pilot, lambda: isinstance(front(pilot.app), AdminScreen))
+    await settled(pilot)
+
+
+async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
+    place = recorded(tmp_path)
+    eve, bob = counted(place, "eve", 1e-6), counted(place, "bob", 2e-6)
+    settings = config.load(place.settings, {})
+    admin, store = Board(settings), Store(place.folder / "board" / "board.db")
+    admin.carry_out(admin.plan_creation("vectoradd_py", "course", Wishes(deadline="+1d")))
+    app = BoardApp(admin, beat_seconds=3600, follow_seconds=3600)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "slash", *"course", "enter", "o")
+        await decided(pilot, *typed("exam"), "enter")
+        await until(pilot, lambda: "its members" in text_of(app))
+        assert "course" not in [task.name for task in Board(settings, user="bob").tasks().tasks]
+        await press(pilot, "d")
+        await decided(pilot, "ctrl+u", *typed("+3d"), "enter", "enter")
+        await until(pilot, lambda: "(2 d)" in text_of(app) or "(3 d)" in text_of(app))
+        board = admin.created("course")
+        assert board is not None
+        assert board.terms.deadline is not None
+        assert board.terms.deadline > datetime.now(UTC) + timedelta(days=2)
+
+        await press(pilot, "l")
+        await decided(pilot, "ctrl+u", "5", "enter", "enter")
+        await until(pilot, lambda: "5/h -" in text_of(app))
+        assert [(decision.subject, limits.ranked) for decision, limits in admin.rules.limits()] == [("course", 5)]
+        await press(pilot, "r")
+        await decided(pilot, "enter", "enter")
+        await until(pilot, lambda: "nobody was ranked on course at another version" in text_of(app))
+
+        await press(pilot, "escape", "2", "slash", *"eve", "enter", "b")
+        await decided(pilot, *typed("two accounts"), "enter", *typed("+2d"), "enter")
+        await until(pilot, lambda: "until" in text_of(app))
+        with pytest.raises(Refused, match="two accounts"):
+            store.check_open("eve", datetime.now(UTC), admin=False)
+        await press(pilot, "enter", "x")
+        await decided(pilot, *typed("copied"), "enter")
+        await until(pilot, lambda: "removed by" in text_of(app))
+        assert [row.user for row in admin.standings(eve.task, eve.gpu)] == ["bob"]
+        assert store.run(bob.id).remarks.removal is None
+        await press(pilot, "x")
+        await decided(pilot, "enter")
+        await until(pilot, lambda: "removed by" not in text_of(app))
+        assert [row.user for row in admin.standings(eve.task, eve.gpu)] == ["eve", "bob"]
+
+        await press(pilot, "1", "s")
+        await decided(pilot, *typed("power cut"), "enter")
+        await until(pilot, lambda: "Submissions are stopped, by" in text_of(app))
+        with pytest.raises(Refused, match="power cut"):
+            store.check_open("bob", datetime.now(UTC), admin=False)
+        await press(pilot, "4")
+        actions = ("stop", "readmit", "remove", "ban", "limit", "update", "create")
+        await until(pilot, lambda: all(action in text_of(app) for action in actions))
+        await press(pilot, "slash", *typed("user:eve ban"), "enter")
+        await until(pilot, lambda: app.screen.query_one("#log-grid", Grid).row_count == 1)
