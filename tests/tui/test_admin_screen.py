@@ -448,6 +448,19 @@ async def test_the_page_is_remembered_and_brackets_turn_it() -> None:
         assert "Admin / Log" in text_of(pilot.app)
 
 
+async def test_the_name_of_a_page_opens_it_also_while_one_types() -> None:
+    async with app_on(AdminBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "slash", *"mat")
+        await pilot.click(offset=(15, 2))
+        await settled(pilot)
+        assert "Admin / People" in text_of(pilot.app)
+        assert pilot.app.screen.focused is grid(pilot.app)
+        await press(pilot, "1", "slash", *"ident", "enter")
+        assert "Admin / Boards · /ident" in text_of(pilot.app)
+        assert grid(pilot.app).row_count == 1
+
+
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])
 async def test_every_page_and_question_fits(size: tuple[int, int]) -> None:
     hurt = replace(BOARDS[-1], name="x" * 60, gpus=tuple(f"GPU{number}" for number in range(40)))

@@ -23,6 +23,7 @@ from hpc_board.errors import BoardError
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.ask_path import AskPath
+from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.too_small import TooSmallScreen
 from tests.e2e.boards import RIGHT, WRONG, board_files
 
@@ -65,6 +66,9 @@ async def step(pilot: Pilot[Any], chosen: random.Random) -> str:
         except (NoWidget, OutOfBounds):
             return "no click"
         return f"click {offset}"
+    if isinstance(app.screen, TasksScreen) and kind > 0.75:
+        await pilot.press("A")
+        return "A"
     keys: Sequence[str] = NAMED if chosen.random() < 0.6 else LETTERS
     key = chosen.choice(keys)
     if key in ("slash", "tilde") and isinstance(app.screen, AskPath):

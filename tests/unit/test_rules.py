@@ -627,10 +627,11 @@ def test_the_log_is_read_page_by_page_and_searched(board: Recorded) -> None:
         rules.start()
     whole = rules.decisions()
     pages: list[Decision] = []
-    before = None
-    while page := rules.decisions(limit=2, before=before):
+    while len(pages) < len(whole):
+        page = rules.decisions(limit=2, before=pages[-1].number if pages else None)
+        assert page
         pages += page
-        before = page[-1].number
+    assert rules.decisions(limit=2, before=pages[-1].number) == ()
     assert tuple(pages) == whole
     assert len(whole) == 9
     assert len({each.number for each in whole}) == 9

@@ -455,6 +455,10 @@ class AdminScreen(BoardScreen):
         user, board, others = _log_words(words)
         return self.board.rules.decisions(user=user, board=board, limit=span.limit, before=before, words=others)
 
+    @on(Sections.Chosen)
+    def _open_page(self, event: Sections.Chosen) -> None:
+        self.action_show(event.name)
+
     @on(ListRead)
     def _show_read(self, event: ListRead) -> None:
         self._stop = event.stopped

@@ -87,8 +87,9 @@ class ListPane(Vertical, Generic[T]):
 
     @property
     def is_filtering(self) -> bool:
-        """Whether the field is open."""
-        return bool(self.query_one(FilterLine).display)
+        """Whether one types in the field."""
+        line = self.query_one(FilterLine)
+        return bool(line.display and line.has_focus_within)
 
     def spans(self) -> list[Span[T]]:
         """What to read: the rows in sight and as many below them, and the first ones where they are not in sight."""
