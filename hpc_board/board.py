@@ -65,6 +65,9 @@ if TYPE_CHECKING:
 
 LOG_BYTES_MAX = 256 * 1024
 
+FOLLOWED_MAX = 1_000
+"""How many runs of one user in flight are followed one by one."""
+
 
 @dataclass(frozen=True)
 class Restored:
@@ -743,6 +746,10 @@ class Board:
         everyone, hidden = self._seen_of_others()
         return tuple(run for run in self._store.in_flight() if self._sees(run, everyone, hidden))
 
+    def followed(self, known: Collection[int] = ()) -> tuple[Run, ...]:
+        """The user's own runs that have not ended, the newest FOLLOWED_MAX of them, and those of `known` that have."""
+        return self._store.followed(self.user, known, FOLLOWED_MAX)
+
     def result(self, run: int) -> Result | None:
         """What the harness found out, or had found when the run was stopped; None unless there is such a thing.
 
@@ -900,7 +907,7 @@ class Board:
         """A part of the board of `task` on each of `gpus`: `limit` rows from the place `offset` on, and their company.
 
         `version` is what `versions` or a beginning of one has, or "previous"; else it is the present one. `user` is
-        whose row is `own`, and whose runs Rows.OWN has; else the user's own.
+        whose row is `own`, and whose runs Rows.OWN and Rows.NEWEST have; else the user's own.
 
         Raises:
             InputError: there is no such task, GPU or version.

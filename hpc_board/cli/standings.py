@@ -174,7 +174,7 @@ def history(
     board = open_()
     chosen = _chosen(board, name, gpus)
     whose = user or board.user
-    pages = board.pages(name, chosen, version=version, rows=Rows.OWN, limit=_HISTORY_MAX, user=whose)
+    pages = board.pages(name, chosen, version=version, rows=Rows.NEWEST, limit=_HISTORY_MAX, user=whose)
     if as_json:
         from hpc_board.cli.json_output import history_object
         from hpc_board.model.text import one_line

@@ -30,11 +30,16 @@ class Standing:
 
 
 class Rows(str, Enum):
-    """What a row of a page stands for: a user's best run, any run that counts, or one of the reader's."""
+    """What a row of a page stands for: a user's best run, any run that counts, or one of the reader's.
+
+    The best comes first, but for NEWEST, which has the reader's runs from the newest on; their ranks are those among
+    the runs of the page.
+    """
 
     USERS = "users"
     RUNS = "runs"
     OWN = "own"
+    NEWEST = "newest"
 
     __str__ = str.__str__
 

@@ -15,16 +15,30 @@ _LABEL = 8
 
 
 def history_report(task: str, page: Page, user: str) -> tuple[Block, ...]:
-    """The ranked runs of `user`, which are the rows of `page`, in the order of their submissions."""
+    """The ranked runs of `user`, which are the rows of `page`, in the order of their submissions.
+
+    Where the page does not have all, it has the newest, and the report says so.
+    """
     runs = sorted(page.rows, key=lambda row: (row.submitted_at, row.run))
     heading = Heading(f"{task} on {page.gpu}: {one_line(user)}")
     if not runs:
         return heading, Paragraph("No ranked run has passed there yet.")
     table = _table(runs)
+    if page.total > len(runs):
+        left = page.total - len(runs)
+        about = (
+            f"The newest {len(runs):,} of {page.total:,} runs; {left:,} older {'one is' if left == 1 else 'ones are'} "
+        )
+        heading_blocks: tuple[Block, ...] = (
+            heading,
+            Paragraph(f"{about}left out, and * counts from the first one here."),
+        )
+    else:
+        heading_blocks = (heading,)
     if len(runs) == 1:
-        return heading, table
+        return *heading_blocks, table
     plot = Log("score by submission; * faster than all before, o not", "\n".join(_plot(runs)))
-    return heading, plot, table
+    return *heading_blocks, plot, table
 
 
 def bests(runs: Sequence[Standing]) -> list[bool]:

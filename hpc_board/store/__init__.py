@@ -175,6 +175,11 @@ class Store:
         with self._file.reading() as db:
             return runs.in_flight(db, among, account=account)
 
+    def followed(self, user: str, known: Collection[int], limit: int) -> tuple[Run, ...]:
+        """A user's runs that have not ended, the newest `limit` of them, and those of `known` that have."""
+        with self._file.reading() as db:
+            return runs.followed(db, user, known, limit)
+
     def result(self, run: int) -> Result | None:
         """What the run came to, with all samples and logs, or had come to when it was stopped; else None.
 

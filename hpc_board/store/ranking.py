@@ -26,12 +26,15 @@ SELECT listed.user, listed.score_s, scores.submission, listed.run, listed.submit
   FROM (SELECT user, score_s, submitted_at, run
           FROM {table}
          WHERE {where}
-         ORDER BY score_s, submitted_at, run
+         ORDER BY {order}
          LIMIT :limit OFFSET :offset) AS listed
  CROSS JOIN scores ON scores.run = listed.run
  CROSS JOIN submissions ON submissions.id = scores.submission
  CROSS JOIN runs ON runs.id = listed.run
 """
+
+_BEST_FIRST = "score_s, submitted_at, run"
+_NEWEST_FIRST = "run DESC"
 
 _BETTER = "SELECT COUNT(*) AS rows FROM {table} WHERE {where} AND score_s < :score_s"
 
@@ -102,7 +105,8 @@ def listed(db: "Database", board: BoardKey, rows: Rows, user: str, *, limit: int
     elif rows is Rows.RUNS:
         found, total = all_runs(db, *board, limit=limit, offset=offset), count_runs(db, *board)
     else:
-        found = personal(db, *board, user, limit=limit, offset=offset)
+        listing = newest if rows is Rows.NEWEST else personal
+        found = listing(db, *board, user, limit=limit, offset=offset)
         total = count_runs(db, *board, user)
     # Among all runs, a rank counts runs and not users.
     own = None if rows is Rows.RUNS else standing_of(db, *board, user)
@@ -133,11 +137,23 @@ def personal(
     return _page(db, "scores", _OF_USER, given, limit, offset)
 
 
+def newest(
+    db: "Database", task: str, task_version: str, gpu: str, user: str, *, limit: int | None = None, offset: int = 0
+) -> tuple[Standing, ...]:
+    """The runs of one user on the board, the newest first, at most `limit` of them, ranked among these."""
+    given = {**BoardKey(task, task_version, gpu)._asdict(), "user": user}
+    bounds = {"limit": -1 if limit is None else limit, "offset": offset}
+    rows = list(db.query(_ROWS.format(table="scores", where=_OF_USER, order=_NEWEST_FIRST), {**given, **bounds}))
+    scores = sorted(row["score_s"] for row in rows)
+    places = dict(zip(scores, ranks(scores), strict=True))
+    return tuple(standing_value(row, places[row["score_s"]]) for row in rows)
+
+
 def standing_of(db: "Database", task: str, task_version: str, gpu: str, user: str) -> Standing | None:
     """The row of one user on the board; None where they are not on it."""
     board = BoardKey(task, task_version, gpu)
     given = {**board._asdict(), "user": user, "limit": 1, "offset": 0}
-    for row in db.query(_ROWS.format(table="bests", where=_OF_USER), given):
+    for row in db.query(_ROWS.format(table="bests", where=_OF_USER, order=_BEST_FIRST), given):
         return standing_value(row, _rank_of(db, board, row["score_s"]))
     return None
 
@@ -156,7 +172,10 @@ def at_rank(db: "Database", task: str, task_version: str, gpu: str, rank: int) -
         return ()
     where = f"{_ON_BOARD} AND score_s = :score_s"
     given = {**board._asdict(), "score_s": at[0].score_s, "limit": -1, "offset": 0}
-    return tuple(standing_value(row, rank) for row in db.query(_ROWS.format(table="bests", where=where), given))
+    return tuple(
+        standing_value(row, rank)
+        for row in db.query(_ROWS.format(table="bests", where=where, order=_BEST_FIRST), given)
+    )
 
 
 def count_users(db: "Database", task: str, task_version: str, gpu: str) -> int:
@@ -217,7 +236,7 @@ def _page(
     db: "Database", table: str, where: str, given: Mapping[str, Any], limit: int | None, offset: int
 ) -> tuple[Standing, ...]:
     bounds = {"limit": -1 if limit is None else limit, "offset": offset}
-    rows = list(db.query(_ROWS.format(table=table, where=where), {**given, **bounds}))
+    rows = list(db.query(_ROWS.format(table=table, where=where, order=_BEST_FIRST), {**given, **bounds}))
     if not rows:
         return ()
     # Ranks on the page follow from the place of its first row, and that one's from those before it.

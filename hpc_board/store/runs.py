@@ -191,6 +191,20 @@ def in_flight(db: "Database", among: Collection[int] | None = None, *, account: 
     return tuple(run_value(row) for row in rows)
 
 
+def followed(db: "Database", user: str, known: Collection[int], limit: int) -> tuple[Run, ...]:
+    """A user's runs that have not ended, the newest `limit` of them, and those of `known` that have; newest first."""
+    view = db.view("run_details")
+    going = view.rows_where(
+        "id in (select run from in_flight) and user = :user", {"user": user}, order_by="id desc", limit=limit
+    )
+    ended = view.rows_where(
+        "id in (select value from json_each(:known)) and id not in (select run from in_flight) and user = :user",
+        {"user": user, "known": json.dumps([*known])},
+        order_by="id desc",
+    )
+    return tuple(map(run_value, (*going, *ended)))
+
+
 def result(db: "Database", number: int) -> Result | None:
     """What the run came to, with all samples and logs, or had come to when it was stopped; None if nothing is known.
 

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import os
 import signal
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -75,6 +76,12 @@ BEAT_SECONDS = 1.0
 
 FOLLOW_SECONDS = 2.0
 """How long the app rests before it carries the runs in flight on again."""
+
+TOLD_MAX = 5
+"""Of how many runs that end at once each has words of its own."""
+
+NAMED_MAX = 20
+"""How many runs are named to somebody who leaves."""
 
 WARNING_SECONDS = 20.0
 """How long a warning stays, as it is given once."""
@@ -281,6 +288,8 @@ class BoardApp(App[None]):
         if runs:
             names = ", ".join(map(str, runs))
             what = f"Run {names} goes on." if len(runs) == 1 else f"Runs {names} go on."
+            if len(runs) > NAMED_MAX:
+                what = f"{len(runs)} runs go on."
             self.exit(message=f"{what} `hpc-board runs` shows how they stand.")
         else:
             self.exit()
@@ -492,9 +501,12 @@ class BoardApp(App[None]):
         if not self.screen_stack:
             return
         self._pulse, self._asking_since = event.pulse, None
-        for ended, rank in event.ended:
-            if not (isinstance(self.screen, ReportScreen) and self.screen.run_id == ended.id):
-                self._tell_end(ended, rank)
+        if len(event.ended) > TOLD_MAX:
+            self._tell_ends([run for run, _ in event.ended])
+        else:
+            for ended, rank in event.ended:
+                if not (isinstance(self.screen, ReportScreen) and self.screen.run_id == ended.id):
+                    self._tell_end(ended, rank)
         self._beat()
         self.set_timer(self._follow_seconds, self._follow)
 
@@ -510,10 +522,23 @@ class BoardApp(App[None]):
             severity="information" if run.verdict is Verdict.PASS else "warning",
             markup=False,
         )
+        self._ring(f"Run {run.id}: {', '.join(filter(None, parts))}")
+
+    def _tell_ends(self, runs: list[Run]) -> None:
+        """Tell of many runs at once what came of them."""
+        words = Counter(state(run)[0] for run in runs)
+        told = ", ".join(f"{count} {word}" for word, count in words.most_common())
+        passed = all(run.verdict is Verdict.PASS for run in runs)
+        self.notify(
+            told, title=f"{len(runs)} runs have ended", severity="information" if passed else "warning", markup=False
+        )
+        self._ring(f"{len(runs)} runs have ended: {told}")
+
+    def _ring(self, text: str) -> None:
+        """Tell the terminal, as the user wishes."""
         if self._wishes.notify is Notify.BELL:
             self._write_through("\a")
         elif self._wishes.notify is Notify.OSC9:
-            text = f"Run {run.id}: {', '.join(filter(None, parts))}"
             self._write_through(notification_sequence(text, os.environ))
 
 
@@ -542,9 +567,11 @@ def _followed(board: Board, before: Pulse) -> Followed:
     except BoardError as error:
         failure = error
     try:
-        runs = board.runs()
+        runs = board.followed(before.in_flight)
         in_flight = [run for run in runs if not run.state.ended]
-        ended = [(run, board.rank(run)) for run in runs if run.id in before.in_flight and run.state.ended]
+        over = [run for run in runs if run.state.ended]
+        # A toast has a rank; where so many have ended that there is one for all of them, nobody sees it.
+        ended = [(run, board.rank(run) if len(over) <= TOLD_MAX else None) for run in over]
         asked = [at for cluster in {run.cluster for run in in_flight} if (at := board.asked_at(cluster))]
     except BoardError as error:
         return Followed(dataclasses.replace(before, failure=error), ())

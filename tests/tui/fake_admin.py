@@ -243,11 +243,12 @@ class AdminBoard(FakeBoard):
             found = Difference("visibility", str(terms.visibility), str(new.visibility))
         return Plan(name, Action.UPDATE, new, differences=(found,))
 
-    def carry_out(self, plans: Sequence[Plan], *, force: bool = False, reason: str = "") -> None:  # noqa: ARG002
+    def carry_out(self, plans: Sequence[Plan], *, force: bool = False, reason: str = "") -> tuple[Plan, ...]:  # noqa: ARG002
         self._enter("carry_out")
         for plan in plans:
             self.done.append((plan.name, reason))
             self.change_state(plan.name, deadline=plan.terms.deadline, visibility=plan.terms.visibility)
+        return tuple(plans)
 
     def rerun_plan(
         self,

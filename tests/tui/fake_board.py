@@ -414,9 +414,18 @@ class FakeBoard(Board):
     def in_flight(self) -> tuple[Run, ...]:
         return tuple(run_ for run_ in reversed(self.known_runs) if not run_.state.ended)
 
+    def followed(self, known: Collection[int] = ()) -> tuple[Run, ...]:
+        self._enter("runs")
+        own = [run_ for run_ in self.known_runs if run_.user == self.user]
+        return tuple(run_ for run_ in own if not run_.state.ended or run_.id in known)
+
     def result(self, run: int) -> Result | None:
         found = self.run(run)
         return result(found) if found.verdict is not None else None
+
+    def cases(self, run: int) -> tuple[Case, ...]:
+        found = self.result(run)
+        return found.cases if found else ()
 
     def history(self, run: int) -> tuple[Status, ...]:
         found = self.run(run)
@@ -453,8 +462,9 @@ class FakeBoard(Board):
         for gpu in gpus:
             everyone = self.boards.get(gpu, ()) if task == "vectoradd" else ()
             own = next((row for row in everyone if row.user == reader), None)
-            shown = [row for row in everyone if row.user == reader] if rows is Rows.OWN else everyone
-            if rows is Rows.OWN:
+            personal = rows in (Rows.OWN, Rows.NEWEST)
+            shown = [row for row in everyone if row.user == reader] if personal else everyone
+            if personal:
                 shown = [replace(row, rank=place) for place, row in enumerate(shown, start=1)]
             end = None if limit is None else offset + limit
             part = tuple(shown[offset:end])

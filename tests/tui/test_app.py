@@ -555,6 +555,23 @@ async def test_the_table_updates_itself_and_tells_the_end_of_a_run() -> None:
         await until(pilot, lambda: "running" not in text_of(pilot.app) and "9.50 µs" in text_of(pilot.app))
 
 
+async def test_every_run_in_flight_is_followed_and_many_that_end_at_once_are_told_in_one_line() -> None:
+    flying = [run(id_, RunState.RUNNING) for id_ in range(300, 0, -1)]
+    board = FakeBoard(runs=flying)
+    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "300 in flight" in text_of(pilot.app))
+        oldest = board.run(1)
+        ended = dataclasses.replace(oldest.status, state=RunState.FINISHED)
+        board.replace_run(dataclasses.replace(oldest, status=ended, verdict=Verdict.PASS, score_s=9.5e-6))
+        await until(pilot, lambda: any("Run 1: vectoradd on H100: pass" in told for told in toasts(pilot)))
+        board.known_runs = [
+            dataclasses.replace(each, status=ended, verdict=Verdict.PASS if each.id > 20 else Verdict.CRASH)
+            for each in board.known_runs
+        ]
+        await until(pilot, lambda: "299 runs have ended: 280 pass, 19 crash" in toasts(pilot))
+        assert len(toasts(pilot)) == 2
+
+
 async def test_a_warning_from_another_thread_is_shown_and_is_no_markup() -> None:
     board = FakeBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
@@ -913,6 +930,15 @@ async def test_leaving_with_runs_in_flight_says_that_they_go_on(capsys: pytest.C
         await press(pilot, "q")
     app._print_error_renderables()
     assert "Runs 41, 40 go on." in capsys.readouterr().err
+
+
+async def test_leaving_with_many_runs_in_flight_counts_them(capsys: pytest.CaptureFixture[str]) -> None:
+    app = app_on(FakeBoard(runs=[run(id_, RunState.RUNNING) for id_ in range(300, 0, -1)]))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "q")
+    app._print_error_renderables()
+    assert "300 runs go on." in capsys.readouterr().err
 
 
 async def test_help_names_the_keys_of_the_screen() -> None:

@@ -11,6 +11,7 @@ from hpc_board.model.rules import Remarks, Removal
 from hpc_board.model.run import RunState
 from hpc_board.model.standings import Mark, MarkKind, Page
 from hpc_board.tui.board_rows import BoardRows, lines
+from hpc_board.tui.screens import trend
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
@@ -211,3 +212,15 @@ async def test_a_board_that_cannot_be_read_stays_as_it_was(size: tuple[int, int]
         assert "dmitri" in text_of(pilot.app)
         board.failures.clear()
         await until(pilot, lambda: "the disk is full" not in text_of(pilot.app))
+
+
+async def test_the_trend_reads_a_page_of_runs_and_says_how_many_it_leaves_out() -> None:
+    board = FakeBoard()
+    board.boards["H100"] = tuple(standing(1, "ada", 1e-6 * (900 - hour), 2000 - hour, hour) for hour in range(500))
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        board.read_rows.clear()
+        await press(pilot, "t")
+        assert max(board.read_rows) == trend.RUNS_MAX
+        assert "The newest 200 of 500 runs; 300 older ones are left out" in text_of(pilot.app)

@@ -261,6 +261,18 @@ def test_tables_and_pages_follow_the_rules_for_any_history(
         assert numbers(store.personal(*BOARD, "ada", limit=limit, offset=offset)) == page
 
 
+def test_the_newest_runs_of_a_user_are_a_page_with_the_count_of_all(store: Store) -> None:
+    runs = [passed(store, "ada", score_s, minutes=minute) for minute, score_s in enumerate((3.0, 1.0, 2.0, 2.0))]
+    passed(store, "bob", 0.5)
+
+    listed, _ = store.listed(*BOARD, Rows.NEWEST, "ada", limit=3)
+
+    assert numbers(listed.rows) == [(2, runs[3].id), (2, runs[2].id), (1, runs[1].id)]
+    assert listed.total == 4
+    assert listed.own is not None
+    assert listed.own.run == runs[1].id
+
+
 def test_boards_of_a_database_from_before_the_tables_are_found_in_them(path: Path) -> None:
     with opened(path) as db:
         MIGRATIONS.apply(db, stop_before="m004_ranking")

@@ -436,6 +436,14 @@ def test_a_plot_fits_80_columns_of_ascii_and_has_every_run_and_the_ends_of_its_s
         assert "".join(line[8:] for line in plot).isascii()
 
 
+def test_a_history_of_which_a_part_was_read_says_how_many_are_left_out() -> None:
+    rows = tuple(replace(row(number, "ada", 1e-3 / number), run=number) for number in (1, 2, 3))
+    assert "The newest 3 of 1,204 runs; 1,201 older ones are left out" in plain(
+        history_report("softmax", Page("H100", "v", rows, 1204), "ada")
+    )
+    assert "left out" not in plain(history_report("softmax", Page("H100", "v", rows, 3), "ada"))
+
+
 def test_a_plot_of_equal_times_is_a_line() -> None:
     rows = tuple(replace(row(number, "ada", 1e-3), run=number) for number in range(4))
     plot = plain(history_report("softmax", Page("H100", "v", rows, 4), "ada")[1:2])

@@ -413,6 +413,19 @@ def test_runs_in_flight_are_those_that_have_not_ended(store: Store) -> None:
     assert store.in_flight([first.id]) == store.in_flight([]) == ()
 
 
+def test_a_user_s_runs_are_followed_to_their_ends_as_far_as_they_are_known(store: Store) -> None:
+    first, second, third, fourth = add(store, "A", "B", "C", "D")
+    finish(store, first, None, Verdict.CRASH)
+    store.record(second.id, Status(RunState.LOST, NOON))
+    user = store.run(first.id).user
+
+    assert [run.id for run in store.followed(user, [], 10)] == [fourth.id, third.id]
+    assert [run.id for run in store.followed(user, [], 1)] == [fourth.id]
+    # One that is known and still in flight is told once, even where it is one too many.
+    assert [run.id for run in store.followed(user, [second.id, third.id, 99], 1)] == [fourth.id, second.id]
+    assert store.followed("somebody else", [first.id, second.id], 10) == ()
+
+
 def test_runs_are_listed_newest_first(store: Store) -> None:
     newest_first = [run.id for _ in range(3) for run in add(store, "A", "B")][::-1]
 

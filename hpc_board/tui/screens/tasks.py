@@ -1,6 +1,7 @@
 """The tasks: what there is to implement, how long it stays open, and where one stands."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
@@ -48,6 +49,8 @@ _COLUMNS = (
 )
 _PARTS = ("description", "reference", "starter")
 _FILTER_MAX = 200
+_PAUSE = timedelta(seconds=5)
+"""How long the task folders rest between two looks: they may lie on a slow file system, and change seldom."""
 
 
 class TasksScreen(BoardScreen):
@@ -91,6 +94,7 @@ class TasksScreen(BoardScreen):
         self._own: Mapping[tuple[str, str], Place] = {}
         self._wanted: str | None = None
         self._fault: BoardError | None = None
+        self._looked_at = now()
 
     def compose_body(self) -> ComposeResult:
         """The list, and beside or below it the selected task."""
@@ -128,6 +132,11 @@ class TasksScreen(BoardScreen):
         super().on_screen_resume()
         self._ask_own()
 
+    def look_again(self) -> None:
+        """Look from time to time which tasks there are by now, and where one stands."""
+        if self.now() - self._looked_at >= _PAUSE:
+            self._look(patient=True)
+
     def report_fault(self, fault: BoardError) -> None:
         """Show what is wrong with the user's settings of the app, until Esc is pressed."""
         self._fault = fault
@@ -135,7 +144,11 @@ class TasksScreen(BoardScreen):
 
     def action_reload(self) -> None:
         """Read the task folders again."""
-        self.ask("tasks", lambda: TasksArrived(self.board.tasks()))
+        self._look(patient=False)
+
+    def _look(self, *, patient: bool) -> None:
+        self._looked_at = self.now()
+        self.ask("tasks", lambda: TasksArrived(self.board.tasks()), patient=patient)
         self._ask_own()
 
     def action_submit(self) -> None:
@@ -254,6 +267,7 @@ class TasksScreen(BoardScreen):
 
     @on(TasksArrived)
     def _show_tasks(self, event: TasksArrived) -> None:
+        before, selected = self._catalog, self._selected
         self._catalog = event.catalog
         self._versions = {task.name: task.version for task in event.catalog.tasks}
         if event.catalog.faults:
@@ -262,7 +276,9 @@ class TasksScreen(BoardScreen):
             self.forget_failure("faults")
         wanted, self._wanted = self._wanted, None
         self._show_rows(wanted if wanted in {task.name for task in event.catalog.tasks} else None)
-        self._show_selected()
+        # What one reads stays where it is as long as it is the same.
+        if before is None or self._selected != selected:
+            self._show_selected()
 
     @on(OwnPlacesArrived)
     def _show_own(self, event: OwnPlacesArrived) -> None:

@@ -12,6 +12,9 @@ from hpc_board.tui.messages import BlocksRead
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 
+RUNS_MAX = 200
+"""How many runs are read: the plot has no room for more, and a table of more is nothing to look at."""
+
 
 class TrendScreen(BoardScreen):
     """The times of a user on one board from one ranked run to the next, as a plot and as a table."""
@@ -45,7 +48,7 @@ class TrendScreen(BoardScreen):
         (task, gpu), user = self._board_of, self._whose
 
         def question() -> BlocksRead:
-            pages = self.board.pages(task, [gpu], rows=Rows.OWN, user=user)
+            pages = self.board.pages(task, [gpu], rows=Rows.NEWEST, limit=RUNS_MAX, user=user)
             return BlocksRead(tuple(block for page in pages for block in history_report(task, page, user)))
 
         self.ask("trend", question, patient=True)

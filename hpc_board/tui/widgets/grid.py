@@ -197,7 +197,7 @@ class Grid(DataTable[Text]):
 
 
 def _edge(row: Row) -> Text:
-    return Text(row.sign or " ", Tone.OWN.value)
+    return Text(row.sign, Tone.OWN.value) if row.sign else Text(" ")
 
 
 def _value(key: RowKey | None) -> str | None:
