@@ -28,6 +28,7 @@ from hpc_board.model.task import Mode
 from hpc_board.report import Block
 from hpc_board.rules import Again
 from hpc_board.sending import Preview
+from hpc_board.tui.best import Best
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.listing import Part
 from hpc_board.tui.run_pages import Page
@@ -178,7 +179,7 @@ class CancelRequested(Answer):
 
 @dataclass
 class RunRead(Answer):
-    """All that is known of one run."""
+    """All that is known of one run, with the best of its board where the two can be drawn below one roof."""
 
     run: Run
     result: Result | None
@@ -186,6 +187,7 @@ class RunRead(Answer):
     progress: tuple[Progress, ...]
     placing: Placing | None
     log: str
+    best: Best | None = None
 
 
 @dataclass

@@ -14,6 +14,7 @@ from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.watch import WatchScreen
 from tests.tui.driving import app_on, press, settled, until
 from tests.tui.fake_board import A100, H100, L4, RUNS, FakeBoard
+from tests.tui.test_roofline import Roofed
 
 SIZES = pytest.mark.parametrize(
     "size", [(60, 16), (80, 24), (120, 40), (200, 60)], ids=lambda size: "x".join(map(str, size))
@@ -56,6 +57,17 @@ def driven(*keys: str) -> Callable[[Pilot[Any]], Any]:
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_screen_looks_as_designed(snap_compare: SnapCompare, size: tuple[int, int], name: str) -> None:
     assert snap_compare(app_on(FakeBoard()), terminal_size=size, run_before=driven(*SCREENS[name]))
+
+
+@SIZES
+def test_the_roofs_look_as_designed(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    assert snap_compare(app_on(Roofed()), terminal_size=size, run_before=driven("r", "down", "down", "enter", "7"))
+
+
+def test_the_roofs_can_be_read_without_colours(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    keys = driven("r", "down", "down", "enter", "7")
+    assert snap_compare(app_on(Roofed()), terminal_size=(80, 24), run_before=keys)
 
 
 @pytest.mark.parametrize("digit", ["4", "5"])

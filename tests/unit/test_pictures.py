@@ -15,6 +15,7 @@ PICTURES = {
     "submit.svg": "../test_run_snapshots/test_a_script_with_unusual_lines_looks_as_designed.svg",
     "runs.svg": f"{AROUND_RUNS}[runs_while_filtering-80x24].svg",
     "run-cases.svg": f"{AROUND_RUNS}[cases_of_a_pass-80x24].svg",
+    "run-roof.svg": "../test_run_snapshots/test_the_roofs_look_as_designed[80x24].svg",
     "cluster.svg": f"{AROUND_RUNS}[cluster-80x24].svg",
     "feed.svg": f"{AROUND_BOARDS}[feed-80x24].svg",
     "compare.svg": f"{AROUND_BOARDS}[comparison_of_times-80x24].svg",

@@ -14,10 +14,12 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Device
+from hpc_board.model.result import Result, device_peak
 from hpc_board.model.run import Run
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
 from hpc_board.report import NextSteps, next_steps, nothing_printed, run_evidence, run_logs, run_overview
+from hpc_board.tui.best import Best
 from hpc_board.tui.messages import OpenSent, OpenStandings, OpenSubmit, OpenWatch, RunRead, Sent
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
@@ -26,6 +28,7 @@ from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
+from hpc_board.tui.widgets.roofline import RooflinePane
 from hpc_board.tui.widgets.sections import Sections
 from hpc_board.tui.widgets.text_pane import TextPane
 from hpc_board.tui.wording import since, state
@@ -37,6 +40,7 @@ _PAGES = (
     ("build", "Build"),
     ("profile", "Profile"),
     ("evidence", "Evidence"),
+    ("roof", "Roof"),
 )
 _NAMES = tuple(name for name, _ in _PAGES)
 
@@ -67,7 +71,8 @@ class ReportScreen(BoardScreen):
     HELP: ClassVar[str] = (
         "While the run is in flight, its progress and its log come in by themselves; the log is followed while its end "
         "is in sight. The digits open the pages, [ and ] turn them. The log has what the kernel printed and the end of "
-        "what the batch script printed, without control characters."
+        "what the batch script printed, without control characters. The roofs are those of the vendor's data sheet, "
+        "that of arithmetic for the fastest matrix format; the points count the least work that the task states."
     )
 
     blocks = getters.query_one("#overview", Blocks)
@@ -76,6 +81,7 @@ class ReportScreen(BoardScreen):
     build = getters.query_one("#build", TextPane)
     profile = getters.query_one("#profile", TextPane)
     evidence = getters.query_one("#evidence", Blocks)
+    roof = getters.query_one(RooflinePane)
     sections = getters.query_one(Sections)
     headline = getters.query_one("#headline", Static)
 
@@ -96,6 +102,7 @@ class ReportScreen(BoardScreen):
             yield TextPane(view="build-log", id="build")
             yield TextPane(view="profile-log", id="profile")
             yield Blocks(id="evidence")
+            yield RooflinePane(id="roof")
 
     def on_mount(self) -> None:
         """Read the run."""
@@ -245,6 +252,7 @@ class ReportScreen(BoardScreen):
             "build": self.build.view,
             "profile": self.profile.view,
             "evidence": self.evidence,
+            "roof": self.roof,
         }
         return mains[page]
 
@@ -258,6 +266,7 @@ class ReportScreen(BoardScreen):
             "build": self.build,
             "profile": self.profile,
             "evidence": self.evidence,
+            "roof": self.roof,
         }
         for page, pane in panes.items():
             pane.display = page == self._page or (page == "log" and beside)
@@ -271,19 +280,33 @@ class ReportScreen(BoardScreen):
             "log": not self.printed.is_empty,
             "build": not self.build.is_empty,
             "profile": not self.profile.is_empty,
+            "roof": not self.roof.is_empty,
         }
         self.sections.show(self._page, [page for page, full in has.items() if not full])
 
     def _everything(self) -> RunRead:
         run = self.board.run(self.run_id)
+        result = self.board.result(run.id)
         return RunRead(
             run,
-            self.board.result(run.id),
+            result,
             tuple(self.board.history(run.id)),
             tuple(self.board.progress(run.id)),
             self.board.placing(run),
             self.board.log(run.id),
+            self._best(run, result),
         )
+
+    def _best(self, run: Run, result: Result | None) -> Best | None:
+        """The best run of the board, if that is another one and may be read."""
+        if result is None or device_peak(result) is None or not any(case.work for case in result.cases):
+            return None
+        try:
+            pages = self.board.pages(run.task, [run.gpu], version=run.task_version, limit=1)
+            row = next((row for page in pages for row in page.rows[:1] if row.run != run.id), None)
+            return Best(row.run, row.user, self.board.cases(row.run)) if row else None
+        except BoardError:
+            return None
 
     @on(Sections.Chosen)
     def _choose_page(self, event: Sections.Chosen) -> None:
@@ -311,6 +334,7 @@ class ReportScreen(BoardScreen):
         profile = printable(result.profile.text, len(result.profile.text)) if result else ""
         nothing = "There is no profile: only runs in mode profile have one."
         self.profile.show(profile, nothing=nothing, growing=False)
+        self.roof.show(result, event.best, nothing=f"There are no times{waits}.")
         self._show_pages()
 
     def _show_headline(self, event: RunRead) -> None:

@@ -31,6 +31,11 @@ class Sections(Horizontal, can_focus=False):
         for number, (name, title) in enumerate(self._names, start=1):
             yield _Section(name, number, title)
 
+    def on_resize(self, event: events.Resize) -> None:
+        """Leave out what is between the names where they do not fit otherwise."""
+        needed = sum(len(title) + 4 for _, title in self._names)
+        self.set_class(event.size.width < needed, "-tight")
+
     def show(self, current: str, empty: Sequence[str] = ()) -> None:
         """Mark the page that is open, and those that have nothing to show."""
         for label in self.query(_Section):

@@ -12,6 +12,7 @@ from hpc_board.tui.messages import Pulse
 from hpc_board.tui.palette import Tone, toned
 
 _ASKED_FROM_WIDTH = 70
+_ALL_FROM_WIDTH = 100
 
 
 class TitleBar(Horizontal):
@@ -31,15 +32,16 @@ class TitleBar(Horizontal):
     def show_pulse(self, user: str, pulse: Pulse, now: datetime, waiting: tuple[timedelta, str] | None = None) -> None:
         """Show who looks, how many runs are in flight and how old the scheduler's answer is.
 
-        Where an answer takes long, `waiting` says how long it has taken so far and whose it is.
+        Where an answer takes long, `waiting` says how long it has taken so far and whose it is. On a narrow terminal it
+        has the place of the rest, so that the way here can still be read.
         """
-        wide = self.app.size.width >= _ASKED_FROM_WIDTH
+        width = self.app.size.width
         words = [toned(user, Tone.PLAIN, 32)]
-        if pulse.in_flight:
+        if pulse.in_flight and (waiting is None or width >= _ALL_FROM_WIDTH):
             words.append(toned(f"{len(pulse.in_flight)} in flight", Tone.ACCENT))
-            if waiting is None and pulse.asked_at is not None and wide:
+            if waiting is None and pulse.asked_at is not None and width >= _ASKED_FROM_WIDTH:
                 words.append(toned(f"asked {span_text(now - pulse.asked_at)} ago", Tone.MUTED))
         if waiting is not None:
-            whom = f" for {waiting[1]}" if wide else ""
+            whom = f" for {waiting[1]}" if width >= _ASKED_FROM_WIDTH else ""
             words.append(toned(f"waiting {span_text(waiting[0])}{whom}", Tone.WAITING))
         self.query_one("#pulse", Static).update(Text(" · ", Tone.MUTED.value).join(words))

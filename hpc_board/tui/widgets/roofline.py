@@ -1,0 +1,315 @@
+"""How near the benchmarks of a run come to the two roofs of its device, memory and arithmetic, drawn in characters.
+
+The roof over a case is what the device can do with it at most: at few operations for each byte its memory is the limit,
+at many its arithmetic.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from hpc_board.model.peaks import Peak, Work, share_of_peak
+from hpc_board.model.result import Result, Verdict, device_peak
+from hpc_board.model.text import printable
+from hpc_board.tui.best import Best
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.wording import listing
+
+OWN, BEST, REFERENCE = "o", "b", "r"
+"""The signs of the points: this run, the best of its board, the task's reference."""
+
+_TONES = {REFERENCE: Tone.WAITING, BEST: Tone.GOOD, OWN: Tone.OWN}
+"""The tones of the points in the order in which they are drawn: the run's own lies over the others."""
+
+_NAMES = {OWN: "this run", BEST: "the best", REFERENCE: "the reference"}
+_LABEL = 9
+_COLUMNS_MAX = 100
+_ROWS_MIN, _ROWS_MAX = 5, 18
+_AXIS_LINES = 2
+_LEAST = 1e-6
+"""Fewer operations for a byte than any task has, and fewer a second than any device does."""
+
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+_NUMBERS_MAX = 8
+_BRAILLE = 0x2800
+_DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
+"""The bits of a braille character's dots: of its two columns, from the lowest dot up."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A benchmark case: the least work of a right call, and how long calls took, by the signs of whose they were."""
+
+    number: int
+    spec: str
+    work: Work
+    times_ns: Mapping[str, float] = field(default_factory=dict)
+
+
+def measured(result: Result, best: Best | None) -> tuple[Measured, ...]:
+    """The timed cases whose least work the task states, with the times of the best run for the same ones."""
+    others = {(case.index, case.spec): case for case in best.cases if case.phase != "test"} if best else {}
+    found = []
+    for case in result.cases:
+        if case.phase == "test" or case.timing is None or case.work is None or case.verdict is not Verdict.PASS:
+            continue
+        other = others.get((case.index, case.spec))
+        times = {
+            OWN: case.timing.median_ns,
+            BEST: other.timing.median_ns if other and other.timing else None,
+            REFERENCE: case.timing.baseline_ns,
+        }
+        known = {sign: time for sign, time in times.items() if time is not None and time > 0}
+        if OWN in known and max(case.work.memory_bytes, case.work.operations) > 0:
+            found.append(Measured(case.index + 1, case.spec, case.work, known))
+    return tuple(found)
+
+
+class RooflinePane(VerticalScroll):
+    """The roofs of the device of a run, its benchmarks below them, and the same in words."""
+
+    _cases: tuple[Measured, ...] = ()
+    _peak: Peak | None = None
+    _best: Best | None = None
+    _device = ""
+    _nothing = ""
+    _drawn_size = (0, 0)
+
+    def compose(self) -> ComposeResult:
+        """The one text that all is drawn into."""
+        yield Static(id="roofline-text", markup=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return not self._cases or self._peak is None
+
+    def show(self, result: Result | None, best: Best | None, *, nothing: str) -> None:
+        """Show the cases of this result beside the best of the board; or say why there are none."""
+        self._cases = measured(result, best) if result is not None else ()
+        self._peak = device_peak(result) if result is not None else None
+        self._best = best
+        self._device = str(result.provenance.get("gpu_name", "")) if result is not None else ""
+        self._nothing = nothing if result is None else _missing(self._cases, self._device)
+        self._draw()
+
+    def _draw(self) -> None:
+        text = self.query_one("#roofline-text", Static)
+        width, height = self._drawn_size = self.size.width, self.size.height
+        if self._peak is None or not self._cases:
+            text.update(toned(self._nothing, Tone.MUTED, 500))
+            return
+        text.update(roofline(self._cases, self._peak, self._best, self._device, width - 3, height))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw anew what has another size."""
+        del event
+        # The size of the inner pane is known only after the layout that this event is about.
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        if (self.size.width, self.size.height) != self._drawn_size:
+            self._draw()
+
+
+def roofline(
+    cases: Sequence[Measured], peak: Peak, best: Best | None, device: str, width: int, height: int
+) -> RenderableType:
+    """The drawing, the words and the shares of each case, for a pane of this size."""
+    head = Text.assemble(
+        toned(device, Tone.STRONG),
+        f": {_amount(peak.memory_bytes)}B/s of memory, {_amount(peak.operations)}op/s of arithmetic",
+    )
+    below = [*words(cases, peak, best), Text(""), *_case_lines(cases, peak)]
+    # The drawing takes what the words leave, whose lines may be longer than the pane is wide.
+    lines = sum(max(1, math.ceil(line.cell_len / max(1, width))) for line in (head, *below))
+    rows = max(_ROWS_MIN, min(_ROWS_MAX, height - lines - _AXIS_LINES - 1))
+    return Group(head, *roofline_lines(cases, peak, min(width, _COLUMNS_MAX), rows), *below)
+
+
+def roofline_lines(cases: Sequence[Measured], peak: Peak, width: int, height: int) -> list[Text]:
+    """Roofs and points in lines of at most `width` cells, `height` of them for the drawing; both axes logarithmic.
+
+    From left to right stand the operations for each byte, from below the operations per second.
+    """
+    points = [
+        (intensity, rate, sign)
+        for sign in _TONES
+        for case in cases
+        if case.work.memory_bytes > 0 and sign in case.times_ns
+        for intensity in (case.work.operations / case.work.memory_bytes,)
+        for rate in (case.work.operations / case.times_ns[sign] * 1e9,)
+        # What has no operations to speak of has no place on a logarithmic scale; the words below have it.
+        if min(intensity, rate) >= _LEAST and math.isfinite(max(intensity, rate))
+    ]
+    if not points:
+        return []
+    ridge = peak.operations / peak.memory_bytes
+    across = max(10, width - _LABEL - 1)
+    intensities = [ridge, *(point[0] for point in points)]
+    x = _Axis(min(intensities) / 2, max(intensities) * 8, 2 * across)
+    y = _Axis(
+        min(point[1] for point in points) / 1.5, max(peak.operations, *(point[1] for point in points)), 4 * height
+    )
+    dots = [[0] * across for _ in range(height)]
+    last = None
+    for column in range(2 * across):
+        place = y.place(min(peak.operations, x.value(column) * peak.memory_bytes))
+        # A slope that is steeper than a dot is wide has no gaps.
+        for dot in range(min(place, place if last is None else last + 1), place + 1):
+            if dot >= 0:
+                dots[dot // 4][column // 2] |= _DOTS[column % 2][dot % 4]
+        last = max(place, -1)
+    signs = {(max(0, y.place(rate)) // 4, x.place(intensity) // 2): sign for intensity, rate, sign in points}
+    lines = [
+        Text.assemble(
+            (f"{_label(row, y, height):>{_LABEL - 1}} │", Tone.MUTED.value),
+            *(
+                (sign, _TONES[sign].value)
+                if (sign := signs.get((row, column)))
+                else (chr(_BRAILLE + bits) if bits else " ", Tone.MUTED.value)
+                for column, bits in enumerate(dots[row])
+            ),
+        )
+        for row in reversed(range(height))
+    ]
+    corner = x.place(ridge) // 2
+    axis = f"{'op/s':>{_LABEL - 1}} └{'─' * corner}┴{'─' * (across - corner - 1)}"
+    return [*lines, Text(axis, Tone.MUTED.value), _ends(x, ridge, corner, across)]
+
+
+def words(cases: Sequence[Measured], peak: Peak, best: Best | None) -> Iterator[Text]:
+    """What the drawing says: which roof the cases are below, and how near to it who comes."""
+    yield Text.assemble(
+        *(
+            part
+            for sign in (OWN, BEST, REFERENCE)
+            if any(sign in case.times_ns for case in cases)
+            for part in ((f"{sign} ", _TONES[sign].value), f"{_named(sign, best)}   ")
+        )
+    )
+    for resource in ("memory", "arithmetic"):
+        below = [case for case in cases if _resource(case, peak) == resource]
+        if not below:
+            continue
+        rate = f"{_amount(peak.memory_bytes)}B/s" if resource == "memory" else f"{_amount(peak.operations)}op/s"
+        shares = []
+        for sign in (OWN, BEST, REFERENCE):
+            found = [share for case in below if (share := _share(case, peak, sign)) is not None]
+            if found:
+                shares.append(f"{_NAMES[sign]} {_range(found)}")
+        yield Text(f"{_cases(below)} {resource} bound: of {rate}, {', '.join(shares)}.")
+
+
+def _case_lines(cases: Sequence[Measured], peak: Peak) -> Iterator[Text]:
+    for case in cases:
+        line = Text.assemble((f"{case.number:>3} {_resource(case, peak):<11}", Tone.MUTED.value))
+        for sign in (OWN, BEST, REFERENCE):
+            share = _share(case, peak, sign)
+            text = "" if share is None else f"{sign} {_percent(share)}"
+            line.append(f"{text:<9}", _TONES[sign].value)
+        yield line.append_text(toned(case.spec, Tone.MUTED))
+
+
+def _missing(cases: Sequence[Measured], device: str) -> str:
+    """Why there is no drawing of a result, once it is there."""
+    if not cases:
+        return (
+            "No benchmark passed whose least work the task states: the bytes and the operations that no right call can "
+            "do without (`minimal_work` in the task's reference)."
+        )
+    whose = f"of {printable(device)}" if device else "of this device"
+    return f"What memory and arithmetic {whose} can do at most is not known, so there is no roof to draw."
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A logarithmic scale from `low` to `high` on so many dots."""
+
+    low: float
+    high: float
+    dots: int
+
+    def place(self, value: float) -> int:
+        """The dot of a value; below 0 for one that lies before the scale."""
+        share = math.log(value / self.low) / math.log(self.high / self.low)
+        return min(self.dots - 1, math.floor(share * (self.dots - 1) + 0.5))
+
+    def value(self, dot: float) -> float:
+        """The value of a dot."""
+        return self.low * math.pow(self.high / self.low, dot / (self.dots - 1))
+
+
+def _label(row: int, y: _Axis, height: int) -> str:
+    """The value of a row of the drawing: of its first, its last and its middle one."""
+    if row not in (0, height // 2, height - 1):
+        return ""
+    return _amount(y.value({0: 0.0, height - 1: y.dots - 1.0}.get(row, 4 * row + 1.5))).strip()
+
+
+def _ends(x: _Axis, ridge: float, corner: int, across: int) -> Text:
+    """The scale below the axis: its left end, the corner, and what it counts at its right end."""
+    left, middle, right = _number(x.low), _number(ridge), f"{_number(x.high)} op/byte"
+    begin = max(corner - len(middle) // 2, len(left) + 1)
+    line = f"{left:<{begin}}{middle}"
+    if len(line) + 1 + len(right) > across:
+        right = "op/byte"
+    return Text(f"{'':<{_LABEL + 1}}{line}{right:>{max(len(right) + 1, across - len(line))}}", Tone.MUTED.value)
+
+
+def _named(sign: str, best: Best | None) -> str:
+    if sign == BEST and best is not None:
+        return printable(f"the best: {best.user}, run {best.run}")
+    return _NAMES[sign]
+
+
+def _resource(case: Measured, peak: Peak) -> str:
+    share = share_of_peak(case.work, peak, 1.0)
+    return share.resource if share else ""
+
+
+def _share(case: Measured, peak: Peak, sign: str) -> float | None:
+    time_ns = case.times_ns.get(sign)
+    share = share_of_peak(case.work, peak, time_ns) if time_ns is not None else None
+    return share.share if share else None
+
+
+def _cases(cases: Sequence[Measured]) -> str:
+    numbers = [case.number for case in cases]
+    if len(numbers) == 1:
+        return f"Case {numbers[0]} is"
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"Cases {numbers[0]} to {numbers[-1]} are"
+    return (
+        f"Cases {listing(tuple(map(str, numbers)))} are"
+        if len(numbers) <= _NUMBERS_MAX
+        else f"{len(numbers)} cases are"
+    )
+
+
+def _range(shares: Sequence[float]) -> str:
+    low, high = _percent(min(shares)), _percent(max(shares))
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def _percent(share: float) -> str:
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"
+
+
+def _amount(value: float) -> str:
+    """A number with the prefix of its unit: "3.35 T"."""
+    step = max(0, min(len(_PREFIXES) - 1, int(math.log10(value) // 3))) if value > 0 else 0
+    scaled = value / 1000**step
+    return f"{scaled:.3g} {_PREFIXES[step]}" if scaled < 1000 else f"{scaled:.0f} {_PREFIXES[step]}"
