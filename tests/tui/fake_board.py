@@ -241,6 +241,7 @@ class FakeBoard(Board):
         self.known_gpus = tuple(gpus)
         self.known_runs = list(runs)
         self.boards = dict(STANDINGS)
+        self.histories: dict[str, tuple[Standing, ...]] = {}
         self.marks: dict[str, tuple[Mark, ...]] = {}
         self.entries: tuple[FeedEntry, ...] = ()
         self.removed_runs: tuple[Run, ...] = ()
@@ -463,8 +464,9 @@ class FakeBoard(Board):
             everyone = self.boards.get(gpu, ()) if task == "vectoradd" else ()
             own = next((row for row in everyone if row.user == reader), None)
             personal = rows in (Rows.OWN, Rows.NEWEST)
-            shown = [row for row in everyone if row.user == reader] if personal else everyone
+            shown: Sequence[Standing] = everyone
             if personal:
+                shown = [row for row in self.histories.get(gpu, everyone) if row.user == reader]
                 shown = [replace(row, rank=place) for place, row in enumerate(shown, start=1)]
             end = None if limit is None else offset + limit
             part = tuple(shown[offset:end])

@@ -1,17 +1,25 @@
 """What the screens look like, at the size that they are designed for and at a large one."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from hpc_board import tui
 from hpc_board.errors import SchedulerError, StorageError
+from hpc_board.model.run import Progress, Run
+from hpc_board.tui import themes
 from hpc_board.tui.app import BoardApp
-from tests.tui.driving import app_on, press, settled, stop_blinking
-from tests.tui.fake_board import NOW, FakeBoard
+from hpc_board.tui.preferences import Preferences
+from hpc_board.tui.rehearsal import Rehearsal
+from hpc_board.tui.screens import tour
+from hpc_board.tui.screens.tour import TourScreen
+from tests.tui.driving import app_on, press, settled, stop_blinking, until
+from tests.tui.fake_board import NOW, PROGRESS, RUNS, FakeBoard
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
 SnapCompare = Callable[..., bool]
@@ -108,3 +116,54 @@ def test_a_board_that_cannot_be_read_says_why(snap_compare: SnapCompare) -> None
 def test_the_app_can_be_read_without_colours(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert snap_compare(app_on(FakeBoard()), terminal_size=(80, 24), run_before=driven("r"))
+
+
+@pytest.mark.parametrize("name", ["tasks", "report_of_a_pass", "form_for_a_task"])
+def test_a_screen_fills_a_large_terminal(snap_compare: SnapCompare, name: str) -> None:
+    assert snap_compare(app_on(FakeBoard()), terminal_size=(200, 60), run_before=driven(*SCREENS[name]))
+
+
+@pytest.mark.parametrize("name", ["tasks", "standings", "report_of_a_pass", "report_of_a_failure"])
+def test_a_light_theme_is_as_legible(snap_compare: SnapCompare, name: str) -> None:
+    wishes = Preferences(theme=themes.LIGHT.name)
+    app = BoardApp(FakeBoard(), now=lambda: NOW, beat_seconds=3600, follow_seconds=3600, wishes=wishes)
+    assert snap_compare(app, terminal_size=(80, 24), run_before=driven(*SCREENS[name]))
+
+
+@pytest.mark.parametrize("keys", [(), ("r",), ("r", *"boa")], ids=["tasks", "runs", "found"])
+def test_every_action_is_found_by_its_name(snap_compare: SnapCompare, keys: tuple[str, ...]) -> None:
+    async def drive(pilot: Pilot[Any]) -> None:
+        await settled(pilot)
+        await press(pilot, *keys[:1], "ctrl+p", *keys[1:])
+        await until(pilot, lambda: pilot.app.screen.query_one(OptionList).option_count > 0)
+        await settled(pilot)
+
+    assert snap_compare(app_on(FakeBoard()), terminal_size=(80, 24), run_before=drive)
+
+
+class Rehearsed(Rehearsal):
+    """A submission of the tour that is judged in no time."""
+
+    def send(self) -> Run:
+        return RUNS[1]
+
+    def look(self) -> tuple[Run, list[Progress], int | None]:
+        return dataclasses.replace(RUNS[2], score_s=3.1e-3), list(PROGRESS), 1
+
+
+@pytest.mark.parametrize("page", range(4))
+def test_the_tour_looks_as_designed(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch, page: int) -> None:
+    monkeypatch.setattr(tour, "Rehearsal", Rehearsed)
+    monkeypatch.setattr(tour, "is_possible", lambda: True)
+
+    async def drive(pilot: Pilot[Any]) -> None:
+        await settled(pilot)
+        pilot.app.call_later(pilot.app.run_action, "tour")
+        await until(pilot, lambda: isinstance(pilot.app.screen, TourScreen))
+        await press(pilot, *["right"] * page)
+        screen = pilot.app.screen
+        assert isinstance(screen, TourScreen)
+        screen.look_again()
+        await settled(pilot)
+
+    assert snap_compare(app_on(FakeBoard()), terminal_size=(80, 24), run_before=drive)
