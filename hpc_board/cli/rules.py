@@ -394,6 +394,8 @@ def tag(open_: Open, submission: int, words: tuple[str, ...], remove: tuple[str,
     Prints those that it has then. A tag is one word; upper and lower case are the same. `runs --tag WORD` lists
     what has it.
     """
+    from hpc_board.model.text import one_line
+
     tags = open_().tag(submission, words, remove)
     if tags:
-        click.echo(" ".join(tags))
+        click.echo(one_line(" ".join(tags), 2000))

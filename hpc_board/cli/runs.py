@@ -181,10 +181,12 @@ def cancel(open_: Open, ids: tuple[int, ...]) -> None:
 
 
 def _cancelled(board: "Board", run: "Run") -> str:
+    from hpc_board.model.text import one_line
+
     if run.state.ended:
         return " is cancelled."
     if run.account and run.account != board.user:
-        return f" is {run.account}'s job, and ends as soon as a client of theirs carries it on."
+        return f" is {one_line(run.account)}'s job, and ends as soon as a client of theirs carries it on."
     return ": the scheduler was asked."
 
 
@@ -229,6 +231,7 @@ def poll(open_: Open, as_json: bool) -> None:
 
     The exit code is 3 where a scheduler did not answer or a job could not be sent; the other runs were carried on.
     """
+    from hpc_board.model.text import printable
     from hpc_board.report import outcome
 
     board = open_()
@@ -243,7 +246,7 @@ def poll(open_: Open, as_json: bool) -> None:
         print_json([run_object(board, new) for _, new in changed])
     else:
         for old, new in changed:
-            click.echo(f"run {new.id} on {new.gpu}: {outcome(old)} -> {outcome(new)}")
+            click.echo(printable(f"run {new.id} on {new.gpu}: {outcome(old)} -> {outcome(new)}"))
     if failure is not None:
         print_error(failure)
         raise click.exceptions.Exit(NO_VERDICT)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from hpc_board.model.rules import Remarks, Removal, Rerun
 from hpc_board.model.run import RunState
 from hpc_board.model.text import one_line
-from hpc_board.store.rows import Row
+from hpc_board.store.fields import Row
 
 _MESSAGE_MAX = 2000
 

@@ -8,8 +8,8 @@ from typing import IO, Any
 from hpc_board.errors import InputError
 from hpc_board.export.columns import Column, Kind
 from hpc_board.store import Store
+from hpc_board.store.fields import Row
 from hpc_board.store.passes import Chosen
-from hpc_board.store.rows import Row
 
 _ROWS_AT_ONCE = 20_000
 _ROWS_AT_ONCE_WITH_CODE = 50

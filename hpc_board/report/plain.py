@@ -4,6 +4,7 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
+from hpc_board.model.text import printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
 
 _GAP = "  "
@@ -18,14 +19,37 @@ def _unpainted(text: str, _tone: Tone) -> str:
 def plain(blocks: Iterable[Block], width: int | None = None, paint: Callable[[str, Tone], str] = _unpainted) -> str:
     """The blocks as text that ends with a newline, at most `width` columns wide where they can be.
 
-    Without a width nothing is wrapped or cut. `paint` may add colour to a text that has its final width.
+    Without a width nothing is wrapped or cut. `paint` may add colour to a text that has its final width. Control
+    characters are replaced once more: a name in a heading may come from anywhere too.
     """
     parts: list[str] = []
     for block in blocks:
-        parts += _lines(block, width, paint)
+        parts += _lines(_printable(block), width, paint)
         if not isinstance(block, Heading):
             parts.append("")
     return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _printable(block: Block) -> Block:
+    match block:
+        case Heading(text):
+            return Heading(_line(text))
+        case Paragraph(text, tone):
+            return Paragraph(_text(text), tone)
+        case Table(columns, rows, empty):
+            return Table(columns, tuple(tuple(map(_line, row)) for row in rows), _line(empty))
+        case Facts(rows):
+            return Facts(tuple((_line(name), _text(value)) for name, value in rows))
+        case Log(title, text):
+            return Log(_line(title), _text(text))
+
+
+def _text(text: str) -> str:
+    return text if text.isascii() and text.isprintable() else printable(text, len(text))
+
+
+def _line(text: str) -> str:
+    return text if text.isascii() and text.isprintable() else " ".join(printable(text, len(text)).splitlines())
 
 
 def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -> Iterator[str]:

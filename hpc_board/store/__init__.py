@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from hpc_board.model.statistics import Statistics
     from hpc_board.store.backup import Contents
     from hpc_board.store.exporting import Best, RankedBoard
+    from hpc_board.store.fields import Row
     from hpc_board.store.passes import Chosen
-    from hpc_board.store.rows import Row
 
 __all__ = ["NewChange", "NewRun", "NewSubmission", "Newest", "Store"]
 

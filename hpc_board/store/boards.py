@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from hpc_board.errors import InputError, Refused, StorageError
+from hpc_board.errors import InputError, Refused
 from hpc_board.model.created import Action, BoardChange, CreatedBoard, Entries
 from hpc_board.model.task import Task
 from hpc_board.model.terms import Terms, TermsError, deadline_refusal
 from hpc_board.model.text import one_line
+from hpc_board.store.fields import Fields, unreadable
 from hpc_board.store.rows import plain_text, task_definition, task_value, time_text
 
 if TYPE_CHECKING:
@@ -149,23 +150,26 @@ def _board(connection: sqlite3.Connection, number: int) -> Newest:
     if change.task_version is None:
         return change
     with _readable(row):
-        return CreatedBoard(change, _task(connection, change, json.loads(row["terms"]).get("task", {})))
+        own = dict(json.loads(row["terms"]).get("task", {}))
+    return CreatedBoard(change, _task(connection, change, own))
 
 
 def _change(row: Mapping[str, Any]) -> BoardChange:
+    found = Fields(row, "boards")
     with _readable(row):
-        document = json.loads(row["terms"])
+        document = json.loads(found.text("terms"))
         document.pop("task", None)
-        return BoardChange(
-            row["id"],
-            row["name"],
-            Action(row["action"]),
-            row["task_version"],
-            Terms.from_json(document),
-            row["by_user"],
-            datetime.fromisoformat(row["at"]),
-            row["reason"],
-        )
+        terms = Terms.from_json(document)
+    return BoardChange(
+        found.integer("id"),
+        found.text("name"),
+        found.word(Action, "action"),
+        found.text("task_version") if found.has("task_version") else None,
+        terms,
+        found.text("by_user"),
+        found.moment("at"),
+        found.text("reason"),
+    )
 
 
 @contextmanager
@@ -174,18 +178,14 @@ def _readable(row: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except (TermsError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise StorageError(
-            f"row {row['id']} of `boards` in the database, about {one_line(str(row['name']), 80)}, cannot be read: "
-            f"{one_line(str(error), 200)}",
-            hint="Was it written by a newer hpc-board? Upgrade this one, or restore the database from a backup.",
-        ) from error
+        what = f"{one_line(str(error), 200)}. Was it written by a newer hpc-board? Then upgrade this one"
+        raise unreadable("boards", f"{row['id']}, about {row['name']},", what) from error
 
 
 def _task(connection: sqlite3.Connection, change: BoardChange, own: Mapping[str, Any]) -> Task:
     """The task of a board: that of its version, with what the board has of its own."""
-    where = "SELECT definition FROM tasks WHERE name = ? AND version = ?"
-    (row,) = _rows(connection, where, change.name, change.task_version or "")
-    definition = {**json.loads(row["definition"]), **own, "name": change.name}
-    return replace(
-        task_value(json.dumps(definition)), deadline=change.terms.deadline, gpus=change.terms.gpus, warnings=()
-    )
+    where = "SELECT name, definition FROM tasks WHERE name = ? AND version = ?"
+    for row in _rows(connection, where, change.name, change.task_version or ""):
+        task = task_value(row, {**own, "name": change.name})
+        return replace(task, deadline=change.terms.deadline, gpus=change.terms.gpus, warnings=())
+    raise unreadable("boards", str(change.id), f"no row of `tasks` has its task_version {change.task_version}")

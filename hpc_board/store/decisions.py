@@ -32,7 +32,9 @@ from hpc_board.model.rules import (
     stop_refusal,
 )
 from hpc_board.model.task import Mode
+from hpc_board.model.text import one_line
 from hpc_board.store import boards, ranking
+from hpc_board.store.fields import Fields
 from hpc_board.store.rows import decision_row, decision_value, plain_text, row_id, time_text
 from hpc_board.store.submissions import NewSubmission, submission
 
@@ -165,7 +167,7 @@ def _limits(decision: Decision) -> Limits:
         return Limits.from_json(decision.detail)
     except (ValueError, RecursionError) as error:
         raise StorageError(
-            f"the limits of {decision.subject} cannot be read: {error}",
+            f"the limits of {one_line(decision.subject)} in `decisions` cannot be read: {error}",
             hint="The database was changed by another program; `hpc-board admin limit` gives the board new limits.",
         ) from error
 
@@ -205,7 +207,7 @@ def check_limit(db: "Database", user: str, task: str, mode: Mode, new: int, now:
     ((count,),) = db.execute(f"SELECT COUNT(*) {_WITHIN_THE_HOUR}", given).fetchall()
     enough = {**given, "enough": max(0, limit - new + 1)}
     rows = db.execute(f"SELECT submitted_at {_WITHIN_THE_HOUR} ORDER BY submitted_at DESC LIMIT :enough", enough)
-    newest = [datetime.fromisoformat(text) for (text,) in rows.fetchall()]
+    newest = [Fields({"submitted_at": at}, "submissions").moment("submitted_at") for (at,) in rows.fetchall()]
     refusal = limit_refusal(task, category, limit, newest, count, new, now)
     if refusal:
         raise Refused(refusal, hint="`hpc-board admin limits` lists the limits of all boards.")

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+from hpc_board.model.run import RunState
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.fields import Fields, Row
 from hpc_board.store.passes import PAGE_SUBMISSIONS, Chosen, pages
-from hpc_board.store.rows import Row, remarks_value
+from hpc_board.store.rows import remarks_value
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -63,6 +65,18 @@ SELECT substr(submitted_at, 1, 10) AS day, user, MIN(score_s) AS score_s
 """
 
 
+_OF_SUBMISSION = ("task", "task_version", "user", "file_name", "mode", "milestone", "code_sha256", "note")
+_OF_RUN = ("gpu", "account", "cluster", "partition", "trust", "harness_sha256")
+_TEXTS = (*_OF_SUBMISSION, *_OF_RUN, "job_id", "node", "verdict", "message")
+_MOMENTS = ("submitted_at", "state_since", "started_at", "job_ended_at")
+_TABLES = {
+    **dict.fromkeys((*_OF_SUBMISSION, "submitted_at"), ("submissions", "submission")),
+    **dict.fromkeys(("state", "job_id", "node", "state_since", "started_at"), ("events of run", "run")),
+    **dict.fromkeys(("verdict", "message", "score_s", "job_ended_at"), ("results", "run")),
+    "code": ("codes", "code_sha256"),
+}
+
+
 @dataclass(frozen=True)
 class RankedBoard:
     """One board on which somebody is: a version of a task on a GPU, when the version came, and how many users."""
@@ -98,6 +112,7 @@ def runs(file: DatabaseFile, chosen: Chosen, *, with_code: bool) -> Iterator[lis
     for page in pages(file, _RUNS, chosen, size=size, with_code=with_code):
         rows: list[Row] = []
         for row in page:
+            _check(row, with_code=with_code)
             while position < len(ranked) and ranked[position] < row["run"]:
                 position += 1
             has_rank = position < len(ranked) and ranked[position] == row["run"]
@@ -105,11 +120,33 @@ def runs(file: DatabaseFile, chosen: Chosen, *, with_code: bool) -> Iterator[lis
         yield rows
 
 
+def _check(row: Row, *, with_code: bool) -> None:
+    """Pass if every column has what the store writes there.
+
+    Raises:
+        StorageError: one does not.
+    """
+    found = Fields(row, "runs", "run", _TABLES)
+    for column in _TEXTS:
+        if found.has(column):
+            found.text(column)
+    for column in _MOMENTS:
+        if found.has(column):
+            found.moment(column)
+    for column in ("emulated", "removed"):
+        found.integer(column)
+    if found.has("score_s"):
+        found.score()
+    found.word(RunState, "state")
+    if with_code and not isinstance(row["code"], bytes):
+        found.fail("code", "file")
+
+
 def _ranks(db: "Database") -> "tuple[array[int], array[int]]":
     """The runs that hold a rank, in ascending order, and their ranks: 12 bytes for each."""
     held, ranks = array("q"), array("i")
     for row in db.query(_RANKS):
-        held.append(row["run"])
+        held.append(Fields(row, "bests", "run").integer("run"))
         ranks.append(row["rank"])
     return held, ranks
 
@@ -118,9 +155,13 @@ def ranked_boards(db: "Database", chosen: Chosen) -> tuple[RankedBoard, ...]:
     """Every chosen board on which somebody is, by the task's name, its versions in the order in which they came."""
     found = (
         RankedBoard(
-            row["task"], row["task_version"], row["gpu"], datetime.fromisoformat(row["added_at"]), int(row["users"])
+            found.text("task"),
+            found.text("task_version"),
+            found.text("gpu"),
+            found.moment("added_at"),
+            found.integer("users"),
         )
-        for row in db.query(_BOARDS)
+        for found in (Fields(row, "tasks", "task") for row in db.query(_BOARDS))
     )
     return tuple(
         each
@@ -137,4 +178,5 @@ def knows_task(db: "Database", task: str) -> bool:
 def bests_by_day(db: "Database", task: str, task_version: str, gpu: str) -> tuple[Best, ...]:
     """The best time that each day brought to this board, days without any left out, in their order."""
     board = {"task": task, "task_version": task_version, "gpu": gpu}
-    return tuple(Best(date.fromisoformat(row["day"]), row["user"], row["score_s"]) for row in db.query(_DAYS, board))
+    days = (Fields(row, "scores of day", "day") for row in db.query(_DAYS, board))
+    return tuple(Best(found.day("day"), found.text("user"), found.score()) for found in days)

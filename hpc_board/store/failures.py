@@ -3,10 +3,11 @@
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from hpc_board.errors import StorageError
+from hpc_board.store.fields import unreadable
 
 _FREE_BYTES_NEEDED = 256 * 1024
 
@@ -51,6 +52,17 @@ _FAILURES = {
 }
 
 
+_NUMBERS = ("id", "run", "submission", "name", "sha256")
+"""The columns that tell the rows of a table apart: the first that it has."""
+
+_MISFITS = {
+    "TEXT": "typeof({column}) = 'blob' OR NOT is_text(CAST({column} AS BLOB))",
+    "INTEGER": "typeof({column}) NOT IN ('integer', 'null')",
+    "REAL": "typeof({column}) NOT IN ('real', 'integer', 'null')",
+}
+"""What holds of a value that does not fit the type of its column."""
+
+
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """Turn the failures of SQLite that a user can act on into StorageError; any other one is a bug and stays as it is.
@@ -64,6 +76,8 @@ def translated(path: Path) -> Iterator[None]:
         failure = _failure(error)
         if failure is None:
             raise
+        if failure is _DAMAGED and (misfit := _misfit(path)):
+            raise unreadable(*misfit) from error
         if failure in (_UNOPENABLE, _INPUT_OUTPUT) and _is_full(path):
             failure = _FULL
         what, hint = failure
@@ -74,7 +88,34 @@ def _failure(error: sqlite3.Error) -> tuple[str, str] | None:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None and isinstance(error, sqlite3.OperationalError):
         return _DAMAGED  # what Python says, without a code, of text that is not UTF-8
+    if code == sqlite3.SQLITE_ERROR and "JSON" in str(error):
+        return _DAMAGED  # what SQLite says of a blob in the place of a text
     return None if code is None else _FAILURES.get(code & 0xFF)  # the low byte is the kind, the rest its details
+
+
+def _misfit(path: Path) -> tuple[str, str, str] | None:
+    """A table, one of its rows, and what that holds which does not fit its column; None where nothing is found."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        db.create_function("is_text", 1, _is_text, deterministic=True)
+        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+        for table in tables:
+            kinds = {name: kind for _, name, kind, *_ in db.execute(f"PRAGMA table_info({table})")}
+            number = next((name for name in _NUMBERS if name in kinds), "NULL")
+            for column, kind in kinds.items():
+                if kind in _MISFITS:
+                    misfit = _MISFITS[kind].format(column=column)
+                    query = f"SELECT CAST({number} AS BLOB) FROM {table} WHERE {misfit} LIMIT 1"  # noqa: S608 - names of its own
+                    for (row,) in db.execute(query):
+                        return table, (row or b"?").decode("utf-8", "replace"), f"its {column} is no {kind.lower()}"
+    return None
+
+
+def _is_text(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_full(path: Path) -> bool:

@@ -5,8 +5,10 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from hpc_board.errors import StorageError
 from hpc_board.model.feed import Entry, FeedEntry, FeedKind, News, news
 from hpc_board.store import ranking
+from hpc_board.store.fields import Fields
 from hpc_board.store.rows import row_id, time_text
 
 if TYPE_CHECKING:
@@ -85,25 +87,33 @@ def _row(counted: ranking.Score, told: News, at: datetime) -> dict[str, object]:
 
 
 def _entry(row: Mapping[str, Any]) -> FeedEntry:
-    beaten = None if row["beaten_user"] is None else Entry(row["beaten_user"], row["beaten_s"])
+    found = Fields(row, "feed")
     told = News(
-        FeedKind(row["kind"]),
-        row["rank"],
-        row["score_s"],
-        row["former_rank"],
-        row["former_s"],
-        beaten,
-        tuple(Entry(user, score_s) for user, score_s in json.loads(row["fallen"])),
+        found.word(FeedKind, "kind"),
+        found.integer("rank"),
+        found.score(),
+        found.integer("former_rank") if found.has("former_rank") else None,
+        found.score("former_s") if found.has("former_s") else None,
+        Entry(found.text("beaten_user"), found.score("beaten_s")) if found.has("beaten_user") else None,
+        _fallen(found),
     )
     return FeedEntry(
-        id=row["id"],
-        at=datetime.fromisoformat(row["at"]),
-        task=row["task"],
-        task_version=row["task_version"],
-        gpu=row["gpu"],
-        user=row["user"],
-        submission=row["submission"],
-        run=row["run"],
-        emulated=bool(row["emulated"]),
+        id=found.integer("id"),
+        at=found.moment("at"),
+        task=found.text("task"),
+        task_version=found.text("task_version"),
+        gpu=found.text("gpu"),
+        user=found.text("user"),
+        submission=found.integer("submission"),
+        run=found.integer("run"),
+        emulated=bool(found.integer("emulated")),
         news=told,
     )
+
+
+def _fallen(found: Fields) -> tuple[Entry, ...]:
+    try:
+        entries = [Fields({"user": user, "s": score_s}, "feed") for user, score_s in json.loads(found.text("fallen"))]
+        return tuple(Entry(each.text("user"), each.score("s")) for each in entries)
+    except (ValueError, TypeError, RecursionError, StorageError):
+        found.fail("fallen", "list of users with their scores")

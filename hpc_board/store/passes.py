@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.rows import Row, optional_time_text
+from hpc_board.store.fields import Row
+from hpc_board.store.rows import optional_time_text
 
 PAGE_SUBMISSIONS = 2000
 

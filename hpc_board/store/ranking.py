@@ -5,12 +5,12 @@ row for each run that counts, `bests` one for each user on each board; both foll
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpc_board.model.feed import Entry
 from hpc_board.model.run import Run
 from hpc_board.model.standings import Mark, Place, Placing, Rows, Standing, Version, ranks
+from hpc_board.store.fields import Fields
 from hpc_board.store.rows import mark_value, row_id, run_value, standing_value
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def standing_of(db: "Database", task: str, task_version: str, gpu: str, user: st
 
 def places(db: "Database", user: str) -> tuple[Place, ...]:
     """Where a user stands on every board with a run of theirs that counts, of whatever version of its task."""
-    rows = [(_board_of(row), row["score_s"]) for row in db.table("bests").rows_where("user = ?", [user])]
+    rows = [(_board_of(row), _score_of(row)) for row in db.table("bests").rows_where("user = ?", [user])]
     return tuple(Place(*board, _rank_of(db, board, score_s), score_s) for board, score_s in rows)
 
 
@@ -225,7 +225,7 @@ def versions(db: "Database", task: str) -> tuple[Version, ...]:
     )
     # A board brings its version along before anybody submits for it.
     found = [
-        Version(row["version"], datetime.fromisoformat(row["first_at"]), row["entries"])
+        Version(row["version"], Fields(row, "submissions of version", "version").moment("first_at"), row["entries"])
         for row in rows
         if row["first_at"] is not None
     ]
@@ -279,12 +279,24 @@ def placing(db: "Database", run: Run) -> Placing | None:
 
 
 def _board_of(row: Mapping[str, Any]) -> BoardKey:
-    return BoardKey(row["task"], row["task_version"], row["gpu"])
+    found = Fields(row, "scores", "run")
+    return BoardKey(found.text("task"), found.text("task_version"), found.text("gpu"))
+
+
+def _score_of(row: Mapping[str, Any]) -> float:
+    return Fields(row, "bests of run", "run").score()
+
+
+def _entry_of(row: Mapping[str, Any]) -> Entry:
+    return Entry(Fields(row, "bests of run", "run").text("user"), _score_of(row))
 
 
 def _best(db: "Database", board: BoardKey, user: str) -> Mapping[str, Any] | None:
     given = {**board._asdict(), "user": user}
-    return next(iter(db.table("bests").rows_where(_OF_USER, given)), None)
+    row = next(iter(db.table("bests").rows_where(_OF_USER, given)), None)
+    if row is not None:
+        _score_of(row)
+    return row
 
 
 def _rank_of(db: "Database", board: BoardKey, score_s: float) -> int:
@@ -308,7 +320,7 @@ def podium(db: "Database", board: BoardKey) -> tuple[Entry, ...]:
     rows = db.table("bests").rows_where(
         _ON_BOARD, board._asdict(), order_by="score_s, submitted_at, run", limit=_PODIUM_ROWS
     )
-    return tuple(Entry(row["user"], row["score_s"]) for row in rows)
+    return tuple(map(_entry_of, rows))
 
 
 def passed_by(db: "Database", board: BoardKey, score_s: float, former_s: float | None) -> Entry | None:
@@ -319,7 +331,7 @@ def passed_by(db: "Database", board: BoardKey, score_s: float, former_s: float |
         order_by="score_s, submitted_at, run",
         limit=1,
     )
-    return next((Entry(row["user"], row["score_s"]) for row in rows), None)
+    return next(map(_entry_of, rows), None)
 
 
 # What is not on a board
@@ -350,7 +362,8 @@ def ranked_files(db: "Database", task: str, version: str, gpu: str) -> frozenset
 def score(db: "Database", run: int) -> Score | None:
     """The score with which a finished run counts on its board; None where it does not."""
     for row in db.view("passing_runs").rows_where("run = ?", [run]):
-        return Score(run, _board_of(row), row["user"], row["score_s"])
+        found = Fields(row, "runs", "run", {"user": ("submissions", "submission"), "score_s": ("results", "run")})
+        return Score(run, _board_of(row), found.text("user"), found.score())
     return None
 
 

@@ -12,8 +12,33 @@ from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.standings import Mark, MarkKind, Standing
 from hpc_board.model.submission import Submission
 from hpc_board.model.task import CaseValue, Language, Milestone, Mode, Ranking, Task, TaskFile, Timeouts
+from hpc_board.model.text import one_line
+from hpc_board.store.fields import Fields, Row, moment_of, unreadable
 
-Row = Mapping[str, Any]
+_NUMBERS = 2**63
+"""More than any row is numbered with."""
+
+_RUN_TABLES = {
+    **dict.fromkeys(
+        ("task", "task_version", "user", "file_name", "mode", "code_sha256", "note", "milestone", "created_at"),
+        ("submissions", "submission"),
+    ),
+    **dict.fromkeys(
+        (
+            *("state", "at", "job_id", "node", "reason", "evidence"),
+            *("expected_start", "ended_in_queue_at", "unanswered", "cancel_requested"),
+        ),
+        ("events of run", "id"),
+    ),
+    **dict.fromkeys(("verdict", "message", "score_s", "ended_at"), ("results", "id")),
+}
+"""Where the columns of `run_details` come from that are not of `runs`."""
+
+_STANDING_TABLES = {
+    **dict.fromkeys(("user", "score_s", "submitted_at"), ("scores", "run")),
+    **dict.fromkeys(("file_name", "milestone"), ("submissions", "submission")),
+    **dict.fromkeys(("trust", "emulated"), ("runs", "run")),
+}
 
 
 def time_text(at: datetime) -> str:
@@ -47,9 +72,24 @@ def task_definition(task: Task) -> str:
     return json.dumps(_as_json(task))
 
 
-def task_value(definition: str) -> Task:
-    """The task that `task_definition` wrote."""
-    value = json.loads(definition)
+def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
+    """The task in a row of `tasks`, with what is `more` in the place of what is there.
+
+    Raises:
+        StorageError: the row has no task.
+    """
+    import msgspec
+
+    found = Fields(row, "tasks", "name")
+    try:
+        value = {**json.loads(found.text("definition")), **(more or {})}
+        msgspec.convert(value, Task)
+        return _task(value)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise unreadable("tasks", str(row["name"]), f"it has no task, {one_line(str(error), 200)}") from error
+
+
+def _task(value: Mapping[str, Any]) -> Task:
     return Task(
         **{
             **value,
@@ -61,7 +101,7 @@ def task_value(definition: str) -> Task:
             "ranking_by": Ranking(value["ranking_by"]),
             "libraries": tuple(value["libraries"]),
             "gpus": tuple(value["gpus"]),
-            "deadline": _optional_time(value["deadline"]),
+            "deadline": None if value["deadline"] is None else datetime.fromisoformat(value["deadline"]),
             "accepts": tuple(value.get("accepts", ())),
             "warnings": tuple(value["warnings"]),
             "languages": tuple(map(Language, value.get("languages", ()))),
@@ -145,75 +185,95 @@ def case_row(run: int, number: int, case: Case) -> dict[str, Any]:
 
 
 def status_value(row: Row) -> Status:
-    """The status in a row of `events` or `run_details`."""
+    """The status in a row of `events`."""
+    return _status(Fields(row, "events"))
+
+
+def _status(found: Fields) -> Status:
     return Status(
-        state=RunState(row["state"]),
-        at=datetime.fromisoformat(row["at"]),
-        job_id=row["job_id"],
-        node=row["node"],
-        reason=row["reason"],
-        evidence=row["evidence"],
-        expected_start=_optional_time(row["expected_start"]),
-        ended_in_queue_at=_optional_time(row["ended_in_queue_at"]),
-        unanswered=bool(row["unanswered"]),
-        cancel_requested=bool(row["cancel_requested"]),
+        state=found.word(RunState, "state"),
+        at=found.moment("at"),
+        job_id=found.text("job_id"),
+        node=found.text("node"),
+        reason=found.text("reason"),
+        evidence=found.text("evidence"),
+        expected_start=_optional_time(found, "expected_start"),
+        ended_in_queue_at=_optional_time(found, "ended_in_queue_at"),
+        unanswered=bool(found.integer("unanswered")),
+        cancel_requested=bool(found.integer("cancel_requested")),
     )
 
 
 def run_value(row: Row) -> Run:
     """The run in a row of `run_details`."""
+    found = Fields(row, "runs", tables=_RUN_TABLES)
     return Run(
-        id=row["id"],
-        submission=row["submission"],
-        task=row["task"],
-        task_version=row["task_version"],
-        user=row["user"],
-        file_name=row["file_name"],
-        gpu=row["gpu"],
-        cluster=row["cluster"],
-        partition=row["partition"],
-        mode=Mode(row["mode"]),
-        token=row["token"],
-        nonce=row["nonce"],
-        trust=row["trust"],
-        emulated=bool(row["emulated"]),
-        created_at=datetime.fromisoformat(row["created_at"]),
-        status=status_value(row),
-        code_sha256=row["code_sha256"],
-        harness_sha256=row["harness_sha256"],
-        note=row["note"],
-        milestone=row["milestone"],
-        verdict=None if row["verdict"] is None else Verdict(row["verdict"]),
-        message=row["message"] or "",
-        score_s=row["score_s"],
-        ended_at=_optional_time(row["ended_at"]),
-        account=row["account"],
+        id=found.integer("id"),
+        submission=found.integer("submission"),
+        task=found.text("task"),
+        task_version=found.text("task_version"),
+        user=found.text("user"),
+        file_name=found.text("file_name"),
+        gpu=found.text("gpu"),
+        cluster=found.text("cluster"),
+        partition=found.text("partition"),
+        mode=found.word(Mode, "mode"),
+        token=found.text("token"),
+        nonce=found.text("nonce"),
+        trust=found.text("trust"),
+        emulated=bool(found.integer("emulated")),
+        created_at=found.moment("created_at"),
+        status=_status(found),
+        code_sha256=found.text("code_sha256"),
+        harness_sha256=found.text("harness_sha256"),
+        note=found.text("note"),
+        milestone=found.text("milestone"),
+        verdict=found.word(Verdict, "verdict") if found.has("verdict") else None,
+        message=found.text("message") if found.has("message") else "",
+        score_s=found.score() if found.has("score_s") else None,
+        ended_at=_optional_time(found, "ended_at"),
+        account=found.text("account"),
         remarks=remarks_value(row),
     )
 
 
 def remarks_value(row: Row) -> Remarks:
-    """What was said of a run's submission, in a row of `run_details`; words of an unknown kind are left out."""
+    """What was said of a submission, in a row with its `remarks`; words of an unknown kind are left out."""
     notes: list[Remark] = []
     tags: dict[str, None] = {}
     rerun: Rerun | None = None
-    for action, text, by_user, at in json.loads(row["remarks"]):
+    for action, text, by_user, said_at in _lists(row, "remarks", 4):
+        at = _said(row, "remarks", said_at)
         if action == NOTE:
-            notes.append(Remark(text, by_user, datetime.fromisoformat(at)))
+            notes.append(Remark(text, by_user, at))
         elif action == TAG:
             tags[text] = None
         elif action == UNTAG:
             tags.pop(text, None)
-        elif action == RERUN and text.isdecimal():
-            rerun = Rerun(int(text), by_user, datetime.fromisoformat(at))
-    return Remarks(tuple(notes), tuple(tags), rerun, _removal_value(row["removal"]))
+        elif action == RERUN and text.isdecimal() and int(text) < _NUMBERS:
+            rerun = Rerun(int(text), by_user, at)
+    return Remarks(tuple(notes), tuple(tags), rerun, _removal_value(row))
 
 
-def _removal_value(removal: str | None) -> Removal | None:
-    if removal is None:
+def _removal_value(row: Row) -> Removal | None:
+    if row["removal"] is None:
         return None
-    by_user, at, reason = json.loads(removal)
-    return Removal(by_user, datetime.fromisoformat(at), reason)
+    by_user, at, reason = json.loads(row["removal"])
+    return Removal(by_user, _said(row, "decisions", at), reason)
+
+
+def _lists(row: Row, column: str, length: int) -> list[list[Any]]:
+    """What SQLite has put together from other rows, which has no types that could be wrong: blobs it refuses."""
+    return [each for each in json.loads(row[column]) if len(each) == length]
+
+
+def _said(row: Row, table: str, at: object) -> datetime:
+    found = moment_of(at)
+    if found is None:
+        raise unreadable(
+            table, f"about submission {row['submission']}", f"its at is {one_line(repr(at), 60)}, which is no moment"
+        )
+    return found
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:
@@ -230,90 +290,95 @@ def decision_row(decision: Decision) -> dict[str, Any]:
 
 
 def decision_value(row: Row) -> Decision:
-    """The decision in a row of `decisions`."""
+    """The decision in a row of `decisions`, or of `boards` in the same columns."""
+    found = Fields(row, "boards" if row.get("place") else "decisions")
     return Decision(
-        action=row["action"],
-        kind=row["kind"],
-        subject=row["subject"],
-        by_user=row["by_user"],
-        at=datetime.fromisoformat(row["at"]),
-        reason=row["reason"],
-        detail=row["detail"],
+        action=found.text("action"),
+        kind=found.text("kind"),
+        subject=found.text("subject"),
+        by_user=found.text("by_user"),
+        at=found.moment("at"),
+        reason=found.text("reason"),
+        detail=found.text("detail"),
     )
 
 
 def case_value(row: Row) -> Case:
     """The case in a row of `cases`, whose timing has no samples."""
+    found = Fields(row, "cases", "run")
     return Case(
-        phase=row["phase"],
-        index=row["case_index"],
-        spec=row["spec"],
-        verdict=Verdict(row["verdict"]),
-        message=row["message"],
-        timing=None if row["timed_calls"] is None else _timing(row),
+        phase=found.text("phase"),
+        index=found.integer("case_index"),
+        spec=found.text("spec"),
+        verdict=found.word(Verdict, "verdict"),
+        message=found.text("message"),
+        timing=_timing(found) if found.has("timed_calls") else None,
     )
 
 
-def _timing(row: Row) -> Timing:
+def _timing(found: Fields) -> Timing:
     return Timing(
-        runs=row["timed_calls"],
-        mean_ns=row["mean_ns"],
-        median_ns=row["median_ns"],
-        std_ns=row["std_ns"],
-        err_ns=row["err_ns"],
-        best_ns=row["best_ns"],
-        worst_ns=row["worst_ns"],
+        runs=found.integer("timed_calls"),
+        mean_ns=found.number("mean_ns"),
+        median_ns=found.number("median_ns"),
+        std_ns=found.number("std_ns"),
+        err_ns=found.number("err_ns"),
+        best_ns=found.number("best_ns"),
+        worst_ns=found.number("worst_ns"),
         samples_ns=(),
-        baseline_ns=row["baseline_ns"],
-        noisy=bool(row["noisy"]),
+        baseline_ns=found.number("baseline_ns") if found.has("baseline_ns") else None,
+        noisy=bool(found.integer("noisy")),
     )
 
 
 def submission_value(row: Row) -> Submission:
     """The submission in a row of `submissions`."""
+    found = Fields(row, "submissions")
     return Submission(
-        id=row["id"],
-        task=row["task"],
-        task_version=row["task_version"],
-        user=row["user"],
-        file_name=row["file_name"],
-        code_sha256=row["code_sha256"],
-        mode=Mode(row["mode"]),
-        note=row["note"],
-        milestone=row["milestone"],
-        submitted_at=datetime.fromisoformat(row["submitted_at"]),
+        id=found.integer("id"),
+        task=found.text("task"),
+        task_version=found.text("task_version"),
+        user=found.text("user"),
+        file_name=found.text("file_name"),
+        code_sha256=found.text("code_sha256"),
+        mode=found.word(Mode, "mode"),
+        note=found.text("note"),
+        milestone=found.text("milestone"),
+        submitted_at=found.moment("submitted_at"),
     )
 
 
 def standing_value(row: Row, rank: int) -> Standing:
     """The standing in a row of a board that has this rank."""
+    found = Fields(row, "scores", "run", _STANDING_TABLES)
     return Standing(
         rank=rank,
-        user=row["user"],
-        score_s=row["score_s"],
-        submission=row["submission"],
-        run=row["run"],
-        submitted_at=datetime.fromisoformat(row["submitted_at"]),
-        file_name=row["file_name"],
-        trust=row["trust"],
-        emulated=bool(row["emulated"]),
+        user=found.text("user"),
+        score_s=found.score(),
+        submission=found.integer("submission"),
+        run=found.integer("run"),
+        submitted_at=found.moment("submitted_at"),
+        file_name=found.text("file_name"),
+        trust=found.text("trust"),
+        emulated=bool(found.integer("emulated")),
     )
 
 
 def mark_value(row: Row) -> Mark:
     """The milestone in a row that has its submission, run and score."""
+    found = Fields(row, "submissions", "submission", {**_STANDING_TABLES, "score_s": ("results", "run")})
     return Mark(
         kind=MarkKind.MILESTONE,
-        name=row["milestone"],
-        score_s=row["score_s"],
-        submission=row["submission"],
-        run=row["run"],
-        submitted_at=datetime.fromisoformat(row["submitted_at"]),
-        file_name=row["file_name"],
-        trust=row["trust"],
-        emulated=bool(row["emulated"]),
+        name=found.text("milestone"),
+        score_s=found.score(),
+        submission=found.integer("submission"),
+        run=found.integer("run"),
+        submitted_at=found.moment("submitted_at"),
+        file_name=found.text("file_name"),
+        trust=found.text("trust"),
+        emulated=bool(found.integer("emulated")),
     )
 
 
-def _optional_time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+def _optional_time(found: Fields, column: str) -> datetime | None:
+    return found.moment(column) if found.has(column) else None

@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hpc_board.errors import InputError, StorageError
+from hpc_board.errors import InputError
 from hpc_board.model.result import Case, Result, ResultError
 from hpc_board.model.run import Run, RunState, Status
 from hpc_board.store import feed, ranking
+from hpc_board.store.fields import Fields, unreadable
 from hpc_board.store.rows import (
     case_row,
     case_value,
@@ -139,8 +140,9 @@ def _append(db: "Database", number: int, status: Status) -> None:
 
 
 def _newest(db: "Database", number: int) -> Status:
-    (newest,) = db.table("events").rows_where("run = ?", [number], order_by="id desc", limit=1)
-    return status_value(newest)
+    for newest in db.table("events").rows_where("run = ?", [number], order_by="id desc", limit=1):
+        return status_value(newest)
+    raise unreadable("runs", str(number), "`events` has no row of it")
 
 
 def _require(db: "Database", number: int) -> None:
@@ -177,7 +179,7 @@ def started(db: "Database", numbers: Collection[int]) -> dict[int, datetime]:
         "group by run",
         {"running": RunState.RUNNING.value, "runs": json.dumps([*numbers])},
     )
-    return {row["run"]: datetime.fromisoformat(row["at"]) for row in rows}
+    return {row["run"]: Fields(row, "events of run", "run").moment("at") for row in rows}
 
 
 def in_flight(db: "Database", among: Collection[int] | None = None, *, account: str | None = None) -> tuple[Run, ...]:
@@ -213,15 +215,12 @@ def result(db: "Database", number: int) -> Result | None:
         StorageError: what is stored is no result.
     """
     _require(db, number)
-    rows = (row for table in ("documents", "partials") for row in db.table(table).rows_where("run = ?", [number]))
-    for row in rows:
-        try:
-            return Result.from_json(row["document"].encode())
-        except ResultError as error:
-            raise StorageError(
-                f"the stored result of run {number} cannot be read: {error}",
-                hint="The database was changed by another program; restore it from a backup.",
-            ) from error
+    for table in ("documents", "partials"):
+        for row in db.table(table).rows_where("run = ?", [number]):
+            try:
+                return Result.from_json(Fields(row, table, "run").text("document").encode())
+            except ResultError as error:
+                raise unreadable(table, str(number), f"it is no result: {error}") from error
     return None
 
 

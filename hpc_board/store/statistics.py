@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from hpc_board.model.run import RunState
 from hpc_board.model.statistics import GpuStatistics, Statistics, UserStatistics, Waits
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.fields import Fields, Row
 from hpc_board.store.passes import Chosen, pages
-from hpc_board.store.rows import Row, optional_time_text
+from hpc_board.store.rows import optional_time_text
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 TOP_USERS = 10
 
 _RUNS = """
-SELECT runs.submission, runs.gpu, submissions.user, submissions.submitted_at, newest.state,
+SELECT runs.id AS run, runs.submission, runs.gpu, submissions.user, submissions.submitted_at, newest.state,
        coalesce(results.ended_at, newest.at) AS ended_at, results.verdict = 'pass' AS passed,
        results.score_s IS NOT NULL AS scored,
        (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running') AS started_at
@@ -66,13 +67,14 @@ class _Count:
     _newest: int = 0
 
     def add(self, row: Row) -> None:
-        gpu = self.gpus.setdefault(row["gpu"], _OfGpu())
-        user = self.users.setdefault(row["user"], _OfUser())
+        found = Fields(row, "submissions", "submission", {"gpu": ("runs", "run"), "state": ("events of run", "run")})
+        gpu = self.gpus.setdefault(found.text("gpu"), _OfGpu())
+        user = self.users.setdefault(found.text("user"), _OfUser())
         if row["submission"] != self._newest:
             self._newest = row["submission"]
             self.submissions += 1
             user.submissions += 1
-        ended = RunState(row["state"]).ended
+        ended = found.word(RunState, "state").ended
         self.runs += 1
         user.runs += 1
         gpu.runs += 1
@@ -81,16 +83,16 @@ class _Count:
         gpu.scored += bool(row["passed"] and row["scored"])
         if row["started_at"] is None:
             return
-        gpu.waits.add(_seconds(row["submitted_at"], row["started_at"]))
+        gpu.waits.add(_seconds(found.moment("submitted_at"), found.moment("started_at")))
         if ended:
-            ran_s = _seconds(row["started_at"], row["ended_at"])
+            ran_s = _seconds(found.moment("started_at"), found.moment("ended_at"))
             gpu.run_total_s += ran_s
             user.run_total_s += ran_s
 
 
-def _seconds(start: str, end: str) -> float:
+def _seconds(start: datetime, end: datetime) -> float:
     # Nodes and login nodes have clocks of their own.
-    return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
+    return max(0.0, (end - start).total_seconds())
 
 
 def statistics(file: DatabaseFile, chosen: Chosen) -> Statistics:

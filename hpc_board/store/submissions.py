@@ -14,6 +14,7 @@ from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.submission import Submission
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
+from hpc_board.store.fields import unreadable
 from hpc_board.store.rows import (
     decision_row,
     event_row,
@@ -207,7 +208,7 @@ def task(db: "Database", name: str, version: str) -> Task:
         InputError: nobody has submitted for that version, or made a board of it.
     """
     for row in db.table("tasks").rows_where("name = ? AND version = ?", [name, version]):
-        return task_value(row["definition"])
+        return task_value(row)
     raise InputError(f"there is no task {name} at version {version[:12]}", hint="`hpc-board list` shows the tasks.")
 
 
@@ -218,7 +219,10 @@ def code(db: "Database", sha256: str) -> bytes:
         InputError: no such file was submitted.
     """
     for row in db.table("codes").rows_where("sha256 = ?", [sha256]):
-        return bytes(row["code"])
+        code = row["code"]
+        if not isinstance(code, bytes) or hashlib.sha256(code).hexdigest() != sha256:
+            raise unreadable("codes", sha256[:12], "its code is not the file that was submitted")
+        return code
     raise InputError(
         f"there is no submitted file with the sha256 {sha256}",
         hint="The database was changed by another program; restore it from a backup.",

@@ -1,0 +1,191 @@
+"""Values in the database that no hpc-board has written: told with their table and row, never as a traceback."""
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hpc_board.boards import Wishes
+from hpc_board.cli.main import cli
+from hpc_board.model.result import INTERRUPTED, Verdict
+from hpc_board.model.run import RunState
+from hpc_board.model.task import Mode
+from hpc_board.store import Store
+from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, status_of, timed_case
+
+TABLES = (
+    *("codes", "tasks", "submissions", "runs", "events", "results", "documents", "cases", "partials"),
+    *("boards", "decisions", "remarks", "scores", "bests", "feed", "removed", "in_flight"),
+)
+SKIPPED = frozenset({("boards", "id"), ("events", "id"), ("feed", "id"), ("decisions", "id"), ("remarks", "id")})
+"""Numbers of rows, which SQLite itself keeps from being anything else."""
+
+HOSTILE = {
+    "word": "'abc'",
+    "escape": "'\x1b]0;owned\x07\x1b[31m\u202ered'",
+    "blob": "x'00ff'",
+    "not utf-8": "CAST(x'ff41fe' AS TEXT)",
+    "huge": "9223372036854775807",
+    "negative": "-1",
+    "infinite": "9e999",
+    "empty": "''",
+    "year 1": "'0001-01-01T00:00:00+00:00'",
+    "no zone": "'2026-05-01T12:00:00'",
+    "deep": "'" + "[" * 100_000 + "'",
+    "list": "'[[1, 2, 3], 4]'",
+}
+ALWAYS = ("blob", "escape")
+"""What each column holds in turn; beside that, each has one more of `HOSTILE`."""
+
+RUNS = (("runs", "--all", "--json"), ("run", "2"), ("show", "vectoradd_py"), ("admin", "export", "--format", "csv"))
+DECIDED = (("runs", "--all"), ("show-personal", "vectoradd_py"), ("admin", "log"), ("admin", "limits"))
+EXPORTED = (("admin", "export", "--format", "json", "--with-code"), ("admin", "stats"))
+STANDINGS = (
+    ("show", "vectoradd_py"),
+    ("show", "vectoradd_py", "--all-runs", "--json"),
+    ("show", "vectoradd_py", "--versions"),
+    ("history", "vectoradd_py", "--user", "ada"),
+    ("admin", "export", "--format", "html"),
+)
+COMMANDS = {
+    "codes": (("code", "2"), ("run", "2"), *EXPORTED),
+    "tasks": (("list",), ("compare", "2", "3"), *STANDINGS),
+    "submissions": (*RUNS, *EXPORTED, *STANDINGS),
+    "runs": (*RUNS, *EXPORTED, ("poll",)),
+    "events": (*RUNS, *EXPORTED, ("poll",)),
+    "results": (*RUNS, *EXPORTED, *STANDINGS),
+    "documents": (("run", "2"), ("compare", "2", "3"), ("run", "2", "--json", "--samples")),
+    "cases": (("show", "vectoradd_py"), ("run", "2", "--json"), ("watch", "2")),
+    "partials": (("run", "6"), ("run", "6", "--log")),
+    "boards": (("list",), ("task", "course"), ("update", "course", "--history"), ("admin", "log")),
+    "decisions": (*DECIDED, ("admin", "bans"), ("admin", "export", "--format", "csv")),
+    "remarks": (*DECIDED, ("run", "4"), ("admin", "export", "--format", "csv")),
+    "scores": (*STANDINGS, ("feed",), ("run", "2")),
+    "bests": (*STANDINGS, ("run", "2"), ("admin", "export", "--format", "csv")),
+    "feed": (("feed",), ("feed", "--json")),
+    "removed": (("runs", "--all"), ("show-personal", "vectoradd_py")),
+    "in_flight": (("poll",), ("runs", "--all")),
+}
+"""What reads each table."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A board on which each table has a row."""
+    place = recorded(tmp_path_factory.mktemp("whole"))
+    shutil.copytree(REPOSITORY / "tasks" / "vectoradd_py", place.folder / "tasks" / "vectoradd_py")
+    shutil.copy(REPOSITORY / "tasks" / "utils.py", place.folder / "tasks")
+    place.settings.write_text(place.settings.read_text().replace("[bundled, tasks]", "[tasks]"))
+    board = place.board
+    place.add(result=result_of(Verdict.PASS, timed_case()), score_s=3e-3, user="ada")
+    for user, score_s in (("ada", 2e-3), ("bob", 1e-3)):
+        place.add(result=result_of(Verdict.PASS, timed_case()), score_s=score_s, user=user)
+    removed = place.add(result=result_of(Verdict.PASS, timed_case()), score_s=4e-3)
+    place.add(status_of(RunState.RUNNING), mode=Mode.TEST)
+    stopped = place.add(status_of(RunState.RUNNING))
+    partial = replace(result_of(Verdict.INFRA_ERROR), run=stopped.id, provenance={INTERRUPTED: "scancel"})
+    Store(place.folder / "board" / "board.db").stop(stopped.id, status_of(RunState.CANCELLED), partial)
+    board.note(removed.submission, "a note")
+    board.tag(removed.submission, ["tiled"])
+    board.rules.remove([removed.submission], "a reason")
+    board.rules.ban("ada", "another")
+    board.rules.limit("vectoradd_py", lambda present: type(present)(5, None))
+    board.carry_out(board.plan_creation("vectoradd_py", "course", Wishes(deadline="+30d")))
+    board.carry_out([board.plan_update("course", wishes=Wishes(deadline="+60d"))])
+    return place
+
+
+def columns(place: Recorded) -> Iterator[tuple[str, str]]:
+    with closing(sqlite3.connect(place.folder / "board" / "board.db")) as db:
+        for table in TABLES:
+            for _, name, *_ in db.execute(f"PRAGMA table_info({table})"):
+                if (table, name) not in SKIPPED:
+                    yield table, name
+
+
+def corrupt(path: Path, table: str, column: str, value: str) -> bool:
+    """Put a value into a column of every row; False where SQLite takes no such value there."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"DROP TRIGGER IF EXISTS {table}_stay")
+        try:
+            changed = db.execute(f"UPDATE OR IGNORE {table} SET {column} = {value}").rowcount  # noqa: S608 - of this file
+        except (sqlite3.IntegrityError, OverflowError):
+            return False
+        db.commit()
+    return changed > 0
+
+
+def restore(path: Path, sound: bytes) -> None:
+    """Have the database be as it was, without what its journal would add to it."""
+    for ending in ("-wal", "-shm", "-journal"):
+        Path(f"{path}{ending}").unlink(missing_ok=True)
+    # A file of its own: the error of a command before may keep the other one open.
+    draft = path.with_name("sound.db")
+    draft.write_bytes(sound)
+    draft.replace(path)
+
+
+def test_every_table_is_looked_at(whole: Recorded) -> None:
+    with closing(sqlite3.connect(whole.folder / "board" / "board.db")) as db:
+        found = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert found - {"sqlite_sequence", "_sqlite_migrations"} == set(TABLES)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_hostile_value_is_told_or_shown_without_harm(whole: Recorded, table: str) -> None:
+    path = whole.folder / "board" / "board.db"
+    sound = path.read_bytes()
+    others = [kind for kind in HOSTILE if kind not in ALWAYS]
+    board = whole.board
+    try:
+        for number, column in enumerate(column for of, column in columns(whole) if of == table):
+            for kind in (*ALWAYS, others[number % len(others)]):
+                restore(path, sound)
+                if not corrupt(path, table, column, HOSTILE[kind]):
+                    continue
+                for command in COMMANDS[table]:
+                    done = CliRunner().invoke(cli, command, obj=lambda: board)
+                    where = f"{kind} in {table}.{column}: {' '.join(command)}: {done.exception!r} {done.output[:1000]}"
+                    assert done.exception is None or isinstance(done.exception, SystemExit), where
+                    assert not {"\x1b", "\u202e"} & set(done.output), where
+    finally:
+        restore(path, sound)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "command", "told"),
+    [
+        (
+            "results",
+            "score_s",
+            "'abc'",
+            ("runs", "--all"),
+            "row 4 of `results`",
+        ),
+        ("events", "at", "'0001-01-01'", ("run", "2"), "row 2 of `events of run`"),
+        ("submissions", "user", "CAST(x'ff' AS TEXT)", ("runs", "--all"), "row 1 of `submissions`"),
+        ("remarks", "text", "x'00'", ("runs", "--all"), "row 1 of `remarks`"),
+        ("bests", "score_s", "9e999", ("show", "vectoradd_py"), "row 2 of `scores`"),
+        ("feed", "fallen", "'[1]'", ("feed",), "row 3 of `feed`"),
+        ("cases", "median_ns", "'fast'", ("run", "2", "--json"), "row 2 of `cases`"),
+    ],
+)
+def test_an_error_names_the_table_and_the_row_and_what_to_do(
+    whole: Recorded, table: str, column: str, value: str, command: tuple[str, ...], told: str
+) -> None:
+    path = whole.folder / "board" / "board.db"
+    sound = path.read_bytes()
+    board = whole.board
+    try:
+        assert corrupt(path, table, column, value)
+        done = CliRunner().invoke(cli, command, obj=lambda: board)
+        assert done.exit_code == 2
+        assert f"{told} in the database cannot be read: its {column} is" in done.stderr
+        assert "`hpc-board admin restore FILE` puts a backup in its place" in done.stderr
+    finally:
+        restore(path, sound)
