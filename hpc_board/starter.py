@@ -8,7 +8,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import suggestion
 from hpc_board.model.submission import MARKERS
 from hpc_board.model.task import Language, Task
-from hpc_board.model.terms import moment_words
+from hpc_board.model.terms import utc_words
 from hpc_board.model.text import one_line, printable
 
 _IN_PYTHON = ("Python", "Triton", "CuteDSL")
@@ -48,7 +48,7 @@ def _header(task: Task, mark: str, gpus: Sequence[str]) -> Iterator[str]:
     if len(lines) > _DESCRIPTION_LINES_MAX:
         yield f"{mark} > ... (all of it: hpc-board task {task.name})"
     yield mark
-    yield f"{mark} Deadline: {moment_words(task.deadline)}"
+    yield f"{mark} Deadline: {utc_words(task.deadline)}"
     if task.gpus and gpus:
         yield f"{mark} The second line names the GPUs that a submission goes to where no --gpu is given."
     elif gpus:

@@ -1,5 +1,7 @@
+import os
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +12,10 @@ from tests.slurm.lab import SlurmLab, missing_programs
 
 # A shell that starts the tests in the background has them, and all that they start, ignore interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Moments are shown in the time zone of who reads them.
+os.environ["TZ"] = "UTC"
+time.tzset()
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from hpc_board.board import Board
 from hpc_board.model.checkup import Line
 from hpc_board.model.comparison import Difference
 from hpc_board.model.created import BoardChange, CreatedBoard, Entries, Plan
+from hpc_board.model.created import Difference as TermDifference
 from hpc_board.model.feed import Entry, FeedEntry
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.lint import PROBES, Probe, accepted_formats
@@ -356,13 +357,17 @@ def plan_object(plan: Plan, *, stored: bool) -> dict[str, Any]:
         "stored": stored,
         "version": None if plan.task is None else plan.task.version,
         "terms": _terms(plan.terms),
-        "changes": [
-            {"what": each.what, "before": each.before, "after": each.after, "restarts": each.restarts}
-            for each in plan.differences
-        ],
+        "changes": [{"what": each.what, **_sides(each, plan), "restarts": each.restarts} for each in plan.differences],
         "left": _entries(plan.left),
         "joined": _entries(plan.joined),
     }
+
+
+def _sides(difference: TermDifference, plan: Plan) -> dict[str, str | None]:
+    """What was and what is, in words; a deadline as a moment, which is the same for every reader."""
+    if difference.what == "deadline" and plan.before is not None:
+        return {"before": moment(plan.before.terms.deadline), "after": moment(plan.terms.deadline)}
+    return {"before": difference.before, "after": difference.after}
 
 
 def board_change_object(change: BoardChange) -> dict[str, Any]:

@@ -135,13 +135,18 @@ def deadline_of(text: str, now: datetime) -> Optional[datetime]:
 
 
 def moment_words(moment: Optional[datetime]) -> str:
-    """A moment in UTC, to the minute; "none" where there is none."""
+    """A moment in the reader's time zone, which is named, to the minute; "none" where there is none."""
+    return "none" if moment is None else f"{moment.astimezone():%Y-%m-%d %H:%M %Z}"
+
+
+def utc_words(moment: Optional[datetime]) -> str:
+    """A moment as of `moment_words` in UTC, for what is read in more than one time zone."""
     return "none" if moment is None else f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
 def deadline_refusal(task: str, deadline: datetime, now: datetime) -> str:
     """What somebody is told who submits to `task` at the time `now`, after its deadline."""
-    due, today = (f"{each.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S} UTC" for each in (deadline, now))
+    due, today = (f"{each.astimezone():%Y-%m-%d %H:%M:%S %Z}" for each in (deadline, now))
     return f"The deadline to submit to {task} has passed.\nIt was {due} and today is {today}."
 
 

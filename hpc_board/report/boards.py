@@ -80,7 +80,7 @@ def changes_table(changes: Sequence[BoardChange]) -> Table:
             one_line(change.by_user),
             change.action.value,
             (change.task_version or "-")[:12],
-            "none" if change.terms.deadline is None else moment_text(change.terms.deadline),
+            moment_words(change.terms.deadline),
             ", ".join(map(one_line, change.terms.gpus)) or "all",
             change.terms.visibility.value,
             one_line(what_changed(change, before), 200),

@@ -5,9 +5,10 @@ from datetime import datetime
 
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Task
+from hpc_board.model.terms import moment_words
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Column, Table
-from hpc_board.report.texts import moment_text, span_text
+from hpc_board.report.texts import span_text
 
 
 def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: datetime) -> Table:
@@ -40,7 +41,7 @@ def first_sentence(description: str) -> str:
 def _deadline_text(deadline: datetime | None, now: datetime) -> str:
     if deadline is None:
         return "none"
-    return moment_text(deadline) if deadline > now else f"{moment_text(deadline)} (over)"
+    return moment_words(deadline) + (" (over)" if deadline <= now else "")
 
 
 def gpus_table(statuses: Sequence[GpuStatus], now: datetime) -> Table:

@@ -6,9 +6,9 @@ from datetime import datetime
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import Limits
 from hpc_board.model.task import ISOLATED, CaseValue, Milestone, Ranking, Task, case_text
+from hpc_board.model.terms import moment_words
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
-from hpc_board.report.texts import moment_text
 
 _TIME_LIMITS = {"load_seconds": "load", "first_call_seconds": "first call", "call_seconds": "call"}
 _RANKED_BY = {
@@ -49,7 +49,7 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
     if task.deadline is None:
         yield "deadline", "none"
     else:
-        yield "deadline", moment_text(task.deadline) + (" (over)" if task.deadline <= now else "")
+        yield "deadline", moment_words(task.deadline) + (" (over)" if task.deadline <= now else "")
     score = _RANKED_BY[task.ranking_by]
     yield "score", score if task.harness == ISOLATED else score.replace("median", "reported mean")
     timeouts = task.timeouts

@@ -7,6 +7,7 @@ import select
 import sqlite3
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Sequence
 from contextlib import closing
@@ -717,6 +718,32 @@ def test_what_cannot_be_kept_is_not_deleted(place: Recorded) -> None:
     assert done.exit_code == 2
     assert "The board is not deleted" in done.stderr
     assert of(place).created("echo")
+
+
+def test_a_deadline_is_shown_in_the_readers_zone_everywhere_and_in_utc_to_scripts(
+    place: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "XYZ-3")
+    time.tzset()
+    try:
+        folder = task_folder(place.folder / "sources" / "echo")
+        created = call(place, "create", "echo", folder, "--deadline", "2100-01-01 12:00")
+        updated = call(place, "update", "echo", "--deadline", "2100-01-02 12:00")
+        shown = [call(place, *words).stdout for words in (["list"], ["task", "echo"], ["update", "echo", "--history"])]
+        (plan,) = read(place, "update", "echo", "--deadline", "2100-01-03 12:00", "--dry-run")
+        (listed,) = [each for each in read(place, "list") if each["name"] == "echo"]
+        start = call(place, "template", "echo").stdout
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert "2100-01-01 15:00 XYZ" in created.stdout
+    assert "2100-01-01 12:00" not in created.stdout
+    for text in (updated.stdout, *shown):
+        assert "2100-01-02 15:00 XYZ" in text
+    (change,) = plan["changes"]
+    assert (change["before"], change["after"]) == ("2100-01-02T12:00:00Z", "2100-01-03T12:00:00Z")
+    assert listed["deadline"] == "2100-01-02T12:00:00Z"
+    assert "Deadline: 2100-01-02 12:00 UTC" in start
 
 
 def test_what_is_kept_is_written_through_no_link_of_another_member(place: Recorded, tmp_path: Path) -> None:
