@@ -1,6 +1,7 @@
 """The standings as one page for a browser: one file that asks for nothing, with everything from outside escaped."""
 
 import hashlib
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ _SAID_MAX = 500
 """How much of a note the page shows."""
 
 _HERE = Path(__file__).parent
+
+_CODE = re.compile("`([^`]+)`")
+"""What descriptions, which are Markdown, have as code."""
 
 _RANKED_BY = {
     Ranking.LAST: "Ranked by the last benchmark.",
@@ -136,7 +140,7 @@ def _end(somebody: bool) -> str:
 def _section_parts(number: int, section: _Section, store: Store, at: datetime) -> Iterator[str]:
     yield f'<section class="task" aria-labelledby="task-{number}">\n<h2 id="task-{number}">{_text(section.name)}</h2>\n'
     for line in _about(section.task, at):
-        yield f'<p class="quiet">{escape(line)}</p>\n'
+        yield f'<p class="quiet">{line}</p>\n'
     if not section.boards:
         yield "<p>Nobody is on its board yet since the task has changed.</p>\n"
     for key in section.boards:
@@ -149,18 +153,17 @@ def _section_parts(number: int, section: _Section, store: Store, at: datetime) -
 
 
 def _about(task: Task | None, at: datetime) -> Iterator[str]:
+    """Paragraphs of HTML below the task's name."""
     if task is None:
         yield "This task takes no more submissions."
         return
     description = one_line(first_sentence(task.description), 500)
     if description:
-        yield description
-    deadline = ""
+        yield _CODE.sub(r"<code>\1</code>", escape(description))
+    yield _RANKED_BY[task.ranking_by]
     if task.deadline is not None:
-        deadline = (
-            f" Deadline: {task.deadline.astimezone(UTC):%Y-%m-%d %H:%M} UTC{' (over)' if task.deadline <= at else ''}."
-        )
-    yield _RANKED_BY[task.ranking_by] + deadline
+        over = " (over)" if task.deadline <= at else ""
+        yield f"Deadline: {task.deadline.astimezone(UTC):%Y-%m-%d %H:%M} UTC{over}"
 
 
 def _board(task: Task, found: Page, said: Mapping[int, Run], days: Sequence[Best], at: datetime) -> str:

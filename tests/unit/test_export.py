@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -352,6 +353,21 @@ def test_the_page_has_the_reference_where_its_time_belongs(board: Recorded) -> N
     page = html(board)
     assert "2 users, best 2.00 ms, 2.00x as fast as the reference" in page
     assert lines(page) == ["1 ada kernel.py 2.00 ms", "reference 4.00 ms", "2 bob kernel.py 6.00 ms"]
+
+
+def test_the_page_says_what_a_task_is_about(board: Recorded) -> None:
+    opened = board.board
+    task = opened.run(passed(board, 6e-3)).task
+    shutil.copytree(REPOSITORY / "tasks", board.folder / "told")
+    folder = board.folder / "told" / task
+    described = (
+        (folder / "task.yml").read_text().replace("description: |\n", "description: |\n  `a<b>` and ` odd.\n\n", 1)
+    )
+    (folder / "task.yml").write_text(described)
+    opened.carry_out(opened.plan_creation(str(folder), task, Wishes(deadline="2100-01-01 12:00")))
+    page = html(board)
+    assert '<p class="quiet"><code>a&lt;b&gt;</code> and ` odd.</p>' in page
+    assert '<p class="quiet">Deadline: 2100-01-01 12:00 UTC</p>' in page
 
 
 def test_a_closed_board_is_on_the_page_only_where_it_is_named(board: Recorded) -> None:
