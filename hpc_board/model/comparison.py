@@ -84,7 +84,8 @@ class Difference:
         factor, least, most = (
             (self.speedup, self.low, self.high) if faster else (1 / self.speedup, 1 / self.high, 1 / self.low)
         )
-        if half < 100:
+        # Above that the interval is too lopsided for one number on both sides.
+        if half * factor < 100:
             how = f"by {figures(100 * (factor - 1), 3)} % ± {figures(half * factor, 2)} %"
         else:
             how = f"by {figures(least, 2)}x to {figures(most, 2)}x"

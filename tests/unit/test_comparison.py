@@ -111,6 +111,12 @@ def test_a_large_scatter_is_told_as_a_range() -> None:
     assert difference(steady(10 * MS, 90 * MS), steady(5 * MS, 40 * MS)).text == "no difference shown: too much scatter"
 
 
+def test_an_error_of_several_times_the_smaller_time_is_told_as_a_range() -> None:
+    assert Difference(14.5, 1, 14.5, 7.6, 27.7).text == "faster by 7.6x to 28x"
+    assert Difference(1, 14.5, 1 / 14.5, 1 / 27.7, 1 / 7.6).text == "slower by 7.6x to 28x"
+    assert Difference(14.5, 1, 14.5, 14.4, 14.6).text == "faster by 1350 % ± 10 %"
+
+
 @pytest.mark.parametrize(
     ("ranking_by", "speedup"), [(Ranking.LAST, 4.0), (Ranking.MEAN, 15 / 6), (Ranking.GEOM, math.sqrt(8))]
 )
