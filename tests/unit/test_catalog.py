@@ -400,8 +400,8 @@ def test_languages_do_not_begin_new_standings_and_flags_do(tmp_path: Path) -> No
     flags = read_task(folder_with(tmp_path, MINIMAL + "hpc_board: {flags: [-ffast-math]}\n", name="c"))
     assert plain.version == several.version
     assert plain.version != flags.version
-    assert task_value(task_definition(several)).accepted == several.accepted
-    assert task_value(task_definition(flags)).flags == ("-ffast-math",)
+    assert task_value({"name": several.name, "definition": task_definition(several)}).accepted == several.accepted
+    assert task_value({"name": flags.name, "definition": task_definition(flags)}).flags == ("-ffast-math",)
 
 
 @pytest.mark.parametrize(

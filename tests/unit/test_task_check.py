@@ -323,7 +323,7 @@ def test_what_a_task_accepts_is_read_kept_and_no_part_of_its_version(board: Reco
     declared = DOCUMENT + "hpc_board: {accepts: [float16, one_element]}\n"
     task = read_task(folder(board, document=declared))
     assert task.accepts == ("float16", "one_element")
-    assert task_value(task_definition(task)) == task
+    assert task_value({"name": task.name, "definition": task_definition(task)}) == task
     assert task.version == replace(task, accepts=()).version
     done = call(board, "task", "check", folder(board, document=declared.replace("float16", "float15"), name="b"))
     assert done.exit_code == 2
