@@ -77,7 +77,8 @@ def translated(path: Path) -> Iterator[None]:
         if failure is None:
             raise
         if failure is _DAMAGED and (misfit := _misfit(path)):
-            raise unreadable(*misfit) from error
+            found = unreadable(*misfit)
+            raise StorageError(f"{path}: {found.message}", hint=found.hint) from error
         if failure in (_UNOPENABLE, _INPUT_OUTPUT) and _is_full(path):
             failure = _FULL
         what, hint = failure

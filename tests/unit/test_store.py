@@ -753,7 +753,10 @@ def test_text_that_is_not_text_any_more_is_reported_as_damage(path: Path, store:
     add(store)
     path.write_bytes(path.read_bytes().replace(b"gpu-h100", b"gpu-\xff\xff\xff\xff"))
 
-    assert "damaged" in failure_of(store.runs, path).message
+    assert (
+        "row 1 of `runs` in the database cannot be read: its partition is no text"
+        in failure_of(store.runs, path).message
+    )
 
 
 def test_a_stored_result_that_is_none_is_reported(path: Path, store: Store) -> None:
@@ -763,7 +766,7 @@ def test_a_stored_result_that_is_none_is_reported(path: Path, store: Store) -> N
         connection.execute("DELETE FROM documents")
         connection.execute("INSERT INTO documents VALUES (?, '{}')", [run.id])
 
-    with pytest.raises(StorageError, match=f"result of run {run.id} cannot be read") as failure:
+    with pytest.raises(StorageError, match=f"row {run.id} of `documents` in the database cannot be read") as failure:
         store.result(run.id)
 
     assert failure.value.hint
