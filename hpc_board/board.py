@@ -38,10 +38,10 @@ from hpc_board.errors import (
 from hpc_board.model.created import BoardChange, CreatedBoard, Plan
 from hpc_board.model.feed import FeedEntry
 from hpc_board.model.gpu import Gpu, GpuStatus
-from hpc_board.model.result import Case, Result
+from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.roles import Role
 from hpc_board.model.rules import Rerun
-from hpc_board.model.run import Progress, Run, Status
+from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.run_filter import RunFilter
 from hpc_board.model.standings import Page, Place, Placing, Rows, Standing, Version
 from hpc_board.model.submission import Directives, Submission
@@ -700,10 +700,14 @@ class Board:
         tags: Sequence[str] = (),
         note: str = "",
         matching: RunFilter | None = None,
+        gpu: str | None = None,
+        mode: Mode | None = None,
+        outcome: RunState | Verdict | None = None,
     ) -> tuple[Run, ...]:
         """The newest runs first, the user's own unless `everyone`, with all of `tags` and `note` in one of their notes.
 
-        With `before` there are those older than that run, with `matching` those with its words.
+        With `before` there are those older than that run, with `matching` those with its words; `gpu`, `mode` and
+        `outcome`, a state or a verdict, take one kind of them.
 
         Raises:
             InputError: one of `tags` cannot be a tag.
@@ -721,6 +725,9 @@ class Board:
             matching=matching,
             hidden=self._boards.hidden() if everyone else (),
             unless_by=self.user,
+            gpu=gpu,
+            mode=mode,
+            outcome=outcome,
         )
 
     def started(self, runs: Collection[int]) -> dict[int, datetime]:

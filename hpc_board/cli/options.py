@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hpc_board.errors import BoardError
+from hpc_board.errors import BoardError, InputError
 from hpc_board.model.text import one_line
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
-    from hpc_board.model.run import Run
+    from hpc_board.model.result import Verdict
+    from hpc_board.model.run import Run, RunState
 
 Open = Callable[[], "Board"]
 """Opens the board that the command line names; commands find it in click's context."""
@@ -117,6 +118,37 @@ def mode_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str
     from hpc_board.model.task import Mode
 
     return [str(mode) for mode in Mode if mode.startswith(incomplete.casefold())]
+
+
+def outcome_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The states and verdicts that begin with `incomplete`, for the shell."""
+    return [word for word in _outcomes() if word.startswith(incomplete.casefold())]
+
+
+def outcome_called(word: str) -> "RunState | Verdict":
+    """The state of a run, or the verdict, that `word` means.
+
+    Raises:
+        InputError: there is none.
+    """
+    from hpc_board.model.names import suggestion
+
+    known = _outcomes()
+    name = word.strip().casefold().replace(" ", "_").replace("-", "_")
+    if name not in known:
+        raise InputError(
+            f'"{one_line(word, 80)}" is neither a state nor a verdict.{suggestion(name, list(known))}',
+            hint=f"There are: {', '.join(known)}.",
+        )
+    return known[name]
+
+
+def _outcomes() -> "dict[str, RunState | Verdict]":
+    """Every state and verdict by its name; where both have one, the state is shown only where there is no verdict."""
+    from hpc_board.model.result import Verdict
+    from hpc_board.model.run import RunState
+
+    return {str(each): each for each in (*RunState, *Verdict)}
 
 
 def run_numbers(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

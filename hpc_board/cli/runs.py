@@ -15,7 +15,11 @@ from hpc_board.cli.options import (
     examples,
     force_option,
     going_run_numbers,
+    gpu_names,
     json_option,
+    mode_names,
+    outcome_called,
+    outcome_names,
     run_numbers,
     submission_numbers,
     task_names,
@@ -36,11 +40,20 @@ _WIDE = 100
     epilog=examples(
         "hpc-board runs",
         "hpc-board runs --tag tiled --note 'bank conflicts'",
+        "hpc-board runs --gpu H100 --mode ranked --state pass",
         "hpc-board runs --all --task vectoradd_py --limit 10 --json",
     )
 )
 @click.option("--all", "everyone", is_flag=True, help="Everybody's runs, not only your own.")
 @click.option("--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
+@click.option("--gpu", metavar="NAME", help="Only runs on this GPU.", shell_complete=gpu_names)
+@click.option("--mode", metavar="MODE", help="Only test, benchmark, profile or ranked runs.", shell_complete=mode_names)
+@click.option(
+    "--state",
+    metavar="WORD",
+    help="Only in this state, or with this verdict: queued, pass, crash.",
+    shell_complete=outcome_names,
+)
 @click.option("--tag", "tags", metavar="WORD", multiple=True, help="Only with this tag; may be repeated.")
 @click.option(
     "--note", metavar="TEXT", default="", help="Only with TEXT somewhere in a note, upper and lower case aside."
@@ -49,18 +62,37 @@ _WIDE = 100
 @json_option
 @click.pass_obj
 def runs(
-    open_: Open, *, everyone: bool, task: str | None, tags: tuple[str, ...], note: str, limit: int, as_json: bool
+    open_: Open,
+    *,
+    everyone: bool,
+    task: str | None,
+    gpu: str | None,
+    mode: str | None,
+    state: str | None,
+    tags: tuple[str, ...],
+    note: str,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """List your runs, the newest first.
 
     What you and admins remarked on them stands at the end of each row.
     """
     from hpc_board.cli.printing import output_width, print_blocks, print_json, refresh
+    from hpc_board.intake import mode_called
     from hpc_board.report import runs_table
 
+    kind, outcome = None if mode is None else mode_called(mode), None if state is None else outcome_called(state)
     board = open_()
     refresh(board)
-    found = board.runs(everyone=everyone, task=task, limit=limit, tags=tags, note=note)
+    found = board.runs(
+        everyone=everyone, task=task, limit=limit, tags=tags, note=note, gpu=gpu, mode=kind, outcome=outcome
+    )
+    if gpu is not None and not found:
+        name = board.gpu(gpu).name  # one that has left the settings may still have runs, however it is written
+        found = board.runs(
+            everyone=everyone, task=task, limit=limit, tags=tags, note=note, gpu=name, mode=kind, outcome=outcome
+        )
     if task is not None and not found:
         board.task(task)  # a task that has left the settings may still have runs; a mistyped name has none
     if as_json:
@@ -71,7 +103,10 @@ def runs(
         width = output_width()
         print_blocks(
             runs_table(
-                found, users=everyone, submissions=width is None or width >= _WIDE, narrowed=bool(task or tags or note)
+                found,
+                users=everyone,
+                submissions=width is None or width >= _WIDE,
+                narrowed=bool(task or gpu or kind or outcome or tags or note),
             )
         )
 

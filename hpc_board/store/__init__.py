@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from hpc_board.model.created import BoardChange, Entries
 from hpc_board.model.feed import FeedEntry
 from hpc_board.model.oversight import HourCount
-from hpc_board.model.result import Case, Result
+from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.rules import Decision, Limits
-from hpc_board.model.run import Run, Status
+from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.run_filter import RunFilter
 from hpc_board.model.standings import Place, Placing, Rows, Standing, Version
 from hpc_board.model.submission import Submission
@@ -158,10 +158,15 @@ class Store:
         matching: RunFilter | None = None,
         hidden: Collection[str] = (),
         unless_by: str = "",
+        gpu: str | None = None,
+        mode: Mode | None = None,
+        outcome: RunState | Verdict | None = None,
     ) -> tuple[Run, ...]:
         """The runs that fit every filter that is given, newest first; see `listing.Wanted`."""
         words = matching or listing.EVERY_RUN
-        wanted = listing.Wanted(user, task, submission, before, tags, note, words, hidden, unless_by)
+        wanted = listing.Wanted(
+            user, task, submission, before, tags, note, words, hidden, unless_by, gpu, mode, outcome
+        )
         with self._file.reading() as db:
             return listing.runs(db, wanted, limit)
 

@@ -5,8 +5,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hpc_board.model.run import Run
+from hpc_board.model.result import Verdict
+from hpc_board.model.run import Run, RunState
 from hpc_board.model.run_filter import RunFilter
+from hpc_board.model.task import Mode
 from hpc_board.store.rows import plain_text, row_id, run_value
 
 if TYPE_CHECKING:
@@ -22,8 +24,19 @@ SELECT runs.id
  ORDER BY submissions.id DESC, runs.id DESC
  LIMIT :limit
 """
-_IN_TABLES = {"user": "submissions.user", "task": "submissions.task", "submission": "submissions.id", "id": "runs.id"}
-_IN_VIEW = {name: name for name in _IN_TABLES}
+_IN_TABLES = {
+    "user": "submissions.user",
+    "task": "submissions.task",
+    "submission": "submissions.id",
+    "id": "runs.id",
+    "gpu": "runs.gpu",
+    "mode": "submissions.mode",
+    "outcomes": (
+        "(SELECT state FROM events WHERE events.run = runs.id ORDER BY events.id DESC LIMIT 1), "
+        "(SELECT verdict FROM results WHERE results.run = runs.id)"
+    ),
+}
+_IN_VIEW = {**{name: name for name in _IN_TABLES}, "outcomes": "state, verdict"}
 
 _TAGGED = """EXISTS (
     SELECT 1 FROM remarks AS said WHERE said.submission = run_details.submission
@@ -60,7 +73,7 @@ class Wanted:
     """Which runs: those that fit every filter that is given.
 
     They are older than the run `before`, have all of `tags`, `note` as a part of any note, and the words of `matching`.
-    Of `hidden` tasks there are only those whose user is `unless_by`.
+    `outcome` is a state or a verdict. Of `hidden` tasks there are only those whose user is `unless_by`.
     """
 
     user: str | None = None
@@ -72,6 +85,9 @@ class Wanted:
     matching: RunFilter = EVERY_RUN
     hidden: Collection[str] = ()
     unless_by: str = ""
+    gpu: str | None = None
+    mode: Mode | None = None
+    outcome: RunState | Verdict | None = None
 
 
 def runs(db: "Database", wanted: Wanted, limit: int | None) -> tuple[Run, ...]:
@@ -99,6 +115,12 @@ def _plain(wanted: Wanted) -> Iterator[_Condition]:
         yield "{user} = :user", {"user": wanted.user}
     if wanted.task is not None:
         yield "{task} = :task", {"task": wanted.task}
+    if wanted.gpu is not None:
+        yield "{gpu} = :gpu", {"gpu": wanted.gpu}
+    if wanted.mode is not None:
+        yield "{mode} = :mode", {"mode": wanted.mode.value}
+    if wanted.outcome is not None:
+        yield ":outcome IN ({outcomes})", {"outcome": wanted.outcome.value}
     if wanted.submission is not None:
         yield "{submission} = :submission", {"submission": row_id(wanted.submission)}
     if wanted.before is not None:

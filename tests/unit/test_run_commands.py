@@ -1,8 +1,10 @@
 """What `run`, `runs` and `code` tell of runs: the note, the outcome, and what was printed."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -10,6 +12,7 @@ from click.testing import CliRunner, Result
 from hpc_board.cli.main import cli
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.run import Run, RunState
+from hpc_board.model.run_filter import run_filter
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, Store
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
@@ -195,3 +198,40 @@ def test_the_number_of_somebody_elses_run_promises_no_file(board: Recorded) -> N
     assert done.exit_code == 2
     assert "there is no submission 2" in done.stderr
     assert "belongs to" not in done.stderr
+
+
+def test_runs_are_narrowed_by_gpu_mode_and_state(board: Recorded) -> None:
+    passing = result_of(Verdict.PASS, timed_case())
+    fast = board.add(result=passing, score_s=1e-3)
+    board.add(result=passing, score_s=1e-3, gpu="H100")
+    wrong = board.add(result=result_of(Verdict.WRONG_VALUE), mode=Mode.TEST)
+    waiting = board.add(status_of(RunState.QUEUED), mode=Mode.TEST, gpu="H100")
+    ended = board.add(status_of(RunState.OUT_OF_MEMORY))
+    store = Store(board.folder / "board" / "board.db")
+
+    def numbers(**wanted: Any) -> list[int]:
+        plain = [run.id for run in store.runs(**wanted)]
+        assert [run.id for run in store.runs(**wanted, matching=run_filter("kernel"))] == plain
+        return plain
+
+    assert numbers(gpu="CPU", mode=Mode.RANKED, outcome=Verdict.PASS) == [fast.id]
+    assert numbers(mode=Mode.TEST) == [waiting.id, wrong.id]
+    assert numbers(outcome=RunState.QUEUED) == [waiting.id]
+    assert numbers(outcome=Verdict.OUT_OF_MEMORY) == [ended.id]
+    assert numbers(outcome=RunState.FINISHED, limit=1) == [wrong.id]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--state", "wrong value"), "kernel.py"),
+        (("--gpu", "cpu", "--mode", "leaderboard", "--state", "PASS"), "No run fits"),
+        (("--state", "quued"), "Did you mean"),
+        (("--mode", "fast"), "fast"),
+        (("--gpu", "B999"), "unknown GPU"),
+    ],
+)
+def test_the_filters_of_runs_say_what_they_do_not_know(board: Recorded, words: Sequence[str], told: str) -> None:
+    board.add(result=result_of(Verdict.WRONG_VALUE), mode=Mode.TEST)
+    done = CliRunner().invoke(cli, ["runs", *words], obj=lambda: board.board)
+    assert told in done.output
