@@ -26,7 +26,7 @@ from hpc_board.model.created import (
     differences,
 )
 from hpc_board.model.gpu import Gpu
-from hpc_board.model.names import NAME, NAME_WORDS, suggestion
+from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.roles import SOMEBODY, SOMEBODY_WORDS, Role
 from hpc_board.model.task import Task
 from hpc_board.model.terms import CodeShown, Terms, Visibility, deadline_of, moment_words
@@ -369,7 +369,7 @@ class Boards:
 
     def _named(self, words: Sequence[str]) -> tuple[str, ...]:
         """The names of the settings' GPUs that are meant, none for "all"."""
-        names = [part.strip() for word in words for part in word.split(",")]
+        names = listed(words)
         if any(name.casefold() == "all" for name in names):
             return ()
         return tuple(dict.fromkeys(gpu(name, self._gpus).name for name in names))
@@ -580,7 +580,7 @@ def _deadline(before: datetime | None, wished: str | None, now: datetime) -> dat
 
 
 def _members(before: Sequence[str], wishes: Wishes) -> tuple[str, ...]:
-    added, taken = (_split(words) for words in (wishes.members, wishes.no_members))
+    added, taken = (listed(words) for words in (wishes.members, wishes.no_members))
     for name in added:
         if not re.fullmatch(SOMEBODY, name):
             raise InputError(f'"{one_line(name, 80)}" cannot be a member.', hint=f"Give {SOMEBODY_WORDS}.")
@@ -598,10 +598,6 @@ def strangers(plan: Plan) -> tuple[str, ...]:
     """The new members whom this machine does not know, by typing error or because they have no account yet."""
     before = plan.before.terms.members if plan.before else ()
     return unknown_people(name for name in plan.terms.members if name not in before)
-
-
-def _split(words: Collection[str]) -> list[str]:
-    return [part.strip() for word in words for part in word.split(",")]
 
 
 def _raise_together(faults: Sequence[InputError]) -> None:

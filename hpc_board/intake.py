@@ -9,7 +9,7 @@ from typing import Protocol
 from hpc_board.documents import read_text
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.gpu import Device, Gpu
-from hpc_board.model.names import suggestion
+from hpc_board.model.names import listed, suggestion
 from hpc_board.model.run import Run
 from hpc_board.model.sbatch import with_gpus
 from hpc_board.model.submission import (
@@ -387,7 +387,7 @@ def _resolved_from_header(
 def _resolved(words: Sequence[str], task: Task, allowed: Sequence[Gpu], gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     """The GPUs that `words` name, each once, in the order of the words; `all` is all that are allowed."""
     resolved: list[Gpu] = []
-    for name in (part.strip() for word in words for part in word.split(",")):
+    for name in listed(words):
         if not name:
             raise InputError("A GPU's name is empty.", hint="Give --gpu NAME, --gpu A,B or --gpu all.")
         for candidate in allowed if name.casefold() == "all" else [gpu(name, gpus)]:

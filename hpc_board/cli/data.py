@@ -11,6 +11,7 @@ import click
 
 from hpc_board.cli.options import PATH_OR_NAME, Open, examples, force_option, gpu_names, json_option, task_names
 from hpc_board.errors import InputError
+from hpc_board.model.names import listed
 
 if TYPE_CHECKING:
     from hpc_board.model.statistics import Statistics
@@ -94,7 +95,7 @@ def export(
     if output == "-" and sys.stdout.isatty() and (form == "parquet" or with_code):
         raise click.UsageError("This is nothing for a terminal; give -o FILE.")
     board = open_()
-    chosen = [name.strip() for word in gpus for name in word.split(",")]
+    chosen = listed(gpus)
     wanted = board.export(form, tasks=tasks, gpus=chosen, since=since, with_code=with_code)
     refresh(board)
     if output == "-":

@@ -3,6 +3,7 @@
 import click
 
 from hpc_board.cli.options import Open, examples, gpu_names, json_option, task_names
+from hpc_board.model.names import listed
 
 
 @click.command(
@@ -32,7 +33,7 @@ def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> 
     from hpc_board.report import runs_table
 
     board = open_()
-    names = [each.strip() for word in gpus for each in word.split(",")]
+    names = listed(gpus)
     runs = board.submit_milestones(name, names)
     if as_json:
         from hpc_board.cli.json_output import run_object

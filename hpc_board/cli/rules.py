@@ -14,6 +14,7 @@ from hpc_board.cli.options import (
     submission_numbers,
     task_names,
 )
+from hpc_board.model.names import listed
 from hpc_board.model.rules import LIMIT_MAX
 
 if TYPE_CHECKING:
@@ -320,7 +321,7 @@ def rerun(
     if submissions and top is not None:
         raise click.UsageError("--top chooses by rank, --submission by number; give one of them.")
     board = open_()
-    words = [word.strip() for each in gpus for word in each.split(",")]
+    words = listed(gpus)
     plan = board.rerun_plan(name, top=top or 100, gpus=words, submissions=submissions)
     if dry_run:
         _print_plan(plan, as_json=as_json)

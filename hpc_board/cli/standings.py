@@ -7,6 +7,7 @@ import click
 
 from hpc_board.cli.options import Open, examples, gpu_names, json_option, task_names
 from hpc_board.errors import InputError
+from hpc_board.model.names import listed
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -260,7 +261,7 @@ def _chosen(board: "Board", name: str, words: Sequence[str]) -> list[str]:
     from hpc_board.cli.printing import refresh
 
     task = board.task(name)
-    names = [each.strip() for word in words for each in word.split(",")]
+    names = listed(words)
     chosen = [board.gpu(each) for each in names] or board.allowed_gpus(task)
     refresh(board)
     return [gpu.name for gpu in chosen]

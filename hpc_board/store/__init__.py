@@ -246,13 +246,6 @@ class Store:
         with self._file.reading() as db:
             return ranking.standings(db, task, task_version, gpu, limit=limit, offset=offset)
 
-    def ranked_runs(
-        self, task: str, task_version: str, gpu: str, *, limit: int | None = None, offset: int = 0
-    ) -> tuple[Standing, ...]:
-        """Every passing ranked run on one board, ranked among all of them; a page of them as of `standings`."""
-        with self._file.reading() as db:
-            return ranking.all_runs(db, task, task_version, gpu, limit=limit, offset=offset)
-
     def personal(
         self, task: str, task_version: str, gpu: str, user: str, *, limit: int | None = None, offset: int = 0
     ) -> tuple[Standing, ...]:
@@ -277,11 +270,6 @@ class Store:
             found = ranking.listed(db, board, rows, user, limit=limit, offset=offset)
             return found, runs.cases(db, found.leading.run) if found.leading else ()
 
-    def standing_of(self, task: str, task_version: str, gpu: str, user: str) -> Standing | None:
-        """The row of one user on one board; None where they are not on it."""
-        with self._file.reading() as db:
-            return ranking.standing_of(db, task, task_version, gpu, user)
-
     def at_rank(self, task: str, task_version: str, gpu: str, rank: int) -> tuple[Standing, ...]:
         """Those who have this rank on one board; nobody where a tie leaves a gap there, or it is too large."""
         with self._file.reading() as db:
@@ -291,11 +279,6 @@ class Store:
         """How many users are on one board."""
         with self._file.reading() as db:
             return ranking.count_users(db, task, task_version, gpu)
-
-    def count_ranked_runs(self, task: str, task_version: str, gpu: str, user: str | None = None) -> int:
-        """How many passing ranked runs are on one board, of everybody or of one user."""
-        with self._file.reading() as db:
-            return ranking.count_runs(db, task, task_version, gpu, user)
 
     def versions(self, task: str) -> tuple[Version, ...]:
         """Every version of a task for which somebody has submitted, the one that came last first."""

@@ -103,20 +103,20 @@ def test_the_row_of_a_user_is_found_without_the_board(store: Store) -> None:
     best = passed(store, "bob", 2.0)
     passed(store, "bob", 3.0)
 
-    found = store.standing_of(*BOARD, "bob")
+    found = store.listed(*BOARD, Rows.USERS, "bob", limit=0)[0].own
 
     assert found is not None
     assert (found.rank, found.run, found.score_s) == (2, best.id, 2.0)
-    assert store.standing_of(*BOARD, "cyd") is None
+    assert store.listed(*BOARD, Rows.USERS, "cyd")[0].own is None
 
 
 def test_all_ranked_runs_are_ranked_among_themselves(store: Store) -> None:
     runs = [passed(store, user, score_s) for user, score_s in (("ada", 2.0), ("ada", 1.0), ("bob", 2.0))]
 
-    assert numbers(store.ranked_runs(*BOARD)) == [(1, runs[1].id), (2, runs[0].id), (2, runs[2].id)]
-    assert numbers(store.ranked_runs(*BOARD, limit=1, offset=2)) == [(2, runs[2].id)]
+    assert numbers(store.listed(*BOARD, Rows.RUNS, "")[0].rows) == [(1, runs[1].id), (2, runs[0].id), (2, runs[2].id)]
+    assert numbers(store.listed(*BOARD, Rows.RUNS, "", limit=1, offset=2)[0].rows) == [(2, runs[2].id)]
     assert numbers(store.personal(*BOARD, "ada", limit=1, offset=1)) == [(2, runs[0].id)]
-    assert (store.count_ranked_runs(*BOARD), store.count_ranked_runs(*BOARD, "ada")) == (3, 2)
+    assert tuple(store.listed(*BOARD, rows, "ada")[0].total for rows in (Rows.RUNS, Rows.OWN)) == (3, 2)
 
 
 def test_a_placing_says_what_a_run_means(store: Store) -> None:
@@ -256,7 +256,7 @@ def test_tables_and_pages_follow_the_rules_for_any_history(
         everyone = ranked(list(best.values()))
         assert numbers(store.standings(*BOARD)) == everyone
         assert numbers(store.standings(*BOARD, limit=limit, offset=offset)) == everyone[offset : offset + limit]
-        assert numbers(store.ranked_runs(*BOARD)) == ranked(counting)
+        assert numbers(store.listed(*BOARD, Rows.RUNS, "")[0].rows) == ranked(counting)
         page = ranked([each for each in counting if each[3] == "ada"])[offset : offset + limit]
         assert numbers(store.personal(*BOARD, "ada", limit=limit, offset=offset)) == page
 
