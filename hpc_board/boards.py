@@ -16,7 +16,6 @@ from hpc_board.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError, Refused, StorageError
 from hpc_board.intake import allowed_gpus, gpu
 from hpc_board.model.created import (
-    REASON_CHARACTERS_MAX,
     Action,
     BoardChange,
     CreatedBoard,
@@ -28,6 +27,7 @@ from hpc_board.model.created import (
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.roles import SOMEBODY, SOMEBODY_WORDS, Role
+from hpc_board.model.rules import REASON_CHARACTERS_MAX
 from hpc_board.model.task import Task
 from hpc_board.model.terms import CodeShown, Terms, Visibility, deadline_of, moment_words
 from hpc_board.model.text import one_line

@@ -340,8 +340,11 @@ def rerun(
         _tell_left_out(plan)
         print_blocks(runs_table(runs, users=True))
     tell_unsent(runs)
-    if any(not run.state.ended for run in runs):
-        remark("Only your account can carry these jobs on: leave `watch`, the app or a `poll` from cron running.")
+    if going := [run.id for run in runs if not run.state.ended]:
+        remark(
+            f"`hpc-board watch {going[0]}` follows one. Only your account can carry these jobs on: leave `watch`, the app "
+            "or a `poll` from cron running."
+        )
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 

@@ -9,9 +9,6 @@ from hpc_board.model.task import CaseValue, Task, Timeouts
 from hpc_board.model.terms import Terms, moment_words
 from hpc_board.model.text import one_line
 
-REASON_CHARACTERS_MAX = 500
-"""How long the reason for a change may be."""
-
 _TERMS = ("deadline", "gpus", "visibility", "members", "code_shown")
 _NOT_LISTED = ("members", "code shown")
 _NOT_COMPARED = ("name", "deadline", "gpus", "warnings")

@@ -52,13 +52,29 @@ SELECT * FROM decisions AS decided
  ORDER BY subject
 """
 
+_TERMS = {
+    "deadline": "deadline",
+    "gpus": "GPUs",
+    "visibility": "visibility",
+    "members": "members",
+    "code_shown": "code shown",
+    "creator": "creator",
+    "task": "task",
+}
+"""What a change of a board's terms is called in the log."""
+
 # Changes of boards are decisions too, and have a table of their own. Moments are text that sorts as they do.
 _LOG = """
 SELECT * FROM (
     SELECT action, kind, subject, detail, by_user, at, reason, 2 * id AS number FROM decisions
     UNION ALL
-    SELECT action, 'board' AS kind, name AS subject, '' AS detail, by_user, at, reason, 2 * id + 1 AS number
-      FROM boards)
+    SELECT action, 'board' AS kind, name AS subject,
+           CASE WHEN action = 'update' AND json_valid(terms) AND json_valid(old) THEN rtrim(
+               iif(task_version IS NOT old_version, 'new version, ', '') || {differences}, ', ')
+           ELSE '' END AS detail,
+           by_user, at, reason, 2 * id + 1 AS number
+      FROM (SELECT *, LAG(terms) OVER changes AS old, LAG(task_version) OVER changes AS old_version
+              FROM boards WINDOW changes AS (PARTITION BY name ORDER BY id)))
  WHERE (:user IS NULL OR by_user = :user OR (kind = 'user' AND subject = :user)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE user = :user)))
    AND (:board IS NULL OR (kind = 'board' AND subject = :board)
@@ -69,7 +85,13 @@ SELECT * FROM (
    AND {said}
  ORDER BY at DESC, number DESC
  LIMIT :limit
-"""
+""".replace(
+    "{differences}",
+    " || ".join(
+        f"iif(json_extract(terms, '$.{key}') IS NOT json_extract(old, '$.{key}'), '{word}, ', '')"
+        for key, word in _TERMS.items()
+    ),
+)
 _SAID = """instr(lower(action || char(10) || kind || ' ' || subject || char(10) || by_user || char(10) || reason),
     lower(:{word})) > 0"""
 

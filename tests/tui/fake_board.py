@@ -18,7 +18,7 @@ from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.run_filter import RunFilter
 from hpc_board.model.standings import Mark, Page, Place, Placing, Rows, Standing
 from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, TaskFile
-from hpc_board.report import outcome
+from hpc_board.report import outcome as outcome_of
 from hpc_board.sending import Preview
 
 NOW = datetime(2030, 5, 17, 12, 0, tzinfo=UTC)
@@ -390,6 +390,9 @@ class FakeBoard(Board):
         matching: RunFilter | None = None,
         tags: Sequence[str] = (),
         note: str = "",
+        gpu: str | None = None,  # noqa: ARG002
+        mode: Mode | None = None,  # noqa: ARG002
+        outcome: RunState | Verdict | None = None,  # noqa: ARG002
     ) -> tuple[Run, ...]:
         self._enter("runs")
         own = [run_ for run_ in self.known_runs if everyone or run_.user == self.user]
@@ -401,7 +404,9 @@ class FakeBoard(Board):
             and note in run_.note
             and set(tags) <= set(run_.remarks.tags)
             and (before is None or run_.id < before)
-            and all(word in f"{run_.gpu} {run_.task} {outcome(run_)} {run_.note} {run_.mode}".lower() for word in words)
+            and all(
+                word in f"{run_.gpu} {run_.task} {outcome_of(run_)} {run_.note} {run_.mode}".lower() for word in words
+            )
         )[:limit]
 
     def started(self, runs: Collection[int]) -> dict[int, datetime]:

@@ -720,6 +720,16 @@ def test_what_cannot_be_kept_is_not_deleted(place: Recorded) -> None:
     assert of(place).created("echo")
 
 
+def test_the_log_says_what_an_update_has_changed(place: Recorded) -> None:
+    folder = made(place)
+    assert call(place, "update", "echo", "--deadline", "+30d", "--gpu", "CPU").exit_code == 0
+    assert call(place, "update", "echo", changed(folder)).exit_code == 0
+    assert call(place, "delete", "echo", "--yes").exit_code == 0
+    details = {each["action"] + str(number): each["detail"] for number, each in enumerate(read(place, "admin", "log"))}
+    assert details == {"delete0": "", "update1": "new version", "update2": "deadline, GPUs", "create3": ""}
+    assert "deadline, GPUs" in call(place, "admin", "log").stdout
+
+
 def test_a_deadline_is_shown_in_the_readers_zone_everywhere_and_in_utc_to_scripts(
     place: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
