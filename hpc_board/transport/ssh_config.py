@@ -180,10 +180,7 @@ def _within(outer: _Block, inner: _Block, host: str) -> _Block | None:
 
 def _included(patterns: Sequence[str], base: Path) -> Iterator[Path]:
     for pattern in patterns:
-        try:
-            path = Path(pattern).expanduser()
-        except RuntimeError:
-            continue  # a home folder that nobody has holds no files
+        path = Path(pattern).expanduser()
         path = path if path.is_absolute() else base / path
         yield from sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
 
