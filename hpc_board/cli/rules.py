@@ -342,8 +342,8 @@ def rerun(
     tell_unsent(runs)
     if going := [run.id for run in runs if not run.state.ended]:
         remark(
-            f"`hpc-board watch {going[0]}` follows one. Only your account can carry these jobs on: leave `watch`, the app "
-            "or a `poll` from cron running."
+            f"`hpc-board watch {going[0]}` follows one. Only your account can carry these jobs on: leave `watch`, the "
+            "app or a `poll` from cron running."
         )
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
