@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 
 from hpc_board.errors import Refused, StorageError
 from hpc_board.model.run import Run, RunState
@@ -15,7 +16,7 @@ from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
-from hpc_board.tui.widgets.grid import Grid
+from hpc_board.tui.widgets.grid import Grid, Row
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run
 
@@ -218,3 +219,23 @@ async def test_filter_table_and_details_fit(size: tuple[int, int]) -> None:
         for widget in screen.query("#runs, #filter, #selected"):
             assert screen.region.contains_region(widget.region)
             assert widget.size.height > 0
+
+
+async def test_keys_that_come_at_once_are_about_the_row_that_the_cursor_is_on_by_then() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        grid = pilot.app.screen.query_one("#runs", Grid)
+        assert grid.current == "41"
+        # The table tells of its cursor later; rows that come in between do not bring it back.
+        grid.action_cursor_down()
+        assert grid.current == "40"
+        grid.show([Row("42", grid._shown[0].cells), *grid._shown])
+        assert grid.current == "40"
+        await settled(pilot)
+        assert grid.current == "40"
+        assert "on node07" in text_of(pilot.app)
+        for key in ("down", "y"):
+            pilot.app.post_message(events.Key(key, None))
+        await settled(pilot)
+        assert pilot.app.clipboard == "39"

@@ -87,20 +87,22 @@ class Grid(DataTable[Text]):
 
     @property
     def current(self) -> str | None:
-        """The key of the selected row."""
-        return self._current
+        """The key of the row that the cursor is on, at once: the next key may come before the table has told of it."""
+        if not self._layout:
+            return self._current
+        return self._shown[self.cursor_row].key if 0 <= self.cursor_row < len(self._shown) else None
 
     def show(self, rows: Iterable[Row], *, select: str | None = None) -> None:
         """Show these rows and keep the selection, by its key, and the place; or select the row `select`."""
-        here = self._at_cursor
+        current = self.current
         old, self._shown = self._shown, tuple(rows)
         same_rows = [row.key for row in old] == [row.key for row in self._shown]
         if not self._layout:
-            self._current = select or self._current
+            self._current = select or current
         elif same_rows and select is None:
             self._update_cells(old)
         else:
-            self._refill(select or here)
+            self._refill(select or current)
 
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Show other columns from now on."""
@@ -120,25 +122,18 @@ class Grid(DataTable[Text]):
             (column.key, max(4, column.width + (spare // growing if column.grows else 0))) for column in columns
         )
         if layout != self._layout:
-            self._layout = layout
-            self._rebuild()
+            current, self._layout = self.current, layout
+            self._rebuild(current)
 
-    def _rebuild(self) -> None:
-        labels, here = {column.key: column for column in self._all_columns}, self._at_cursor
+    def _rebuild(self, current: str | None) -> None:
+        labels = {column.key: column for column in self._all_columns}
         with self.prevent(DataTable.RowHighlighted):
             self.clear(columns=True)
             self.add_column("", key="edge", width=1)
             for key, width in self._layout:
                 label = Text(labels[key].label)
                 self.add_column(self._fitted(label, key, width), key=key, width=width + _GAP)
-        self._refill(here)
-
-    @property
-    def _at_cursor(self) -> str | None:
-        """The key of the row that the cursor is on, which may have moved there since it was last told."""
-        if self.row_count != len(self._shown) or not 0 <= self.cursor_row < self.row_count:
-            return self._current
-        return self._shown[self.cursor_row].key
+        self._refill(current)
 
     def _refill(self, select: str | None) -> None:
         top, before = self.scroll_offset.y, self.cursor_row
@@ -185,8 +180,8 @@ class Grid(DataTable[Text]):
     @on(DataTable.RowHighlighted)
     def _on_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         event.stop()
-        # The row of the message may be gone, or another one's place.
-        self._note(self._at_cursor)
+        # The cursor may have gone on since.
+        self._note(self.current)
 
     @on(DataTable.RowSelected)
     def _on_row_selected(self, event: DataTable.RowSelected) -> None:
