@@ -2,12 +2,11 @@
 
 import base64
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +33,7 @@ from hpc_board.tui.screens.tour import TourScreen
 from hpc_board.tui.terminal import clipboard_sequence, notification_sequence
 from hpc_board.tui.widgets.error_box import ErrorBox
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
+from tests.tmux import Tmux, shown_in, tmux_server
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, RUNS, FakeBoard
 from tests.tui.test_terminal import on_a_terminal
@@ -327,27 +327,12 @@ def test_an_app_whose_terminal_has_gone_ends_although_it_ignores_the_signal() ->
 
 
 @pytest.fixture
-def tmux(tmp_path: Path) -> Iterator[Callable[..., str]]:
-    if shutil.which("tmux") is None:
-        pytest.skip("needs tmux")
-    socket = tmp_path / "tmux"
-
-    def call(*words: str, check: bool = True) -> str:
-        done = subprocess.run(
-            ["tmux", "-S", str(socket), "-f", "/dev/null", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=30,
-        )
-        assert done.returncode == 0 or not check, done.stderr
-        return done.stdout
-
-    yield call
-    call("kill-server", check=False)
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    with tmux_server(tmp_path) as server:
+        yield server
 
 
-def app_in_tmux(tmux: Callable[..., str], files: BoardFiles, *words: str, size: tuple[int, int] = (80, 24)) -> None:
+def app_in_tmux(tmux: Tmux, files: BoardFiles, *words: str, size: tuple[int, int] = (80, 24)) -> None:
     """Start the app in a session, without the tour, as the command line starts it."""
     memory = Memory(files.folder / "state" / "hpc-board" / "app.json")
     memory.set("tour", "seen", value=True)
@@ -358,17 +343,13 @@ def app_in_tmux(tmux: Callable[..., str], files: BoardFiles, *words: str, size: 
     tmux("new-session", "-d", "-s", "app", "-x", str(size[0]), "-y", str(size[1]), "-c", str(files.folder), *command)
 
 
-def shown_in_tmux(tmux: Callable[..., str], words: str, seconds: float = 60) -> str:
+def shown_in_tmux(tmux: Tmux, words: str) -> str:
     """What stands in the terminal once it has these words."""
-    deadline = time.monotonic() + seconds
-    while words not in (shown := tmux("capture-pane", "-p", "-t", "app")):
-        assert time.monotonic() < deadline, shown
-        time.sleep(0.1)
-    return shown
+    return shown_in(tmux, "app", lambda shown: words in shown)
 
 
 @pytest.mark.parametrize("end", ["kill-pane", "kill-session"])
-def test_a_closed_terminal_loses_no_run(tmp_path: Path, tmux: Callable[..., str], end: str) -> None:
+def test_a_closed_terminal_loses_no_run(tmp_path: Path, tmux: Tmux, end: str) -> None:
     files = board_files(tmp_path / "site", slurm=False)
     files.kernel(HANGING.replace("sleep(120)", "sleep(3)"))
     app_in_tmux(tmux, files, "kernel.py")
@@ -387,7 +368,7 @@ def test_a_closed_terminal_loses_no_run(tmp_path: Path, tmux: Callable[..., str]
 
 
 @pytest.mark.parametrize("term", ["screen", "screen-256color", "tmux-256color", "xterm", "linux"])
-def test_the_app_comes_up_with_few_colours_and_many(tmp_path: Path, tmux: Callable[..., str], term: str) -> None:
+def test_the_app_comes_up_with_few_colours_and_many(tmp_path: Path, tmux: Tmux, term: str) -> None:
     files = board_files(tmp_path / "site", slurm=False)
     tmux("new-session", "-d", "-s", "first")
     tmux("set-option", "-g", "default-terminal", term)
@@ -398,7 +379,7 @@ def test_the_app_comes_up_with_few_colours_and_many(tmp_path: Path, tmux: Callab
     tmux("send-keys", "-t", "app", "q")
 
 
-def test_a_file_in_the_place_of_a_command_is_in_the_form(tmp_path: Path, tmux: Callable[..., str]) -> None:
+def test_a_file_in_the_place_of_a_command_is_in_the_form(tmp_path: Path, tmux: Tmux) -> None:
     files = board_files(tmp_path / "site", slurm=False)
     files.kernel(RIGHT, "my kernel.py")
     app_in_tmux(tmux, files, "my kernel.py")

@@ -1,0 +1,209 @@
+"""An evening with one kernel: the app in a terminal of 80x24 on a real Slurm, from the first run to a first place.
+
+HPC_BOARD_CAPTURES names a folder for what stood on the screen at each step, as numbered text files.
+"""
+
+import os
+import shlex
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hpc_board.board import Board
+from hpc_board.model.run import RunState
+from hpc_board.tui.preferences import Memory
+from tests.e2e.boards import RIGHT, BoardFiles, board_files
+from tests.slurm.lab import SlurmLab
+from tests.tmux import Tmux, shown_in, tmux_server
+
+pytestmark = pytest.mark.slurm
+
+ROOT = Path(__file__).parents[2]
+CAPTURES = os.environ.get("HPC_BOARD_CAPTURES", "")
+
+
+def kernel(seconds: float, *gpus: str) -> str:
+    """A right kernel each of whose calls takes about so long, for these GPUs."""
+    header = f"#!POPCORN leaderboard double\n#!POPCORN gpus {' '.join(gpus)}\n"
+    return RIGHT.replace("#!POPCORN leaderboard double\n", header).replace(
+        "    return", f"    import time; time.sleep({seconds})\n    return"
+    )
+
+
+class Terminal:
+    """A shell in a terminal of 80x24, in which `hpc-board` is the client of a board."""
+
+    def __init__(self, tmux: Tmux, files: BoardFiles, captures: Path | None) -> None:
+        self._tmux = tmux
+        self._captures = captures
+        self._count = 0
+        memory = Memory(files.folder / "state" / "hpc-board" / "app.json")
+        memory.set("tour", "seen", value=True)
+        memory.flush()
+        program = files.folder / "bin" / "hpc-board"
+        program.parent.mkdir()
+        words = " ".join(map(shlex.quote, files.command()))
+        program.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} exec {words} "$@"\n')
+        program.chmod(0o755)
+        environ = {
+            "XDG_STATE_HOME": str(files.folder / "state"),
+            "XDG_CONFIG_HOME": str(files.folder / "config"),
+            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "PS1": "$ ",
+            **files.environ,
+        }
+        assigned = [f"{name}={value}" for name, value in environ.items()]
+        size = ("-x", "80", "-y", "24", "-c", str(files.folder))
+        tmux("new-session", "-d", "-s", "evening", *size, "env", *assigned, "bash", "--norc", "--noprofile")
+        self.until("$")
+
+    def press(self, *keys: str) -> None:
+        """Press keys, by tmux's names for them."""
+        for key in keys:
+            self._tmux("send-keys", "-t", "evening", key)
+
+    def type(self, text: str) -> None:
+        """Type a line, and Enter."""
+        self._tmux("send-keys", "-t", "evening", "-l", text)
+        self.press("Enter")
+
+    def until(self, *words: str, without: str = "\0", name: str = "") -> None:
+        """Wait until the screen has all these words, wherever their lines end, and not those; keep it by a name."""
+
+        def fits(shown: str) -> bool:
+            flat = " ".join(shown.split())
+            return without not in shown and all(word in flat for word in words)
+
+        shown = shown_in(self._tmux, "evening", fits)
+        if name and self._captures is not None:
+            self._count += 1
+            (self._captures / f"{self._count:02d}-{name}.txt").write_text(shown)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, files: BoardFiles) -> Iterator[Terminal]:
+    captures = Path(CAPTURES) if CAPTURES else None
+    if captures is not None:
+        captures.mkdir(parents=True, exist_ok=True)
+    with tmux_server(tmp_path) as tmux:
+        yield Terminal(tmux, files, captures)
+
+
+@pytest.fixture
+def files(tmp_path: Path, slurm_lab: SlurmLab, monkeypatch: pytest.MonkeyPatch) -> BoardFiles:
+    monkeypatch.setenv("SLURM_CONF", slurm_lab.environment["SLURM_CONF"])
+    return board_files(tmp_path / "site", slurm=True, environ={"SLURM_CONF": slurm_lab.environment["SLURM_CONF"]})
+
+
+class Others:
+    """Jobs of others, which have all of a partition's GPUs until they are ended."""
+
+    def __init__(self, lab: SlurmLab) -> None:
+        self._lab = lab
+        self._jobs: dict[str, str] = {}
+
+    def take(self, partition: str) -> None:
+        """Take the GPUs of this partition, and wait until they are taken."""
+        self._jobs[partition] = self._lab.run(
+            "sbatch", "--parsable", f"--partition={partition}", f"--gres=gpu:{partition}:2", "--output=/dev/null",
+            "--wrap=sleep 600",
+        ).strip()  # fmt: skip
+        self._wait(self._jobs[partition], "RUNNING")
+
+    def leave(self, partition: str) -> None:
+        """Give the GPUs of this partition back."""
+        self._lab.run("scancel", self._jobs.pop(partition))
+
+    def wait_for_nobody(self, partition: str) -> None:
+        """Wait until no job waits or runs in this partition."""
+        deadline = time.monotonic() + 90
+        while listed := self._lab.run("squeue", "--noheader", f"--partition={partition}"):
+            assert time.monotonic() < deadline, listed
+            time.sleep(0.1)
+
+    def end(self) -> None:
+        """Give back all."""
+        for partition in tuple(self._jobs):
+            self.leave(partition)
+
+    def _wait(self, job: str, state: str) -> None:
+        deadline = time.monotonic() + 90
+        while (shown := self._lab.run("squeue", "--noheader", f"--jobs={job}", "--format=%T").strip()) != state:
+            assert time.monotonic() < deadline, shown
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def others(slurm_lab: SlurmLab) -> Iterator[Others]:
+    taken = Others(slurm_lab)
+    yield taken
+    taken.end()
+
+
+def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, terminal: Terminal, others: Others) -> None:
+    board = Board.open(files.settings)
+    rival = Board(board.settings, user="grace")
+    (first,) = rival.submit(rival.draft(files.kernel(kernel(0.05, "H100"), "grace.py"), gpus=["H100"], mode="ranked"))
+    (ended,) = list(rival.wait([first.id], timeout_seconds=90))[-1]
+    assert str(ended.verdict) == "pass"
+    others.take("h100")
+    others.take("a100")
+
+    files.kernel(kernel(0.2, "H100", "A100"))
+    terminal.type("hpc-board kernel.py")
+    terminal.until("Ready: double on H100 and A100, mode test: 2 jobs.")
+    terminal.press("Tab", "Tab", "Tab", "Enter")
+    terminal.until("benchmark how fast is it?", "ranked tests, then benchmarks")
+    terminal.press("End", "Enter")
+    terminal.until("Ready: double on H100 and A100, mode ranked: 2 jobs.", name="ready")
+    terminal.press("C-s")
+    terminal.until("Runs / own", "2 in flight", "waiting for resources (Resources)", name="queued")
+
+    # The one whose GPU comes free runs and is judged; the other one is cancelled.
+    terminal.press("Up", "c")
+    terminal.until("Cancel run 3, double on A100?", name="cancel")
+    terminal.press("y")
+    terminal.until("1 in flight", "cancelled", name="cancelled")
+    terminal.press("Down")
+    others.leave("h100")
+    terminal.until("running", "on h100-1", name="running")
+    terminal.until("pass", "200 ms", without="in flight", name="passed")
+    terminal.press("Enter")
+    terminal.until("Run 2", "Passed", "Second place on H100", name="report")
+    terminal.press("b")
+    terminal.until("You are 2 of 2 on H100", "1 grace", name="second")
+
+    # A faster one takes the first place, and the feed tells it.
+    files.kernel(kernel(0.0, "H100"))
+    terminal.press("s")
+    terminal.until("Ready: double on H100, mode ranked: one job.")
+    terminal.press("C-s")
+    terminal.until("Run 4", "Passed", "First place on H100", name="faster")
+    terminal.press("b")
+    terminal.until("You are 1 of 2 on H100", "2 grace", name="first")
+    terminal.press("f")
+    terminal.until("Feed / double", "took first place on double, H100", "(was grace", name="feed")
+    terminal.press("Escape", "Escape")
+
+    # Who leaves is told what goes on, and finds it judged afterwards.
+    others.take("h100")
+    terminal.press("s")
+    terminal.until("Ready: double on H100, mode ranked: one job.")
+    terminal.press("C-s")
+    terminal.until("Run 5", "queued", "1 in flight")
+    terminal.press("q")
+    terminal.until("Run 5 goes on. `hpc-board runs` shows how they stand.", name="left")
+    others.leave("h100")
+    others.wait_for_nobody("h100")
+    assert not board.run(5).state.ended
+    terminal.type("clear; hpc-board")
+    terminal.until("hpc-board Tasks", "double")
+    terminal.press("r")
+    terminal.until("Runs / own", "5 double", "pass", without="in flight", name="back")
+    terminal.press("q")
+    terminal.until("$")
+    found = {run.id: (run.state, str(run.verdict)) for run in board.runs()}
+    assert found[5] == found[4] == found[2] == (RunState.FINISHED, "pass")
+    assert found[3][0] is RunState.CANCELLED
