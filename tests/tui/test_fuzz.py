@@ -25,13 +25,35 @@ from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.ask_path import AskPath
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.too_small import TooSmallScreen
+from hpc_board.tui.widgets.grid import Grid
 from tests.e2e.boards import RIGHT, WRONG, board_files
+from tests.tui.driving import until
 
 STEPS = int(os.environ.get("HPC_BOARD_FUZZ_STEPS", "600"))
 SEED = int(os.environ.get("HPC_BOARD_FUZZ_SEED") or 20302)
 
-SESSION_STEPS = 500
-"""After so many steps the app is left and started again, with what it remembers."""
+SESSION_STEPS = max(1, min(500, STEPS // 8))
+"""After so many steps the app is left and started again."""
+
+TOUR: tuple[tuple[str, str], ...] = (("right", "TourScreen"),)
+"""The app begins with the tour where it is the journey."""
+
+JOURNEYS: tuple[tuple[tuple[str, str], ...], ...] = (
+    (),
+    (("r", "RunsScreen"), ("b", "StandingsScreen"), ("f", "FeedScreen")),
+    (("r", "RunsScreen"), ("m", "RunsScreen"), ("down", "RunsScreen"), ("m", "CompareScreen")),
+    (("r", "RunsScreen"), ("b", "StandingsScreen"), ("v", "CodeScreen")),
+    (("r", "RunsScreen"), ("b", "StandingsScreen"), ("t", "TrendScreen")),
+    (("r", "RunsScreen"), ("p", "ClusterScreen")),
+    (("r", "RunsScreen"), ("ctrl+p", "Actions")),
+    TOUR,
+)
+"""Keys that lead to where the random ones would seldom get, each with the screen that is there then; one a session.
+
+A session without a journey begins in the form, with what the app remembers of those before.
+"""
+
+DESTINATIONS = {"FeedScreen", "CompareScreen", "CodeScreen", "TrendScreen", "ClusterScreen", "TourScreen", "Actions"}
 
 NAMED = (
     *("enter", "enter", "enter", "escape", "escape", "tab", "shift+tab", "up", "down", "down", "down", "left", "right"),
@@ -77,16 +99,33 @@ async def step(pilot: Pilot[Any], chosen: random.Random) -> str:
     return key
 
 
-async def session(app: BoardApp, chosen: random.Random, steps: int, seen: Counter[str], trail: list[str]) -> int:
-    """Take up to `steps` steps in one app; how many were taken until it was left."""
+async def session(
+    app: BoardApp,
+    chosen: random.Random,
+    steps: int,
+    seen: Counter[str],
+    trail: list[str],
+    journey: Sequence[tuple[str, str]],
+) -> int:
+    """Go on a journey, then take up to `steps` steps in one app; how many were taken until it was left."""
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
+        for key, name in journey:
+            await arrived(pilot)
+            await pilot.press(key)
+            trail.append(f"journey: {key}")
+            await until(pilot, lambda name=name: type(app.screen).__name__ == name)  # type: ignore[misc]
         for number in range(steps):
             seen[type(app.screen).__name__] += 1
             trail.append(f"{type(app.screen).__name__}: {await step(pilot, chosen)}")
             if app._exit or app._exception is not None:
                 return number + 1
     return steps
+
+
+async def arrived(pilot: Pilot[Any]) -> None:
+    """Come back when the tables of the screen in front have their rows."""
+    await until(pilot, lambda: all(grid.current is not None for grid in pilot.app.screen.query(Grid)))
 
 
 def tell(text: str) -> None:
@@ -106,18 +145,25 @@ async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "kernel.py").write_text(RIGHT)
     (tmp_path / "wrong.py").write_text(WRONG)
     board = Board.open(files.settings)
-    for kernel, mode in (("kernel.py", "ranked"), ("wrong.py", "test")):
-        board.submit(board.draft(Path(kernel), gpus=["CPU"], mode=mode))
     board.carry_out(board.plan_creation("double", "course"))
+    sent = [
+        run.id
+        for kernel, mode in (("kernel.py", "ranked"), ("wrong.py", "test"))
+        for run in board.submit(board.draft(Path(kernel), gpus=["CPU"], mode=mode))
+    ]
+    # What has no ranked run has no feed, no trend and no code to read.
+    list(board.wait(sent, timeout_seconds=120))
     tell(f"seed {SEED}, {STEPS} steps")
     chosen, seen, trail = random.Random(SEED), Counter[str](), list[str]()
     taken, sessions = 0, 0
     while taken < STEPS:
-        file = Path("kernel.py") if sessions % 3 == 1 else None
-        memory = Memory(tmp_path / "app.json")
-        app = BoardApp(board, file, beat_seconds=0.05, follow_seconds=0.1, memory=memory, tour=sessions % 5 == 2)
+        journey = JOURNEYS[sessions % len(JOURNEYS)]
+        file = None if journey else Path("kernel.py")
+        memory = Memory(None if journey else tmp_path / "app.json")
+        tour = journey is TOUR
+        app = BoardApp(board, file, beat_seconds=0.05, follow_seconds=0.1, memory=memory, tour=tour)
         try:
-            taken += await session(app, chosen, min(SESSION_STEPS, STEPS - taken), seen, trail)
+            taken += await session(app, chosen, min(SESSION_STEPS, STEPS - taken), seen, trail, journey)
         except BaseException:
             tell("\n  ".join([f"seed {SEED}, after {len(trail)} steps; the last ones:", *trail[-40:]]))
             raise
@@ -125,6 +171,8 @@ async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         sessions += 1
         tell(f"{taken} steps in {sessions} sessions")
     tell(f"{taken} steps in {sessions} sessions; on which screens: {dict(seen.most_common())}")
+    if sessions >= len(JOURNEYS):
+        assert set(seen) >= DESTINATIONS
     for run in board.in_flight():
         with suppress(BoardError):
             board.cancel(run.id)
