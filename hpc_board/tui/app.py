@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 from textual import events, on, work
 from textual.app import App
@@ -18,7 +19,8 @@ from textual.binding import Binding, BindingType
 from textual.command import SimpleCommand, SimpleProvider
 from textual.dom import DOMNode
 from textual.theme import BUILTIN_THEMES
-from textual.widgets import Static
+from textual.widget import Widget
+from textual.widgets import Input, Static
 
 from hpc_board.board import Board
 from hpc_board.errors import BoardError, InputError
@@ -182,6 +184,7 @@ class BoardApp(App[None]):
         self._tour = tour
         self._forgetful = False
         self._side: int | None = None
+        self._meant_for: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
         self._asking_since: datetime | None = None
         self._role = Role.NOBODY
         themes.dress(self)
@@ -223,6 +226,24 @@ class BoardApp(App[None]):
         # A state file that cannot be written must not keep anybody from leaving.
         with suppress(BoardError):
             self._memory.flush()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Note which widget a key is meant for."""
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            self._meant_for[event] = self.focused
+        await super().on_event(event)
+
+    def on_key(self, event: events.Key) -> None:
+        """Give a key to the field that the one before it has opened.
+
+        Keys that are typed at once are all on their way to the list before the first of them opens a field.
+        """
+        focused = self.focused
+        if isinstance(focused, Input) and self._meant_for.get(event, focused) is not focused:
+            event.prevent_default()
+            again = events.Key(event.key, event.character)
+            self._meant_for[again] = focused
+            focused._forward_event(again)  # noqa: SLF001 - what is merely posted would look like a new key
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy a text to the clipboard of the terminal, over SSH and through tmux and screen too."""

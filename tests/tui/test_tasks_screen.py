@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.widgets import Input
 
 from hpc_board.errors import StorageError
@@ -15,7 +16,7 @@ from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid
-from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, TASKS, FakeBoard
 
 TEMPLATE = "import torch\n\n\ndef custom_kernel(data):\n    return data\n"
@@ -69,6 +70,20 @@ async def test_a_search_leaves_the_cursor_on_the_task_whose_name_was_typed() -> 
             await press(pilot, "escape")
             assert "gelu" in text_of(pilot.app)
             assert pilot.app.screen.query_one(Grid).current == "softsign"
+
+
+@pytest.mark.parametrize("screen", ["tasks", "runs"])
+async def test_words_that_are_typed_at_once_with_the_key_before_them_are_searched_for(screen: str) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        if screen == "runs":
+            await press(pilot, "r")
+        for key, character in (("slash", "/"), *((letter, letter) for letter in "prefix"), ("enter", None)):
+            pilot.app.post_message(events.Key(key, character))
+        await until(pilot, lambda: pilot.app.screen.query_one(Grid).row_count <= 1)
+        await settled(pilot)
+        assert isinstance(pilot.app.screen.focused, Grid)
+        assert pilot.app.screen.query_one(Grid).current == ("prefixsum" if screen == "tasks" else None)
 
 
 async def test_a_row_that_was_moved_to_stays_selected_when_the_list_is_filled_at_that_moment() -> None:

@@ -73,7 +73,8 @@ class FilterLine(Horizontal, can_focus=False):
         with self.prevent(Input.Changed):
             field.value = words
         field.cursor_position = len(words)
-        field.focus()
+        # At once: what is typed right after the key belongs to the field.
+        self.screen.set_focus(field)
 
     def action_keep(self) -> None:
         """Leave the field, keep its words."""
