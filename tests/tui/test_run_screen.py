@@ -49,7 +49,7 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
         await settled(pilot)
         await press(pilot, "r", "down", "down", "enter")
         seen = {}
-        for digit in "123456":
+        for digit in "1234567":
             await press(pilot, digit)
             seen[digit] = page(pilot.app)
             assert pilot.app.screen.focused is not None
@@ -62,6 +62,7 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
         assert "No compiler has printed anything." in seen["4"]
         assert "There is no profile" in seen["5"]
         assert "queued" in seen["6"]
+        assert "whose least work" in " ".join(seen["7"].split())
         await press(pilot, "escape")
         assert "Passed" in page(pilot.app)
         await press(pilot, "escape")
@@ -74,6 +75,8 @@ async def test_the_pages_are_turned_and_chosen_with_the_mouse() -> None:
         await press(pilot, "r", "down", "down", "enter", "right_square_bracket")
         assert "Median" in page(pilot.app)
         await press(pilot, "left_square_bracket", "left_square_bracket")
+        assert "whose least work the task states" in page(pilot.app)
+        await press(pilot, "left_square_bracket")
         assert "EVIDENCE" in page(pilot.app)
         place = text_of(pilot.app).splitlines()[2].index("Cases")
         await pilot.click("#pages", offset=(place, 0))
