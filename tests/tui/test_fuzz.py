@@ -145,7 +145,7 @@ async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "kernel.py").write_text(RIGHT)
     (tmp_path / "wrong.py").write_text(WRONG)
     board = Board.open(files.settings)
-    board.carry_out(board.plan_creation("double", "course"))
+    board.carry_out(board.plan_creation("double", "race"))
     sent = [
         run.id
         for kernel, mode in (("kernel.py", "ranked"), ("wrong.py", "test"))
