@@ -6,7 +6,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -68,7 +68,7 @@ from hpc_board.tui.screens.too_small import LEAST, TooSmallScreen
 from hpc_board.tui.screens.tour import TourScreen
 from hpc_board.tui.screens.trend import TrendScreen
 from hpc_board.tui.screens.watch import Watched, WatchScreen
-from hpc_board.tui.terminal import TerminalDriver, clipboard_sequence, notification_sequence
+from hpc_board.tui.terminal import TerminalDriver, abandon_questions, clipboard_sequence, notification_sequence
 from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.source_view import SourceView
 from hpc_board.tui.wording import score, state
@@ -117,7 +117,9 @@ def run(board: Board, file: Path | None = None, environ: Mapping[str, str] = os.
     memory = Memory(preferences.state_file(environ))
     first = file is None and not memory.get("tour", "seen", False)
     app = BoardApp(board, file, memory=memory, wishes=wishes(environ), tour=first)
-    app.run()
+    with closing(asyncio.new_event_loop()) as loop:
+        app.run(loop=loop)
+    abandon_questions(app.return_code or 0)
     if app.return_code:
         raise SystemExit(app.return_code)
 

@@ -3,7 +3,9 @@
 import base64
 import os
 import selectors
+import sys
 import threading
+import time
 from codecs import getincrementaldecoder
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,6 +28,26 @@ GONE_SECONDS = 10.0
 
 _NO_TERMINAL = 129
 """The exit status after the loss of the terminal: that of a death by SIGHUP."""
+
+
+ABANDON_SECONDS = 2.0
+"""How long an app that the user has left waits for answers to its last questions."""
+
+
+def abandon_questions(code: int) -> None:
+    """End the process with `code` if threads still wait for answers, such as of a cluster that hangs; else return.
+
+    Python would wait for them without end. What they carry on is stored step by step, and taken up by any client.
+    """
+    deadline = time.monotonic() + ABANDON_SECONDS
+    others = [each for each in threading.enumerate() if each is not threading.current_thread() and not each.daemon]
+    for thread in others:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    if any(thread.is_alive() for thread in others):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
 
 
 class TerminalDriver(LinuxDriver):

@@ -311,6 +311,26 @@ def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.S
     assert Memory(tmp_path / "app.json").get("tasks", "filter", "") == "zzz"
 
 
+def test_who_leaves_while_a_question_hangs_has_the_shell_back_and_is_told_what_goes_on(tmp_path: Path) -> None:
+    environ = {"TERM": "xterm-256color", "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("import torch\n")
+    program = (
+        "from pathlib import Path; from tests.tui.fake_board import FakeBoard; from hpc_board.tui import app;"
+        f"app.run(FakeBoard(held=['gpus']), Path({str(kernel)!r}), {environ!r}); print('to its end')"
+    )
+    with on_a_terminal(program) as terminal:
+        terminal.until(b"Mode")
+        terminal.until(b"in flight")
+        begun = time.monotonic()
+        terminal.type(b"\x11")
+        assert terminal.process.wait(60) == 0
+        # The question is answered after 30 s.
+        assert time.monotonic() - begun < 25
+        terminal.until(b"go on. `hpc-board runs` shows how they stand.")
+        assert b"to its end" not in terminal.shown
+
+
 def test_an_app_whose_terminal_has_gone_ends_although_it_ignores_the_signal() -> None:
     program = (
         "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
