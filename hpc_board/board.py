@@ -40,7 +40,7 @@ from hpc_board.model.feed import FeedEntry
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.roles import Role
-from hpc_board.model.rules import Rerun
+from hpc_board.model.rules import NO_LIMITS, Limits, Rerun
 from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.run_filter import RunFilter
 from hpc_board.model.standings import Page, Place, Placing, Rows, Standing, Version
@@ -860,6 +860,12 @@ class Board:
             self._boards.visible,
             self._role_of,
         )
+
+    def limits(self, board: str) -> Limits:
+        """How much each user may send to the board of a task within an hour, none where nothing was decided."""
+        if not self._has_database():
+            return NO_LIMITS
+        return next((limits for decision, limits in self.rules.limits() if decision.subject == board), NO_LIMITS)
 
     def note(self, submission: int, text: str) -> None:
         """Put a note on a submission of one's own, after those that it has.

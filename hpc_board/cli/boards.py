@@ -75,6 +75,7 @@ def create(
     GPUs are the task's own unless they are given. It takes the role creator.
     """
     from hpc_board.boards import Wishes
+    from hpc_board.cli.printing import remark
 
     if len(words) not in (1, 2):
         raise click.UsageError("Give NAME and SOURCE, or SOURCE alone.")
@@ -86,6 +87,8 @@ def create(
     if not dry_run:
         board.carry_out(plans, reason=reason)
     _print_plans(plans, as_json=as_json, stored=not dry_run)
+    if not dry_run:
+        remark(f"`hpc-board task check {plans[0].name}` asks the task's judge about right and cheap answers.")
 
 
 @click.command(

@@ -14,7 +14,7 @@ from hpc_board.model.feed import Entry, FeedEntry
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.lint import PROBES, Probe, accepted_formats
 from hpc_board.model.result import Case, Log, Result, case_share, device_peak
-from hpc_board.model.rules import REASON_CHARACTERS_MAX, Category, Decision, Limits, Removal
+from hpc_board.model.rules import NO_LIMITS, REASON_CHARACTERS_MAX, Category, Decision, Limits, Removal
 from hpc_board.model.run import Run, Status
 from hpc_board.model.standings import Mark, Page, Standing, Version, verdict_line
 from hpc_board.model.submission import NOTE_CHARACTERS_MAX
@@ -180,7 +180,9 @@ def task_object(task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None = No
     }
 
 
-def task_details(task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None = None) -> dict[str, Any]:
+def task_details(
+    task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None = None, limits: Limits = NO_LIMITS
+) -> dict[str, Any]:
     """One task with its rules, cases and the names of its files."""
     return {
         **task_object(task, gpus, board),
@@ -193,6 +195,7 @@ def task_details(task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None = N
             "ranked": task.timeouts.ranked_seconds,
         },
         "limits": dict(task.limits),
+        "submissions_per_hour": {"ranked": limits.ranked, "other": limits.other},
         "flags": list(task.flags),
         "libraries": list(task.libraries),
         "tests": [dict(case) for case in task.tests],

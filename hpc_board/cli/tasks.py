@@ -123,7 +123,7 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
     """
     from hpc_board.cli.printing import print_blocks, print_json
     from hpc_board.model.names import suggestion
-    from hpc_board.report import created_report, task_report
+    from hpc_board.report import created_report, limits_facts, task_report
 
     board = open_()
     found = board.task(name)
@@ -140,9 +140,13 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
     elif as_json:
         from hpc_board.cli.json_output import task_details
 
-        print_json(task_details(found, allowed, created))
+        print_json(task_details(found, allowed, created, board.limits(found.name)))
     else:
-        print_blocks(*task_report(found, allowed, datetime.now(UTC)), *(created_report(created) if created else ()))
+        print_blocks(
+            *task_report(found, allowed, datetime.now(UTC)),
+            *limits_facts(board.limits(found.name)),
+            *(created_report(created) if created else ()),
+        )
 
 
 @task.command(

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from hpc_board.model.gpu import Gpu
-from hpc_board.model.rules import REASON_CHARACTERS_MAX, Decision, Limits, Remarks, Removal
+from hpc_board.model.rules import NO_LIMITS, REASON_CHARACTERS_MAX, Decision, Limits, Remarks, Removal
 from hpc_board.model.run import Run
 from hpc_board.model.submission import NOTE_CHARACTERS_MAX, Submission
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Column, Paragraph, Table, Tone
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.texts import moment_text, score_text
 
 _SUBJECTS = {"": "everything", "user": "user", "board": "board", "submission": "submission"}
@@ -45,6 +45,13 @@ def limit_text(limit: int | None) -> str:
 def limits_text(limits: Limits) -> str:
     """The limits of a board in words."""
     return f"ranked {limit_text(limits.ranked)}, other {limit_text(limits.other)}"
+
+
+def limits_facts(limits: Limits) -> tuple[Block, ...]:
+    """What a participant has to know of the limits of a board; nothing where there are none."""
+    if limits == NO_LIMITS:
+        return ()
+    return Heading("Limits"), Facts((("within an hour", f"{limits_text(limits)}, for each user"),))
 
 
 def bans_table(bans: Sequence[Decision]) -> Table:

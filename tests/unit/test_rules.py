@@ -251,6 +251,14 @@ def test_admins_are_not_limited_and_what_they_send_again_does_not_count(place: P
     assert place.call("bob", "submit", kernel, "--mode", "ranked", "--dry-run").exit_code == 5
 
 
+def test_who_looks_at_a_task_sees_its_limits(place: Place) -> None:
+    assert "Limits" not in place.call("bob", "task", "double").stdout.splitlines()
+    place.call(ADMIN, "admin", "limit", "double", "--ranked", "3")
+    assert "within an hour  ranked 3/h, other none, for each user" in place.call("bob", "task", "double").stdout
+    shown = place.json("bob", "task", "double")
+    assert shown["submissions_per_hour"] == {"ranked": 3, "other": None}
+
+
 def test_limits_are_changed_one_by_one_and_listed(place: Place) -> None:
     assert place.json(ADMIN, "admin", "limits") == []
     assert place.json(ADMIN, "admin", "limit", "double", "--ranked", "5")["ranked"] == 5
