@@ -1,7 +1,8 @@
 """The Admin screen: who has it, what is on its pages, and what is decided there."""
 
+import time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -187,6 +188,24 @@ async def test_a_deadline_is_changed_where_somebody_made_the_board() -> None:
         assert board.done == [("vectoradd", "a week more")]
         assert board.states[-1].deadline == NOW + timedelta(days=14)
         assert "deadline 2030-05-31 12:00 UTC (was 2030-05-27 00:00 UTC)" in told(pilot.app)
+
+
+async def test_the_deadline_that_stands_in_the_line_is_the_one_that_would_be_stored_in_any_zone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    board = AdminBoard()
+    monkeypatch.setenv("TZ", "XYZ-3")
+    time.tzset()
+    try:
+        async with app_on(board).run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            await press(pilot, "A", "end", "d")
+            assert pilot.app.screen.query(Input).first().value == "2030-05-27 00:00"
+            await press(pilot, "enter", "enter")
+            assert board.states[-1].deadline == datetime(2030, 5, 27, tzinfo=UTC)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 async def test_limits_are_given_and_taken_and_what_is_no_number_is_said_at_once() -> None:

@@ -17,7 +17,7 @@ from hpc_board.model.roles import Role
 from hpc_board.model.rules import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
 from hpc_board.model.run import Run, RunState
 from hpc_board.model.run_filter import run_filter
-from hpc_board.model.terms import Visibility, moment_words
+from hpc_board.model.terms import Visibility, utc_words
 from hpc_board.report import limits_text
 from hpc_board.tui import admin_lists
 from hpc_board.tui.listing import Part, Span
@@ -218,7 +218,7 @@ class AdminScreen(BoardScreen):
         board = self._selected
         if not isinstance(board, BoardState):
             return
-        present = moment_words(board.deadline).removesuffix(" UTC")
+        present = utc_words(board.deadline).removesuffix(" UTC")
         self._decide(
             f"Until when may one submit to {board.name}?",
             [
