@@ -42,9 +42,12 @@ class Listing(Generic[T]):
     def with_part(self, part: Part[T]) -> "Listing[T]":
         """These items with those of `part` in the place of what it covers.
 
-        Later items are forgotten where nobody knows what lies between them and a part of the first ones.
+        Later items are forgotten where nobody knows what lies between them and a part of the first ones; a part behind
+        an item that is forgotten is left out for the same reason.
         """
         after, order = part.span.after, self.order
+        if after is not None and all(order(item) != order(after) for item in self.items):
+            return self
         before = () if after is None else tuple(item for item in self.items if order(item) <= order(after))
         if part.is_last:
             return replace(self, items=(*before, *part.items), is_whole=True)

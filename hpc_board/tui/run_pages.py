@@ -29,8 +29,11 @@ class RunPages:
     def with_page(self, page: Page) -> "RunPages":
         """These runs with those of `page` in the place of what it covers.
 
-        Older runs are forgotten where nobody knows what lies between them and a page of the newest.
+        Older runs are forgotten where nobody knows what lies between them and a page of the newest; a page of runs
+        older than one that is forgotten is left out for the same reason.
         """
+        if page.before is not None and all(run.id != page.before for run in self.runs):
+            return self
         oldest = 0 if page.is_last else page.runs[-1].id
         newer = tuple(run for run in self.runs if page.before is not None and run.id >= page.before)
         older = tuple(run for run in self.runs if run.id < oldest)

@@ -35,5 +35,11 @@ def test_what_has_gone_leaves_the_part_that_covers_it() -> None:
     assert seen(part(1, 2), part()) == ([], True)
 
 
+def test_a_part_behind_a_forgotten_item_is_left_out() -> None:
+    known = part(30, 31, 32), part(33, 34, 35, after=32)
+    assert seen(*known, part(1, 2, 3), part(34, 35, 36, after=33)) == ([1, 2, 3], False)
+    assert seen(*known, part(1, 2, 3), part(34, after=33)) == ([1, 2, 3], False)
+
+
 def test_a_gap_is_never_shown_as_none() -> None:
     assert seen(part(30, 31, 32), part(after=32), part(1, 2, 3)) == ([1, 2, 3], False)

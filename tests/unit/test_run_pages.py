@@ -36,5 +36,11 @@ def test_what_no_longer_fits_a_filter_leaves_the_page_that_covers_it() -> None:
     assert seen(page(9, 8), page()) == ([], True)
 
 
+def test_a_page_of_runs_older_than_a_forgotten_one_is_left_out() -> None:
+    known = page(9, 8, 7), page(6, 5, 4, before=7)
+    assert seen(*known, page(30, 29, 28), page(5, 4, 3, before=6)) == ([30, 29, 28], False)
+    assert seen(*known, page(30, 29, 28), page(5, before=6)) == ([30, 29, 28], False)
+
+
 def test_a_gap_is_never_shown_as_none() -> None:
     assert seen(page(3, 2, 1), page(before=1), page(30, 29, 28)) == ([30, 29, 28], False)
