@@ -29,7 +29,7 @@ def groups_of(user: str) -> frozenset[str]:
     """The names of the groups that `user` is in; none where this machine does not know the user."""
     try:
         account = pwd.getpwnam(user)
-    except KeyError:
+    except (KeyError, ValueError):  # a name with a null is nobody's
         return frozenset()
     return frozenset(filter(None, map(_group_name, os.getgrouplist(user, account.pw_gid))))
 

@@ -66,13 +66,13 @@ _TERMS = {
 # Changes of boards are decisions too, and have a table of their own. Moments are text that sorts as they do.
 _LOG = """
 SELECT * FROM (
-    SELECT action, kind, subject, detail, by_user, at, reason, 2 * id AS number FROM decisions
+    SELECT action, kind, subject, detail, by_user, at, reason, id, 0 AS place, 2 * id AS number FROM decisions
     UNION ALL
     SELECT action, 'board' AS kind, name AS subject,
            CASE WHEN action = 'update' AND json_valid(terms) AND json_valid(old) THEN rtrim(
                iif(task_version IS NOT old_version, 'new version, ', '') || {differences}, ', ')
            ELSE '' END AS detail,
-           by_user, at, reason, 2 * id + 1 AS number
+           by_user, at, reason, id, 1 AS place, 2 * id + 1 AS number
       FROM (SELECT *, LAG(terms) OVER changes AS old, LAG(task_version) OVER changes AS old_version
               FROM boards WINDOW changes AS (PARTITION BY name ORDER BY id)))
  WHERE (:user IS NULL OR by_user = :user OR (kind = 'user' AND subject = :user)

@@ -144,7 +144,7 @@ def newest(
     given = {**BoardKey(task, task_version, gpu)._asdict(), "user": user}
     bounds = {"limit": -1 if limit is None else limit, "offset": offset}
     rows = list(db.query(_ROWS.format(table="scores", where=_OF_USER, order=_NEWEST_FIRST), {**given, **bounds}))
-    scores = sorted(row["score_s"] for row in rows)
+    scores = sorted(Fields(row, "scores", "run").score() for row in rows)
     places = dict(zip(scores, ranks(scores), strict=True))
     return tuple(standing_value(row, places[row["score_s"]]) for row in rows)
 

@@ -172,6 +172,8 @@ def test_a_hostile_value_is_told_or_shown_without_harm(whole: Recorded, table: s
         ("remarks", "text", "x'00'", ("runs", "--all"), "row 1 of `remarks`"),
         ("bests", "score_s", "9e999", ("show", "vectoradd_py"), "row 2 of `scores`"),
         ("feed", "fallen", "'[1]'", ("feed",), "row 3 of `feed`"),
+        ("decisions", "at", "'abc'", ("admin", "log"), "row 3 of `decisions`"),
+        ("boards", "at", "'abc'", ("admin", "log"), "row 2 of `boards`"),
         ("cases", "median_ns", "'fast'", ("run", "2", "--json"), "row 2 of `cases`"),
     ],
 )
@@ -187,5 +189,20 @@ def test_an_error_names_the_table_and_the_row_and_what_to_do(
         assert done.exit_code == 2
         assert f"{told} in the database cannot be read: its {column} is" in done.stderr
         assert "`hpc-board admin restore FILE` puts a backup in its place" in done.stderr
+    finally:
+        restore(path, sound)
+
+
+def test_one_wrong_score_among_others_is_told_with_its_row(whole: Recorded) -> None:
+    path = whole.folder / "board" / "board.db"
+    sound = path.read_bytes()
+    board = whole.board
+    try:
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("UPDATE scores SET score_s = x'00ff' WHERE run = 1")
+            db.commit()
+        done = CliRunner().invoke(cli, ("history", "vectoradd_py", "--user", "ada"), obj=lambda: board)
+        assert done.exit_code == 2
+        assert "row 1 of `scores` in the database cannot be read: its score_s is" in done.stderr
     finally:
         restore(path, sound)

@@ -1,5 +1,8 @@
 """What admins look at: how boards stand, and people with what holds for them."""
 
+import re
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,7 +11,7 @@ import pytest
 from hpc_board import config
 from hpc_board.board import Board
 from hpc_board.boards import Wishes
-from hpc_board.errors import Refused
+from hpc_board.errors import Refused, StorageError
 from hpc_board.model.roles import Role
 from hpc_board.model.rules import BAN, USER, Category, Decision, Limits, Rerun
 from hpc_board.model.task import Mode
@@ -141,3 +144,37 @@ def test_a_person_has_what_they_did_within_the_hour_and_the_limits_that_it_count
     assert (eve.submissions, eve.newest_at) == (0, None)
     assert ada.newest_at is not None
     assert (zoe.submissions, zoe.uses) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "told"),
+    [
+        (
+            "submissions",
+            "submitted_at",
+            "'abc'",
+            "row 2 of `submissions` in the database cannot be read: its submitted_at",
+        ),
+        ("submissions", "user", "x'00ff'", "of `submissions of user` in the database cannot be read: its name is"),
+        ("decisions", "subject", "x'00ff'", "in the database cannot be read"),
+        ("decisions", "at", "'abc'", "row 1 of `decisions` in the database cannot be read: its at"),
+    ],
+)
+def test_what_no_hpc_board_has_written_is_told_with_its_row(
+    place: Recorded, table: str, column: str, value: str, told: str
+) -> None:
+    admin = board_of(place)
+    sent(place, "ada")
+    sent(place, "bob")
+    admin.rules.ban("bob", "x")
+    with closing(sqlite3.connect(place.folder / "board" / "board.db")) as db:
+        db.execute(f"DROP TRIGGER IF EXISTS {table}_stay")
+        db.execute(f"UPDATE {table} SET {column} = {value} WHERE id = (SELECT MAX(id) FROM {table})")  # noqa: S608
+        db.commit()
+    with pytest.raises(StorageError, match=re.escape(told)):
+        admin.oversight.people()
+
+
+def test_a_name_that_no_account_can_have_is_nobody(place: Recorded) -> None:
+    sent(place, "a\0b")
+    assert ("a\0b", Role.NOBODY) in {(person.name, person.role) for person in board_of(place).oversight.people()}
