@@ -30,7 +30,8 @@ from hpc_board.store.runs import run as stored_run
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
-# A remark says of which submission another one is a rerun.
+# A remark says of which submission another one is a rerun. The plus keeps SQLite from the index of versions, by which
+# it would read what everybody has sent.
 _SENT = """
 SELECT runs.submission, runs.gpu, results.verdict,
        EXISTS (SELECT 1 FROM in_flight WHERE in_flight.run = runs.id) AS going,
@@ -39,7 +40,7 @@ SELECT runs.submission, runs.gpu, results.verdict,
   FROM submissions
  CROSS JOIN runs ON runs.submission = submissions.id
   LEFT JOIN results ON results.run = runs.id
- WHERE submissions.user = :user AND submissions.task = :task AND submissions.task_version = :version
+ WHERE submissions.user = :user AND submissions.task = :task AND +submissions.task_version = :version
    AND submissions.code_sha256 = :sha256 AND submissions.mode = 'ranked' AND submissions.milestone = ''
    AND runs.gpu IN (SELECT value FROM json_each(:gpus))
 """

@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import re
 import subprocess
 import sys
 import time
@@ -41,7 +42,7 @@ from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.task import Mode
 from hpc_board.report import plain, run_report, run_summary, runs_table
 from hpc_board.rules import Again
-from hpc_board.store import NewRun, NewSubmission, Store, decisions
+from hpc_board.store import NewRun, NewSubmission, Store, decisions, submissions
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, timed_case
 
@@ -291,6 +292,13 @@ def test_the_submissions_within_the_hour_are_found_by_index(place: Place) -> Non
     steps = " ".join(row[3] for row in plan)
     assert "submissions_by_user_and_task (user=? AND task=? AND submitted_at>?)" in steps
     assert "SCAN" not in steps
+
+
+def test_what_a_user_has_sent_again_is_found_by_index(place: Place) -> None:
+    given = dict.fromkeys(("original", "user", "task", "version", "sha256"), "x") | {"gpus": "[]"}
+    with place.store._file.reading() as db:
+        plan = db.execute(f"EXPLAIN QUERY PLAN {submissions._SENT}", given).fetchall()
+    assert re.search(r"SEARCH submissions USING INDEX \w+ \(user=\? AND task=\?\)", " ".join(row[3] for row in plan))
 
 
 CLIENT = """
