@@ -50,6 +50,9 @@ _DECISION = "decision"
 
 _RERUN_USERS = 100
 _RERUN_USERS_MAX = 10_000
+_LEFT_OUT_TOLD_MAX = 3
+"""Of how many submissions that are not sent again it is told why."""
+
 _UNTIL_WORDS = '+2d or "2030-12-31 18:00"; empty: until somebody takes it back'
 
 
@@ -270,12 +273,12 @@ class AdminScreen(BoardScreen):
         sent = [each for each in event.plan if each.source is not None]
         left = [f"submission {each.submission.id}: {each.why}" for each in event.plan if each.source is None]
         if not sent:
-            words = "; ".join(left) or "There is nothing to send again."
+            words = _first_of(left) or "There is nothing to send again."
             self.notify(words, title="Nothing is sent", markup=False)
             return
         users = ", ".join(dict.fromkeys(each.submission.user for each in sent))
         jobs = sum(len(each.gpus) for each in sent)
-        more = f" Left out: {'; '.join(left)}." if left else ""
+        more = f" Left out: {_first_of(left)}." if left else ""
         question = f"Send {jobs} ranked runs for {event.task} under your account? They are of {users}.{more}"
 
         def act(yes: bool | None) -> None:
@@ -531,6 +534,11 @@ def _log_words(text: str) -> tuple[str | None, str | None, list[str]]:
         else:
             others.append(word)
     return user, board, others
+
+
+def _first_of(left: Sequence[str]) -> str:
+    more = len(left) - _LEFT_OUT_TOLD_MAX
+    return "; ".join(left[:_LEFT_OUT_TOLD_MAX]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _sent_words(runs: Sequence[Run]) -> str:
