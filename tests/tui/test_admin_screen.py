@@ -294,6 +294,13 @@ async def test_a_user_leads_to_their_runs_and_a_search_finds_them() -> None:
         assert "Admin / People · /EV" in text_of(pilot.app).splitlines()[0]
         await press(pilot, "enter")
         assert "Admin / Ranked runs · /user:eve" in text_of(pilot.app).splitlines()[0]
+        narrowed = grid(pilot.app).row_count
+        await press(pilot, "escape")
+        assert "user:eve" not in text_of(pilot.app).splitlines()[0]
+        assert grid(pilot.app).row_count > narrowed
+        assert isinstance(front(pilot.app), AdminScreen)
+        await press(pilot, "escape")
+        assert isinstance(front(pilot.app), TasksScreen)
 
 
 # Runs

@@ -150,9 +150,11 @@ class AdminScreen(BoardScreen):
         return super().check_action(action, parameters)
 
     def action_back(self) -> None:
-        """Take away what could not be decided, or else leave."""
+        """Take away what could not be decided, clear the words of the list, or else leave."""
         if self.has_failed(_DECISION):
             self.forget_failure(_DECISION)
+        elif self._pane.words:
+            self._pane.narrow("")
         else:
             super().action_back()
 

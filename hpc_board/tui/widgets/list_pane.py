@@ -148,7 +148,7 @@ class ListPane(Vertical, Generic[T]):
         if (item := self.selected) is not None:
             details.update(self._kind.details(item))
         elif self._is_known:
-            words = f"Nothing fits “{self.words}”. Press / to change the words, then Esc to clear them."
+            words = f"Nothing fits “{self.words}”. Press / to change the words, Esc to clear them."
             details.update(toned(words if self.words else self._kind.nothing, Tone.MUTED))
         self.post_message(self.Selected())
 
