@@ -466,7 +466,8 @@ def history_object(page: Page) -> dict[str, Any]:
         }
         for row, best in zip(runs, bests(runs), strict=True)
     ]
-    return {"gpu": page.gpu, "version": page.version, "reference_s": page.reference_s, "runs": rows}
+    about = {"gpu": page.gpu, "version": page.version, "total": page.total, "reference_s": page.reference_s}
+    return {**about, "runs": rows}
 
 
 def feed_object(entry: FeedEntry) -> dict[str, Any]:

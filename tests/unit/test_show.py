@@ -400,6 +400,7 @@ def test_a_history_shows_every_run_in_the_order_of_its_submission(board: Recorde
     for score_s in (30e-6, 40e-6, 20e-6):
         passed(board, None, score_s)
     (cpu, _) = read(board, "history", "vectoradd_py")["boards"]
+    assert cpu["total"] == 3
     assert [(run["run"], run["score_s"], run["best"]) for run in cpu["runs"]] == [
         (1, 30e-6, True),
         (2, 40e-6, False),
