@@ -136,7 +136,7 @@ def limits(open_: Open, as_json: bool) -> None:
 )
 @click.argument("user")
 @_why
-@click.option("--until", metavar="D", default="", help='When it ends by itself: "2030-12-31 18:00", "+2d"; else never.')
+@click.option("--until", metavar="D", default="", help='When it ends: "2030-12-31 18:00" (UTC), "+2d"; else never.')
 @click.pass_obj
 def ban(open_: Open, user: str, reason: str, until: str) -> None:
     """Let USER submit no more, or not until a given moment.

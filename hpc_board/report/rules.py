@@ -6,6 +6,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.rules import NO_LIMITS, REASON_CHARACTERS_MAX, Decision, Limits, Remarks, Removal
 from hpc_board.model.run import Run
 from hpc_board.model.submission import NOTE_CHARACTERS_MAX, Submission
+from hpc_board.model.terms import moment_words
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.texts import moment_text, score_text
@@ -68,7 +69,7 @@ def bans_table(bans: Sequence[Decision]) -> Table:
             one_line(ban.subject),
             one_line(ban.by_user),
             moment_text(ban.at),
-            moment_text(ban.ends_at) if ban.ends_at else "",
+            moment_words(ban.ends_at) if ban.ends_at else "",
             one_line(ban.reason, REASON_CHARACTERS_MAX),
         )
         for ban in bans
@@ -108,7 +109,7 @@ def subject_text(decision: Decision) -> str:
 def detail_text(decision: Decision) -> str:
     """What a decision says beside whom it is about and why."""
     if decision.ends_at is not None:
-        return f"until {moment_text(decision.ends_at)}"
+        return f"until {moment_words(decision.ends_at)}"
     if decision.action == "rerun":
         return f"as submission {one_line(decision.detail, 40)}"
     if decision.action != "limit":

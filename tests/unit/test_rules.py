@@ -387,8 +387,8 @@ def test_a_ban_ends_by_itself_where_it_has_an_end(board: Recorded) -> None:
     assert store.bans(later) == ()
     assert store.check_open("bob", later, admin=False) is None
     shown = call(board, ADMIN, "admin", "log").stdout
-    assert "until 20" in shown
-    assert "UNTIL" in call(board, ADMIN, "admin", "bans").stdout
+    assert re.search(r"until 20\S+ \d\d:\d\d UTC", shown)
+    assert re.search(r"UNTIL .*\n.* \d\d:\d\d UTC", call(board, ADMIN, "admin", "bans").stdout)
     assert rules.ban("bob", "for good", "none")
     assert store.bans(later)[0].ends_at is None
 

@@ -53,7 +53,7 @@ _RERUN_USERS_MAX = 10_000
 _LEFT_OUT_TOLD_MAX = 3
 """Of how many submissions that are not sent again it is told why."""
 
-_UNTIL_WORDS = '+2d or "2030-12-31 18:00"; empty: until somebody takes it back'
+_UNTIL_WORDS = '+2d or "2030-12-31 18:00" (UTC); empty: no end'
 
 
 class AdminScreen(BoardScreen):
