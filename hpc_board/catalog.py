@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -30,6 +30,7 @@ from hpc_board.model.task import (
     Timeouts,
     language_of,
 )
+from hpc_board.model.terms import YEAR_MAX, YEAR_MIN, moment_in_utc
 from hpc_board.model.text import one_line
 
 TASK_FILE = "task.yml"
@@ -459,9 +460,9 @@ def deadline(document: Document, place: Place, text: str | None) -> datetime | N
     if not text:
         return None
     try:
-        moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        return moment_in_utc(text)
     except (ValueError, OverflowError):
-        expected = 'an ISO date or time such as "2030-12-31" or "2030-12-31T18:00+01:00"'
+        years = f"of the years {YEAR_MIN} to {YEAR_MAX}"
+        expected = f'an ISO date or time such as "2030-12-31" or "2030-12-31T18:00+01:00", {years}'
         document.fault(place, f'expected {expected}, found "{one_line(text)}"')
         return None

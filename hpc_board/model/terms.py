@@ -43,8 +43,8 @@ class TermsError(ValueError):
     """A value that are no terms: a key that is not known, is missing, or holds something else."""
 
 
-_YEAR_MIN, _YEAR_MAX = 1970, 9998
-"""Beyond these a moment may have no counterpart in other time zones."""
+YEAR_MIN, YEAR_MAX = 1970, 9998
+"""Beyond these a moment may have no counterpart in other time zones: none is taken, and none is read."""
 
 
 @dataclass(frozen=True)
@@ -125,13 +125,32 @@ def deadline_of(text: str, now: datetime) -> Optional[datetime]:
     try:
         if span := _SPAN.fullmatch(words):
             parts = ((_UNITS[unit], int(count)) for count, unit in _PARTS.findall(span[1]))
-            return now.astimezone(timezone.utc) + sum(
-                (timedelta(**{unit: count}) for unit, count in parts), timedelta()
-            )
-        moment = datetime.fromisoformat(words)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
+            span_given = sum((timedelta(**{unit: count}) for unit, count in parts), timedelta())
+            return _within_years(now.astimezone(timezone.utc) + span_given)
+        return moment_in_utc(words)
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"expected {DEADLINE_WORDS}") from error
+        raise ValueError(f"expected {DEADLINE_WORDS}, of the years {YEAR_MIN} to {YEAR_MAX}") from error
+
+
+def moment_in_utc(text: str) -> datetime:
+    """The moment in UTC of an ISO date or time, which is one of UTC where it names no zone.
+
+    Raises:
+        ValueError, OverflowError: it is none, or none that every calendar has.
+    """
+    moment = datetime.fromisoformat(text)
+    return _within_years((moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc))
+
+
+def _within_years(moment: datetime) -> datetime:
+    """The moment itself.
+
+    Raises:
+        ValueError: not every calendar has it.
+    """
+    if not YEAR_MIN <= moment.year <= YEAR_MAX:
+        raise ValueError(f"the year {moment.year} is not from {YEAR_MIN} to {YEAR_MAX}")
+    return moment
 
 
 def moment_words(moment: Optional[datetime]) -> str:
@@ -164,7 +183,7 @@ def stored_moment(value: Any) -> Optional[datetime]:
         raise TermsError("the deadline is no moment") from error
     if moment.tzinfo is None:
         raise TermsError("the deadline has no time zone")
-    if not _YEAR_MIN <= moment.year <= _YEAR_MAX:
+    if not YEAR_MIN <= moment.year <= YEAR_MAX:
         raise TermsError("the deadline is not of this age")
     return moment
 

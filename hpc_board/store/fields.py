@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any, Never, TypeVar
 
 from hpc_board.errors import StorageError
+from hpc_board.model.terms import YEAR_MAX, YEAR_MIN
 from hpc_board.model.text import one_line
 
 Row = Mapping[str, Any]
@@ -15,9 +16,6 @@ HINT = (
     "Another program has changed the database, or it is damaged: `hpc-board admin doctor` looks at it, and "
     "`hpc-board admin restore FILE` puts a backup in its place."
 )
-
-_YEAR_MIN, _YEAR_MAX = 1970, 9998
-"""Beyond these a moment may have no counterpart in other time zones."""
 
 _NUMBER_MAX = 1e300
 _SHOWN_CHARACTERS = 60
@@ -105,5 +103,5 @@ def moment_of(value: object) -> datetime | None:
         found = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    fits = found is not None and found.tzinfo is not None and _YEAR_MIN <= found.year <= _YEAR_MAX
+    fits = found is not None and found.tzinfo is not None and YEAR_MIN <= found.year <= YEAR_MAX
     return found if fits else None

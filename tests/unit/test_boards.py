@@ -193,10 +193,22 @@ def test_a_deadline_is_a_date_a_time_or_a_span(text: str, moment: datetime | Non
     assert deadline_of(text, NOW) == moment
 
 
-@pytest.mark.parametrize("text", ["", "soon", "30d", "+30", "+d", "2030-13-01", "+999999w", "0001-01-01T00:00+14:00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "soon", "30d", "+30", "+d", "2030-13-01", "+999999w", "0001-01-01T00:00+14:00"),
+        *("1969-12-31 23:59", "9999-01-01", "9998-12-31T23:59-01:00", "+415830w"),
+    ],
+)
 def test_what_names_no_moment_is_refused_with_what_does(text: str) -> None:
     with pytest.raises(ValueError, match="expected a date or a time such as"):
         deadline_of(text, NOW)
+
+
+@pytest.mark.parametrize("text", ["1970-01-01", "9998-12-31 23:59", "9999-01-01T00:30+01:00"])
+def test_a_deadline_that_is_taken_can_be_read_again(text: str) -> None:
+    terms = replace(SOME, deadline=deadline_of(text, NOW))
+    assert Terms.from_json(terms.to_json()) == terms
 
 
 # Looking

@@ -180,6 +180,7 @@ def test_a_deadline_becomes_a_moment_in_utc(tmp_path: Path, deadline: str, momen
         ("hpc_board: {harness: judge}", "hpc_board.harness: expected one of isolated, task"),
         ("hpc_board: {deadline: tomorrow}", "hpc_board.deadline: expected an ISO date or time"),
         ("hpc_board: {deadline: 0001-01-01T00:00+14:00}", "hpc_board.deadline: expected an ISO date"),
+        ("hpc_board: {deadline: '9999-12-31'}", "hpc_board.deadline: expected an ISO date"),
         ("hpc_board: {limits: {call_second: 5}}", "hpc_board.limits.call_second: "),
         ("hpc_board: {limits: {call_seconds: .nan}}", "hpc_board.limits.call_seconds: "),
         ("ranking_by: best", "ranking_by: expected one of last, mean, geom"),
