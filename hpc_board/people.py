@@ -20,7 +20,7 @@ def is_user(name: str) -> bool:
     """Whether this machine knows a user of this name, or of this number where it has none."""
     try:
         pwd.getpwnam(name)
-    except KeyError:
+    except (KeyError, ValueError):  # no user, or no name of any: it has a zero byte
         return name.isascii() and name.isdecimal()
     return True
 
@@ -52,6 +52,6 @@ def _is_known(name: str) -> bool:
             grp.getgrnam(name.removeprefix(GROUP))
         elif not name.isdigit():
             pwd.getpwnam(name)
-    except KeyError:
+    except (KeyError, ValueError):
         return False
     return True

@@ -66,13 +66,15 @@ _TERMS = {
 # Changes of boards are decisions too, and have a table of their own. Moments are text that sorts as they do.
 _LOG = """
 SELECT * FROM (
-    SELECT action, kind, subject, detail, by_user, at, reason, id, 0 AS place, 2 * id AS number FROM decisions
+    SELECT action, kind, subject, detail, by_user, at, reason, id, 'decisions' AS of_table,
+           2 * id AS number
+      FROM decisions
     UNION ALL
     SELECT action, 'board' AS kind, name AS subject,
            CASE WHEN action = 'update' AND json_valid(terms) AND json_valid(old) THEN rtrim(
                iif(task_version IS NOT old_version, 'new version, ', '') || {differences}, ', ')
            ELSE '' END AS detail,
-           by_user, at, reason, id, 1 AS place, 2 * id + 1 AS number
+           by_user, at, reason, id, 'boards' AS of_table, 2 * id + 1 AS number
       FROM (SELECT *, LAG(terms) OVER changes AS old, LAG(task_version) OVER changes AS old_version
               FROM boards WINDOW changes AS (PARTITION BY name ORDER BY id)))
  WHERE (:user IS NULL OR by_user = :user OR (kind = 'user' AND subject = :user)
@@ -167,7 +169,10 @@ def knows(db: "Database", user: str) -> bool:
 
 def nearest_user(db: "Database", user: str) -> str:
     """A sentence that offers the participant whose name is most like `user`; empty where none is."""
-    names = [row["user"] for row in db.query("SELECT DISTINCT user FROM submissions LIMIT 100000")]
+    names = [
+        row["user"]
+        for row in db.query("SELECT DISTINCT user FROM submissions WHERE typeof(user) = 'text' LIMIT 100000")
+    ]
     return suggestion(user, names)
 
 
@@ -254,7 +259,12 @@ def check_all(db: "Database", new: Sequence[NewSubmission]) -> None:
 
 def set_limits(db: "Database", board: str, change: Callable[[Limits], Limits], by_user: str, at: datetime) -> Limits:
     """Give a board the limits that `change` makes of those that it has, and return them."""
-    limits = change(limits_of(db, board))
+    try:
+        present = limits_of(db, board)
+    except StorageError:
+        # What nobody can read holds no longer than until it is replaced.
+        present = Limits()
+    limits = change(present)
     decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=limits.to_json()))
     return limits
 

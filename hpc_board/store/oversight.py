@@ -25,7 +25,7 @@ WITH RECURSIVE people (name) AS (
     SELECT {_NEXT.format(last=":after")}
     UNION ALL
     SELECT {_NEXT.format(last="people.name")} FROM people WHERE name IS NOT NULL)
-SELECT name FROM people WHERE name IS NOT NULL AND instr(lower(name), lower(:part)) > 0 LIMIT :limit
+SELECT name FROM people WHERE typeof(name) = 'text' AND instr(lower(name), lower(:part)) > 0 LIMIT :limit
 """  # noqa: S608 - all parts are constants
 
 _SENT = """

@@ -291,7 +291,7 @@ def decision_row(decision: Decision) -> dict[str, Any]:
 
 def decision_value(row: Row) -> Decision:
     """The decision in a row of `decisions`, or of `boards` in the same columns."""
-    found = Fields(row, "boards" if row.get("place") else "decisions")
+    found = Fields(row, row.get("of_table", "decisions"))
     return Decision(
         action=found.text("action"),
         kind=found.text("kind"),

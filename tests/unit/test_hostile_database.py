@@ -3,7 +3,7 @@
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from hpc_board.boards import Wishes
 from hpc_board.cli.main import cli
+from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import INTERRUPTED, Verdict
 from hpc_board.model.run import RunState
 from hpc_board.model.task import Mode
@@ -29,6 +30,7 @@ HOSTILE = {
     "word": "'abc'",
     "escape": "'\x1b]0;owned\x07\x1b[31m\u202ered'",
     "blob": "x'00ff'",
+    "zero byte": "CAST(x'610062' AS TEXT)",
     "not utf-8": "CAST(x'ff41fe' AS TEXT)",
     "huge": "9223372036854775807",
     "negative": "-1",
@@ -204,5 +206,50 @@ def test_one_wrong_score_among_others_is_told_with_its_row(whole: Recorded) -> N
         done = CliRunner().invoke(cli, ("history", "vectoradd_py", "--user", "ada"), obj=lambda: board)
         assert done.exit_code == 2
         assert "row 1 of `scores` in the database cannot be read: its score_s is" in done.stderr
+    finally:
+        restore(path, sound)
+
+
+@pytest.mark.parametrize("table", ["submissions", "decisions", "boards"])
+def test_admins_are_told_of_a_hostile_value_where_they_look_after_boards_and_people(
+    whole: Recorded, table: str
+) -> None:
+    path = whole.folder / "board" / "board.db"
+    sound = path.read_bytes()
+    oversight, rules = whole.board.oversight, whole.board.rules
+    looks = (oversight.boards, oversight.people, oversight.stop, rules.decisions, rules.bans)
+    try:
+        for column in (column for of, column in columns(whole) if of == table):
+            for kind in (*ALWAYS, "zero byte", "no zone", "huge"):
+                restore(path, sound)
+                if corrupt(path, table, column, HOSTILE[kind]):
+                    for look in looks:
+                        with suppress(StorageError):
+                            look()
+    finally:
+        restore(path, sound)
+
+
+def test_limits_that_nobody_can_read_are_replaced(whole: Recorded) -> None:
+    path = whole.folder / "board" / "board.db"
+    sound = path.read_bytes()
+    rules = whole.board.rules
+    try:
+        assert corrupt(path, "decisions", "detail", "'abc'")
+        with pytest.raises(StorageError, match="the limits of vectoradd_py"):
+            rules.limits()
+        rules.limit("vectoradd_py", lambda present: replace(present, ranked=3))
+        assert [limits.ranked for _, limits in rules.limits()] == [3]
+    finally:
+        restore(path, sound)
+
+
+def test_a_name_that_is_no_text_keeps_nobody_from_being_banned(whole: Recorded) -> None:
+    path = whole.folder / "board" / "board.db"
+    sound = path.read_bytes()
+    try:
+        assert corrupt(path, "submissions", "user", HOSTILE["blob"])
+        with pytest.raises(InputError, match="nobody-x is no user of this machine"):
+            whole.board.rules.ban("nobody-x", "a reason")
     finally:
         restore(path, sound)
