@@ -110,6 +110,12 @@ def test_odd_work_and_times_make_no_drawing_fail(memory_bytes: float, operations
     assert "\x1b" not in "".join(map(str, group.renderables))
 
 
+def test_what_no_device_can_do_makes_no_drawing_of_others_fail() -> None:
+    cases = [case(1e6, memory_bytes=1e6, o=1e3), case(1e299, memory_bytes=1e-9, number=2, o=1.0)]
+    alone, beside = (plain(roofline_lines(some, PEAK, 60, 8)) for some in (cases[:1], cases))
+    assert alone == beside
+
+
 def test_only_the_same_cases_of_the_best_run_are_compared() -> None:
     told = Roofed().result(39)
     assert told is not None

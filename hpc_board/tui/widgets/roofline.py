@@ -33,8 +33,8 @@ _LABEL = 9
 _COLUMNS_MAX = 100
 _ROWS_MIN, _ROWS_MAX = 5, 18
 _AXIS_LINES = 2
-_LEAST = 1e-6
-"""Fewer operations for a byte than any task has, and fewer a second than any device does."""
+_LEAST, _MOST = 1e-6, 1e60
+"""Fewer operations for a byte than any task has, and fewer a second than any device does; and more."""
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _NUMBERS_MAX = 8
@@ -146,8 +146,9 @@ def roofline_lines(cases: Sequence[Measured], peak: Peak, width: int, height: in
         if case.work.memory_bytes > 0 and sign in case.times_ns
         for intensity in (case.work.operations / case.work.memory_bytes,)
         for rate in (case.work.operations / case.times_ns[sign] * 1e9,)
-        # What has no operations to speak of has no place on a logarithmic scale; the words below have it.
-        if min(intensity, rate) >= _LEAST and math.isfinite(max(intensity, rate))
+        # What has no operations to speak of has no place on a logarithmic scale, nor has what nothing can do; the words
+        # below have it.
+        if min(intensity, rate) >= _LEAST and max(intensity, rate) <= _MOST
     ]
     if not points:
         return []
