@@ -263,7 +263,7 @@ class Benchmarks:
     def _row(
         self, worker: Worker, index: int, measured: _Measured, claimed_ns: Sequence[float], *, again: bool
     ) -> Optional[Called]:
-        """Calls in a row, where the overhead of one is spread over many, and the reference's once for each case.
+        """Calls in a row, where the overhead of one is spread over many; and the reference's, if none is as long yet.
 
         A slow reference makes fewer: the row of a kernel must not be short for that, or it hides in the slack. Nor must
         what a short row takes beside the reference be multiplied, since the most of it is spent once for a whole row;
@@ -273,7 +273,9 @@ class Benchmarks:
         count = self._burst_calls(index, statistics.median(claimed_ns))
         if self._baseline is None or count < _ROW_CALLS_MIN:
             return None
-        if again or not measured.rows:
+        known = max((each.calls for each in measured.overhead_rows), default=0)
+        # A worker that claims to be slow must not have the short row by which the others are excused.
+        if again or not known or (known < count and not self._one_by_one(self._baseline)):
             self._baseline_row(self._baseline, index, measured, count)
         row = self._called_in_row(worker, index, count)
         if not measured.rows:
