@@ -2,15 +2,16 @@
 
 import os
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpc_board.store.failures import creation_error, foreign_error, newer_error, translated
+from hpc_board.store.failures import companion_error, creation_error, foreign_error, newer_error, translated
 from hpc_board.store.journal import MOUNTS, journal_mode
 from hpc_board.store.sharing import is_shared
 
@@ -92,6 +93,7 @@ class DatabaseFile:
         if not self.is_there():
             yield None
             return
+        _check_companions(self.path)
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
         with translated(self.path), group_umask(self.path.parent):
             connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout_seconds, isolation_level=None)
@@ -135,6 +137,7 @@ class DatabaseFile:
         from sqlite_utils import Database
 
         _create_missing(self.path)
+        _check_companions(self.path)
         connection = sqlite3.connect(self.path, timeout=self.busy_timeout_seconds, isolation_level=None)
         with group_umask(self.path.parent), closing(connection):
             connection.execute("PRAGMA foreign_keys = ON")
@@ -152,6 +155,16 @@ def _immediate_transaction(db: "Database") -> Iterator[None]:
     except BaseException:
         db.rollback()
         raise
+
+
+def _check_companions(path: Path) -> None:
+    """Pass unless something that is no file lies where SQLite looks for its own: it would wait for a pipe for ever."""
+    for ending in ("-journal", "-wal", "-shm"):
+        file = path.with_name(path.name + ending)
+        with suppress(OSError):
+            status = file.lstat()
+            if not stat.S_ISREG(status.st_mode):
+                raise companion_error(file, status.st_uid)
 
 
 def _create_missing(path: Path) -> None:

@@ -135,6 +135,14 @@ def creation_error(path: Path, error: OSError) -> StorageError:
     )
 
 
+def companion_error(file: Path, owner: int) -> StorageError:
+    """The error to show for something of a user that lies where SQLite keeps a file beside a database."""
+    return StorageError(
+        f"{file} is no file, and the database cannot be used beside it: user {owner} has put it there",
+        hint="Have it removed by them, or by the owner of the board.",
+    )
+
+
 def foreign_error(path: Path) -> StorageError:
     """The error to show for a database at `path` that belongs to another program."""
     return StorageError(f"{path}: this database was not made by hpc-board", hint=_ELSEWHERE)

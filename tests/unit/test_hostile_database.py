@@ -1,5 +1,6 @@
 """Values in the database that no hpc-board has written: told with their table and row, never as a traceback."""
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -253,3 +254,18 @@ def test_a_name_that_is_no_text_keeps_nobody_from_being_banned(whole: Recorded) 
             whole.board.rules.ban("nobody-x", "a reason")
     finally:
         restore(path, sound)
+
+
+@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("command", [("list",), ("runs",)])
+def test_nobody_waits_for_a_pipe_beside_the_database(whole: Recorded, ending: str, command: tuple[str, ...]) -> None:
+    path = whole.folder / "board" / "board.db"
+    restore(path, path.read_bytes())
+    pipe = Path(f"{path}{ending}")
+    os.mkfifo(pipe)
+    try:
+        done = CliRunner().invoke(cli, command, obj=lambda: whole.board)
+    finally:
+        pipe.unlink()
+    assert done.exit_code == 2
+    assert f"board.db{ending} is no file" in done.stderr
