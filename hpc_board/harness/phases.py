@@ -309,7 +309,7 @@ class Benchmarks:
             for each in self._measured.values():
                 each.rows.clear()
                 each.long_rows.clear()
-            return self._called_in_row(worker, index, count)
+            return self._called_in_row(worker, index, count, made)
 
     def _burst_calls(self, index: int, call_ns: float) -> int:
         limits = self._limits
