@@ -212,7 +212,7 @@ async def test_limits_are_given_and_taken_and_what_is_no_number_is_said_at_once(
     board = AdminBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "end", "l", "ctrl+u", *"many", "enter", "enter")
+        await press(pilot, "A", "end", "l", *"many", "enter", "enter")
         assert "'many' is neither a number from 0 to 100000 nor none." in text_of(pilot.app)
         await press(pilot, "up", "ctrl+u", "enter", "ctrl+u", *"40", "enter")
         assert board.states[-1].limits == Limits(None, 40)

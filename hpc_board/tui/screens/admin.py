@@ -246,7 +246,7 @@ class AdminScreen(BoardScreen):
 
         ranked, other = ("none" if limit is None else str(limit) for limit in (board.limits.ranked, board.limits.other))
         self._decide(
-            f"How much may each user submit to {board.name} within an hour? 0 closes it for them.",
+            f"How much may each user submit to {board.name} within an hour? 0 closes it for them, none is no limit.",
             [Line("Ranked", ranked, "a number, or none"), Line("Other", other, "test, benchmark and profile together")],
             "Limit it",
             act,

@@ -65,10 +65,8 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
             )
 
     def on_mount(self) -> None:
-        """Let the first line be typed."""
-        field = self.query(Input).first()
-        field.focus()
-        field.cursor_position = len(field.value)
+        """Let the first line be typed, in the place of what stands in it."""
+        self.query(Input).first().focus()
 
     @on(Input.Submitted)
     def _take(self, event: Input.Submitted) -> None:
