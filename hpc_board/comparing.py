@@ -37,7 +37,7 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
         kinds = "tasks" if one.task != other.task else f"versions of {one.task}"
         raise InputError(
             f"submissions {one.id} and {other.id} are for different {kinds}, so their times cannot be compared",
-            hint=_HINT,
+            hint=f"`hpc-board runs --all --task {one.task}` lists what has run for the task of the first.",
         )
     first, second = (_timed(store, each) for each in (one, other))
     chosen = gpus or [gpu for gpu in first if gpu in second]

@@ -104,6 +104,9 @@ async def test_runs_are_marked_too_and_the_same_one_twice_is_none() -> None:
         assert isinstance(pilot.app.screen, CompareScreen)
         assert "are for different tasks" in text_of(pilot.app)
         assert "Choose others." in text_of(pilot.app)
+        assert "The times are not shown." in text_of(pilot.app)
+        await press(pilot, "2")
+        assert "The files are not shown." in text_of(pilot.app)
 
 
 async def test_times_are_shown_where_the_files_may_not_be_read() -> None:

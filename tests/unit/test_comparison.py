@@ -279,6 +279,7 @@ def test_submissions_to_different_versions_of_a_task_are_not_compared(board: Rec
     done = call(board, "compare", str(one.submission), "2")
     assert done.exit_code == 2
     assert "for different versions of vectoradd_py" in done.stderr
+    assert "`hpc-board runs --all --task vectoradd_py` lists" in " ".join(done.stderr.split())
 
 
 def test_times_without_samples_have_a_speedup_and_no_confidence(board: Recorded) -> None:

@@ -13,7 +13,7 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.errors import Refused
 from hpc_board.model.text import one_line, printable
-from hpc_board.report import Block, comparison_report
+from hpc_board.report import Block, Paragraph, comparison_report
 from hpc_board.tui.messages import ComparisonRead
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
@@ -66,6 +66,7 @@ class CompareScreen(BoardScreen):
     def settle(self, subject: str) -> None:
         """Say that there is nothing to see."""
         if self.has_failed(subject):
+            self.times.show([Paragraph("The times are not shown.")])
             self.text.update(toned("The files are not shown.", Tone.MUTED))
 
     def action_show(self, page: str) -> None:
