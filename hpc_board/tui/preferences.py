@@ -29,6 +29,9 @@ _STATE_BYTES_MAX = 256 * 1024
 _VALUES_MAX = 400
 """What was remembered longest ago is forgotten where there is more than this."""
 
+_THEMES_HINT = 'Ctrl+P, then "Change the theme (colours)", shows all of them'
+"""Their names alone would fill the box of the faults, and push the next ones out of it."""
+
 _TEXT_MAX = 4096
 _LIST_MAX = 50
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,79}\Z")
@@ -111,7 +114,7 @@ def _read(
     section = document.value(AppFile)
     if section.theme is not None and section.theme not in themes:
         near = suggestion(section.theme, themes)
-        document.fault(("theme",), f'there is no theme "{section.theme}".{near} Themes: {", ".join(sorted(themes))}')
+        document.fault(("theme",), f'there is no theme "{section.theme}".{near} {_THEMES_HINT}')
     for action, keys in section.keys.items():
         if action not in actions:
             near = suggestion(action, actions)

@@ -42,6 +42,13 @@ def test_every_fault_is_told_at_once_and_the_defaults_are_used(tmp_path: Path) -
     assert "defaults" in found.fault.hint
 
 
+def test_the_names_of_all_themes_leave_room_for_the_other_faults(tmp_path: Path) -> None:
+    found = loaded(tmp_path / "app.yaml", "theme: zzz\n")
+    assert found.fault is not None
+    assert "Ctrl+P" in found.fault.message
+    assert not any(theme in found.fault.message for theme in THEMES)
+
+
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"theme: [", b"- a\n- b\n", b"x" * 2_000_000, b"a: &a [*a]"])
 def test_a_file_that_is_no_settings_file_is_a_fault_and_no_crash(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "app.yaml").write_bytes(data)
