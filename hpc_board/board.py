@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 LOG_BYTES_MAX = 256 * 1024
 
 FOLLOWED_MAX = 1_000
-"""How many runs of one user in flight are followed one by one."""
+"""How many runs of one user in flight are begun to be followed at once; each is followed to its end."""
 
 
 @dataclass(frozen=True)
@@ -754,7 +754,7 @@ class Board:
         return tuple(run for run in self._store.in_flight() if self._sees(run, everyone, hidden))
 
     def followed(self, known: Collection[int] = ()) -> tuple[Run, ...]:
-        """The user's own runs that have not ended, the newest FOLLOWED_MAX of them, and those of `known` that have."""
+        """The user's own runs: of those that have not ended the newest FOLLOWED_MAX, and all of `known`."""
         return self._store.followed(self.user, known, FOLLOWED_MAX)
 
     def result(self, run: int) -> Result | None:

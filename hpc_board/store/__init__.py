@@ -181,7 +181,7 @@ class Store:
             return runs.in_flight(db, among, account=account)
 
     def followed(self, user: str, known: Collection[int], limit: int) -> tuple[Run, ...]:
-        """A user's runs that have not ended, the newest `limit` of them, and those of `known` that have."""
+        """A user's runs that have not ended, the newest `limit` of them, and all of `known`, ended or not."""
         with self._file.reading() as db:
             return runs.followed(db, user, known, limit)
 

@@ -194,17 +194,18 @@ def in_flight(db: "Database", among: Collection[int] | None = None, *, account: 
 
 
 def followed(db: "Database", user: str, known: Collection[int], limit: int) -> tuple[Run, ...]:
-    """A user's runs that have not ended, the newest `limit` of them, and those of `known` that have; newest first."""
+    """A user's runs that have not ended, the newest `limit` of them, and all of `known`, ended or not; newest first."""
     view = db.view("run_details")
     going = view.rows_where(
         "id in (select run from in_flight) and user = :user", {"user": user}, order_by="id desc", limit=limit
     )
-    ended = view.rows_where(
-        "id in (select value from json_each(:known)) and id not in (select run from in_flight) and user = :user",
-        {"user": user, "known": json.dumps([*known])},
-        order_by="id desc",
+    found = {run.id: run for run in map(run_value, going)}
+    others = view.rows_where(
+        "id in (select value from json_each(:known)) and user = :user",
+        {"user": user, "known": json.dumps([number for number in known if number not in found])},
     )
-    return tuple(map(run_value, (*going, *ended)))
+    found |= {run.id: run for run in map(run_value, others)}
+    return tuple(found[number] for number in sorted(found, reverse=True))
 
 
 def result(db: "Database", number: int) -> Result | None:

@@ -421,9 +421,24 @@ def test_a_user_s_runs_are_followed_to_their_ends_as_far_as_they_are_known(store
 
     assert [run.id for run in store.followed(user, [], 10)] == [fourth.id, third.id]
     assert [run.id for run in store.followed(user, [], 1)] == [fourth.id]
-    # One that is known and still in flight is told once, even where it is one too many.
-    assert [run.id for run in store.followed(user, [second.id, third.id, 99], 1)] == [fourth.id, second.id]
-    assert store.followed("somebody else", [first.id, second.id], 10) == ()
+    assert [run.id for run in store.followed(user, [second.id, fourth.id, 99], 1)] == [fourth.id, second.id]
+    assert store.followed("somebody else", [first.id, second.id, third.id], 10) == ()
+
+
+def test_a_followed_run_in_flight_stays_followed_when_more_are_newer_than_there_is_room_for(store: Store) -> None:
+    first, second = add(store, "A", "B")
+    user = store.run(first.id).user
+    known = [run.id for run in store.followed(user, [], 2)]
+    third, fourth = add(store, "C", "D")
+
+    known = [run.id for run in store.followed(user, known, 2)]
+    assert known == [fourth.id, third.id, second.id, first.id]
+    finish(store, first, None, Verdict.CRASH)
+    found = store.followed(user, known, 2)
+    assert [(run.id, run.state.ended) for run in found] == [
+        *((run.id, False) for run in (fourth, third, second)),
+        (first.id, True),
+    ]
 
 
 def test_runs_are_listed_newest_first(store: Store) -> None:
