@@ -48,7 +48,7 @@ from hpc_board.model.submission import Directives, Submission
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import printable
 from hpc_board.oversight import Oversight
-from hpc_board.people import groups_of, user_name
+from hpc_board.people import Groups, groups_of, user_name
 from hpc_board.rules import Again, Rules, best_of_before, named, tags_of
 from hpc_board.sending import Preview, Sending, Sent, new_submissions
 from hpc_board.store import Store
@@ -93,6 +93,7 @@ class Board:
         self.warn = warn
         self._clusters = Clusters(settings, self._warn)
         self._far_progress = Looks()
+        self._groups = Groups()
         self._told_hindrance = False
 
     @classmethod
@@ -123,7 +124,9 @@ class Board:
         return self._role_of(self.user)
 
     def _role_of(self, user: str) -> Role:
-        return self.settings.roles.role(user, groups_of(user), owner=self._owns_folder(user))
+        roles = self.settings.roles
+        groups = self._groups.of(user) if roles.name_groups else frozenset()
+        return roles.role(user, groups, owner=self._owns_folder(user))
 
     def require(self, least: Role, what: str) -> None:
         """Pass if the user may act as `least`; `what` completes "you may not ...".

@@ -3,9 +3,16 @@
 import grp
 import os
 import pwd
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from hpc_board.model.roles import GROUP
+
+GROUPS_SECONDS: Final = 60.0
+"""For how long the groups of somebody are taken to be those that they were."""
+
+_KNOWN_MAX: Final = 1_000
 
 
 def user_name(uid: int) -> str:
@@ -32,6 +39,28 @@ def groups_of(user: str) -> frozenset[str]:
     except (KeyError, ValueError):  # a name with a null is nobody's
         return frozenset()
     return frozenset(filter(None, map(_group_name, os.getgrouplist(user, account.pw_gid))))
+
+
+class Groups:
+    """The groups of people, asked for at most once a minute for each: the answer may come from far away."""
+
+    def __init__(
+        self, ask: Callable[[str], frozenset[str]] = groups_of, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._known: dict[str, tuple[float, frozenset[str]]] = {}
+
+    def of(self, user: str) -> frozenset[str]:
+        """The names of the groups that `user` is in, now or within the last minute; callable from any thread."""
+        now = self._clock()
+        at, groups = self._known.get(user, (None, frozenset()))
+        if at is None or now - at >= GROUPS_SECONDS:
+            groups = self._ask(user)
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            self._known[user] = now, groups
+        return groups
 
 
 def _group_name(gid: int) -> str:

@@ -41,6 +41,11 @@ class Roles:
     creators: Tuple[str, ...] = ()
     participants: Tuple[str, ...] = ()
 
+    @property
+    def name_groups(self) -> bool:
+        """Whether somebody's groups matter for their role."""
+        return any(name.startswith(GROUP) for name in (*self.admins, *self.creators, *self.participants))
+
     def role(self, user: str, groups: Collection[str], *, owner: bool) -> Role:
         """The highest role of `user`, who is in `groups`.
 

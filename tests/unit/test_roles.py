@@ -11,6 +11,7 @@ from hpc_board import config
 from hpc_board.board import Board
 from hpc_board.errors import DocumentError, Refused
 from hpc_board.model.roles import Role, Roles
+from hpc_board.people import Groups
 
 ROLES = Roles(admins=("ada", "@ops"), creators=("@staff",), participants=("@students", "eve"))
 
@@ -67,6 +68,60 @@ def test_a_group_of_the_machine_gives_its_members_a_role(tmp_path: Path) -> None
     assert stranger.role is Role.NOBODY
     with pytest.raises(Refused, match=r"you may not create boards: that takes the role creator, and .*s is nobody"):
         stranger.require(Role.CREATOR, "create boards")
+
+
+def test_the_groups_of_somebody_are_asked_for_once_a_minute() -> None:
+    asked: list[str] = []
+    now = 0.0
+
+    def ask(user: str) -> frozenset[str]:
+        asked.append(user)
+        return frozenset({f"{user}-{len(asked)}"})
+
+    groups = Groups(ask, lambda: now)
+    assert [groups.of("ada"), groups.of("bob"), groups.of("ada")] == [{"ada-1"}, {"bob-2"}, {"ada-1"}]
+    now = 59.0
+    assert groups.of("ada") == {"ada-1"}
+    now = 60.0
+    assert groups.of("ada") == {"ada-3"}
+    assert asked == ["ada", "bob", "ada"]
+
+
+def test_few_of_those_whose_groups_were_asked_for_are_remembered() -> None:
+    asked: list[str] = []
+
+    def ask(user: str) -> frozenset[str]:
+        asked.append(user)
+        return frozenset()
+
+    groups = Groups(ask, lambda: 0.0)
+    for number in range(5_000):
+        groups.of(f"user{number}")
+    groups.of("user4999")
+    groups.of("user0")
+    assert len(asked) == 5_001
+    assert asked[-1] == "user0"
+
+
+@pytest.mark.parametrize(("roles", "asks"), [("creators: [ada]", 0), ("creators: [ada, '@staff']", 2)])
+def test_groups_are_asked_for_only_where_the_roles_name_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roles: str, asks: int
+) -> None:
+    found = []
+    real = os.getgrouplist
+
+    def getgrouplist(user: str, group: int) -> list[int]:
+        found.append(user)
+        return real(user, group)
+
+    monkeypatch.setattr(os, "getgrouplist", getgrouplist)
+    board = Board(_settings(tmp_path, f"roles: {{{roles}, participants: [daemon, nobody]}}"))
+    assert board.role is Role.ADMIN
+    found.clear()
+    for _ in range(3):
+        people = board.oversight.people()
+    assert [person.name for person in people if person.role is Role.PARTICIPANT] == ["daemon", "nobody"]
+    assert len(found) == asks
 
 
 def test_somebody_who_is_no_participant_neither_sees_nor_submits(tmp_path: Path) -> None:
