@@ -121,6 +121,14 @@ class Asker:
         """The statistics of the last day."""
         return self._store.statistics(Chosen(since=END - timedelta(days=1)))
 
+    def sent_within_the_hour(self) -> object:
+        """What everybody has sent within the last hour."""
+        return self._store.sent_since(END - timedelta(hours=1))
+
+    def sent_by_some(self) -> object:
+        """What some users, the busiest among them, have sent within the last hour."""
+        return self._store.sent_since(END - timedelta(hours=1), [user_name(number) for number in range(10)])
+
     def stats(self) -> object:
         """The statistics of everything."""
         return self._store.statistics(Chosen())
@@ -156,6 +164,8 @@ QUESTIONS: dict[str, Callable[[Asker], object]] = {
     "`run ID`": Asker.run,
     "`submit`, the transaction": Asker.submit,
     "`submit` and the run's end": Asker.finish,
+    "sent within the hour": Asker.sent_within_the_hour,
+    "sent within the hour by some": Asker.sent_by_some,
     "`admin stats --days 1`": Asker.stats_of_a_day,
     "`admin stats`": Asker.stats,
     "`admin export --format csv`": Asker.export,

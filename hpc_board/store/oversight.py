@@ -28,6 +28,7 @@ WITH RECURSIVE people (name) AS (
 SELECT name FROM people WHERE typeof(name) = 'text' AND instr(lower(name), lower(:part)) > 0 LIMIT :limit
 """  # noqa: S608 - all parts are constants
 
+# The `+` keep SQLite from the indexes by user, which spare it the sorting but have it read whatever was ever sent.
 _SENT = """
 SELECT submissions.user, submissions.task, submissions.mode = 'ranked' AS is_ranked, COUNT(*) AS submissions,
        SUM(submissions.milestone = '' AND NOT EXISTS (
@@ -35,9 +36,9 @@ SELECT submissions.user, submissions.task, submissions.mode = 'ranked' AS is_ran
        SUM((SELECT COUNT(*) FROM runs WHERE runs.submission = submissions.id)) AS runs
   FROM submissions
  WHERE submitted_at > :since {of_users}
- GROUP BY submissions.user, submissions.task, is_ranked
+ GROUP BY +submissions.user, submissions.task, is_ranked
 """
-_OF_USERS = "AND user IN (SELECT value FROM json_each(:users))"
+_OF_USERS = "AND +user IN (SELECT value FROM json_each(:users))"
 
 _NEWEST = "SELECT id, submitted_at FROM submissions WHERE user = ? ORDER BY id DESC LIMIT 1"
 

@@ -24,6 +24,7 @@ PAGES = (
 PERSONAL = "`show-personal`, first page"
 WHOLE = "`admin stats`"
 DAY = "`admin stats --days 1`"
+HOUR = ("sent within the hour", "sent within the hour by some")
 RANK = "a rank, the last one's"
 
 Costs = dict[str, dict[str, Any]]
@@ -40,7 +41,9 @@ def measured(path: Path, runs: int) -> Costs:
     size = ("--runs", str(runs), "--users", "30", "--tasks", "2", "--gpus", "1")
     call(SCRIPTS / "board_generator.py", path, *size)
     found: Costs = json.loads(
-        call(SCRIPTS / "bench_store.py", path, *(f"--ask={name}" for name in (*PAGES, PERSONAL, RANK, WHOLE, DAY)))
+        call(
+            SCRIPTS / "bench_store.py", path, *(f"--ask={name}" for name in (*PAGES, *HOUR, PERSONAL, RANK, WHOLE, DAY))
+        )
     )
     return found
 
@@ -73,6 +76,12 @@ def test_a_rank_takes_steps_for_the_users_on_its_board_alone(costs: tuple[Costs,
 def test_a_day_takes_no_more_than_its_share(costs: tuple[Costs, Costs]) -> None:
     _, large = costs
     assert large[DAY]["steps"] < large[WHOLE]["steps"] / 50
+
+
+@pytest.mark.parametrize("name", HOUR)
+def test_what_was_sent_within_the_hour_is_found_by_its_time(costs: tuple[Costs, Costs], name: str) -> None:
+    small, large = (each[name]["steps"] for each in costs)
+    assert large < small + 1_000
 
 
 def test_what_reads_everything_is_seen_to_do_so(costs: tuple[Costs, Costs]) -> None:
