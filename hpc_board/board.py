@@ -94,6 +94,7 @@ class Board:
         self._clusters = Clusters(settings, self._warn)
         self._far_progress = Looks()
         self._groups = Groups()
+        self._known_tasks = catalog.Known()
         self._told_hindrance = False
 
     @classmethod
@@ -164,7 +165,7 @@ class Board:
         return self._boards.catalog(self._tasks_of_settings())
 
     def _tasks_of_settings(self) -> catalog.Catalog:
-        return catalog.tasks(self.settings.tasks)
+        return catalog.tasks(self.settings.tasks, self._known_tasks)
 
     def task(self, name: str) -> Task:
         """The task called `name`.

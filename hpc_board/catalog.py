@@ -1,8 +1,11 @@
 """The catalog: task folders, with KernelBot's `task.yml` in them, as tasks."""
 
 import math
+import os
 import re
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -37,7 +40,13 @@ TASK_FILE = "task.yml"
 FILE_BYTES_MAX = 1_000_000
 TASK_BYTES_MAX = 8_000_000
 FILES_MAX = 1_000
+KNOWN_BYTES_MAX = 64 * 1024 * 1024
+"""How much of task folders is remembered: the sizes of files, and `_PATH_BYTES` for each of them."""
 
+SETTLED_SECONDS = 2.0
+"""For how long a file has to have stayed as it is before it can be told by its stamps whether it was changed."""
+
+_PATH_BYTES = 500
 _HINT = "Correct these lines of the task file."
 _LIST_DEPTH_MAX = 4
 _STAND_INS: dict[str, Any] = {"files": [], "lang": "py", "description": ""}
@@ -174,11 +183,91 @@ class Catalog:
         )
 
 
-def tasks(folders: Sequence[Path]) -> Catalog:
+@dataclass(frozen=True)
+class _Stamp:
+    """What changes with a file; `changed_ns` cannot be set back by anybody."""
+
+    device: int
+    number: int
+    bytes: int
+    modified_ns: int
+    changed_ns: int
+
+
+@dataclass(frozen=True)
+class _Remembered:
+    """A task, where its folder led to, and the stamps of all its files, taken before they were read."""
+
+    task: Task
+    real_folder: str
+    stamps: Mapping[Path, _Stamp]
+
+    @property
+    def weight(self) -> int:
+        return sum(stamp.bytes + _PATH_BYTES for stamp in self.stamps.values())
+
+    def is_current(self, real_folder: str) -> bool:
+        """Whether the folder leads to where it led, and all the files are as they were."""
+        return self.real_folder == real_folder and all(_stamp(path) == stamp for path, stamp in self.stamps.items())
+
+
+_Place = tuple[Path, Path | None]
+"""A task's folder, and the one that its files may not leave."""
+
+
+class Known:
+    """Tasks that were read before: one whose files are all as they were is not read again. For all threads.
+
+    Folders with faults are read each time: not every reason is one that their files show.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._remembered: dict[_Place, _Remembered] = {}
+
+    def task_or_fault(self, folder: Path, root: Path | None = None) -> Task | DocumentError:
+        """What the function of this name has, read or remembered."""
+        place, real_folder = (folder, root), os.path.realpath(folder)
+        with self._lock:
+            remembered = self._remembered.get(place)
+        if remembered is not None and remembered.is_current(real_folder):
+            return remembered.task
+        stamps: dict[Path, _Stamp | None] = {}
+        settled_ns = int((self._clock() - SETTLED_SECONDS) * 1e9)
+        task = task_or_fault(folder, root, lambda path: stamps.setdefault(path, _stamp(path)))
+        # Whoever writes twice within one tick of the file system's clock leaves the same stamp twice.
+        sound = {path: stamp for path, stamp in stamps.items() if stamp and stamp.changed_ns <= settled_ns}
+        with self._lock:
+            self._remembered.pop(place, None)
+            if isinstance(task, Task) and len(sound) == len(stamps):
+                new = _Remembered(task, real_folder, sound)
+                if new.weight + sum(each.weight for each in self._remembered.values()) <= KNOWN_BYTES_MAX:
+                    self._remembered[place] = new
+        return task
+
+    def forget_others(self, places: Collection[_Place]) -> None:
+        """Remember only tasks in these folders."""
+        with self._lock:
+            self._remembered = {place: each for place, each in self._remembered.items() if place in places}
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return _Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def tasks(folders: Sequence[Path], known: Known | None = None) -> Catalog:
     """Every task of `folders`, each of them a task's folder or a folder of such, sorted by name.
 
-    A folder with faults does not hide the others. Where two tasks have the same name the first one counts.
+    A folder with faults does not hide the others. Where two tasks have the same name the first one counts. What is
+    `known` from the last time is not read again, and is what is found now afterwards.
     """
+    known = known or Known()
+    looked_at: set[_Place] = set()
     found: dict[str, Task] = {}
     origins: dict[str, Path] = {}
     faults = []
@@ -196,7 +285,9 @@ def tasks(folders: Sequence[Path]) -> Catalog:
             except OSError as error:
                 faults.append(_unreadable(folder / TASK_FILE, error))
                 continue
-            task = task_or_fault(folder, None if single else entry)
+            root = None if single else entry
+            looked_at.add((folder, root))
+            task = known.task_or_fault(folder, root)
             if isinstance(task, DocumentError):
                 faults.append(task)
                 continue
@@ -205,13 +296,20 @@ def tasks(folders: Sequence[Path]) -> Catalog:
             elif origins[task.name].resolve() != folder.resolve():
                 message = f'the name "{task.name}" belongs to {origins[task.name]} already'
                 faults.append(DocumentError(str(folder / TASK_FILE), [Fault("name", message)], hint=_HINT))
+    known.forget_others(looked_at)
     return Catalog(tuple(found[name] for name in sorted(found)), tuple(faults))
 
 
-def task_or_fault(folder: Path, root: Path | None = None) -> Task | DocumentError:
+def _unheard(_: Path) -> None:
+    pass
+
+
+def task_or_fault(
+    folder: Path, root: Path | None = None, note: Callable[[Path], object] = _unheard
+) -> Task | DocumentError:
     """The task in `folder`, as `read_task` has it, or why there is none."""
     try:
-        return read_task(folder, root)
+        return read_task(folder, root, note)
     except DocumentError as error:
         return error
     except InputError as error:
@@ -220,20 +318,23 @@ def task_or_fault(folder: Path, root: Path | None = None) -> Task | DocumentErro
         return _unreadable(folder / TASK_FILE, error)
 
 
-def read_task(folder: Path, root: Path | None = None) -> Task:
+def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], object] = _unheard) -> Task:
     """The task in `folder`, all of whose files lie in `root`, by default the folder that `folder` itself is in.
+
+    `note` is told the path of each file before it is read.
 
     Raises:
         InputError: there is no readable `task.yml`.
         DocumentError: it has faults; all of them are listed.
     """
+    note(folder / TASK_FILE)
     document = Document.read(folder / TASK_FILE, hint=_HINT)
     section = document.value(TaskDocument, _STAND_INS)
     own = section.hpc_board
     name = section.name or folder.resolve().name
     if section.name is None and not re.fullmatch(NAME, name):
         document.fault(("name",), f'is missing, and the folder\'s name "{one_line(name)}" is not {NAME_WORDS}')
-    sources = _Sources(document, folder.resolve(), (root or folder.resolve().parent).resolve())
+    sources = _Sources(document, folder.resolve(), (root or folder.resolve().parent).resolve(), note)
     files = sources.files(section.files)
     templates: dict[str, str] = {
         language: sources.text(("templates", language), source) or ""
@@ -349,10 +450,11 @@ def _unreadable(path: Path, error: OSError) -> DocumentError:
 class _Sources:
     """The files that a task names, read within the folder that it may not leave."""
 
-    def __init__(self, document: Document, folder: Path, root: Path) -> None:
+    def __init__(self, document: Document, folder: Path, root: Path, note: Callable[[Path], object]) -> None:
         self._document = document
         self._folder = folder
         self._root = root
+        self._note = note
         self._bytes = 0
 
     def files(self, entries: Sequence[FileEntry]) -> tuple[TaskFile, ...]:
@@ -380,6 +482,8 @@ class _Sources:
     def text(self, place: Place, source: str) -> str | None:
         """The text of the file `source`; None, and a fault at `place`, where it cannot be had."""
         try:
+            # Before links are followed: one may lead somewhere else the next time.
+            self._note(self._folder / source)
             path = (self._folder / source).resolve()
             if not path.is_relative_to(self._root):
                 self._document.fault(place, f'"{one_line(source)}" lies outside of {self._root}')

@@ -1,21 +1,27 @@
 """The catalog: KernelBot's task folders are read unchanged, and a broken one does not hide the others."""
 
 import os
+import shutil
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from hpc_board import bundled
-from hpc_board.catalog import Catalog, read_task, tasks
+from hpc_board import bundled, config
+from hpc_board.board import Board
+from hpc_board.catalog import Catalog, Known, read_task, tasks
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.task import Language, Ranking, TaskFile, Timeouts
 from hpc_board.store.rows import task_definition, task_value
 from tests.conftest import short_folder
+from tests.unit.recorded import recorded
 from tests.unit.users import NEEDS_ROOT, another_user
 
 MINIMAL = """\
@@ -489,3 +495,161 @@ def test_what_affects_an_eval_of_its_own_makes_another_version(tmp_path: Path) -
 )
 def test_a_task_for_several_gpus_is_judged_by_the_eval_that_it_brings(tmp_path: Path, added: str, harness: str) -> None:
     assert read_task(folder_with(tmp_path, MINIMAL + added)).harness == harness
+
+
+SHARED = MINIMAL.replace("lang: py", "  - {name: utils.py, source: ../utils.py}\nlang: py") + "seed: 1\n"
+
+
+def settled() -> Known:
+    """What takes all files to have been written long ago."""
+    return Known(lambda: time.time() + 3_600)
+
+
+def in_place(file: Path, old: str, new: str) -> None:
+    """Write as many bytes into a file, and set back when it was modified."""
+    before = file.stat()
+    text = file.read_text()
+    assert text.count(old) == 1
+    assert len(old) == len(new)
+    file.write_text(text.replace(old, new))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def by_rename(file: Path, old: str, new: str) -> None:
+    other = file.with_name("other")
+    other.write_text(file.read_text().replace(old, new))
+    other.replace(file)
+
+
+def link_out(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/etc/passwd")
+
+
+def test_a_task_whose_files_are_as_they_were_is_not_read_again(tmp_path: Path) -> None:
+    (tmp_path / "utils.py").write_text("1")
+    folder_with(tmp_path, SHARED, name="a")
+    folder_with(tmp_path, name="b")
+    known = settled()
+    first, second = tasks([tmp_path], known), tasks([tmp_path], known)
+    assert first == second
+    assert all(one is other for one, other in zip(first.tasks, second.tasks, strict=True))
+    in_place(tmp_path / "a/task.yml", "seed: 1", "seed: 2")
+    third = tasks([tmp_path], known)
+    assert (third.task("a").seed, third.task("b") is first.task("b")) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: in_place(folder / "task.yml", "seed: 1", "seed: 2"),
+        lambda folder: in_place(folder / "reference.py", "reference", "different"),
+        lambda folder: in_place(folder / "../utils.py", "1", "2"),
+        lambda folder: by_rename(folder / "task.yml", "seed: 1", "seed: 2"),
+        lambda folder: by_rename(folder / "linked.py", "1", "2"),
+        lambda folder: (folder / "reference.py").unlink(),
+        lambda folder: link_out(folder.parent / "utils.py"),
+    ],
+)
+def test_whatever_changes_in_a_task_s_files_is_seen(tmp_path: Path, change: Callable[[Path], object]) -> None:
+    (tmp_path / "utils.py").write_text("1")
+    folder = folder_with(tmp_path, SHARED.replace("lang: py", "  - {name: l.py, source: linked.py}\nlang: py"))
+    (folder / "target.py").write_text("1")
+    (folder / "linked.py").symlink_to("target.py")
+    known = settled()
+    before = tasks([tmp_path], known)
+    assert before.faults == ()
+    change(folder)
+    after = str(tasks([tmp_path], known))
+    assert after == str(tasks([tmp_path]))
+    assert after != str(before)
+
+
+def test_a_task_that_is_called_like_its_folder_follows_the_link_that_the_folder_is(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    folder = folder_with(tmp_path / "real", name="one")
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    known = settled()
+    assert [task.name for task in tasks([link], known).tasks] == ["one"]
+    link.unlink()
+    link.symlink_to(folder.rename(folder.with_name("two")))
+    folder.symlink_to("two")
+    assert [task.name for task in tasks([link], known).tasks] == ["two"]
+
+
+def test_a_file_that_was_written_just_now_is_not_trusted_by_its_stamp(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, MINIMAL + "seed: 100\n")
+    now = folder.joinpath("reference.py").stat().st_ctime
+    known = Known(lambda: now + 1)
+    assert tasks([tmp_path], known).tasks[0] is not tasks([tmp_path], known).tasks[0]
+    for seed in range(100, 130):
+        (folder / "task.yml").write_text(f"{MINIMAL}seed: {seed}\n")
+        assert tasks([tmp_path], known).tasks[0].seed == seed
+
+
+def no_descriptors(path: Path, *_: object) -> str:
+    raise InputError(f"{path} cannot be read: too many open files.")
+
+
+def test_a_folder_with_faults_is_read_until_it_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_with(tmp_path)
+    known = settled()
+    (folder / "reference.py").rename(folder / "away.py")
+    assert [len(tasks([tmp_path], known).faults) for _ in range(2)] == [1, 1]
+    (folder / "away.py").rename(folder / "reference.py")
+    with monkeypatch.context() as patched:
+        patched.setattr("hpc_board.catalog.read_text", no_descriptors)
+        assert "too many open files" in tasks([tmp_path], known).faults[0].message
+    assert [task.name for task in tasks([tmp_path], known).tasks] == ["add_py"]
+
+
+def test_only_so_much_is_remembered_and_nothing_of_folders_that_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = folder_with(tmp_path, name="a")
+    folder_with(tmp_path, name="b")
+    monkeypatch.setattr("hpc_board.catalog.KNOWN_BYTES_MAX", 2_000)  # one has two files, and 1,000 for their names
+    known = settled()
+
+    def remembered() -> list[str]:
+        before = tasks([tmp_path], known)
+        return [task.name for task in tasks([tmp_path], known).tasks if task is before.task(task.name)]
+
+    assert remembered() == ["a"]
+    shutil.rmtree(first)
+    tasks([tmp_path], known)
+    assert remembered() == ["b"]
+
+
+def test_threads_that_read_at_once_find_what_is_there(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, MINIMAL + "seed: 100\n")
+    known = Known()
+    found: list[list[int | None]] = [[] for _ in range(4)]
+    written = threading.Event()
+
+    def look(seeds: list[int | None]) -> None:
+        while not written.is_set():
+            seeds += [task.seed for task in tasks([tmp_path], known).tasks]
+        seeds += [task.seed for task in tasks([tmp_path], known).tasks]
+
+    threads = [threading.Thread(target=look, args=(seeds,)) for seeds in found]
+    for thread in threads:
+        thread.start()
+    for seed in range(100, 120):
+        by_rename(folder / "task.yml", f"seed: {seed}", f"seed: {seed + 1}")
+    written.set()
+    for thread in threads:
+        thread.join()
+    assert [seeds[-1] for seeds in found] == [120] * 4
+    assert all(seeds == sorted(seeds, key=lambda seed: seed or 0) for seeds in found)
+
+
+def test_a_board_reads_its_task_folders_again_only_where_something_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpc_board.catalog.SETTLED_SECONDS", -3_600)
+    board = Board(config.load(recorded(tmp_path).settings, {}))
+    first, second = board.tasks().tasks, board.tasks().tasks
+    assert first
+    assert all(one is other for one, other in zip(first, second, strict=True))
