@@ -4,6 +4,7 @@ BoardError                  exit code 3: the scheduler or our machinery failed
 ├── InputError              exit code 2: usage, a bad file, bad settings
 │   ├── DocumentError       exit code 2: a YAML file with faults, all of them listed
 │   └── StorageError        exit code 2: the board's folder or database cannot be used
+│       └── UnreadableError exit code 2: what is stored there cannot be read
 ├── SchedulerError          exit code 3: Slurm did not answer, or answered nonsense
 │   └── SchedulerRefused    exit code 2: the scheduler says that the request or the settings are wrong
 ├── WaitExpired             exit code 4: gave up waiting, the runs go on
@@ -64,6 +65,12 @@ class StorageError(InputError):
     """The board's folder or database cannot be read or written."""
 
     title = "The board cannot be written"
+
+
+class UnreadableError(StorageError):
+    """Something that the board has stored, or all of it, cannot be read."""
+
+    title = "The board cannot be read"
 
 
 class SchedulerError(BoardError):

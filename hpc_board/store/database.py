@@ -74,7 +74,7 @@ class DatabaseFile:
         Raises:
             StorageError: the database cannot be used.
         """
-        with translated(self.path), self._opened() as db, db.atomic():
+        with translated(self.path, reading=True), self._opened() as db, db.atomic():
             yield db
 
     def is_there(self) -> bool:
@@ -95,7 +95,7 @@ class DatabaseFile:
             return
         _check_companions(self.path)
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
-        with translated(self.path), group_umask(self.path.parent):
+        with translated(self.path, reading=True), group_umask(self.path.parent):
             connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout_seconds, isolation_level=None)
             with closing(connection):
                 connection.execute("BEGIN")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hpc_board.errors import InputError, Refused, StorageError
+from hpc_board.errors import InputError, Refused, StorageError, UnreadableError
 from hpc_board.model.names import suggestion
 from hpc_board.model.rules import (
     BAN,
@@ -193,7 +193,7 @@ def _limits(decision: Decision) -> Limits:
     try:
         return Limits.from_json(decision.detail)
     except (ValueError, RecursionError) as error:
-        raise StorageError(
+        raise UnreadableError(
             f"the limits of {one_line(decision.subject)} in `decisions` cannot be read: {error}",
             hint="The database was changed by another program; `hpc-board admin limit` gives the board new limits.",
         ) from error

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from hpc_board.errors import StorageError
+from hpc_board.errors import StorageError, UnreadableError
 from hpc_board.store.fields import unreadable
 
 _FREE_BYTES_NEEDED = 256 * 1024
@@ -64,11 +64,11 @@ _MISFITS = {
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
     """Turn the failures of SQLite that a user can act on into StorageError; any other one is a bug and stays as it is.
 
     Raises:
-        StorageError: the database at `path` cannot be used.
+        StorageError: the database at `path` cannot be used; an UnreadableError where one was only `reading` it.
     """
     try:
         yield
@@ -78,11 +78,12 @@ def translated(path: Path) -> Iterator[None]:
             raise
         if failure is _DAMAGED and (misfit := _misfit(path)):
             found = unreadable(*misfit)
-            raise StorageError(f"{path}: {found.message}", hint=found.hint) from error
+            raise UnreadableError(f"{path}: {found.message}", hint=found.hint) from error
         if failure in (_UNOPENABLE, _INPUT_OUTPUT) and _is_full(path):
             failure = _FULL
         what, hint = failure
-        raise StorageError(f"{path}: {what} ({error})", hint=hint) from error
+        kind = UnreadableError if reading and failure not in (_FULL, _UNWRITABLE) else StorageError
+        raise kind(f"{path}: {what} ({error})", hint=hint) from error
 
 
 def _failure(error: sqlite3.Error) -> tuple[str, str] | None:
@@ -135,22 +136,22 @@ def creation_error(path: Path, error: OSError) -> StorageError:
     )
 
 
-def companion_error(file: Path, owner: int) -> StorageError:
+def companion_error(file: Path, owner: int) -> UnreadableError:
     """The error to show for something of a user that lies where SQLite keeps a file beside a database."""
-    return StorageError(
+    return UnreadableError(
         f"{file} is no file, and the database cannot be used beside it: user {owner} has put it there",
         hint="Have it removed by them, or by the owner of the board.",
     )
 
 
-def foreign_error(path: Path) -> StorageError:
+def foreign_error(path: Path) -> UnreadableError:
     """The error to show for a database at `path` that belongs to another program."""
-    return StorageError(f"{path}: this database was not made by hpc-board", hint=_ELSEWHERE)
+    return UnreadableError(f"{path}: this database was not made by hpc-board", hint=_ELSEWHERE)
 
 
-def newer_error(path: Path) -> StorageError:
+def newer_error(path: Path) -> UnreadableError:
     """The error to show for a database at `path` that a newer hpc-board has changed."""
-    return StorageError(
+    return UnreadableError(
         f"{path}: the database was made by a newer version of hpc-board",
         hint="Upgrade hpc-board; this version could misread what the newer one stored.",
     )

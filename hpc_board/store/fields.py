@@ -5,7 +5,7 @@ from datetime import date, datetime
 from enum import Enum
 from typing import Any, Never, TypeVar
 
-from hpc_board.errors import StorageError
+from hpc_board.errors import UnreadableError
 from hpc_board.model.terms import YEAR_MAX, YEAR_MIN
 from hpc_board.model.text import one_line
 
@@ -21,9 +21,9 @@ _NUMBER_MAX = 1e300
 _SHOWN_CHARACTERS = 60
 
 
-def unreadable(table: str, row: str, what: str) -> StorageError:
+def unreadable(table: str, row: str, what: str) -> UnreadableError:
     """The error for a row of a table that holds something which the store does not write there."""
-    return StorageError(f"row {one_line(row, 80)} of `{table}` in the database cannot be read: {what}", hint=HINT)
+    return UnreadableError(f"row {one_line(row, 80)} of `{table}` in the database cannot be read: {what}", hint=HINT)
 
 
 class Fields:
@@ -31,7 +31,7 @@ class Fields:
 
     `tables` names the columns of a view that come from other tables, each with the column that has their row.
 
-    Raises StorageError for a value that is none of its column.
+    Raises UnreadableError for a value that is none of its column.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Fields:
         """Say that the value in `column` is no such thing.
 
         Raises:
-            StorageError: always.
+            UnreadableError: always.
         """
         table, number = self._tables.get(column, (self._table, self._number))
         shown = one_line(repr(self._row[column]), _SHOWN_CHARACTERS)

@@ -841,6 +841,17 @@ def test_a_locked_database_is_reported(path: Path, store: Store) -> None:
     write()
 
 
+def test_what_kept_a_database_from_being_read_is_no_failure_to_write(path: Path, store: Store) -> None:
+    path.mkdir(parents=True)
+
+    def write() -> None:
+        with DatabaseFile(path).writing():
+            pass
+
+    assert failure_of(write, path).title == "The board cannot be written"
+    assert failure_of(store.runs, path).title == "The board cannot be read"
+
+
 def test_a_folder_in_the_place_of_the_database_is_reported(path: Path, store: Store) -> None:
     path.mkdir(parents=True)
 
