@@ -115,14 +115,14 @@ def _removal(removal: Removal) -> dict[str, Any]:
 
 def limits_object(board: str, limits: Limits, decision: Decision | None = None) -> dict[str, Any]:
     """The limits of a board for each user and hour, null for none, and who gave it them where that is asked for."""
-    given = {} if decision is None else {"by": one_line(decision.by_user), "at": moment(decision.at)}
+    given = {} if decision is None else {"by": one_line(decision.by_user), "at": moment(decision.known_at)}
     return {"board": one_line(board), **{str(each): limits.of(each) for each in Category}, **given}
 
 
 def decision_object(decision: Decision) -> dict[str, Any]:
     """One row of the audit log; `kind` is user, board, submission, or empty for everything."""
     return {
-        "at": moment(decision.at),
+        "at": moment(decision.known_at),
         "by": one_line(decision.by_user),
         "action": one_line(decision.action),
         "kind": one_line(decision.kind),

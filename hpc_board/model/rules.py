@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Optional, Sequence, Tuple
 
@@ -86,11 +86,16 @@ class Limits:
 NO_LIMITS = Limits()
 
 
+UNKNOWN_MOMENT = datetime(1970, 1, 1, tzinfo=timezone.utc)
+"""When something was decided of which nobody can read when that was: before all else."""
+
+
 @dataclass(frozen=True)
 class Decision:
     """What somebody decided about a user, a board, a submission or everything: one row of the audit log.
 
-    `number` is its place in the log, 0 where it is not asked for.
+    `number` is its place in the log, 0 where it is not asked for. Where not all of the row can be read, it is not
+    `readable`: what can be read of it is here, and `reason` says what cannot.
     """
 
     action: str
@@ -101,6 +106,12 @@ class Decision:
     reason: str = ""
     detail: str = ""
     number: int = field(default=0, compare=False)
+    readable: bool = field(default=True, compare=False)
+
+    @property
+    def known_at(self) -> Optional[datetime]:
+        """When it was decided; None where that cannot be read."""
+        return None if self.at == UNKNOWN_MOMENT else self.at
 
     @property
     def ends_at(self) -> Optional[datetime]:

@@ -29,7 +29,7 @@ def limits_table(limits: Sequence[tuple[Decision, Limits]]) -> Table:
             limit_text(found.ranked),
             limit_text(found.other),
             one_line(decision.by_user),
-            moment_text(decision.at),
+            _when(decision),
         )
         for decision, found in limits
     )
@@ -68,7 +68,7 @@ def bans_table(bans: Sequence[Decision]) -> Table:
         (
             one_line(ban.subject),
             one_line(ban.by_user),
-            moment_text(ban.at),
+            _when(ban),
             moment_words(ban.ends_at) if ban.ends_at else "",
             one_line(ban.reason, REASON_CHARACTERS_MAX),
         )
@@ -89,7 +89,7 @@ def decisions_table(decisions: Sequence[Decision]) -> Table:
     )
     rows = tuple(
         (
-            moment_text(decision.at),
+            _when(decision),
             one_line(decision.by_user),
             one_line(decision.action, 40),
             subject_text(decision),
@@ -99,6 +99,10 @@ def decisions_table(decisions: Sequence[Decision]) -> Table:
         for decision in decisions
     )
     return Table(columns, rows, "Nothing was decided.")
+
+
+def _when(decision: Decision) -> str:
+    return "?" if decision.known_at is None else moment_text(decision.known_at)
 
 
 def subject_text(decision: Decision) -> str:

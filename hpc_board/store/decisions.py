@@ -63,29 +63,30 @@ _TERMS = {
 }
 """What a change of a board's terms is called in the log."""
 
-# Changes of boards are decisions too, and have a table of their own. Moments are text that sorts as they do.
+# Changes of boards are decisions too, and have a table of their own. Moments are text that sorts as they do; what is
+# none comes last.
 _LOG = """
 SELECT * FROM (
     SELECT action, kind, subject, detail, by_user, at, reason, id, 'decisions' AS of_table,
-           2 * id AS number
+           2 * id AS number, {place}
       FROM decisions
     UNION ALL
     SELECT action, 'board' AS kind, name AS subject,
            CASE WHEN action = 'update' AND json_valid(terms) AND json_valid(old) THEN rtrim(
                iif(task_version IS NOT old_version, 'new version, ', '') || {differences}, ', ')
            ELSE '' END AS detail,
-           by_user, at, reason, id, 'boards' AS of_table, 2 * id + 1 AS number
+           by_user, at, reason, id, 'boards' AS of_table, 2 * id + 1 AS number, {place}
       FROM (SELECT *, LAG(terms) OVER changes AS old, LAG(task_version) OVER changes AS old_version
               FROM boards WINDOW changes AS (PARTITION BY name ORDER BY id)))
  WHERE (:user IS NULL OR by_user = :user OR (kind = 'user' AND subject = :user)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE user = :user)))
    AND (:board IS NULL OR (kind = 'board' AND subject = :board)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE task = :board)))
-   AND (:before IS NULL OR (at, number) < (
-        (SELECT at FROM decisions WHERE 2 * id = :before
-         UNION ALL SELECT at FROM boards WHERE 2 * id + 1 = :before), :before))
+   AND (:before IS NULL OR (place, number) < (
+        (SELECT {place} FROM decisions WHERE 2 * id = :before
+         UNION ALL SELECT {place} FROM boards WHERE 2 * id + 1 = :before), :before))
    AND {said}
- ORDER BY at DESC, number DESC
+ ORDER BY place DESC, number DESC
  LIMIT :limit
 """.replace(
     "{differences}",
@@ -93,7 +94,7 @@ SELECT * FROM (
         f"iif(json_extract(terms, '$.{key}') IS NOT json_extract(old, '$.{key}'), '{word}, ', '')"
         for key, word in _TERMS.items()
     ),
-)
+).replace("{place}", "iif(typeof(at) = 'text' AND at LIKE '____-__-__T%+00:00', at, '') AS place")
 _SAID = """instr(lower(action || char(10) || kind || ' ' || subject || char(10) || by_user || char(10) || reason),
     lower(:{word})) > 0"""
 
@@ -152,7 +153,10 @@ def switch(db: "Database", decision: Decision) -> bool:
     ends = decision.action in _OPPOSITES.values()
     pair = next(pair for pair in _OPPOSITES.items() if decision.action in pair)
     before = in_force(db, decision.kind, decision.subject, *pair)
-    if before is None or _is_over(before, decision.at):
+    if before is not None and not before.readable:
+        # What nobody can read holds no longer than until it is replaced.
+        holds = False
+    elif before is None or _is_over(before, decision.at):
         holds = ends
     else:
         # A ban with another end is another ban.
@@ -183,10 +187,20 @@ def limits_of(db: "Database", task: str) -> Limits:
 
 
 def limits(db: "Database") -> tuple[tuple[Decision, Limits], ...]:
-    """The boards that have limits, by name, each with the decision that gave it them."""
+    """The boards that have limits, by name, each with the decision that gave it them.
+
+    Whose limits cannot be read takes nothing, as `check_limit` has it.
+    """
     rows = db.query(_SWITCHED_ON, {"kind": BOARD, "on": LIMIT, "off": LIMIT})
-    found = ((decision, _limits(decision)) for decision in map(decision_value, rows))
+    found = ((decision, _limits_or_closed(decision)) for decision in map(decision_value, rows))
     return tuple((decision, each) for decision, each in found if each != Limits())
+
+
+def _limits_or_closed(decision: Decision) -> Limits:
+    try:
+        return _limits(decision)
+    except UnreadableError:
+        return Limits(0, 0)
 
 
 def _limits(decision: Decision) -> Limits:

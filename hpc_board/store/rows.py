@@ -6,8 +6,9 @@ from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from hpc_board.errors import UnreadableError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, ResultError, Timing, Verdict
-from hpc_board.model.rules import NOTE, RERUN, TAG, UNTAG, Decision, Remark, Remarks, Removal, Rerun
+from hpc_board.model.rules import NOTE, RERUN, TAG, UNKNOWN_MOMENT, UNTAG, Decision, Remark, Remarks, Removal, Rerun
 from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.standings import Mark, MarkKind, Standing
 from hpc_board.model.submission import Submission
@@ -290,17 +291,25 @@ def decision_row(decision: Decision) -> dict[str, Any]:
 
 
 def decision_value(row: Row) -> Decision:
-    """The decision in a row of `decisions`, or of `boards` in the same columns."""
+    """The decision in a row of `decisions`, or of `boards` in the same columns, as far as it can be read."""
     found = Fields(row, row.get("of_table", "decisions"))
-    return Decision(
-        action=found.text("action"),
-        kind=found.text("kind"),
-        subject=found.text("subject"),
-        by_user=found.text("by_user"),
-        at=found.moment("at"),
-        reason=found.text("reason"),
-        detail=found.text("detail"),
-    )
+    try:
+        return Decision(
+            action=found.text("action"),
+            kind=found.text("kind"),
+            subject=found.text("subject"),
+            by_user=found.text("by_user"),
+            at=found.moment("at"),
+            reason=found.text("reason"),
+            detail=found.text("detail"),
+        )
+    except UnreadableError as error:
+        action, kind, subject, by_user, detail = (
+            row[column] if isinstance(row[column], str) else ""
+            for column in ("action", "kind", "subject", "by_user", "detail")
+        )
+        at = moment_of(row["at"]) or UNKNOWN_MOMENT
+        return Decision(action, kind, subject, by_user, at, error.message, detail, readable=False)
 
 
 def case_value(row: Row) -> Case:

@@ -127,7 +127,7 @@ def stop_text(stop: Decision | None, now: datetime) -> Text:
     if stop is None:
         return toned("Submissions are taken.", Tone.GOOD)
     because = f": {stop.reason}" if stop.reason else "."
-    words = f"Submissions are stopped, by {stop.by_user} {span_text(now - stop.at)} ago{because}"
+    words = f"Submissions are stopped, by {stop.by_user} {_age(stop, now)} ago{because}"
     return toned(words, Tone.BAD, REASON_CHARACTERS_MAX)
 
 
@@ -208,7 +208,7 @@ def _person_details(person: PersonState, now: datetime) -> RenderableType:
     banned = ""
     if ban is not None:
         until = f" until {moment(ban.ends_at)}" if ban.ends_at else ""
-        banned = f"by {ban.by_user} at {moment(ban.at)}{until}: {ban.reason}"
+        banned = f"by {ban.by_user} at {moment(ban.known_at) or '?'}{until}: {ban.reason}"
     uses = ", ".join(
         f"{use.board} {use.category} {use.used} of {use.limit}{', full' if use.holds else ''}" for use in person.uses
     )
@@ -262,7 +262,7 @@ def _run_details(run: Run, now: datetime) -> RenderableType:
 def _decision_row(decision: Decision, now: datetime) -> Row:
     words = "; ".join(filter(None, (detail_text(decision), decision.reason)))
     cells = {
-        "age": toned(span_text(now - decision.at), Tone.MUTED),
+        "age": toned(_age(decision, now), Tone.MUTED),
         "by": toned(decision.by_user),
         "action": toned(decision.action, Tone.ACCENT),
         "about": toned(subject_text(decision)),
@@ -272,8 +272,13 @@ def _decision_row(decision: Decision, now: datetime) -> Row:
 
 
 def _decision_details(decision: Decision) -> RenderableType:
-    head = _head(f"{decision.action} {subject_text(decision)}", f"by {decision.by_user} at {moment(decision.at)}")
+    by = f"by {decision.by_user} at {moment(decision.known_at) or '?'}"
+    head = _head(f"{decision.action} {subject_text(decision)}", by)
     return Group(head, facts([("Detail", detail_text(decision)), ("Reason", decision.reason)]))
+
+
+def _age(decision: Decision, now: datetime) -> str:
+    return "?" if decision.known_at is None else span_text(now - decision.known_at)
 
 
 def _head(name: str, words: str) -> Text:

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from click.testing import CliRunner
 
 from hpc_board.boards import Wishes
 from hpc_board.cli.main import cli
-from hpc_board.errors import InputError, StorageError
+from hpc_board.errors import InputError, Refused, StorageError, UnreadableError
 from hpc_board.model.result import INTERRUPTED, Verdict
+from hpc_board.model.rules import Limits
 from hpc_board.model.run import RunState
 from hpc_board.model.task import Mode
 from hpc_board.store import Store
@@ -175,8 +177,7 @@ def test_a_hostile_value_is_told_or_shown_without_harm(whole: Recorded, table: s
         ("remarks", "text", "x'00'", ("runs", "--all"), "row 1 of `remarks`"),
         ("bests", "score_s", "9e999", ("show", "vectoradd_py"), "row 2 of `scores`"),
         ("feed", "fallen", "'[1]'", ("feed",), "row 3 of `feed`"),
-        ("decisions", "at", "'abc'", ("admin", "log"), "row 3 of `decisions`"),
-        ("boards", "at", "'abc'", ("admin", "log"), "row 2 of `boards`"),
+        ("boards", "at", "'abc'", ("update", "course", "--history"), "row 2 of `boards`"),
         ("cases", "median_ns", "'fast'", ("run", "2", "--json"), "row 2 of `cases`"),
     ],
 )
@@ -238,10 +239,65 @@ def test_limits_that_nobody_can_read_are_replaced(whole: Recorded) -> None:
     rules = whole.board.rules
     try:
         assert corrupt(path, "decisions", "detail", "'abc'")
-        with pytest.raises(StorageError, match="the limits of vectoradd_py"):
-            rules.limits()
+        assert [limits for _, limits in rules.limits()] == [Limits(0, 0)]
+        with pytest.raises(UnreadableError, match="the limits of vectoradd_py"):
+            Store(path).check_limit("ada", "vectoradd_py", Mode.TEST, 1, datetime.now(UTC))
         rules.limit("vectoradd_py", lambda present: replace(present, ranked=3))
         assert [limits.ranked for _, limits in rules.limits()] == [3]
+    finally:
+        restore(path, sound)
+
+
+BAD = {"at": "'abc'", "reason": "x'00ff'", "by_user": "x'00ff'", "detail": "x'00ff'"}
+
+
+@pytest.mark.parametrize(("column", "value"), BAD.items())
+def test_one_decision_that_nobody_can_read_hides_no_other_and_can_be_replaced(
+    whole: Recorded, column: str, value: str
+) -> None:
+    path = whole.folder / "board" / "board.db"
+    sound = path.read_bytes()
+    board, rules = whole.board, whole.board.rules
+    unread = f"row 2 of `decisions` in the database cannot be read: its {column}"
+    try:
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("DROP TRIGGER decisions_stay")
+            db.execute(f"UPDATE decisions SET {column} = {value} WHERE id = 2")  # noqa: S608 - of this file
+            db.commit()
+        (ban,) = rules.bans()
+        assert (ban.subject, ban.readable) == ("ada", False)
+        assert ban.reason.startswith(unread)
+        for command in (("admin", "bans"), ("admin", "log"), ("admin", "bans", "--json"), ("admin", "log", "--json")):
+            done = CliRunner().invoke(cli, command, obj=lambda: board)
+            assert done.exit_code == 0
+            assert unread in done.stdout
+        log = rules.decisions()
+        paged = [*rules.decisions(limit=1)]
+        while page := rules.decisions(limit=1, before=paged[-1].number):
+            paged += page
+        assert [each.number for each in paged] == [each.number for each in log]
+        assert len(log) == 5
+        assert "vectoradd_py" in {state.name for state in board.oversight.boards()}
+        assert [person.name for person in board.oversight.people() if person.ban] == ["ada"]
+        with pytest.raises(Refused, match="You are banned"):
+            Store(path).check_open("ada", datetime.now(UTC), admin=False)
+
+        assert rules.unban("ada")
+        Store(path).check_open("ada", datetime.now(UTC), admin=False)
+        assert rules.bans() == ()
+    finally:
+        restore(path, sound)
+
+
+def test_a_ban_takes_the_place_of_one_that_nobody_can_read(whole: Recorded) -> None:
+    path = whole.folder / "board" / "board.db"
+    sound = path.read_bytes()
+    rules = whole.board.rules
+    try:
+        assert corrupt(path, "decisions", "at", "'abc'")
+        assert rules.ban("ada", "a third")
+        assert not rules.ban("ada", "a fourth")
+        assert [(ban.reason, ban.readable) for ban in rules.bans()] == [("a third", True)]
     finally:
         restore(path, sound)
 

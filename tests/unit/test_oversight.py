@@ -155,12 +155,12 @@ def test_a_person_has_what_they_did_within_the_hour_and_the_limits_that_it_count
             "'abc'",
             "row 2 of `submissions` in the database cannot be read: its submitted_at",
         ),
-        ("submissions", "user", "x'00ff'", "of `submissions of user` in the database cannot be read: its name is"),
-        ("decisions", "subject", "x'00ff'", "in the database cannot be read"),
-        ("decisions", "at", "'abc'", "row 1 of `decisions` in the database cannot be read: its at"),
+        ("submissions", "user", "x'00ff'", ""),
+        ("decisions", "subject", "x'00ff'", ""),
+        ("decisions", "at", "'abc'", ""),
     ],
 )
-def test_what_no_hpc_board_has_written_is_told_with_its_row(
+def test_what_no_hpc_board_has_written_is_told_with_its_row_or_hides_nobody_else(
     place: Recorded, table: str, column: str, value: str, told: str
 ) -> None:
     admin = board_of(place)
@@ -171,8 +171,11 @@ def test_what_no_hpc_board_has_written_is_told_with_its_row(
         db.execute(f"DROP TRIGGER IF EXISTS {table}_stay")
         db.execute(f"UPDATE {table} SET {column} = {value} WHERE id = (SELECT MAX(id) FROM {table})")  # noqa: S608
         db.commit()
-    with pytest.raises(StorageError, match=re.escape(told)):
-        admin.oversight.people()
+    if told:
+        with pytest.raises(StorageError, match=re.escape(told)):
+            admin.oversight.people()
+    else:
+        assert "ada" in {person.name for person in admin.oversight.people()}
 
 
 def test_a_name_that_no_account_can_have_is_nobody(place: Recorded) -> None:
