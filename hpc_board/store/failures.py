@@ -90,6 +90,8 @@ def _failure(error: sqlite3.Error) -> tuple[str, str] | None:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None and isinstance(error, sqlite3.OperationalError):
         return _DAMAGED  # what Python says, without a code, of text that is not UTF-8
+    if code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+        return _DAMAGED  # what SQLite says of a row that names one which is not there
     if code == sqlite3.SQLITE_ERROR and "JSON" in str(error):
         return _DAMAGED  # what SQLite says of a blob in the place of a text
     return None if code is None else _FAILURES.get(code & 0xFF)  # the low byte is the kind, the rest its details

@@ -248,6 +248,19 @@ def test_limits_that_nobody_can_read_are_replaced(whole: Recorded) -> None:
         restore(path, sound)
 
 
+def test_a_row_that_names_a_run_that_is_not_there_is_damage(whole: Recorded) -> None:
+    path = whole.folder / "board" / "board.db"
+    sound = path.read_bytes()
+    board = whole.board
+    try:
+        assert corrupt(path, "scores", "run", HOSTILE["huge"])
+        done = CliRunner().invoke(cli, ("admin", "remove", "2", "--reason", "x"), obj=lambda: board)
+        assert done.exit_code == 2
+        assert "the database is damaged (FOREIGN KEY constraint failed)" in " ".join(done.stderr.split())
+    finally:
+        restore(path, sound)
+
+
 BAD = {"at": "'abc'", "reason": "x'00ff'", "by_user": "x'00ff'", "detail": "x'00ff'"}
 
 
