@@ -275,7 +275,7 @@ def test_a_row_that_no_program_of_ours_wrote_is_named_and_no_traceback(
         connection.execute("DROP TRIGGER boards_stay")
         connection.execute(f"UPDATE boards SET {column} = ?", [value])  # noqa: S608 - a constant
         connection.commit()
-    with pytest.raises(StorageError, match="row 1(, about echo,)? of `boards` in the database cannot be read"):
+    with pytest.raises(StorageError, match=r"row 1(, about echo,)? of `boards` in the database cannot be read"):
         of(place).tasks()
 
 
