@@ -90,6 +90,26 @@ class Asker:
         """The newest of everybody's runs for a task."""
         return self._store.runs(task=_BUSY.name, limit=50)
 
+    def runs_of_no_gpu(self) -> object:
+        """The runs on a GPU that nobody has used."""
+        return self._store.runs(gpu="unused", limit=50)
+
+    def runs_waiting(self) -> object:
+        """The runs of everybody that are being collected, of which there are none."""
+        return self._store.runs(outcome=RunState.COLLECTING, limit=50)
+
+    def runs_lost(self) -> object:
+        """The newest runs of everybody that were lost."""
+        return self._store.runs(outcome=RunState.LOST, limit=20)
+
+    def runs_of_rare_verdict(self) -> object:
+        """The newest runs of everybody with a verdict that few have."""
+        return self._store.runs(outcome=Verdict.CRASH, limit=20)
+
+    def runs_of_no_verdict(self) -> object:
+        """The runs of everybody with a verdict that nobody has."""
+        return self._store.runs(outcome=Verdict.TASK_ERROR, limit=50)
+
     def feed(self) -> object:
         """The newest lines of the feed."""
         return self._store.feed(limit=50)
@@ -159,6 +179,11 @@ QUESTIONS: dict[str, Callable[[Asker], object]] = {
     "`runs --all`": Asker.runs_all,
     "runs, an old page": Asker.runs_deep,
     "`runs --all --task`": Asker.runs_of_task,
+    "`runs --all --gpu`, a new one": Asker.runs_of_no_gpu,
+    "`runs --all --state collecting`": Asker.runs_waiting,
+    "`runs --all --state lost`": Asker.runs_lost,
+    "`runs --all --state crash`": Asker.runs_of_rare_verdict,
+    "`runs --all --state task_error`": Asker.runs_of_no_verdict,
     "feed": Asker.feed,
     "feed of a board": Asker.feed_of_board,
     "`run ID`": Asker.run,

@@ -24,6 +24,19 @@ SELECT runs.id
  ORDER BY submissions.id DESC, runs.id DESC
  LIMIT :limit
 """
+# What few runs have is looked for behind the run before: by the index of what they have, and not run by run.
+_NEWEST_FROM = """
+SELECT {run}
+  FROM {table}
+ WHERE {where}
+ ORDER BY {run} DESC
+ LIMIT :limit
+"""
+_AND_SUBMISSIONS = "CROSS JOIN submissions ON submissions.id = runs.submission"
+_OF_GPU = f"runs {_AND_SUBMISSIONS}"
+_IN_FLIGHT = f"in_flight CROSS JOIN runs ON runs.id = in_flight.run {_AND_SUBMISSIONS}"
+_OF_OUTCOME = f"({{outcome}}) AS found CROSS JOIN runs ON runs.id = found.run {_AND_SUBMISSIONS}"
+_WITH_VERDICT = "SELECT run FROM results WHERE verdict = :outcome"
 _IN_TABLES = {
     "user": "submissions.user",
     "task": "submissions.task",
@@ -99,10 +112,35 @@ def runs(db: "Database", wanted: Wanted, limit: int | None) -> tuple[Run, ...]:
         where = " AND ".join(condition.format(**_IN_VIEW) for condition, _ in (*plain, *searched))
         rows = db.view("run_details").rows_where(where, values, order_by="id DESC", limit=limit)
     else:
-        where = " AND ".join(condition.format(**_IN_TABLES) for condition, _ in plain) or "TRUE"
+        newest = _newest([condition for condition, _ in plain], wanted)
         values["limit"] = -1 if limit is None else limit
-        rows = db.view("run_details").rows_where(f"id IN ({_NEWEST.format(where=where)})", values, order_by="id DESC")
+        rows = db.view("run_details").rows_where(f"id IN ({newest})", values, order_by="id DESC")
     return tuple(run_value(row) for row in rows)
+
+
+def _newest(conditions: Sequence[str], wanted: Wanted) -> str:
+    """The statement for the numbers of the newest runs that fit, which begins where there are the fewest."""
+    # It loads sqlite_utils, which only those need who open a database.
+    from hpc_board.store.migrations import ENDED_UNFINISHED, UNFINISHED_ENDS
+
+    outcome, few = wanted.outcome, None
+    if isinstance(outcome, RunState) and not outcome.ended:
+        few = _IN_FLIGHT, "in_flight.run"
+    elif wanted.user is None and wanted.task is None and wanted.submission is None:
+        # Some words are a verdict and a state.
+        found = [_WITH_VERDICT] if outcome is not None and outcome.value in {each.value for each in Verdict} else []
+        if outcome is not None and outcome.value in UNFINISHED_ENDS:
+            found.append(f"SELECT run FROM events WHERE state = :outcome AND {ENDED_UNFINISHED}")  # noqa: S608
+        if found:
+            few = _OF_OUTCOME.format(outcome=" UNION ALL ".join(found)), "found.run"
+        elif outcome is None and wanted.gpu is not None:
+            few = _OF_GPU, "runs.id"
+    if few is None:
+        return _NEWEST.format(where=" AND ".join(each.format(**_IN_TABLES) for each in conditions) or "TRUE")
+    table, run = few
+    columns = {**_IN_TABLES, "id": run}
+    where = " AND ".join(each.format(**columns) for each in conditions)
+    return _NEWEST_FROM.format(run=run, table=table, where=where)
 
 
 _Condition = tuple[str, dict[str, str | int]]

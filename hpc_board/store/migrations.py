@@ -369,7 +369,28 @@ def m007_versions(db: Database) -> None:
     db.execute("CREATE INDEX submissions_by_version ON submissions (task, task_version, submitted_at)")
 
 
-_STEPS = (m001_board, m002_partials, m003_boards, m004_ranking, m005_removed, m006_listings, m007_versions)
+UNFINISHED_ENDS = ("cancelled", "timeout", "out_of_memory", "node_fail", "preempted", "lost", "error")
+ENDED_UNFINISHED = f"state IN ({', '.join(repr(state) for state in UNFINISHED_ENDS)})"
+"""The condition of the index `unfinished_ends`: SQLite takes it only where a statement has the same words."""
+
+
+def m008_filters(db: Database) -> None:
+    """The newest runs of a GPU, with a verdict, or that ended without one, are found alone."""
+    db.execute("CREATE INDEX runs_by_gpu ON runs (gpu)")
+    db.execute("CREATE INDEX results_by_verdict ON results (verdict)")
+    db.execute(f"CREATE INDEX unfinished_ends ON events (state, run) WHERE {ENDED_UNFINISHED}")
+
+
+_STEPS = (
+    m001_board,
+    m002_partials,
+    m003_boards,
+    m004_ranking,
+    m005_removed,
+    m006_listings,
+    m007_versions,
+    m008_filters,
+)
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 MIGRATIONS = Migrations("hpc_board")
 for _step in _STEPS:

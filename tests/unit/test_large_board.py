@@ -17,6 +17,8 @@ PATHS = {"PYTHONPATH": str(REPOSITORY)}
 PAGES = (
     *("`show`, first page", "`runs`", "`runs --task`", "`runs --all`"),
     "runs, an old page",
+    *("`runs --all --gpu`, a new one", "`runs --all --state collecting`", "`runs --all --state lost`"),
+    *("`runs --all --state crash`", "`runs --all --state task_error`"),
     *("`runs --all --task`", "feed", "feed of a board", "`run ID`", "`submit`, the transaction"),
 )
 

@@ -1,3 +1,4 @@
+import itertools
 import json
 import math
 import os
@@ -979,3 +980,30 @@ def test_a_task_comes_back_as_it_was_when_somebody_submitted_for_it(store: Store
     assert list(store.task(task.name, task.version).tests[0]) == ["size", "seed", "shape", "name", "flag"]
     with pytest.raises(InputError, match="no task"):
         store.task(task.name, "0" * 64)
+
+
+def test_filters_find_the_same_runs_whatever_the_search_begins_with(store: Store) -> None:
+    ends = [state for state in RunState if state.ended and state is not RunState.FINISHED]
+    for number in range(4):
+        for verdict in (Verdict.PASS, Verdict.TIMEOUT, Verdict.OUT_OF_MEMORY):
+            finish(store, add(store, f"G{number % 2}")[0], 1.0 if verdict is Verdict.PASS else None, verdict)
+        for state in (*ends, RunState.QUEUED, RunState.RUNNING):
+            store.record(add(store, f"G{number % 2}")[0].id, Status(state, NOON))
+    everything = store.runs()
+    user, before = everything[0].user, everything[len(everything) // 2].id
+    for outcome, gpu, (among, limit) in itertools.product(
+        (None, *RunState, *Verdict), (None, "G1", "none"), ((None, None), (before, 3))
+    ):
+        fitting = [
+            run.id
+            for run in everything
+            if (outcome is None or outcome.value in (run.state.value, run.verdict and run.verdict.value))
+            and (gpu is None or run.gpu == gpu)
+            and (among is None or run.id < among)
+        ]
+        given = {"outcome": outcome, "gpu": gpu, "before": among, "limit": limit}
+        for whose in (None, user):
+            found = [run.id for run in store.runs(user=whose, outcome=outcome, gpu=gpu, before=among, limit=limit)]
+            assert found == fitting[:limit], (whose, given)
+    hidden = [everything[0].task]
+    assert store.runs(outcome=RunState.LOST, hidden=hidden) == store.runs(gpu="G1", hidden=hidden) == ()
