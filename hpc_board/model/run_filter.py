@@ -1,10 +1,13 @@
 """What somebody looks for among runs: a few words, each of them in any field or in one that it names."""
 
+import re
 from dataclasses import dataclass
-from typing import Tuple
+from typing import List, Tuple
 
 FIELDS = ("task", "gpu", "state", "mode", "note", "file", "user")
 """The fields that a word may name: "gpu:h100". A state is also the verdict of a run that has one."""
+
+_PARTS = re.compile(r'(?:"[^"]*"?|[^\s"])+')
 
 WORDS_MAX = 8
 CHARACTERS_MAX = 200
@@ -27,7 +30,12 @@ class RunFilter:
 
 def run_filter(text: str) -> RunFilter:
     """The filter that somebody has typed, "h100 state:wrong"; what is beyond its bounds is left out."""
-    return RunFilter(tuple(_word(part) for part in text[:CHARACTERS_MAX].lower().split()[:WORDS_MAX]))
+    return RunFilter(tuple(_word(part) for part in parts_of(text[:CHARACTERS_MAX].lower())[:WORDS_MAX]))
+
+
+def parts_of(text: str) -> List[str]:
+    """The parts of what somebody has typed, with spaces between them; what is in quotes stays together."""
+    return [part for part in (found.replace('"', "") for found in _PARTS.findall(text)) if part]
 
 
 def _word(part: str) -> Word:

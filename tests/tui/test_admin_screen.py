@@ -15,6 +15,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.roles import Role
 from hpc_board.model.rules import STOP, Decision, Limits
 from hpc_board.model.run import RunState
+from hpc_board.model.run_filter import Word, run_filter
 from hpc_board.tui.screens.admin import AdminScreen
 from hpc_board.tui.screens.ask_lines import AskLines
 from hpc_board.tui.screens.code import CodeScreen
@@ -157,6 +158,41 @@ async def test_submissions_are_stopped_with_a_reason_and_taken_again() -> None:
         await press(pilot, "s", "enter")
         assert stop_reason(board) is None
         assert "Submissions are taken." in text_of(pilot.app)
+
+
+async def test_nobody_is_asked_to_stop_before_it_is_known_whether_it_is_stopped() -> None:
+    board = AdminBoard(held=("boards",))
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        try:
+            await pilot.press("A")
+            await until(pilot, lambda: "boards" in board.calls)
+            await pilot.press("s")
+            await pilot.pause()
+            assert isinstance(front(pilot.app), AdminScreen)
+        finally:
+            board.free()
+        await settled(pilot)
+        await press(pilot, "s")
+        assert isinstance(front(pilot.app), AskLines)
+
+
+async def test_what_somebody_else_has_decided_meanwhile_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = AdminBoard()
+    monkeypatch.setattr(board.rules.__class__, "stop", lambda *_: False)
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "s", "enter")
+        assert "No new submissions were taken before, either." in told(pilot.app)
+
+
+async def test_a_name_with_spaces_is_one_word_of_the_search() -> None:
+    board = AdminBoard(persons=[PersonState("eve two", Role.PARTICIPANT)])
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", "2", "enter")
+        assert pilot.app.screen.query_one("#runs", ListPane).words == 'user:"eve two"'
+    assert run_filter('user:"Eve two" wrong').words == (Word("eve two", "user"), Word("wrong"))
 
 
 async def test_a_board_is_closed_and_opened_by_its_key() -> None:
@@ -424,6 +460,7 @@ async def test_what_cannot_be_decided_says_why_and_what_to_do_until_it_is_taken_
         await press(pilot, "A", "2", "b", *typed("x"), "enter", "enter")
         assert "you may not ban users" in text_of(pilot.app)
         assert "Ask an admin." in text_of(pilot.app)
+        assert [field.value for field in pilot.app.screen.query(Input)] == ["x", ""]
         await press(pilot, "escape")
         assert isinstance(front(pilot.app), AdminScreen)
         assert not pilot.app.screen.query_one(ErrorBox).display

@@ -1,6 +1,7 @@
 """Looking after a board: its boards, its people, the ranked runs, and what was decided."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -16,12 +17,12 @@ from hpc_board.model.oversight import BoardState, PersonState
 from hpc_board.model.roles import Role
 from hpc_board.model.rules import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
 from hpc_board.model.run import Run, RunState
-from hpc_board.model.run_filter import run_filter
+from hpc_board.model.run_filter import parts_of, run_filter
 from hpc_board.model.terms import Visibility, utc_words
 from hpc_board.report import limits_text
 from hpc_board.tui import admin_lists
 from hpc_board.tui.listing import Part, Span
-from hpc_board.tui.messages import Decided, ListRead, OpenCode, OpenReport, OpenStandings, RerunPlanned
+from hpc_board.tui.messages import Answer, Decided, ListRead, OpenCode, OpenReport, OpenStandings, RerunPlanned
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.ask_lines import AskLines, Line
 from hpc_board.tui.screens.base import BoardScreen, Clock
@@ -99,6 +100,8 @@ class AdminScreen(BoardScreen):
         self._pages = _PAGES if self._is_admin else _FOR_CREATORS
         self._page = "boards"
         self._stop: Decision | None = None
+        self._knows_stop = False
+        self._ask_again: Callable[[str], None] | None = None
         self._beats = 0
 
     def compose_body(self) -> ComposeResult:
@@ -132,9 +135,15 @@ class AdminScreen(BoardScreen):
             self._ask(patient=True)
 
     def settle(self, subject: str) -> None:
-        """Say that nothing is known where the first question has failed."""
+        """Say that nothing is known where the first question has failed; ask again what the board has refused."""
         if subject in self._names and self.has_failed(subject):
             self._pane_of(subject).tell_unknown()
+        if subject == _DECISION and self._ask_again is not None:
+            again, self._ask_again = self._ask_again, None
+            error = self.failure_of(subject)
+            if error is not None and self.is_current:
+                self.forget_failure(subject)
+                again(f"{error.message} {error.hint}")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what can be done on this page, with what is selected, by this user."""
@@ -145,6 +154,8 @@ class AdminScreen(BoardScreen):
             return False
         if action == "filter" and self.is_mounted and self._pane.is_filtering:
             return False
+        if action == "stop" and not self._knows_stop:
+            return None
         if action != "stop" and action in _ACTIONS[self._page] and not self._may(action):
             return None
         return super().check_action(action, parameters)
@@ -192,10 +203,10 @@ class AdminScreen(BoardScreen):
         def act(lines: tuple[str, ...]) -> str:
             (reason,) = lines
             if stopped:
-                self.board.rules.start(reason)
-                return "Submissions are taken again."
-            self.board.rules.stop(reason)
-            return "No new submissions are taken."
+                begun = self.board.rules.start(reason)
+                return "Submissions are taken again." if begun else "Submissions were taken already."
+            ended = self.board.rules.stop(reason)
+            return "No new submissions are taken." if ended else "No new submissions were taken before, either."
 
         question = "Take submissions again?" if stopped else "Stop submissions to all boards? Runs in flight go on."
         self._decide(question, [Line("Reason", placeholder="shown to everybody")], "Start" if stopped else "Stop", act)
@@ -260,15 +271,13 @@ class AdminScreen(BoardScreen):
             return
         name = board.name
 
-        def plan(lines: tuple[str, ...] | None) -> None:
-            if lines is not None and self._is_free():
-                gpus = [word for word in lines[1].replace(",", " ").split() if word.lower() != "all"]
-                found = partial(self.board.rerun_plan, name, top=int(lines[0]), gpus=gpus)
-                self.ask(_DECISION, lambda: RerunPlanned(name, tuple(found())))
+        def plan(lines: tuple[str, ...]) -> Answer:
+            gpus = [word for word in lines[1].replace(",", " ").split() if word.lower() != "all"]
+            return RerunPlanned(name, tuple(self.board.rerun_plan(name, top=int(lines[0]), gpus=gpus)))
 
         lines = [Line("Users", str(_RERUN_USERS), "how many of each GPU", needed=True), Line("GPUs", "all")]
         question = f"Send the best submissions to {name}, as they stood at the version before, again?"
-        self.app.push_screen(AskLines(question, lines, "Say what would be sent", _users_fault), plan)
+        self._ask_lines(question, lines, "Say what would be sent", plan, _users_fault)
 
     @on(RerunPlanned)
     def _ask_to_rerun(self, event: RerunPlanned) -> None:
@@ -402,12 +411,26 @@ class AdminScreen(BoardScreen):
         fault: Callable[[tuple[str, ...]], str] = lambda _: "",
     ) -> None:
         """Ask, and do it; what `act` returns says what was done."""
+        self._ask_lines(question, lines, words, lambda given: Decided(act(given)), fault)
 
-        def decide(given: tuple[str, ...] | None) -> None:
+    def _ask_lines(
+        self,
+        question: str,
+        lines: Sequence[Line],
+        words: str,
+        answer: Callable[[tuple[str, ...]], Answer],
+        fault: Callable[[tuple[str, ...]], str],
+        said: str = "",
+    ) -> None:
+        """Ask for lines that `answer` takes; what it refuses is asked again with what was typed."""
+
+        def take(given: tuple[str, ...] | None) -> None:
             if given is not None and self._is_free():
-                self.ask(_DECISION, lambda: Decided(act(given)))
+                typed = [replace(line, value=text) for line, text in zip(lines, given, strict=True)]
+                self._ask_again = partial(self._ask_lines, question, typed, words, answer, fault)
+                self.ask(_DECISION, lambda: answer(given))
 
-        self.app.push_screen(AskLines(question, lines, words, fault), decide)
+        self.app.push_screen(AskLines(question, lines, words, fault, said), take)
 
     def _is_free(self) -> bool:
         if self.is_open(_DECISION):
@@ -466,11 +489,12 @@ class AdminScreen(BoardScreen):
 
     @on(ListRead)
     def _show_read(self, event: ListRead) -> None:
-        self._stop = event.stopped
+        self._stop, self._knows_stop = event.stopped, True
         self.stop_line.update(admin_lists.stop_text(event.stopped, self.now()))
         pane = self._pane_of(event.page)
         if pane.words == event.words:
             pane.show(event.parts)
+        self.refresh_bindings()
 
     @on(Decided)
     def _tell_decided(self, event: Decided) -> None:
@@ -493,7 +517,7 @@ class AdminScreen(BoardScreen):
             case BoardState(name=name):
                 self.post_message(OpenStandings(name))
             case PersonState(name=name):
-                self._turn_to("runs", f"user:{name}")
+                self._turn_to("runs", f'user:"{name}"' if " " in name else f"user:{name}")
             case Run(id=number):
                 self.post_message(OpenReport(number))
             case Decision(kind=kind, subject=subject) if kind == USER:
@@ -528,7 +552,7 @@ def _log_words(text: str) -> tuple[str | None, str | None, list[str]]:
     """The user and the board that `text` names, and its other words."""
     user = board = None
     others = []
-    for word in text.split():
+    for word in parts_of(text):
         if word.startswith("user:") and word != "user:":
             user = word.removeprefix("user:")
         elif word.startswith("board:") and word != "board:":

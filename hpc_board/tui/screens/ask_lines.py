@@ -33,7 +33,8 @@ def _anything(lines: tuple[str, ...]) -> str:  # noqa: ARG001 - any lines will d
 class AskLines(ModalScreen[tuple[str, ...] | None]):
     """Lines to be typed; Enter on the last one is the answer, Esc leaves everything as it is.
 
-    `fault` says what is wrong with them, which is told here, so that nothing that was typed is lost.
+    `fault` says what is wrong with them, which is told here, so that nothing that was typed is lost; `said` is what is
+    told at first, of lines that were refused elsewhere.
     """
 
     CSS_PATH = "ask_lines.tcss"
@@ -44,13 +45,19 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
     ]
 
     def __init__(
-        self, question: str, lines: Sequence[Line], act: str, fault: Callable[[tuple[str, ...]], str] = _anything
+        self,
+        question: str,
+        lines: Sequence[Line],
+        act: str,
+        fault: Callable[[tuple[str, ...]], str] = _anything,
+        said: str = "",
     ) -> None:
         super().__init__()
         self._question = question
         self._lines = tuple(lines)
         self._act = act
         self._fault = fault
+        self._said = said
 
     def compose(self) -> ComposeResult:
         """The question, the lines, and what Enter does."""
@@ -67,6 +74,8 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
     def on_mount(self) -> None:
         """Let the first line be typed, in the place of what stands in it."""
         self.query(Input).first().focus()
+        if self._said:
+            self._say(self._said)
 
     @on(Input.Submitted)
     def _take(self, event: Input.Submitted) -> None:

@@ -141,6 +141,10 @@ class BoardScreen(Screen[None]):
         """Whether the last question on one of these subjects failed."""
         return any(subject in self._failures for subject in subjects)
 
+    def failure_of(self, subject: str) -> BoardError | None:
+        """Why the last question on this subject failed; None where it did not."""
+        return self._failures.get(subject)
+
     def fail(self, subject: str, error: BoardError) -> None:
         """Show an error until this subject has an answer or another error."""
         self._failures[subject] = error
