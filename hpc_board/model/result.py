@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Mapping, Optional, Tuple
 
-from hpc_board.model.peaks import Peak, Share, Work, own_peak_of, share_of_peak
+from hpc_board.model.peaks import WORK_MAX, Peak, Share, Work, own_peak_of, share_of_peak
 
 RESULT_BYTES_MAX = 32 * 1024 * 1024
 """A `result.json` larger than this is not read."""
@@ -245,6 +245,12 @@ class _Fields:
     def number(self, key: str) -> float:
         return _number(self._get(key), f"{self._place}.{key}")
 
+    def amount(self, key: str) -> float:
+        value = self.number(key)
+        if value > WORK_MAX:
+            raise ResultError(f"{self._place}.{key} is more than {WORK_MAX:g}")
+        return value
+
     def truth(self, key: str) -> bool:
         value = self._get(key)
         if not isinstance(value, bool):
@@ -335,7 +341,7 @@ def _case(fields: _Fields) -> Case:
 
 
 def _work(fields: _Fields) -> Work:
-    return Work(memory_bytes=fields.number("memory_bytes"), operations=fields.number("operations"))
+    return Work(memory_bytes=fields.amount("memory_bytes"), operations=fields.amount("operations"))
 
 
 def _timing(fields: _Fields) -> Timing:

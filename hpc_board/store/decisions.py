@@ -95,6 +95,12 @@ SELECT * FROM (
         for key, word in _TERMS.items()
     ),
 ).replace("{place}", "iif(typeof(at) = 'text' AND at LIKE '____-__-__T%+00:00', at, '') AS place")
+_NAMES = """
+SELECT DISTINCT substr(user, 1, :length) AS user FROM submissions WHERE typeof(user) = 'text' LIMIT 100000
+"""
+_NAME_CHARACTERS_MAX = 64
+"""How much of a name is compared with another one, which takes long for long ones."""
+
 _SAID = """instr(lower(action || char(10) || kind || ' ' || subject || char(10) || by_user || char(10) || reason),
     lower(:{word})) > 0"""
 
@@ -173,10 +179,7 @@ def knows(db: "Database", user: str) -> bool:
 
 def nearest_user(db: "Database", user: str) -> str:
     """A sentence that offers the participant whose name is most like `user`; empty where none is."""
-    names = [
-        row["user"]
-        for row in db.query("SELECT DISTINCT user FROM submissions WHERE typeof(user) = 'text' LIMIT 100000")
-    ]
+    names = [row["user"] for row in db.query(_NAMES, {"length": _NAME_CHARACTERS_MAX})]
     return suggestion(user, names)
 
 

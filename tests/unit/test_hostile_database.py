@@ -326,6 +326,17 @@ def test_a_name_that_is_no_text_keeps_nobody_from_being_banned(whole: Recorded) 
         restore(path, sound)
 
 
+def test_no_more_of_a_name_is_compared_than_a_name_has(whole: Recorded) -> None:
+    path = whole.folder / "board" / "board.db"
+    sound = path.read_bytes()
+    try:
+        assert corrupt(path, "submissions", "user", f"'{'a' * 1_000_000}'")
+        name = "a" * 64
+        assert Store(path).nearest_user(name) == f' Did you mean "{name}"?'
+    finally:
+        restore(path, sound)
+
+
 @pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
 @pytest.mark.parametrize("command", [("list",), ("runs",)])
 def test_nobody_waits_for_a_pipe_beside_the_database(whole: Recorded, ending: str, command: tuple[str, ...]) -> None:

@@ -53,6 +53,8 @@ def test_a_result_without_a_compiler_s_text_has_an_empty_one() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
+        ("cases.1.work", {"memory_bytes": 1e31, "operations": 0}, "work.memory_bytes is more than 1e+30"),
+        ("cases.1.work", {"memory_bytes": 0, "operations": 1e31}, "work.operations is more than 1e+30"),
         ("run", "3", "result.run"),
         ("run", True, "result.run"),
         ("run", -1, "result.run"),
