@@ -128,6 +128,28 @@ def test_odd_samples_make_no_histogram_fail(samples: list[float]) -> None:
     assert all(len(line.plain) <= 30 for line in lines[:6])
 
 
+async def test_a_run_that_printed_nothing_leaves_the_whole_width_to_its_times() -> None:
+    board = Telling(dataclasses.replace(result(RUNS[3]), stdout=Log(""), stderr=Log("")))
+    board.known_runs = [RUNS[3]]
+    board.logs = {}
+    async with app_on(board).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "enter")
+        assert isinstance(pilot.app.screen, ReportScreen)
+        assert not pilot.app.screen.printed.display
+        await press(pilot, "3")
+        assert "printed anything" in page(pilot.app)
+        await press(pilot, "1")
+        assert not pilot.app.screen.printed.display
+    board.logs = {RUNS[3].id: "hello\n"}
+    async with app_on(board).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "enter")
+        assert isinstance(pilot.app.screen, ReportScreen)
+        assert pilot.app.screen.printed.display
+        assert "hello" in text_of(pilot.app)
+
+
 async def test_what_the_compiler_and_the_profiler_said_have_pages() -> None:
     told = dataclasses.replace(
         result(RUNS[3]), build=Log("nvcc: warning one\n"), profile=Log("sm__throughput 83 %\n" + HOSTILE)

@@ -256,9 +256,14 @@ class ReportScreen(BoardScreen):
         }
         return mains[page]
 
+    @property
+    def _is_silent(self) -> bool:
+        """Whether the run has ended and printed nothing."""
+        return self._read is not None and self._read.run.state.ended and self.printed.is_empty
+
     def _arrange(self) -> None:
-        """Show the page that is open, and beside the overview the log where there is room for it."""
-        beside = self._page == "overview" and self.has_class("-wide")
+        """Show the page that is open, and beside the overview the log where there is one and room for it."""
+        beside = self._page == "overview" and self.has_class("-wide") and not self._is_silent
         panes: dict[str, Widget] = {
             "overview": self.blocks,
             "cases": self.cases_pane,
@@ -335,7 +340,7 @@ class ReportScreen(BoardScreen):
         nothing = "There is no profile: only runs in mode profile have one."
         self.profile.show(profile, nothing=nothing, growing=False)
         self.roof.show(result, event.best, nothing=f"There are no times{waits}.")
-        self._show_pages()
+        self._arrange()
 
     def _show_headline(self, event: RunRead) -> None:
         run = event.run
