@@ -10,7 +10,7 @@ from hpc_board.model.oversight import BoardState, PersonState
 from hpc_board.model.roles import Role
 from hpc_board.model.rules import NO_LIMITS, REASON_CHARACTERS_MAX, Decision, Limits
 from hpc_board.model.run import Run
-from hpc_board.model.terms import Visibility
+from hpc_board.model.terms import Visibility, moment_words
 from hpc_board.report import (
     detail_text,
     limit_text,
@@ -160,7 +160,7 @@ def _short(limits: Limits) -> str:
 
 def _board_details(board: BoardState, now: datetime) -> RenderableType:
     left, _ = _left(board, now)
-    deadline = "none" if board.deadline is None else f"{moment(board.deadline)} ({left})"
+    deadline = "none" if board.deadline is None else f"{moment_words(board.deadline)} ({left})"
     closed = board.visibility is Visibility.CLOSED
     seen = "its members, its creator and admins" if closed else "everybody"
     made = f"made by {board.creator}" if board.creator else "a task of the settings' folders: its terms are theirs"
@@ -207,7 +207,7 @@ def _person_details(person: PersonState, now: datetime) -> RenderableType:
     ban = person.ban
     banned = ""
     if ban is not None:
-        until = f" until {moment(ban.ends_at)}" if ban.ends_at else ""
+        until = f" until {moment_words(ban.ends_at)}" if ban.ends_at else ""
         banned = f"by {ban.by_user} at {moment(ban.known_at) or '?'}{until}: {ban.reason}"
     uses = ", ".join(
         f"{use.board} {use.category} {use.used} of {use.limit}{', full' if use.holds else ''}" for use in person.uses

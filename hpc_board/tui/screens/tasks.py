@@ -18,6 +18,7 @@ from hpc_board.catalog import Catalog
 from hpc_board.errors import BoardError, InputError
 from hpc_board.model.standings import Page, Place
 from hpc_board.model.task import Task
+from hpc_board.model.terms import moment_words
 from hpc_board.model.text import printable
 from hpc_board.starter import starter
 from hpc_board.tui.messages import (
@@ -36,7 +37,7 @@ from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 from hpc_board.tui.widgets.source_view import SourceView
-from hpc_board.tui.wording import RANKED_BY, languages, moment, score, time_left
+from hpc_board.tui.wording import RANKED_BY, languages, score, time_left
 from hpc_board.written_files import write_file
 
 _COLUMNS = (
@@ -380,7 +381,7 @@ class TasksScreen(BoardScreen):
         several = [("Languages", ", ".join(task.accepted))] if len(task.accepted) > 1 else []
         return facts(
             [
-                ("Closes", f"{moment(task.deadline)} ({left})" if task.deadline else "never"),
+                ("Closes", f"{moment_words(task.deadline)} ({left})" if task.deadline else "never"),
                 *several,
                 ("Cases", f"{len(task.tests)} tests, {len(task.benchmarks)} benchmarks, ranked by {ranked_by}"),
             ]
