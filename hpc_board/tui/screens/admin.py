@@ -143,7 +143,7 @@ class AdminScreen(BoardScreen):
             error = self.failure_of(subject)
             if error is not None and self.is_current:
                 self.forget_failure(subject)
-                again(f"{error.message} {error.hint}")
+                again(f"{error.message.rstrip('.')}. {error.hint}")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what can be done on this page, with what is selected, by this user."""
