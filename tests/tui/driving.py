@@ -42,7 +42,7 @@ async def settled(pilot: Pilot[Any]) -> None:
         screen = pilot.app.screen
         asked = isinstance(screen, BoardScreen) and screen.busy
         workers = [worker for worker in pilot.app.workers if worker.group != "_loader" and not worker.is_finished]
-        return not asked and not workers and at_rest(pilot.app)
+        return pilot.app._exit or (not asked and not workers and at_rest(pilot.app))
 
     deadline, calm = time.monotonic() + DEADLINE_SECONDS, 0
     while calm < _CALM_LOOKS:

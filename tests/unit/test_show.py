@@ -350,7 +350,7 @@ def test_a_task_without_milestones_says_where_they_would_be(board: Recorded) -> 
 
 def test_participants_may_not_measure_milestones(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     with_milestones(board)
-    monkeypatch.setattr(Board, "_owns_folder", lambda _: False)
+    monkeypatch.setattr(Board, "_owns_folder", lambda *_: False)
     assert call(board, "admin", "milestones", "narrow").exit_code == 5
 
 

@@ -219,6 +219,13 @@ class StandingsScreen(BoardScreen):
                 if page.gpu == pane.gpu:
                     pane.show(page, removed, self.now(), own_runs=self._own)
 
+    @on(Grid.Top)
+    def _go_to_top(self) -> None:
+        pane = self._active
+        if pane is not None and pane.begins_above:
+            pane.forget()
+            self._ask(patient=False)
+
     @on(Grid.Chosen)
     def _open(self) -> None:
         chosen = self._selected

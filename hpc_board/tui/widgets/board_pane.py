@@ -60,6 +60,7 @@ class BoardPane(Vertical):
         self._places: list[int] = []
         self._columns: tuple[Column, ...] = _WIDE
         self._wanted: int | None = None
+        self._from_top = False
         self._filling = False
 
     def compose(self) -> ComposeResult:
@@ -98,11 +99,17 @@ class BoardPane(Vertical):
         return first, 2 * height
 
     def forget(self, place: int = 0, select: int | None = None) -> None:
-        """Read other rows, from this place on, and select this run among them."""
+        """Read other rows, from this place on, and select this run among them, or the first row."""
         self._rows = BoardRows(place)
         self._places = []
         self._wanted = select
+        self._from_top = select is None
         self.grid.scroll_home(animate=False)
+
+    @property
+    def begins_above(self) -> bool:
+        """Whether the board has rows before the first one that is known."""
+        return self._rows.start > 0
 
     def place_of(self, row: Standing) -> int:
         """From which place on to read so that this row stands in the middle."""
@@ -127,12 +134,14 @@ class BoardPane(Vertical):
                 shown.append((self._rows.end, Row(key, self._run(run, now))))
         self._known = known
         self._places = [place for place, _ in shown]
-        wanted, self._wanted = self._wanted, None
+        wanted, self._wanted = None if self._wanted is None else str(self._wanted), None
+        if self._from_top and shown and not self.begins_above:
+            wanted, self._from_top = shown[0][1].key, False
         # A table that is filled anew is at its top until it has returned to its place, after the next refresh.
         self._filling = True
         self._fit()
         self._lines = [row for _, row in shown]
-        self._show_lines(str(wanted) if str(wanted) in known else None)
+        self._show_lines(wanted if wanted in known else None)
         self.grid.call_after_refresh(self._rest)
         self.query_one(".hint", Static).update(self._about(page, own_runs=own_runs))
 

@@ -75,6 +75,9 @@ class FilterLine(Horizontal, can_focus=False):
         field.cursor_position = len(words)
         # At once: what is typed right after the key belongs to the field.
         self.screen.set_focus(field)
+        if not field.has_focus:
+            # The page that it is on is only about to be shown.
+            field.focus()
 
     def action_keep(self) -> None:
         """Leave the field, keep its words."""

@@ -78,6 +78,9 @@ class Grid(DataTable[Text]):
             """The grid that the message came from."""
             return self.grid
 
+    class Top(Message):
+        """The user went to the first of the rows that are there; what is read a page at a time may begin before it."""
+
     def __init__(self, columns: Sequence[Column], *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id, cursor_type="row", cell_padding=0, zebra_stripes=False)
         self._all_columns = tuple(columns)
@@ -91,6 +94,11 @@ class Grid(DataTable[Text]):
         if not self._layout:
             return self._current
         return self._shown[self.cursor_row].key if 0 <= self.cursor_row < len(self._shown) else None
+
+    def action_scroll_top(self) -> None:
+        """Go to the first row."""
+        super().action_scroll_top()
+        self.post_message(self.Top())
 
     def show(self, rows: Iterable[Row], *, select: str | None = None) -> None:
         """Show these rows and keep the selection, by its key, and the place; or select the row `select`."""
