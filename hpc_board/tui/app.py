@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -117,9 +118,10 @@ def run(board: Board, file: Path | None = None, environ: Mapping[str, str] = os.
     memory = Memory(preferences.state_file(environ))
     first = file is None and not memory.get("tour", "seen", False)
     app = BoardApp(board, file, memory=memory, wishes=wishes(environ), tour=first)
+    before = threading.enumerate()
     with closing(asyncio.new_event_loop()) as loop:
         app.run(loop=loop)
-    abandon_questions(app.return_code or 0)
+    abandon_questions(app.return_code or 0, before)
     if app.return_code:
         raise SystemExit(app.return_code)
 

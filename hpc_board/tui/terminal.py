@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from codecs import getincrementaldecoder
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from textual._xterm_parser import XTermParser
@@ -34,16 +34,18 @@ ABANDON_SECONDS = 2.0
 """How long an app that the user has left waits for answers to its last questions."""
 
 
-def abandon_questions(code: int) -> None:
-    """End the process with `code` if threads still wait for answers, such as of a cluster that hangs; else return.
+def abandon_questions(code: int, others: Collection[threading.Thread]) -> None:
+    """End the process with `code` if threads wait for answers, such as of a cluster that hangs; else return.
+
+    Those that were there before the app, `others`, are no matter.
 
     Python would wait for them without end. What they carry on is stored step by step, and taken up by any client.
     """
     deadline = time.monotonic() + ABANDON_SECONDS
-    others = [each for each in threading.enumerate() if each is not threading.current_thread() and not each.daemon]
-    for thread in others:
+    asking = [each for each in threading.enumerate() if each not in others and not each.daemon]
+    for thread in asking:
         thread.join(max(0.0, deadline - time.monotonic()))
-    if any(thread.is_alive() for thread in others):
+    if any(thread.is_alive() for thread in asking):
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()

@@ -105,6 +105,7 @@ def test_the_demo_leaves_settings_alone_that_it_did_not_write(tmp_path: Path, ki
     assert not (tmp_path / "nowhere.yaml").exists()
 
 
+@pytest.mark.quiet
 @pytest.mark.timeout(600)
 def test_the_demo_leaves_the_users_own_board_alone_and_its_next_commands_work(tmp_path: Path) -> None:
     pytest.importorskip("torch")

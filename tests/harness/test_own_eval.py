@@ -335,6 +335,7 @@ def test_a_flood_ends_the_eval(tmp_path: Path, floods: str, verdict: Verdict, wo
 # What is left behind
 
 
+@pytest.mark.quiet
 def test_a_child_that_is_left_holds_nothing_up_and_is_killed(tmp_path: Path) -> None:
     before = _processes()
     evaluation = judged(tmp_path, LEAVES_A_CHILD, own_task(timeouts=Timeouts(60, 60, 60)))
@@ -382,6 +383,7 @@ def test_memory_with_a_name_ends_with_the_start_that_made_it(tmp_path: Path) -> 
         seen.unlink()
 
 
+@pytest.mark.quiet
 def test_children_that_start_others_without_end_are_killed(tmp_path: Path) -> None:
     before = _processes()
     evaluation = judged(tmp_path, FORKS_WITHOUT_END)

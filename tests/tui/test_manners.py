@@ -532,7 +532,7 @@ async def test_escape_leaves_the_tour_and_the_palette_offers_it_again() -> None:
 
 def test_the_tour_opens_at_the_first_start_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[bool] = []
-    monkeypatch.setattr(BoardApp, "run", lambda app: started.append(app._tour))
+    monkeypatch.setattr(BoardApp, "run", lambda app, **_: started.append(app._tour))
     environ = {"TERM": "xterm", "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
     app_module.run(FakeBoard(), environ=environ)
     app_module.run(FakeBoard(), Path("kernel.py"), environ=environ)
