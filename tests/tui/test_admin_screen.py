@@ -302,7 +302,7 @@ async def test_people_have_their_roles_bans_and_the_limits_that_hold() -> None:
         await press(pilot, "down", "down", "down")
         assert "vectoradd ranked 2 of 2, full" in text_of(pilot.app)
         await press(pilot, "down")
-        assert "until 2030-05-19 12:00: floods the queue" in " ".join(text_of(pilot.app).split())
+        assert "until 2030-05-19 12:00 UTC: floods the queue" in " ".join(text_of(pilot.app).split())
 
 
 async def test_a_user_is_banned_with_a_reason_until_a_moment_and_unbanned() -> None:
