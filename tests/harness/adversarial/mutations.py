@@ -206,8 +206,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "what a short row of a slow reference takes is not multiplied",
         "x20_hides_in_the_slack-slow",
         "phases.py",
-        "measured.overhead_rows",
-        "rows",
+        "unclaimed_time([row], measured.overhead_rows, self._limits)",
+        "unclaimed_time([row], rows, self._limits)",
         _passes,
     ),
     _off(
