@@ -48,7 +48,7 @@ from hpc_board.model.submission import Directives, Submission
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import printable
 from hpc_board.oversight import Oversight
-from hpc_board.people import Groups, groups_of, user_name
+from hpc_board.people import Groups, user_name
 from hpc_board.rules import Again, Rules, best_of_before, named, tags_of
 from hpc_board.sending import Preview, Sending, Sent, new_submissions
 from hpc_board.store import Store
@@ -1126,7 +1126,7 @@ class Board:
         return Boards(Store(self.settings.board / "board.db"), self._person, self.settings.gpus)
 
     def _person(self) -> Person:
-        return Person(self.user, groups_of(self.user), self.role)
+        return Person(self.user, self._groups.of(self.user), self.role)
 
     @cached_property
     def _advance(self) -> Advance:
