@@ -61,10 +61,13 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
         await until(pilot, lambda: "5/h -" in text_of(app))
         assert [(decision.subject, limits.ranked) for decision, limits in admin.rules.limits()] == [("course", 5)]
         await press(pilot, "r")
-        await decided(pilot, "enter", "enter")
+        await until(pilot, lambda: isinstance(front(app), AskLines))
+        await press(pilot, "enter", "enter")
         await until(pilot, lambda: "nobody was ranked on course at another version" in text_of(app))
 
-        await press(pilot, "escape", "2", "slash", *"eve", "enter", "b")
+        await press(pilot, "escape")
+        await until(pilot, lambda: isinstance(front(app), AdminScreen))
+        await press(pilot, "2", "slash", *"eve", "enter", "b")
         await decided(pilot, *typed("two accounts"), "enter", *typed("+2d"), "enter")
         await until(pilot, lambda: "until" in text_of(app))
         with pytest.raises(Refused, match="two accounts"):

@@ -62,6 +62,7 @@ class StandingsScreen(BoardScreen):
         self._gpu = gpu
         self._gpus: tuple[str, ...] = ()
         self._own = False
+        self._asked_gpus: tuple[str, ...] = ()
 
     def compose_body(self) -> ComposeResult:
         """The GPUs, and a board for each."""
@@ -232,6 +233,13 @@ class StandingsScreen(BoardScreen):
         if chosen is not None:
             self.post_message(OpenReport(chosen.id if isinstance(chosen, Run) else chosen.run))
 
+    @on(BoardPane.Sized)
+    def _read_what_fits(self, event: BoardPane.Sized) -> None:
+        if event.pane.gpu in self._asked_gpus:
+            self._read_on()
+        else:
+            self._ask(patient=False)
+
     def _read_on(self) -> None:
         """Read the rows that have come into sight, before the next look would."""
         if any(pane.display and pane.needs_more for pane in self.query(BoardPane)):
@@ -239,9 +247,11 @@ class StandingsScreen(BoardScreen):
 
     def _ask(self, *, patient: bool) -> None:
         task, own = self._task_name, self._own
-        spans = [(pane.gpu, *pane.span()) for pane in self.query(BoardPane) if pane.gpu in self._beside]
+        panes = [pane for pane in self.query(BoardPane) if pane.gpu in self._beside and pane.has_size]
+        spans = [(pane.gpu, *pane.span()) for pane in panes]
         if not spans:
             return
+        self._asked_gpus = tuple(pane.gpu for pane in panes)
 
         def question() -> StandingsArrived:
             rows = Rows.OWN if own else Rows.USERS

@@ -8,6 +8,7 @@ from rich.text import Text
 from textual import getters
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.message import Message
 from textual.widgets import Static
 
 from hpc_board.model.run import Run
@@ -18,9 +19,6 @@ from hpc_board.tui.board_rows import BoardRows, lines
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 from hpc_board.tui.wording import MARKED, moment, score, trust
-
-_SCREENFUL = 20
-"""How many rows are taken to fit before the table has its size."""
 
 _RANK = Column("rank", "Rank", 5, right=True)
 _SCORE = Column("score", "Score", 8, right=True)
@@ -45,6 +43,13 @@ class BoardPane(Vertical):
     """A page or more of the board on `gpu`, as `user` reads it; it keeps what it was shown."""
 
     grid = getters.query_one(Grid)
+
+    class Sized(Message):
+        """The pane has another size, or its first one: now it is known how many rows it shows."""
+
+        def __init__(self, pane: "BoardPane") -> None:
+            super().__init__()
+            self.pane = pane
 
     def __init__(self, gpu: str, user: str, *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
@@ -72,11 +77,17 @@ class BoardPane(Vertical):
     def on_resize(self) -> None:
         """Take the columns that fit."""
         self._fit()
+        self.post_message(self.Sized(self))
 
     @property
     def selected(self) -> Standing | Mark | Run | None:
         """What the selected line stands for."""
         return self._known.get(self.grid.current or "")
+
+    @property
+    def has_size(self) -> bool:
+        """Whether it is known how many rows fit."""
+        return self.grid.size.height > 0
 
     @property
     def needs_more(self) -> bool:
@@ -164,7 +175,7 @@ class BoardPane(Vertical):
 
     @property
     def _height(self) -> int:
-        return max(self.grid.size.height - 1, 1) if self.grid.size.height else _SCREENFUL
+        return max(self.grid.size.height - 1, 1)
 
     @property
     def _first_in_sight(self) -> int:
