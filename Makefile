@@ -55,7 +55,7 @@ bench-judge: .venv/.dev ## processes, imports and seconds of a judged run, besid
 	$(BIN)/python scripts/bench_judge.py
 
 .PHONY: bench-slurm
-bench-slurm: .venv/.dev slurm ## on a real Slurm: questions to its controller, time to send a run, delay of results
+bench-slurm: .venv/.submitit slurm ## on a real Slurm: questions to its controller, time to send a run, delay of results
 	$(BIN)/python scripts/bench_slurm.py
 
 .PHONY: bench-store
@@ -130,6 +130,11 @@ slurm-chroot: .venv/.dev ## for tests: the Slurm of a newer Debian, and pyslurm,
 
 .venv/.demo: .venv/.python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]'
+	@touch $@
+
+# What it is measured beside, in the release that the committed page names.
+.venv/.submitit: .venv/.dev
+	$(BIN)/pip install --quiet --disable-pip-version-check submitit==1.5.4
 	@touch $@
 
 .venv/.dev: .venv/.python pyproject.toml constraints.txt
