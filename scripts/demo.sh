@@ -28,7 +28,7 @@ show() {
     hpc-board "$@"
 }
 
-echo "hpc-board runs three example kernels on this machine's CPU and ranks them (about a minute)."
+echo "hpc-board runs three example kernels on this machine's CPU and ranks them (a minute or two)."
 printf '\n$ cd demo\n'
 show submit ../examples/vectoradd_py/plain.py --gpu CPU --mode ranked --wait
 show submit ../examples/vectoradd_py/faster.py --gpu CPU --mode ranked --wait

@@ -51,8 +51,7 @@ def contents(path: Path) -> Contents:
     Raises:
         InputError: there is no such file, it is damaged, or it is no database of this program's.
     """
-    from sqlite_utils import Database
-
+    from hpc_board.store.library import Database
     from hpc_board.store.migrations import APPLICATION_ID, MIGRATIONS, STEP_NAMES
 
     hint = "Give a file that `hpc-board admin backup` wrote."

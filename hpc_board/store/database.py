@@ -134,7 +134,7 @@ class DatabaseFile:
 
     @contextmanager
     def _opened(self) -> Iterator["Database"]:
-        from sqlite_utils import Database
+        from hpc_board.store.library import Database
 
         _create_missing(self.path)
         _check_companions(self.path)

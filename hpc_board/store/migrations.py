@@ -4,7 +4,7 @@ A new word in a closed set (a state, a verdict, a mode) is a change too: the ste
 one, keeps older programs from reading rows that they do not understand.
 """
 
-from sqlite_utils import Database, Migrations
+from hpc_board.store.library import Database, Migrations
 
 APPLICATION_ID = 0x68706362
 """Marks a SQLite file as a board's ("hpcb")."""

@@ -155,7 +155,7 @@ class BoardApp(App[None]):
             Binding("ctrl+p", "commands", "Actions", key_display="^p", tooltip="Find any action by its name"),
             Binding("f1", "help", "Help", key_display="?/F1", tooltip="Show what the keys do here"),
             Binding("question_mark", "help", show=False),
-            Binding("A", "admin", "Admin", show=False, tooltip="Look after boards, people and runs"),
+            Binding("A", "admin", "Admin", tooltip="Look after boards, people and runs"),
         ],
         "app",
     )
@@ -187,7 +187,7 @@ class BoardApp(App[None]):
         self._wishes = wishes or Preferences()
         self._tour = tour
         self._forgetful = False
-        self._side: int | None = None
+        self._side: SideChosen | None = None
         self._meant_for: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
         self._asking_since: datetime | None = None
         self._role = Role.NOBODY
@@ -214,6 +214,9 @@ class BoardApp(App[None]):
         if self._file is not None:
             self._choice = Choice(folder=self._file.parent, file=self._file)
             self._open(SubmitScreen(self._board, self._now, self._choice))
+            # The screen that shows it is behind this one.
+            if self._wishes.fault is not None:
+                self._tell_warning(f"{self._wishes.fault.message} {self._wishes.fault.hint}")
         elif self._tour:
             self.action_tour()
         self.set_interval(self._beat_seconds, self._beat)
@@ -449,7 +452,7 @@ class BoardApp(App[None]):
 
     @on(OpenCode)
     def _open_code(self, event: OpenCode) -> None:
-        self._open(CodeScreen(self._board, self._now, event.submission))
+        self._open(CodeScreen(self._board, self._now, event.submission, event.task))
 
     @on(OpenTrend)
     def _open_trend(self, event: OpenTrend) -> None:
@@ -469,13 +472,20 @@ class BoardApp(App[None]):
         """Remember the first of two submissions; open the comparison at the second."""
         first, self._side = self._side, None
         if first is None:
-            self._side = event.submission
+            self._side = event
             words = f"Submission {event.submission} is chosen. Press the same key on another one to compare them."
             self.notify(words, markup=False)
-        elif first == event.submission:
-            self.notify(f"Submission {first} is not chosen any more.", markup=False)
+        elif first.submission == event.submission:
+            self.notify(f"Submission {first.submission} is not chosen any more.", markup=False)
+        elif first.task and event.task and first.task != event.task:
+            self._side = first
+            words = (
+                f"Submission {first.submission}, which is chosen, is for {first.task}, and {event.submission} for "
+                f"{event.task}: only two for one task compare. Choose another, or the first again to drop it."
+            )
+            self.notify(words, title="Not comparable", severity="warning", markup=False)
         else:
-            self._open(CompareScreen(self._board, self._now, first, event.submission))
+            self._open(CompareScreen(self._board, self._now, first.submission, event.submission))
         # The screens behind this one have rows of the same submission.
         for screen in self.screen_stack:
             screen.post_message(self._news())
@@ -498,7 +508,8 @@ class BoardApp(App[None]):
             self.screen.post_message(self._news())
 
     def _news(self) -> Beat:
-        return Beat(self._pulse, self._side, self._asking_since)
+        marked = None if self._side is None else self._side.submission
+        return Beat(self._pulse, marked, self._asking_since)
 
     @work(thread=True, exclusive=True, group="role")
     def _learn_role(self) -> None:

@@ -350,9 +350,10 @@ class OpenStandings(Message):
 
 @dataclass
 class OpenCode(Message):
-    """The user wants to read the file of a submission."""
+    """The user wants to read the file of a submission, which was sent for `task` where that is known."""
 
     submission: int
+    task: str | None = None
 
 
 @dataclass
@@ -378,9 +379,13 @@ class OpenAdmin(Message):
 
 @dataclass
 class SideChosen(Message):
-    """The user wants this submission to be compared with the one chosen before, or with the next one."""
+    """The user wants this submission to be compared with the one chosen before, or with the next one.
+
+    `task` is the one that it was sent for, where that is known.
+    """
 
     submission: int
+    task: str | None
 
 
 @dataclass

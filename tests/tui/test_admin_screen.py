@@ -367,8 +367,10 @@ async def test_notes_and_tags_are_for_ones_own_runs() -> None:
         assert "look here" in row(pilot.app, "39")
         await press(pilot, "t", *typed("fast tiled"), "enter")
         assert "#fast #tiled" in row(pilot.app, "39")
+        await press(pilot, "t", *typed("more"), "enter")
+        assert ("tag", (("fast", "tiled", "more"), ())) in board.done
         await press(pilot, "t", "ctrl+u", *typed("Fast"), "enter")
-        assert board.done[-1] == ("tag", (("Fast",), ("tiled",)))
+        assert board.done[-1] == ("tag", (("Fast",), ("tiled", "more")))
 
 
 async def test_a_run_opens_and_so_does_its_file() -> None:

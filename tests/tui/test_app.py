@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Button, Input, Log
 
-from hpc_board.errors import BoardError, SchedulerError, StorageError
+from hpc_board.errors import BoardError, InputError, SchedulerError, StorageError
 from hpc_board.model.gpu import GpuStatus
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import Run, RunState
@@ -163,6 +163,28 @@ async def test_a_file_that_cannot_be_read_is_all_that_the_form_says() -> None:
         await press(pilot, "backspace")
         assert not pilot.app.screen.query_one(ErrorBox).display
         assert "Choose a file." in text_of(pilot.app)
+
+
+async def test_an_error_with_more_lines_than_fit_is_scrolled_by_keys() -> None:
+    words = "\n".join(f"fault {number}" for number in range(30))
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, TasksScreen)
+        screen.fail("preferences", InputError("short"))
+        await settled(pilot)
+        assert screen.error_box not in screen.focus_chain
+        screen.fail("preferences", InputError(words, hint="Mend it."))
+        await settled(pilot)
+        assert "fault 29" not in text_of(pilot.app)
+        while not screen.error_box.has_focus:
+            await press(pilot, "tab")
+        await press(pilot, "end")
+        await until(pilot, lambda: "Mend it." in text_of(pilot.app))
+        screen.forget_failure("preferences")
+        await settled(pilot)
+        assert screen.focused is not None
+        assert screen.focused is not screen.error_box
 
 
 @pytest.mark.parametrize("key", ["tab", "ctrl+s"])

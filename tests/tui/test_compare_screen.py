@@ -14,7 +14,9 @@ from hpc_board.model.comparison import compared
 from hpc_board.model.result import Verdict
 from hpc_board.model.run import RunState
 from hpc_board.model.task import Ranking
+from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.screens.compare import CompareScreen
+from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.source_difference import LINES_MAX, source_difference
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import FakeBoard, result, run
@@ -100,7 +102,25 @@ async def test_runs_are_marked_too_and_the_same_one_twice_is_none() -> None:
         await settled(pilot)
         await press(pilot, "r", "m", "m")
         await until(pilot, lambda: told(pilot.app, "is not chosen any more"))
-        await press(pilot, "m", "end", "m")
+
+
+async def test_only_two_for_one_task_are_compared_and_the_first_stays_chosen() -> None:
+    async with app_on(Timed()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "m")
+        pilot.app.post_message(SideChosen(7, "matmul"))
+        await until(pilot, lambda: told(pilot.app, "only two for one task compare"))
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, RunsScreen)
+        assert {line.split()[2] for line in signed(text_of(pilot.app))} == {"vectoradd"}
+
+
+async def test_where_nobody_knows_of_which_task_the_comparison_says_so() -> None:
+    async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        pilot.app.post_message(SideChosen(19, None))
+        pilot.app.post_message(SideChosen(20, "matmul"))
+        await settled(pilot)
         assert isinstance(pilot.app.screen, CompareScreen)
         assert "are for different tasks" in text_of(pilot.app)
         assert "Choose others." in text_of(pilot.app)

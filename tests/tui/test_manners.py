@@ -27,6 +27,7 @@ from hpc_board.tui.app import KEYED, BoardApp, wishes
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.too_small import TooSmallScreen
 from hpc_board.tui.screens.tour import TourScreen
@@ -180,6 +181,16 @@ async def test_a_fault_of_the_settings_is_one_box_and_the_defaults_hold(tmp_path
         assert not pilot.app.screen.query_one(ErrorBox).display
         await press(pilot, "r")
         assert isinstance(pilot.app.screen, RunsScreen)
+
+
+async def test_a_fault_of_the_settings_is_told_before_the_form_for_a_file_too(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_text("#!POPCORN leaderboard vectoradd_py\n")
+    app = app_with(FakeBoard(), file=file, wishes=written_wishes(tmp_path, "theme: hpc-bord"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert isinstance(app.screen, SubmitScreen)
+        assert any('Did you mean "hpc-board"' in each.message for each in app._notifications)
 
 
 def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:

@@ -236,9 +236,9 @@ class AdminScreen(BoardScreen):
             return
         present = utc_words(board.deadline).removesuffix(" UTC")
         self._decide(
-            f"Until when may one submit to {board.name}?",
+            f"Until when, in UTC, may one submit to {board.name}?",
             [
-                Line("Deadline", present, '"2030-12-31 18:00" (UTC), "+7d" from now, or none', needed=True),
+                Line("Deadline", present, '"2030-12-31 18:00", "+7d" from now, or none', needed=True),
                 Line("Reason", placeholder="kept in the board's history"),
             ],
             "Change it",
@@ -369,12 +369,14 @@ class AdminScreen(BoardScreen):
             return f"Submission {run.submission} has {'the tags ' + ' '.join(tags) if tags else 'no tags'}."
 
         question = f"The tags of submission {run.submission}, with spaces between them:"
-        self._decide(question, [Line("Tags", " ".join(run.remarks.tags))], "Tag it", act)
+        self._decide(
+            question, [Line("Tags", "".join(f"{tag} " for tag in run.remarks.tags), extended=True)], "Tag it", act
+        )
 
     def action_code(self) -> None:
         """Read the file of the selected run."""
         if isinstance(run := self._selected, Run):
-            self.post_message(OpenCode(run.submission))
+            self.post_message(OpenCode(run.submission, run.task))
 
     # What all pages share
 

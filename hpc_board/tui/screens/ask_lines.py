@@ -18,12 +18,16 @@ _CHARACTERS_MAX = 500
 
 @dataclass(frozen=True)
 class Line:
-    """A line to be typed: its name, what stands in it first, what may be typed, and whether it may stay empty."""
+    """A line to be typed: its name, what stands in it first, what may be typed, and whether it may not stay empty.
+
+    What is typed takes the place of what stands there first, or is put behind it where the line is `extended`.
+    """
 
     name: str
     value: str = ""
     placeholder: str = ""
     needed: bool = False
+    extended: bool = False
 
 
 def _anything(lines: tuple[str, ...]) -> str:  # noqa: ARG001 - any lines will do
@@ -66,13 +70,19 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
             for line in self._lines:
                 with Horizontal(classes="field"):
                     yield Label(toned(line.name))
-                    yield Input(line.value, line.placeholder, compact=True, max_length=_CHARACTERS_MAX)
+                    yield Input(
+                        line.value,
+                        line.placeholder,
+                        compact=True,
+                        max_length=_CHARACTERS_MAX,
+                        select_on_focus=not line.extended,
+                    )
             yield Static(
                 toned(f"Enter: {self._act}. Esc leaves everything as it is.", Tone.MUTED), id="words", markup=False
             )
 
     def on_mount(self) -> None:
-        """Let the first line be typed, in the place of what stands in it."""
+        """Let the first line be typed."""
         self.query(Input).first().focus()
         if self._said:
             self._say(self._said)

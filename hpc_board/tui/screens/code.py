@@ -28,9 +28,10 @@ class CodeScreen(BoardScreen):
 
     view = getters.query_one(SourceView)
 
-    def __init__(self, board: Board, now: Clock, submission: int) -> None:
+    def __init__(self, board: Board, now: Clock, submission: int, task: str | None = None) -> None:
         super().__init__(board, now)
         self._submission = submission
+        self._task_name = task
         self._read: CodeRead | None = None
 
     def compose_body(self) -> ComposeResult:
@@ -70,7 +71,7 @@ class CodeScreen(BoardScreen):
 
     def action_mark(self) -> None:
         """Choose this submission to be compared."""
-        self.post_message(SideChosen(self._submission))
+        self.post_message(SideChosen(self._submission, self._task_name))
 
     @on(CodeRead)
     def _show(self, event: CodeRead) -> None:

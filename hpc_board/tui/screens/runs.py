@@ -193,7 +193,7 @@ class RunsScreen(BoardScreen):
     def action_mark(self) -> None:
         """Choose the selected run's submission to be compared."""
         if (run := self._selected) is not None:
-            self.post_message(SideChosen(run.submission))
+            self.post_message(SideChosen(run.submission, run.task))
 
     def action_copy(self) -> None:
         """Copy the number of the selected run."""

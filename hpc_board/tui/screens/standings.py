@@ -43,8 +43,8 @@ class StandingsScreen(BoardScreen):
         Binding("a", "own", "Own/all", tooltip="Switch between everyone's best and all your own ranked runs"),
         Binding("m", "mark", "Mark", tooltip="Choose the selected row to compare it, then another one"),
         Binding("v", "code", "Code", tooltip="Read the file of the selected row, where you may"),
-        Binding("t", "trend", "Trend", show=False, tooltip="Show how the selected user got there"),
-        Binding("f", "feed", "Feed", show=False, tooltip="Show what has changed on the boards of this task"),
+        Binding("t", "trend", "Trend", tooltip="Show how the selected user got there"),
+        Binding("f", "feed", "Feed", tooltip="Show what has changed on the boards of this task"),
     ]
     HELP: ClassVar[str] = (
         "[reference] is the task's own reference, timed beside the leader's run; Speedup is over it. Names in brackets "
@@ -130,12 +130,12 @@ class StandingsScreen(BoardScreen):
     def action_mark(self) -> None:
         """Choose the selected row to be compared."""
         if (chosen := self._selected) is not None:
-            self.post_message(SideChosen(chosen.submission))
+            self.post_message(SideChosen(chosen.submission, self._task_name))
 
     def action_code(self) -> None:
         """Read the file of the selected row."""
         if (chosen := self._selected) is not None:
-            self.post_message(OpenCode(chosen.submission))
+            self.post_message(OpenCode(chosen.submission, self._task_name))
 
     def action_trend(self) -> None:
         """Show how the user of the selected row got there; of a row that is nobody's, how oneself did."""

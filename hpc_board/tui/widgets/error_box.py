@@ -10,8 +10,15 @@ from hpc_board.model.text import printable
 from hpc_board.tui.palette import Tone
 
 
-class ErrorBox(VerticalScroll, can_focus=False):
-    """The title, message and hint of an error; nothing at all while there is none."""
+class ErrorBox(VerticalScroll):
+    """The title, message and hint of an error; nothing at all while there is none.
+
+    Tab leads to it where it has more lines than fit, and the arrows to the others.
+    """
+
+    def allow_focus(self) -> bool:
+        """Have the keys only where they move something."""
+        return self.max_scroll_y > 0
 
     def compose(self) -> ComposeResult:
         """The text of the box."""
@@ -19,6 +26,8 @@ class ErrorBox(VerticalScroll, can_focus=False):
 
     def show(self, error: BoardError | None, age: str = "") -> None:
         """Show `error`, with the age of what else the screen shows where that is known; or go away."""
+        if error is None and self.has_focus:
+            self.screen.focus_next()
         self.display = error is not None
         if error is not None:
             parts = [Text(error.title, f"bold {Tone.BAD.value}"), Text(printable(error.message, 4000))]
