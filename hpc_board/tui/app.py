@@ -297,9 +297,10 @@ class BoardApp(App[None]):
         self._offer(chosen, "Choose the colours …")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Have no key for what the user may not do."""
-        if action == "admin" and not self._role.may_act_as(Role.CREATOR):
-            return False
+        """Have no key for what the user may not do, nor for where they are."""
+        if action == "admin":
+            there = bool(self.screen_stack) and isinstance(self.screen, AdminScreen)
+            return self._role.may_act_as(Role.CREATOR) and not there
         return super().check_action(action, parameters)
 
     def action_admin(self) -> None:

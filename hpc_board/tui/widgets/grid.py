@@ -101,7 +101,10 @@ class Grid(DataTable[Text]):
         self.post_message(self.Top())
 
     def show(self, rows: Iterable[Row], *, select: str | None = None) -> None:
-        """Show these rows and keep the selection, by its key, and the place; or select the row `select`."""
+        """Show these rows and keep the selection, by its key, and the place; or select the row `select`.
+
+        That one is shown in the middle.
+        """
         current = self.current
         old, self._shown = self._shown, tuple(rows)
         same_rows = [row.key for row in old] == [row.key for row in self._shown]
@@ -110,7 +113,7 @@ class Grid(DataTable[Text]):
         elif same_rows and select is None:
             self._update_cells(old)
         else:
-            self._refill(select or current)
+            self._refill(select or current, anew=select is not None)
 
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Show other columns from now on."""
@@ -143,7 +146,7 @@ class Grid(DataTable[Text]):
                 self.add_column(self._fitted(label, key, width), key=key, width=width + _GAP)
         self._refill(current)
 
-    def _refill(self, select: str | None) -> None:
+    def _refill(self, select: str | None, *, anew: bool = False) -> None:
         top, before = self.scroll_offset.y, self.cursor_row
         with self.prevent(DataTable.RowHighlighted):
             self.clear()
@@ -155,7 +158,8 @@ class Grid(DataTable[Text]):
                 self.move_cursor(row=index, scroll=False)
         self._note(keys[index] if keys else None)
         # The selected row stays on its line of the screen; a list that is read from its top stays there.
-        self.call_after_refresh(self._return_to, top + index - before if top else 0)
+        y = index - self.size.height // 2 if anew else top + index - before if top else 0
+        self.call_after_refresh(self._return_to, max(y, 0))
 
     def _return_to(self, y: int) -> None:
         self.scroll_to(y=y, animate=False, immediate=True)
