@@ -14,7 +14,7 @@ from typing import Any
 
 from hpc_board.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError, Refused, StorageError
-from hpc_board.intake import allowed_gpus, gpu
+from hpc_board.intake import allowed_gpus, check_reason, gpu
 from hpc_board.model.created import (
     Action,
     BoardChange,
@@ -27,7 +27,6 @@ from hpc_board.model.created import (
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.roles import SOMEBODY, SOMEBODY_WORDS, Role
-from hpc_board.model.rules import REASON_CHARACTERS_MAX
 from hpc_board.model.task import Task
 from hpc_board.model.terms import CodeShown, Terms, Visibility, deadline_of, moment_words
 from hpc_board.model.text import one_line
@@ -275,7 +274,7 @@ class Boards:
             Refused: a board or its name is somebody else's, or users would lose their ranks and `force` is not given.
         """
         person = self._person()
-        _check_reason(reason)
+        check_reason(reason)
         for plan in plans:
             if plan.before is not None:
                 self.require_change(plan.before)
@@ -553,15 +552,6 @@ def _check_own_deadline(task: Task, wishes: Wishes, now: datetime) -> None:
             f"{task.name}: its own deadline, {moment_words(task.deadline)}, has passed.",
             hint="Give another one, or none: --deadline +30d, --deadline none.",
         )
-
-
-def _check_reason(reason: str) -> None:
-    if len(reason) > REASON_CHARACTERS_MAX:
-        raise InputError(
-            f"the reason has {len(reason)} characters, more than {REASON_CHARACTERS_MAX}.", hint="Shorten --reason."
-        )
-    if not reason.isprintable():
-        raise InputError("the reason holds a line break or a control character.", hint="Write --reason on one line.")
 
 
 def _deadline(before: datetime | None, wished: str | None, now: datetime) -> datetime | None:

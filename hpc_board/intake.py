@@ -10,6 +10,7 @@ from hpc_board.documents import read_text
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import listed, suggestion
+from hpc_board.model.rules import REASON_CHARACTERS_MAX
 from hpc_board.model.run import Run
 from hpc_board.model.sbatch import with_gpus
 from hpc_board.model.submission import (
@@ -407,7 +408,20 @@ def check_note(note: str) -> None:
     Raises:
         InputError: it is too long, or not one line.
     """
-    if len(note) > NOTE_CHARACTERS_MAX:
-        raise InputError(f"The note has {len(note)} characters, more than {NOTE_CHARACTERS_MAX}.", hint="Shorten it.")
-    if not note.isprintable():
-        raise InputError("The note holds a line break or a control character.", hint="Write it on one line.")
+    _check_line(note, NOTE_CHARACTERS_MAX, "The note", "it")
+
+
+def check_reason(reason: str) -> None:
+    """Pass if `reason` can be kept with what somebody decides.
+
+    Raises:
+        InputError: it is too long, or not one line.
+    """
+    _check_line(reason, REASON_CHARACTERS_MAX, "the reason", "--reason")
+
+
+def _check_line(text: str, characters_max: int, what: str, it: str) -> None:
+    if len(text) > characters_max:
+        raise InputError(f"{what} has {len(text)} characters, more than {characters_max}.", hint=f"Shorten {it}.")
+    if not text.isprintable():
+        raise InputError(f"{what} holds a line break or a control character.", hint=f"Write {it} on one line.")

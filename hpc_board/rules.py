@@ -14,7 +14,6 @@ from hpc_board.model.rules import (
     BAN,
     EVERYTHING,
     LIMIT_MAX,
-    REASON_CHARACTERS_MAX,
     START,
     STOP,
     UNBAN,
@@ -369,10 +368,7 @@ def _reason(text: str, *, needed: bool = False) -> str:
     reason = text.strip()
     if needed and not reason:
         raise InputError("The reason is empty.", hint="Say why with --reason: the user is shown it.")
-    if len(reason) > REASON_CHARACTERS_MAX or not reason.isprintable():
-        raise InputError(
-            f"The reason has to be one line of at most {REASON_CHARACTERS_MAX} characters.", hint="Shorten --reason."
-        )
+    intake.check_reason(reason)
     return reason
 
 
