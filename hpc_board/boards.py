@@ -14,7 +14,7 @@ from typing import Any
 
 from hpc_board.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError, Refused, StorageError
-from hpc_board.intake import allowed_gpus, check_reason, gpu
+from hpc_board.intake import allowed_gpus, check_reason, end_given, gpu
 from hpc_board.model.created import (
     Action,
     BoardChange,
@@ -28,7 +28,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.roles import SOMEBODY, SOMEBODY_WORDS, Role
 from hpc_board.model.task import Task
-from hpc_board.model.terms import CodeShown, Terms, Visibility, deadline_of, moment_words
+from hpc_board.model.terms import CodeShown, Terms, Visibility, moment_words
 from hpc_board.model.text import one_line
 from hpc_board.people import unknown_people
 from hpc_board.store import NewChange, Newest, Store
@@ -555,18 +555,7 @@ def _check_own_deadline(task: Task, wishes: Wishes, now: datetime) -> None:
 
 
 def _deadline(before: datetime | None, wished: str | None, now: datetime) -> datetime | None:
-    if wished is None:
-        return before
-    try:
-        moment = deadline_of(wished, now)
-    except ValueError as error:
-        raise InputError(f'"{one_line(wished, 80)}" is no deadline.', hint=f"--deadline {error}.") from error
-    if moment is not None and moment <= now:
-        raise InputError(
-            f"the deadline {moment_words(moment)} has passed: it is {moment_words(now)}.",
-            hint="Give one that is to come, or leave it out.",
-        )
-    return moment
+    return before if wished is None else end_given(wished, now, what="deadline", option="--deadline")
 
 
 def _members(before: Sequence[str], wishes: Wishes) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from hpc_board.model.submission import (
     directives,
 )
 from hpc_board.model.task import ISOLATED, Language, Milestone, Mode, Task, language_of
-from hpc_board.model.terms import deadline_refusal
+from hpc_board.model.terms import deadline_of, deadline_refusal, moment_words
 from hpc_board.model.text import one_line
 
 _FILE_NAME_BYTES_MAX = 200
@@ -418,6 +418,24 @@ def check_reason(reason: str) -> None:
         InputError: it is too long, or not one line.
     """
     _check_line(reason, REASON_CHARACTERS_MAX, "the reason", "--reason")
+
+
+def end_given(words: str, now: datetime, *, what: str, option: str) -> datetime | None:
+    """The moment to come that `words` give as `what`, such as a deadline, by `option`; None for "none".
+
+    Raises:
+        InputError: they name no moment, or one that has passed at the time `now`.
+    """
+    try:
+        moment = deadline_of(words, now)
+    except ValueError as error:
+        raise InputError(f'"{one_line(words, 80)}" is no {what}.', hint=f"{option} {error}.") from error
+    if moment is not None and moment <= now:
+        raise InputError(
+            f"the {what} {moment_words(moment)} has passed: it is {moment_words(now)}.",
+            hint="Give one that is to come, or leave it out.",
+        )
+    return moment
 
 
 def _check_line(text: str, characters_max: int, what: str, it: str) -> None:

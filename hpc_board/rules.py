@@ -26,7 +26,6 @@ from hpc_board.model.rules import (
 )
 from hpc_board.model.submission import Submission
 from hpc_board.model.task import Mode, Task
-from hpc_board.model.terms import deadline_of, moment_words
 from hpc_board.model.text import one_line
 from hpc_board.people import is_user
 from hpc_board.store import Store
@@ -83,7 +82,7 @@ class Rules:
         self.require(Role.ADMIN, "ban users")
         self._check_known(user)
         because, now = _reason(reason, needed=True), _now()
-        ends_at = _end(until, now)
+        ends_at = intake.end_given(until, now, what="end of the ban", option="--until") if until.strip() else None
         end = "" if ends_at is None else ends_at.isoformat()
         return self.store.switch(Decision(BAN, USER, user, self.user, now, because, end))
 
@@ -370,22 +369,6 @@ def _reason(text: str, *, needed: bool = False) -> str:
         raise InputError("The reason is empty.", hint="Say why with --reason: the user is shown it.")
     intake.check_reason(reason)
     return reason
-
-
-def _end(words: str, now: datetime) -> datetime | None:
-    """The moment that the end of a ban names; None where it has none."""
-    if not words.strip():
-        return None
-    try:
-        moment = deadline_of(words, now)
-    except ValueError as error:
-        raise InputError(f'"{one_line(words, 80)}" is no end of a ban.', hint=f"{error}.") from error
-    if moment is not None and moment <= now:
-        raise InputError(
-            f"the end of the ban, {moment_words(moment)}, has passed: it is {moment_words(now)}.",
-            hint="Give one that is to come, or leave it out.",
-        )
-    return moment
 
 
 def _now() -> datetime:
