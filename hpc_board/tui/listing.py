@@ -39,6 +39,20 @@ class Listing(Generic[T]):
     items: tuple[T, ...] = ()
     is_whole: bool = False
 
+    def spans(self, first: int, rows: int) -> list[Span[T]]:
+        """What to read where `rows` are in sight from the place `first` on: those and as many below them.
+
+        Of the first items a few are read too where they are not in sight.
+        """
+        first = min(first, len(self.items) - 1)
+        if first <= 0:
+            return [Span(None, 2 * rows)]
+        return [Span(None, rows), Span(self.items[first - 1], 2 * rows)]
+
+    def reaches(self, place: int) -> bool:
+        """Whether all items before this place are here, as far as there are any."""
+        return self.is_whole or len(self.items) >= place
+
     def with_part(self, part: Part[T]) -> "Listing[T]":
         """These items with those of `part` in the place of what it covers.
 

@@ -31,7 +31,6 @@ from hpc_board.sending import Preview
 from hpc_board.tui.best import Best
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.listing import Part
-from hpc_board.tui.run_pages import Page
 from hpc_board.tui.saves import Saves
 
 
@@ -136,11 +135,11 @@ class Sent(Answer):
 
 @dataclass
 class RunsArrived(Answer):
-    """Pages of the runs that fit a filter, how far those that run have come, and since when they have run."""
+    """Parts of the runs that fit a filter, how far those that run have come, and since when they have run."""
 
     everyone: bool
     words: str
-    pages: tuple[Page, ...]
+    parts: tuple[Part[Run], ...]
     progress: Mapping[int, Progress]
     started: Mapping[int, datetime]
 

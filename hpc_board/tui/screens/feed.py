@@ -17,9 +17,6 @@ from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 from hpc_board.tui.wording import moment
 
-_SCREENFUL = 20
-"""How many rows are taken to fit before the table has its size."""
-
 _COLUMNS = (
     Column("age", "Age", 6, right=True),
     Column("kind", "What", 6),
@@ -99,10 +96,6 @@ class FeedScreen(BoardScreen):
     def _selected(self) -> FeedEntry | None:
         return next((entry for entry in self._entries or () if str(entry.id) == self.grid.current), None)
 
-    @property
-    def _height(self) -> int:
-        return max(self.grid.size.height - 1, 1) if self.grid.size.height else _SCREENFUL
-
     def _show_place(self) -> None:
         self.title_bar.show_place("Feed", self._only or "all tasks")
 
@@ -110,7 +103,7 @@ class FeedScreen(BoardScreen):
     def _due(self) -> int | None:
         """The entry whose elders are about to come into sight; None where they are known, or there are none."""
         entries = self._entries
-        if not entries or self._is_whole or len(entries) - self.grid.scroll_offset.y >= 2 * self._height:
+        if not entries or self._is_whole or len(entries) - self.grid.scroll_offset.y >= 2 * self.grid.screenful:
             return None
         return entries[-1].id
 
@@ -120,7 +113,7 @@ class FeedScreen(BoardScreen):
             self._ask(last, patient=True)
 
     def _ask(self, before: int | None, *, patient: bool) -> None:
-        task, limit = self._only, 2 * self._height
+        task, limit = self._only, 2 * self.grid.screenful
 
         def question() -> FeedArrived:
             return FeedArrived(task, before, limit, self.board.feed(task=task, before=before, limit=limit))

@@ -16,8 +16,9 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.errors import BoardError
 from hpc_board.model.run import Progress, Run, RunState
-from hpc_board.model.run_filter import run_filter
+from hpc_board.model.run_filter import RunFilter, run_filter
 from hpc_board.report import span_text, step_text
+from hpc_board.tui.listing import Listing, Part, Span
 from hpc_board.tui.messages import (
     OpenCluster,
     OpenReport,
@@ -29,7 +30,6 @@ from hpc_board.tui.messages import (
     SideChosen,
 )
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_pages import Page, RunPages
 from hpc_board.tui.run_words import ran, span, times, waited, why_now
 from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.confirm import Confirm
@@ -37,9 +37,6 @@ from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 from hpc_board.tui.wording import MARKED, MODE_WORDS, age, moment, score, since, state, trust, why
-
-_SCREENFUL = 20
-"""How many rows are taken to fit before the table has its size."""
 
 _STEPS_MAX = 16
 """Of how many running runs at most the progress is read at a time: each of them is a file."""
@@ -63,6 +60,9 @@ _COLUMNS = (
     Column("age", "Age", 6, right=True, from_width=78),
 )
 _FROM_WIDTH_WITH_USER = {"mode": 88, "wait": 108, "ran": 108}
+
+
+_NOTHING_READ: Listing[Run] = Listing(lambda run: -run.id)
 
 
 class RunsScreen(BoardScreen):
@@ -105,7 +105,8 @@ class RunsScreen(BoardScreen):
         self._wanted = selected
         self._asked_for = None if words is None else (words, everyone)
         self._words, self._everyone = self._asked_for or ("", False)
-        self._pages: RunPages | None = None
+        self._listing = _NOTHING_READ
+        self._is_known = False
         self._runs: dict[str, Run] = {}
         self._rows: dict[str, Row] = {}
         self._progress: Mapping[int, Progress] = {}
@@ -140,7 +141,7 @@ class RunsScreen(BoardScreen):
 
     def settle(self, subject: str) -> None:
         """Say that nothing is known where the first question has failed."""
-        if self._pages is None and not self._runs and self.has_failed(subject):
+        if not self._is_known and not self._runs and self.has_failed(subject):
             self.details.update(toned("Nothing is known yet. It is asked again by itself.", Tone.MUTED))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -227,41 +228,30 @@ class RunsScreen(BoardScreen):
 
     def _begin_anew(self) -> None:
         """Ask for other runs than before; what was shown stays until they are there."""
-        self._pages = None
+        self._listing, self._is_known = _NOTHING_READ, False
         self._show_scope()
         self._ask(patient=False)
 
     def _ask(self, *, patient: bool) -> None:
         everyone, words = self._everyone, self._words
-        spans = self._spans()
+        spans = self._listing.spans(self.grid.scroll_offset.y, self.grid.screenful)
         known = set(self._started)
 
         def question() -> RunsArrived:
             matching = run_filter(words)
-            pages = tuple(
-                Page(before, limit, self.board.runs(everyone=everyone, limit=limit, before=before, matching=matching))
-                for before, limit in spans
-            )
-            shown = {run.id: run for page in pages for run in page.runs}
+            parts = tuple(Part(span, self._read(everyone, span, matching)) for span in spans)
+            shown = {run.id: run for part in parts for run in part.items}
             running = [id_ for id_, run in shown.items() if run.state is RunState.RUNNING]
             # When a run began that has ended does not change any more.
             unknown = [id_ for id_, run in shown.items() if not run.state.ended or id_ not in known]
             started = self.board.started(unknown)
-            return RunsArrived(everyone, words, pages, self._steps(running[:_STEPS_MAX]), started)
+            return RunsArrived(everyone, words, parts, self._steps(running[:_STEPS_MAX]), started)
 
         self.ask("runs", question, patient=patient)
 
-    def _spans(self) -> list[tuple[int | None, int]]:
-        """What to read: the rows in sight and as many below them, and of the newest a few where they are not in sight.
-
-        Each is the run before which the rows begin, None for the newest, and how many there are at most.
-        """
-        rows = max(self.grid.size.height - 1, 1) if self.grid.size.height else _SCREENFUL
-        runs = self._pages.runs if self._pages else ()
-        first = min(self.grid.scroll_offset.y, len(runs) - 1)
-        if first <= 0:
-            return [(None, 2 * rows)]
-        return [(None, rows), (runs[first - 1].id, 2 * rows)]
+    def _read(self, everyone: bool, span: Span[Run], matching: RunFilter) -> tuple[Run, ...]:
+        before = None if span.after is None else span.after.id
+        return self.board.runs(everyone=everyone, limit=span.limit, before=before, matching=matching)
 
     def _steps(self, running: list[int]) -> dict[int, Progress]:
         """The last word of the harness of each of these runs; a file that cannot be read is no news."""
@@ -309,15 +299,13 @@ class RunsScreen(BoardScreen):
         if (event.everyone, event.words) != (self._everyone, self._words):
             return
         self._answered_at = self.now()
-        pages = self._pages or RunPages()
-        for page in event.pages:
-            pages = pages.with_page(page)
-        anew = self._pages is None
-        self._pages = pages
+        for part in event.parts:
+            self._listing = self._listing.with_part(part)
+        anew, self._is_known = not self._is_known, True
         self._progress = event.progress
         self._started |= event.started
-        self._runs = {str(run.id): run for run in pages.runs}
-        read = {run.id for page in event.pages for run in page.runs}
+        self._runs = {str(run.id): run for run in self._listing.items}
+        read = {run.id for part in event.parts for run in part.items}
         self._rows = {
             key: row if (row := self._rows.get(key)) is not None and run.id not in read and not anew else self._row(run)
             for key, run in self._runs.items()
@@ -343,11 +331,8 @@ class RunsScreen(BoardScreen):
 
     def _read_on(self) -> None:
         """Read the rows that have come into sight, before the next look would."""
-        pages = self._pages
-        if pages is not None and not pages.is_whole:
-            left = len(pages.runs) - self.grid.scroll_offset.y
-            if left < 2 * self.grid.size.height:
-                self._ask(patient=True)
+        if self._is_known and not self._listing.reaches(self.grid.scroll_offset.y + 2 * self.grid.size.height):
+            self._ask(patient=True)
 
     @on(Sent)
     def _show_sent(self, event: Sent) -> None:
@@ -362,7 +347,7 @@ class RunsScreen(BoardScreen):
         if run is not None:
             self.memory.set("runs", "selected", run.id)
             self.details.update(self._details(run))
-        elif self._pages is not None:
+        elif self._is_known:
             self.details.update(toned(self._nothing, Tone.MUTED))
 
     @property

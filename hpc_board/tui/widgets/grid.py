@@ -14,6 +14,7 @@ from textual.widgets.data_table import RowKey
 from hpc_board.tui.palette import Tone
 
 _GAP = 1
+_SCREENFUL = 20
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,11 @@ class Grid(DataTable[Text]):
         if not self._layout:
             return self._current
         return self._shown[self.cursor_row].key if 0 <= self.cursor_row < len(self._shown) else None
+
+    @property
+    def screenful(self) -> int:
+        """How many rows fit into the table, or are taken to before it has its size."""
+        return max(self.size.height - 1, 1) if self.size.height else _SCREENFUL
 
     def action_scroll_top(self) -> None:
         """Go to the first row."""

@@ -18,9 +18,6 @@ from hpc_board.tui.widgets.grid import Column, Grid, Row
 
 T = TypeVar("T")
 
-_SCREENFUL = 20
-"""How many rows are taken to fit before the table has its size."""
-
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
@@ -93,12 +90,7 @@ class ListPane(Vertical, Generic[T]):
 
     def spans(self) -> list[Span[T]]:
         """What to read: the rows in sight and as many below them, and the first ones where they are not in sight."""
-        rows = max(self.grid.size.height - 1, 1) if self.grid.size.height else _SCREENFUL
-        items = self._listing.items
-        first = min(self.grid.scroll_offset.y, len(items) - 1)
-        if first <= 0:
-            return [Span(None, 2 * rows)]
-        return [Span(None, rows), Span(items[first - 1], 2 * rows)]
+        return self._listing.spans(self.grid.scroll_offset.y, self.grid.screenful)
 
     def show(self, parts: Iterable[Part[T]]) -> None:
         """Show what was read, beside what is known already."""
@@ -139,8 +131,7 @@ class ListPane(Vertical, Generic[T]):
         self.post_message(self.Wanted(self, anew=True))
 
     def _read_on(self) -> None:
-        left = len(self._listing.items) - self.grid.scroll_offset.y
-        if self._is_known and not self._listing.is_whole and left < 2 * self.grid.size.height:
+        if self._is_known and not self._listing.reaches(self.grid.scroll_offset.y + 2 * self.grid.size.height):
             self.post_message(self.Wanted(self, anew=False))
 
     def _show_details(self) -> None:
