@@ -51,7 +51,7 @@ from hpc_board.oversight import Oversight
 from hpc_board.people import Groups, user_name
 from hpc_board.rules import Again, Rules, best_of_before, named, tags_of
 from hpc_board.sending import Preview, Sending, Sent, new_submissions
-from hpc_board.store import Store
+from hpc_board.store import Store, WholeRun
 from hpc_board.store.sharing import hindrance, is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
@@ -680,6 +680,16 @@ class Board:
             Refused: it is somebody else's, and the user is no participant.
         """
         return self._seen(self._store.run(run))
+
+    def whole_run(self, run: int) -> WholeRun:
+        """The run with this number and all that is stored of it, as of one moment.
+
+        Raises:
+            InputError, Refused: as of `run`.
+        """
+        found = self._store.whole_run(run)
+        self._seen(found.run)
+        return found
 
     def _seen(self, run: Run) -> Run:
         """`run`, if the user may see it.

@@ -16,13 +16,14 @@ from hpc_board.model.lint import PROBES, Probe, accepted_formats
 from hpc_board.model.result import Case, Log, Result, case_share, device_peak
 from hpc_board.model.rules import NO_LIMITS, REASON_CHARACTERS_MAX, Category, Decision, Limits, Removal
 from hpc_board.model.run import Run, Status
-from hpc_board.model.standings import Mark, Page, Standing, Version, verdict_line
+from hpc_board.model.standings import Mark, Page, Placing, Standing, Version, verdict_line
 from hpc_board.model.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.task import Task
 from hpc_board.model.terms import Terms
 from hpc_board.model.text import one_line, printable
 from hpc_board.report import bests, feed_line
 from hpc_board.sending import Preview
+from hpc_board.store import WholeRun
 
 if TYPE_CHECKING:
     from hpc_board.boards import Synced
@@ -42,16 +43,17 @@ def submission_object(board: Board, runs: Sequence[Run]) -> dict[str, Any]:
         "submission": first.submission,
         "task": first.task,
         "mode": str(first.mode),
-        "runs": [run_details(board, run) for run in runs],
+        "runs": [run_details(board.whole_run(run.id)) for run in runs],
     }
 
 
 def run_object(board: Board, run: Run) -> dict[str, Any]:
-    """One run with its cases; what a list of runs holds, so it does not read whole results.
+    """One run with its cases; what a list of runs holds, so it does not read whole results."""
+    return _run(run, board.placing(run), list(map(_case, board.cases(run.id))))
 
-    `verdict_line` says what it has come to on its board, null where it does not count there.
-    """
-    placing = board.placing(run)
+
+def _run(run: Run, placing: Placing | None, cases: list[dict[str, Any]]) -> dict[str, Any]:
+    """One run; `verdict_line` says what it has come to on its board, null where it does not count there."""
     line = None if placing is None or run.score_s is None else verdict_line(run.gpu, run.score_s, placing)
     return {
         "id": run.id,
@@ -66,7 +68,7 @@ def run_object(board: Board, run: Run) -> dict[str, Any]:
             "partition": run.partition or None,
             "node": run.status.node or None,
         },
-        "cases": [_case(case) for case in board.cases(run.id)],
+        "cases": cases,
         "message": printable(run.explanation if run.state.ended else run.message, _MESSAGE_MAX),
         "task": run.task,
         "mode": str(run.mode),
@@ -148,18 +150,17 @@ def removed_object(run: Run) -> dict[str, Any]:
     return {"run": run.id, "submission": run.submission, "score_s": run.score_s, **_remarks(run)["removed"]}
 
 
-def run_details(board: Board, run: Run, *, samples: bool = False) -> dict[str, Any]:
+def run_details(whole: WholeRun, *, samples: bool = False) -> dict[str, Any]:
     """One run with its cases, its history, where it ran and what it printed; `samples` adds every timed call.
 
     `stopped` says what a run had come to that was told to end; its cases are those of until then.
     """
-    result = board.result(run.id)
+    result = whole.result
     return {
-        **run_object(board, run),
-        "cases": _result_cases(result, samples=samples) if result else [],
+        **_run(whole.run, whole.placing, _result_cases(result, samples=samples) if result else []),
         "stopped": printable(result.message, _MESSAGE_MAX) if result and result.interrupted else "",
         "profile": _log(result.profile) if result else "",
-        "history": [_status(status) for status in board.history(run.id)],
+        "history": [_status(status) for status in whole.history],
         "provenance": dict(result.provenance) if result else {},
         "build": _log(result.build) if result else "",
         "stdout": _log(result.stdout) if result else "",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.model.run import Run
     from hpc_board.report import Block
+    from hpc_board.store import WholeRun
 
 
 _WIDE = 100
@@ -127,15 +128,14 @@ def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> 
         raise click.UsageError("--log prints plain text; leave --json out.")
     board = open_()
     refresh(board)
-    found = board.run(id_)
     if only_log:
-        _print_logs(board, found)
+        _print_logs(board, board.run(id_))
     elif as_json:
         from hpc_board.cli.json_output import run_details
 
-        print_json(run_details(board, found, samples=samples))
+        print_json(run_details(board.whole_run(id_), samples=samples))
     else:
-        print_blocks(*report(board, found))
+        print_blocks(*report(board, board.whole_run(id_)))
 
 
 def _print_logs(board: "Board", run: "Run") -> None:
@@ -178,10 +178,10 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
         (found,) = follow(board, [board.run(id_).id], timeout_seconds)
     except WaitExpired:
         if as_json:
-            print_json(run_details(board, board.run(id_)))
+            print_json(run_details(board.whole_run(id_)))
         raise
     if as_json:
-        print_json(run_details(board, found))
+        print_json(run_details(board.whole_run(found.id)))
     else:
         print_blocks(*summary(board, found))
     raise click.exceptions.Exit(exit_code_of(board, [found]))
@@ -299,21 +299,15 @@ def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
     """What its participant wants to know first about a run that has ended, as blocks."""
     from hpc_board.report import run_summary
 
-    return run_summary(run, board.result(run.id), board.history(run.id), board.placing(run), log=board.log(run.id))
+    whole = board.whole_run(run.id)
+    return run_summary(whole.run, whole.result, whole.history, whole.placing, log=board.log(run.id))
 
 
-def report(board: "Board", run: "Run") -> "tuple[Block, ...]":
+def report(board: "Board", whole: "WholeRun") -> "tuple[Block, ...]":
     """Everything that the board knows about a run, as blocks."""
     from hpc_board.report import outcome_line, run_report
 
-    result, placing = board.result(run.id), board.placing(run)
-    blocks = run_report(
-        run,
-        result,
-        board.history(run.id),
-        board.progress(run.id),
-        placing,
-        log=board.log(run.id),
-    )
+    run, result, placing = whole.run, whole.result, whole.placing
+    blocks = run_report(run, result, whole.history, board.progress(run.id), placing, log=board.log(run.id))
     # The outcome stands first, and has left a small screen by the time that the end is printed.
     return (*blocks, outcome_line(run, result, placing)) if run.state.ended else blocks

@@ -19,6 +19,7 @@ from hpc_board.store import boards, decisions, feed, listing, oversight, ranking
 from hpc_board.store.boards import NewChange, Newest
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.journal import MOUNTS
+from hpc_board.store.runs import WholeRun
 from hpc_board.store.submissions import NewRun, NewSubmission
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from hpc_board.store.fields import Row
     from hpc_board.store.passes import Chosen
 
-__all__ = ["NewChange", "NewRun", "NewSubmission", "Newest", "Store"]
+__all__ = ["NewChange", "NewRun", "NewSubmission", "Newest", "Store", "WholeRun"]
 
 
 class Store:
@@ -202,6 +203,15 @@ class Store:
         """
         with self._file.reading() as db:
             return runs.cases(db, run)
+
+    def whole_run(self, run: int) -> WholeRun:
+        """The run with this number and all that is stored of it, as of one moment.
+
+        Raises:
+            InputError: there is none.
+        """
+        with self._file.reading() as db:
+            return runs.whole_run(db, run)
 
     def history(self, run: int) -> tuple[Status, ...]:
         """Every status that the run was in, in the order in which they were stored.

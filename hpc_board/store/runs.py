@@ -3,13 +3,14 @@
 import json
 import math
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hpc_board.errors import InputError
 from hpc_board.model.result import Case, Result, ResultError
 from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.standings import Placing
 from hpc_board.store import feed, ranking
 from hpc_board.store.fields import Fields, unreadable
 from hpc_board.store.rows import (
@@ -26,6 +27,16 @@ from hpc_board.store.rows import (
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """A run as it stands, what it means on its board, all that it came to, and what it went through, oldest first."""
+
+    run: Run
+    placing: Placing | None
+    result: Result | None
+    history: tuple[Status, ...]
 
 
 def record(db: "Database", number: int, status: Status) -> bool:
@@ -163,6 +174,17 @@ def run(db: "Database", number: int) -> Run:
     for row in db.view("run_details").rows_where("id = ?", [row_id(number)]):
         return run_value(row)
     raise _missing(number)
+
+
+def whole_run(db: "Database", number: int) -> WholeRun:
+    """The run with this number, and all that is stored of it.
+
+    Raises:
+        InputError: there is none.
+        StorageError: what is stored as its result is none.
+    """
+    found = run(db, number)
+    return WholeRun(found, ranking.placing(db, found), result(db, number), history(db, number))
 
 
 def numbered(db: "Database", numbers: Collection[int]) -> dict[int, Run]:
