@@ -19,26 +19,16 @@ _PAGE_WITH_CODE = 50
 """Submissions that are read at once with their files, of which each may have a megabyte."""
 
 _RUNS = """
-SELECT runs.id AS run, runs.submission, submissions.task, submissions.task_version, runs.gpu, submissions.user,
-       runs.account, submissions.file_name, submissions.mode, newest.state, results.verdict, results.score_s,
-       submissions.submitted_at, newest.at AS state_since, results.ended_at AS job_ended_at,
+SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, runs.user, runs.account, runs.file_name,
+       runs.mode, runs.state, runs.verdict, runs.score_s, runs.created_at AS submitted_at, runs.at AS state_since,
+       runs.ended_at AS job_ended_at,
        (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running') AS started_at,
-       runs.cluster, runs.partition, newest.job_id, newest.node, runs.trust, runs.emulated, submissions.milestone,
-       submissions.code_sha256, runs.harness_sha256, submissions.note, results.message,
-       EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id) AS removed,
-       (SELECT json_group_array(json_array(said.action, said.text, said.by_user, said.at))
-          FROM (SELECT action, text, by_user, at FROM remarks
-                 WHERE remarks.submission = submissions.id ORDER BY remarks.id) AS said) AS remarks,
-       CASE WHEN EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id) THEN
-           (SELECT json_array(by_user, at, reason) FROM decisions
-             WHERE kind = 'submission' AND subject = CAST(submissions.id AS TEXT) AND action = 'remove'
-             ORDER BY id DESC LIMIT 1)
-       END AS removal,
-       CASE WHEN :with_code THEN (SELECT code FROM codes WHERE codes.sha256 = submissions.code_sha256) END AS code
+       runs.cluster, runs.partition, runs.job_id, runs.node, runs.trust, runs.emulated, runs.milestone,
+       runs.code_sha256, runs.harness_sha256, runs.note, runs.message, runs.remarks, runs.removal,
+       EXISTS (SELECT 1 FROM removed WHERE removed.submission = runs.submission) AS removed,
+       CASE WHEN :with_code THEN (SELECT code FROM codes WHERE codes.sha256 = runs.code_sha256) END AS code
   FROM submissions
- CROSS JOIN runs ON runs.submission = submissions.id
-  JOIN events AS newest ON newest.id = (SELECT MAX(id) FROM events WHERE events.run = runs.id)
-  LEFT JOIN results ON results.run = runs.id
+ CROSS JOIN run_details AS runs ON runs.submission = submissions.id
  WHERE {chosen}
  ORDER BY submissions.id, runs.id
 """
