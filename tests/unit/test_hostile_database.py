@@ -178,7 +178,7 @@ def test_a_hostile_value_is_told_or_shown_without_harm(whole: Recorded, table: s
         ("bests", "score_s", "9e999", ("show", "vectoradd_py"), "row 2 of `scores`"),
         ("feed", "fallen", "'[1]'", ("feed",), "row 3 of `feed`"),
         ("boards", "at", "'abc'", ("update", "course", "--history"), "row 2 of `boards`"),
-        ("cases", "median_ns", "'fast'", ("run", "2", "--json"), "row 2 of `cases`"),
+        ("cases", "median_ns", "'fast'", ("runs", "--all", "--json"), "row 4 of `cases`"),
     ],
 )
 def test_an_error_names_the_table_and_the_row_and_what_to_do(
