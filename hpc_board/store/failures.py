@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -62,6 +63,11 @@ _MISFITS = {
 }
 """What holds of a value that does not fit the type of its column."""
 
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name IN ('documents', 'partials'), name"
+_LOOK_SECONDS = 3.0
+_STEPS_BETWEEN_LOOKS = 1000
+"""How many instructions SQLite carries out before the clock is looked at again."""
+
 
 @contextmanager
 def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
@@ -76,9 +82,9 @@ def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
         failure = _failure(error)
         if failure is None:
             raise
-        if failure is _DAMAGED and (misfit := _misfit(path)):
-            found = unreadable(*misfit)
-            raise UnreadableError(f"{path}: {found.message}", hint=found.hint) from error
+        if failure is _DAMAGED and (found := misfit(path)):
+            told = unreadable(*found)
+            raise UnreadableError(f"{path}: {told.message}", hint=told.hint) from error
         if failure in (_UNOPENABLE, _INPUT_OUTPUT) and _is_full(path):
             failure = _FULL
         what, hint = failure
@@ -97,20 +103,28 @@ def _failure(error: sqlite3.Error) -> tuple[str, str] | None:
     return None if code is None else _FAILURES.get(code & 0xFF)  # the low byte is the kind, the rest its details
 
 
-def _misfit(path: Path) -> tuple[str, str, str] | None:
-    """A table, one of its rows, and what that holds which does not fit its column; None where nothing is found."""
+def misfit(path: Path, *, seconds: float = _LOOK_SECONDS) -> tuple[str, str, str] | None:
+    """A table, one of its rows, and what that holds which does not fit its column; None where nothing is found.
+
+    Each table is read once, the large ones last, and nothing more after these `seconds`.
+    """
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
         db.create_function("is_text", 1, _is_text, deterministic=True)
-        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
-        for table in tables:
+        deadline = time.monotonic() + seconds
+        db.set_progress_handler(lambda: time.monotonic() >= deadline, _STEPS_BETWEEN_LOOKS)
+        for (table,) in db.execute(_TABLES).fetchall():
             kinds = {name: kind for _, name, kind, *_ in db.execute(f"PRAGMA table_info({table})")}
             number = next((name for name in _NUMBERS if name in kinds), "NULL")
-            for column, kind in kinds.items():
-                if kind in _MISFITS:
-                    misfit = _MISFITS[kind].format(column=column)
-                    query = f"SELECT CAST({number} AS BLOB) FROM {table} WHERE {misfit} LIMIT 1"  # noqa: S608 - names of its own
-                    for (row,) in db.execute(query):
-                        return table, (row or b"?").decode("utf-8", "replace"), f"its {column} is no {kind.lower()}"
+            cases = [
+                f"WHEN {_MISFITS[kind].format(column=column)} THEN '{column}'"
+                for column, kind in kinds.items()
+                if kind in _MISFITS
+            ]
+            if cases:
+                query = f"SELECT CAST({number} AS BLOB), CASE {' '.join(cases)} END AS misfit FROM {table}"  # noqa: S608 - names of its own
+                for row, column in db.execute(f"{query} WHERE misfit IS NOT NULL LIMIT 1"):
+                    kind = kinds[column].lower()
+                    return table, (row or b"?").decode("utf-8", "replace"), f"its {column} is no {kind}"
     return None
 
 

@@ -28,6 +28,7 @@ from hpc_board.model.standings import Standing
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, Store, listing, ranking, runs
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.failures import misfit
 from hpc_board.store.journal import file_system, journal_mode
 from hpc_board.store.listing import Wanted
 from tests.unit.users import another_user
@@ -773,6 +774,19 @@ def test_text_that_is_not_text_any_more_is_reported_as_damage(path: Path, store:
         "row 1 of `runs` in the database cannot be read: its partition is no text"
         in failure_of(store.runs, path).message
     )
+
+
+def test_the_row_that_is_damaged_is_not_looked_for_without_end(path: Path, store: Store) -> None:
+    add(store)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        said = ((1, "note", "text", "ada", "2030-01-01") for _ in range(2000))
+        connection.executemany(
+            "INSERT INTO remarks (submission, action, text, by_user, at) VALUES (?, ?, ?, ?, ?)", said
+        )
+    path.write_bytes(path.read_bytes().replace(b"gpu-h100", b"gpu-\xff\xff\xff\xff"))
+
+    assert misfit(path, seconds=3600) == ("runs", "1", "its partition is no text")
+    assert misfit(path, seconds=0) is None
 
 
 def test_a_stored_result_that_is_none_is_reported(path: Path, store: Store) -> None:
