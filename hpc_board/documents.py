@@ -23,6 +23,7 @@ DOCUMENT_BYTES_MAX = 1_000_000
 _VALUES_MAX = 100_000
 _DEPTH_MAX = 32
 _FAULTS_SHOWN_MAX = 100
+_NUMBER_CHARACTERS_MAX = 1000
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _TAG = "tag:yaml.org,2002:"
 _NUMBERS = {f"{_TAG}int": int, f"{_TAG}float": float, f"{_TAG}bool": bool, f"{_TAG}null": types.NoneType}
@@ -272,11 +273,15 @@ class Document:
             return msgspec.UNSET
         value: Any = text
         if node.tag == f"{_TAG}null" or (node.tag in _NUMBERS and not _text_only(type_)):
+            wanted = _NUMBERS[node.tag] if type_ is Any else type_
+            # What is written in parts of sixty (1:59:59) takes time that grows with the square of its length.
+            if len(text) > _NUMBER_CHARACTERS_MAX:
+                return self._unexpected(node, wanted, place)
             try:
                 value = yaml.constructor.SafeConstructor().construct_object(node)
             except (ValueError, LookupError, OverflowError):
                 # An explicit tag makes PyYAML read a text that is of another kind: `!!bool maybe`, `!!int ""`.
-                return self._unexpected(node, _NUMBERS[node.tag] if type_ is Any else type_, place)
+                return self._unexpected(node, wanted, place)
         try:
             return msgspec.convert(value, type_)
         except msgspec.ValidationError:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -215,6 +216,25 @@ def test_what_is_not_one_yaml_document_is_a_fault_with_its_line(tmp_path: Path, 
 def test_an_escape_of_no_character_is_a_fault(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="escaped character"):
         Document.read(written(tmp_path, 'name: "\\UFFFFFFFF"'))
+
+
+@pytest.mark.parametrize("key", ["gears", "price", "extra", "sizes"])
+def test_a_number_without_end_is_a_fault_and_is_not_worked_out(
+    tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    construct = yaml.constructor.SafeConstructor.construct_object
+
+    def counted(self: yaml.constructor.SafeConstructor, node: yaml.Node, deep: bool = False) -> Any:
+        read.append(len(node.value))
+        return construct(self, node, deep)
+
+    monkeypatch.setattr(yaml.constructor.SafeConstructor, "construct_object", counted)
+    digits = "1" + ":59" * 1000
+    (fault,) = faults(tmp_path, f"{key}: {f'[{digits}]' if key == 'sizes' else digits}")
+    assert "found" in fault
+    assert "1:59:59" in fault
+    assert read == []
 
 
 def test_aliases_that_multiply_are_stopped(tmp_path: Path) -> None:
