@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from hpc_board.errors import InputError, Refused
-from hpc_board.store.database import DatabaseFile, group_umask
+from hpc_board.model.text import one_line
+from hpc_board.store.database import DatabaseFile, check_companions, group_umask
 from hpc_board.store.failures import creation_error, translated
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _BUSY_SECONDS = 30.0
 _COUNTED = ("submissions", "runs", "in_flight")
+
+Shape = tuple[str, str, str]
+"""What a thing in a database is, its name, and its statement, or for a table its columns."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ def contents(path: Path) -> Contents:
 
     Raises:
         InputError: there is no such file, it is damaged, or it is no database of this program's.
+        StorageError: something that is no file lies where SQLite keeps one beside it.
     """
     from hpc_board.store.library import Database
     from hpc_board.store.migrations import APPLICATION_ID, MIGRATIONS, STEP_NAMES
@@ -57,6 +62,7 @@ def contents(path: Path) -> Contents:
     hint = "Give a file that `hpc-board admin backup` wrote."
     if not path.is_file():
         raise InputError(f"{path}: there is no such file", hint=hint)
+    check_companions(path)
     try:
         with _connected(f"{path.absolute().as_uri()}?mode=ro") as connection:
             db = Database(connection, execute_plugins=False)
@@ -64,11 +70,15 @@ def contents(path: Path) -> Contents:
                 raise InputError(f"{path}: this is no backup of a board", hint=hint)
             faults = [row[0] for row in db.execute("PRAGMA integrity_check(1)").fetchall()]
             if faults != ["ok"]:
-                raise InputError(f"{path}: the backup is damaged: {faults[0]}", hint="Take another one.")
+                raise InputError(
+                    f"{path}: the backup is damaged: {one_line(str(faults[0]), 200)}", hint="Take another one."
+                )
             if not {step.name for step in MIGRATIONS.applied(db)} <= STEP_NAMES:
                 raise InputError(
                     f"{path}: the backup was made by a newer version of hpc-board", hint="Upgrade hpc-board."
                 )
+            if misshapen := _misshapen(db, ()):
+                raise InputError(f"{path}: this is no backup of a board: {misshapen}", hint=hint)
             return _contents(db)
     except sqlite3.Error as error:
         raise InputError(f"{path}: this is no backup of a board, or a damaged one ({error})", hint=hint) from error
@@ -100,7 +110,12 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
             _connected(draft.path.absolute().as_uri()) as copy,
         ):
             given.backup(copy)
-        with draft.writing() as db:
+        with _input_blamed(source), draft.writing() as db:
+            if misshapen := _misshapen(db, _shapes(Path(folder), file.mounts)):
+                raise InputError(
+                    f"{source}: this is no backup of a board: {misshapen}",
+                    hint="Give a file that `hpc-board admin backup` wrote.",
+                )
             forgotten = going - {row[0] for row in db.execute("SELECT id FROM runs").fetchall()}
             _raise_numbers(db, numbers)
         if forgotten and not force:
@@ -157,8 +172,56 @@ def _contents(db: "Database") -> Contents:
     return Contents(*(db.table(name).count for name in _COUNTED))
 
 
+@contextmanager
+def _input_blamed(source: Path) -> Iterator[None]:
+    """Say of a failure that nobody else can act on that `source` is no backup."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise InputError(
+            f"{source}: this is no backup of a board, or a damaged one ({one_line(str(error), 200)})",
+            hint="Give a file that `hpc-board admin backup` wrote.",
+        ) from error
+
+
+def _shapes(folder: Path, mounts: Path) -> tuple[Shape, ...]:
+    """The tables, views and triggers of a new database."""
+    with DatabaseFile(folder / "new.db", mounts).reading() as db:
+        return tuple(_shapes_in(db))
+
+
+def _shapes_in(db: "Database") -> Iterator[Shape]:
+    found = db.execute("SELECT type, name, sql FROM sqlite_master WHERE type IN ('table', 'view', 'trigger')")
+    for kind, name, sql in found.fetchall():
+        if kind == "table":
+            columns = db.execute("SELECT name FROM pragma_table_info(?) ORDER BY name", [name]).fetchall()
+            yield kind, name, " ".join(str(column) for (column,) in columns)
+        else:
+            yield kind, name, " ".join(str(sql).split())
+
+
+def _misshapen(db: "Database", wanted: Sequence[Shape]) -> str:
+    """What keeps a database from being one of this program's, "" for nothing; where none are wanted, tables that miss.
+
+    Tables of its own do no harm. A view or trigger of its own would run its statements in every command.
+    """
+    found = set(_shapes_in(db))
+    tables = {name for kind, name, _ in found if kind == "table"}
+    needed = {name for kind, name, _ in wanted if kind == "table"} or set(_COUNTED)
+    if missing := sorted(needed - tables):
+        return f"it has no table {missing[0]}"
+    for shape in wanted:
+        if shape not in found:
+            return f"its {shape[0]} {shape[1]} is not that of a board"
+    for kind, name, _ in sorted(found - set(wanted)) if wanted else ():
+        if kind != "table":
+            return f"it has a {kind} of its own, {one_line(name, 80)}"
+    return ""
+
+
 def _numbers(db: "Database") -> dict[str, int]:
-    return {name: int(last) for name, last in db.execute("SELECT name, seq FROM sqlite_sequence").fetchall()}
+    found = db.execute("SELECT name, CAST(seq AS INTEGER) FROM sqlite_sequence").fetchall()
+    return {name: int(last) for name, last in found}
 
 
 def _raise_numbers(db: "Database", numbers: dict[str, int]) -> None:

@@ -93,7 +93,7 @@ class DatabaseFile:
         if not self.is_there():
             yield None
             return
-        _check_companions(self.path)
+        check_companions(self.path)
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
         with translated(self.path, reading=True), group_umask(self.path.parent):
             connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout_seconds, isolation_level=None)
@@ -137,7 +137,7 @@ class DatabaseFile:
         from hpc_board.store.library import Database
 
         _create_missing(self.path)
-        _check_companions(self.path)
+        check_companions(self.path)
         connection = sqlite3.connect(self.path, timeout=self.busy_timeout_seconds, isolation_level=None)
         with group_umask(self.path.parent), closing(connection):
             connection.execute("PRAGMA foreign_keys = ON")
@@ -157,7 +157,7 @@ def _immediate_transaction(db: "Database") -> Iterator[None]:
         raise
 
 
-def _check_companions(path: Path) -> None:
+def check_companions(path: Path) -> None:
     """Pass unless something that is no file lies where SQLite looks for its own: it would wait for a pipe for ever."""
     for ending in ("-journal", "-wal", "-shm"):
         file = path.with_name(path.name + ending)

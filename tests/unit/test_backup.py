@@ -1,5 +1,6 @@
 """`admin backup` and `admin restore`: copies that are whole while others write, and the way back."""
 
+import os
 import sqlite3
 import stat
 import threading
@@ -15,6 +16,8 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.run import RunState
 from hpc_board.store import Store
 from hpc_board.store.backup import contents
+from hpc_board.store.library import Database
+from hpc_board.store.migrations import APPLICATION_ID, MIGRATIONS, STEP_NAMES
 from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
 
 
@@ -159,3 +162,77 @@ def test_what_is_no_whole_backup_is_refused_and_changes_nothing(board: Recorded)
             board.board.restore(path)
         assert len(board.board.runs()) == 20, name
     assert not list(board.board.settings.board.glob("board.db.before-*"))
+
+
+@pytest.mark.parametrize(
+    ("statements", "told"),
+    [
+        (
+            "CREATE TRIGGER own AFTER INSERT ON submissions BEGIN SELECT RAISE(ABORT, 'red'); END",
+            "it has a trigger of its own, own",
+        ),
+        (
+            "DROP TRIGGER runs_stay; CREATE TRIGGER runs_stay BEFORE UPDATE ON runs BEGIN DELETE FROM events; END",
+            "its trigger runs_stay is not that of a board",
+        ),
+        ("CREATE VIEW own AS SELECT 1", "it has a view of its own, own"),
+        ("ALTER TABLE bests RENAME TO own; CREATE VIEW bests AS SELECT * FROM own", "it has no table bests"),
+        (
+            "ALTER TABLE in_flight RENAME TO own; CREATE VIEW in_flight AS SELECT * FROM own",
+            "it has no table in_flight",
+        ),
+        ("DROP TABLE runs", "no backup of a board"),
+        ("ALTER TABLE boards RENAME COLUMN reason TO other", "its table boards is not that of a board"),
+        ("DROP TABLE _sqlite_migrations", "already exists"),
+    ],
+)
+def test_a_database_of_another_shape_is_not_restored(board: Recorded, statements: str, told: str) -> None:
+    add(board)
+    source = board.folder / "copy.db"
+    board.board.backup(source)
+    with closing(sqlite3.connect(source)) as db:
+        db.executescript(statements)
+    done = call(board, "admin", "restore", source, "--yes", "--force")
+    assert done.exit_code == 2, done.output
+    assert told in done.stderr
+    assert "Give a file that `hpc-board admin backup` wrote." in done.stderr
+    assert not list((board.folder / "board").glob("board.db.before*"))
+    assert [run.id for run in board.board.runs()] == [1]
+
+
+def test_tables_of_ones_own_and_a_number_that_is_none_do_not_hinder_a_restore(board: Recorded) -> None:
+    add(board)
+    source = board.folder / "copy.db"
+    board.board.backup(source)
+    with closing(sqlite3.connect(source)) as db:
+        db.executescript("CREATE TABLE own (id); ANALYZE; UPDATE sqlite_sequence SET seq = 'abc' WHERE name = 'runs'")
+    done = call(board, "admin", "restore", source, "--yes")
+    assert done.exit_code == 0, done.output
+    assert add(board) == 2
+
+
+@pytest.mark.parametrize("ending", ["-journal", "-wal"])
+def test_nobody_waits_for_a_pipe_beside_a_backup(board: Recorded, ending: str) -> None:
+    add(board)
+    board.board.backup(board.folder / "copy.db")
+    os.mkfifo(board.folder / f"copy.db{ending}")
+    done = board.hpc_board("admin", "restore", "copy.db", "--yes")
+    assert done.returncode == 2
+    assert f"copy.db{ending} is no file" in done.stderr
+    assert [run.id for run in board.board.runs()] == [1]
+
+
+@pytest.mark.parametrize("step", sorted(STEP_NAMES)[1:])
+def test_a_database_of_every_older_version_has_a_boards_shape_when_it_is_brought_up_to_date(
+    board: Recorded, step: str
+) -> None:
+    add(board)
+    source = board.folder / "older.db"
+    with closing(sqlite3.connect(source)) as connection:
+        MIGRATIONS.apply(Database(connection, execute_plugins=False), stop_before=step)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.commit()
+    done = call(board, "admin", "restore", source, "--yes")
+    assert "not that of a board" not in done.stderr
+    assert "of its own" not in done.stderr
+    assert done.exit_code == 0, done.output
