@@ -63,6 +63,9 @@ _TERMS = {
 }
 """What a change of a board's terms is called in the log."""
 
+# A new board's task still has the deadline and the GPUs of its source, a changed board's those of its terms.
+_TERM = "json_extract(json_remove({0}, '$.task.deadline', '$.task.gpus'), '$.{1}')"
+
 # Changes of boards are decisions too, and have a table of their own. Moments are text that sorts as they do; what is
 # none comes last.
 _LOG = """
@@ -91,7 +94,7 @@ SELECT * FROM (
 """.replace(
     "{differences}",
     " || ".join(
-        f"iif(json_extract(terms, '$.{key}') IS NOT json_extract(old, '$.{key}'), '{word}, ', '')"
+        f"iif({_TERM.format('terms', key)} IS NOT {_TERM.format('old', key)}, '{word}, ', '')"
         for key, word in _TERMS.items()
     ),
 ).replace("{place}", "iif(typeof(at) = 'text' AND at LIKE '____-__-__T%+00:00', at, '') AS place")

@@ -743,6 +743,13 @@ def test_the_log_says_what_an_update_has_changed(place: Recorded) -> None:
     assert "deadline, GPUs" in call(place, "admin", "log").stdout
 
 
+def test_the_log_takes_the_terms_that_a_source_has_of_its_own_for_no_other_task(place: Recorded) -> None:
+    made(place, "echo", "--gpu", "CPU", "--deadline", "2031-01-01")
+    assert call(place, "update", "echo", "--deadline", "2031-01-07").exit_code == 0
+    update, _ = read(place, "admin", "log")
+    assert update["detail"] == "deadline"
+
+
 def test_a_deadline_is_shown_in_the_readers_zone_everywhere_and_in_utc_to_scripts(
     place: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
