@@ -232,7 +232,7 @@ def readmit(open_: Open, submissions: tuple[int, ...], reason: str) -> None:
     from hpc_board.cli.printing import remark
 
     open_().rules.readmit(submissions, reason)
-    remark(f"{_named(submissions)} in the standings again, as far as they passed.")
+    remark(f"{_named(submissions)} in the standings again, with each run that passed.")
 
 
 def _named(submissions: tuple[int, ...]) -> str:

@@ -184,7 +184,7 @@ def check(
     bounds = lint.Bounds(Device(device), python or sys.executable, cases or lint.CASES_MAX, seconds or lint.SECONDS)
     results = []
     for found in _source(open_, source):
-        remark(f"Asking the judge of {found.name}, on this machine's {device}, for {bounds.seconds} s at most.")
+        remark(f"Asking the judge of {found.name}, on this machine's {_kind(device)}, for {bounds.seconds} s at most.")
         results.append(lint.check(found, bounds))
         if not as_json:
             checked = results[-1]
@@ -242,7 +242,7 @@ def test(
         raise InputError(
             f"{source} holds {len(found)} tasks: {', '.join(each.name for each in found)}.", hint="Give one of them."
         )
-    remark(f"Judging {submission.file_name} for {found[0].name} in mode {asked}, on this machine's {device}.")
+    remark(f"Judging {submission.file_name} for {found[0].name} in mode {asked}, on this machine's {_kind(device)}.")
     trial = try_out(submission, found[0], asked, device=Device(device), python=python or sys.executable)
     if as_json:
         from hpc_board.cli.json_output import trial_object
@@ -251,6 +251,11 @@ def test(
     else:
         print_blocks(*trial_report(trial.run, trial.result))
     raise click.exceptions.Exit(exit_code_of_trial(trial.run, trial.result.cases))
+
+
+def _kind(device: str) -> str:
+    """What a remark calls this machine's device of a kind, as the report after it does."""
+    return "CPU" if device == "cpu" else "GPU"
 
 
 def _source(open_: Open, source: str) -> "tuple[Task, ...]":

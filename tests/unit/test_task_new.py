@@ -250,6 +250,7 @@ def test_the_helpers_say_how_many_elements_are_wrong_and_which_come_first(helper
 def test_a_submission_is_judged_for_a_folder_that_is_on_no_board(double: Path, scratch: Path) -> None:
     done = call("test", double, "--submission", kernel(double))
     assert done.exit_code == 0, done.output
+    assert "Judging kernel.py for double in mode test, on this machine's CPU." in done.stderr
     assert "kernel.py for double, mode test, on this machine's CPU" in done.stdout
     assert "Passed: 1 test." in done.stdout
     assert "hpc-board run" not in done.stdout
