@@ -63,7 +63,7 @@ def _table(runs: Sequence[Standing]) -> Table:
     rows = []
     for run, best in zip(runs, bests(runs), strict=True):
         change = "" if fastest == math.inf else f"{100 * (run.score_s / fastest - 1):+.1f} %"
-        mark = " *" if best else ""
+        mark = " *" if best and len(runs) > 1 else ""
         rows.append(
             (
                 moment_text(run.submitted_at),
