@@ -208,6 +208,10 @@ class Advance:
         """When this cluster's scheduler was last asked, by any client of the board."""
         return self._asking(cluster).asked_at
 
+    def silent_since(self, cluster: str) -> datetime | None:
+        """When this cluster's scheduler was first asked in vain since it last answered; None where it last answered."""
+        return self._asking(cluster).silent_since
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """A time in which no client of the board carries runs on.

@@ -670,6 +670,10 @@ class Board:
         """When a cluster's scheduler was last asked by any client; None if never."""
         return self._advance.asked_at(cluster)
 
+    def silent_since(self, cluster: str) -> datetime | None:
+        """When this cluster's scheduler was first asked in vain since it last answered; None where it last answered."""
+        return self._advance.silent_since(cluster)
+
     # Runs
 
     def run(self, run: int) -> Run:

@@ -29,11 +29,15 @@ _entropy = random.SystemRandom()
 
 @dataclass(frozen=True)
 class _Asked:
-    """The last question: when, how long the next one has to wait, and how long nothing is to be sent either."""
+    """The last question: when, how long the next one has to wait, and how long nothing is to be sent either.
+
+    `silent_since` is the first question without an answer since the last one that had one.
+    """
 
     at: datetime
     pause_seconds: float
     rest_seconds: float = 0.0
+    silent_since: datetime | None = None
 
 
 class Asking:
@@ -55,6 +59,12 @@ class Asking:
         asked = self._read()
         return None if asked is None else asked.at
 
+    @property
+    def silent_since(self) -> datetime | None:
+        """When the scheduler was first asked in vain since it last answered anybody; None where it last answered."""
+        asked = self._read()
+        return None if asked is None else asked.silent_since
+
     def due(self, now: datetime) -> bool:
         """Whether the scheduler may be asked again; a clock that was set back does not put that off."""
         asked = self._read()
@@ -72,7 +82,8 @@ class Asking:
             OSError: the file cannot be written.
         """
         asked = self._read()
-        self._write(_Asked(now, self._poll_seconds if asked is None else asked.pause_seconds))
+        pause_seconds = self._poll_seconds if asked is None else asked.pause_seconds
+        self._write(_Asked(now, pause_seconds, silent_since=None if asked is None else asked.silent_since))
 
     def fail(self, now: datetime, seconds: float) -> None:
         """Note that there was no answer after so many seconds; if they were many, a rest of four times as many follows.
@@ -89,7 +100,8 @@ class Asking:
         rest_seconds = _REST_TIMES * seconds if seconds >= SILENCE_SECONDS else 0.0
         # A quick failure does not end the rest that a slow one has begun.
         left = 0.0 if before is None else before.rest_seconds - max(0.0, (now - before.at).total_seconds())
-        self._write(_Asked(now, pause_seconds, max(rest_seconds, left)))
+        silent_since = now if before is None else before.silent_since or before.at
+        self._write(_Asked(now, pause_seconds, max(rest_seconds, left), silent_since))
 
     def settle(self, *, news: bool) -> None:
         """Note whether the answer brought anything new; without, the next pause is longer.
@@ -109,15 +121,18 @@ class Asking:
                 values = json.loads(file.read(_BYTES_MAX))
             at, pause_seconds = datetime.fromtimestamp(values["at"], UTC), float(values["pause_seconds"])
             rest_seconds = float(values["rest_seconds"])
+            silent = values.get("silent_since")
+            silent_since = None if silent is None else datetime.fromtimestamp(silent, UTC)
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
         if not math.isfinite(pause_seconds + rest_seconds):
             return None
         pause_seconds = min(max(pause_seconds, self._poll_seconds), self._longest_seconds)
-        return _Asked(at, pause_seconds, min(rest_seconds, REST_SECONDS_MAX))
+        return _Asked(at, pause_seconds, min(rest_seconds, REST_SECONDS_MAX), silent_since)
 
     def _write(self, asked: _Asked) -> None:
-        text = json.dumps({**asdict(asked), "at": asked.at.timestamp()})
+        silent_since = asked.silent_since and asked.silent_since.timestamp()
+        text = json.dumps({**asdict(asked), "at": asked.at.timestamp(), "silent_since": silent_since})
         replace(self._file, text.encode())
 
 

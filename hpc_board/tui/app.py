@@ -24,7 +24,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from hpc_board.board import Board
-from hpc_board.errors import BoardError, InputError
+from hpc_board.errors import BoardError, InputError, SchedulerError
 from hpc_board.model.result import Verdict
 from hpc_board.model.roles import Role
 from hpc_board.model.run import Run
@@ -609,8 +609,14 @@ def _followed(board: Board, before: Pulse) -> Followed:
         over = [run for run in runs if run.state.ended]
         # A toast has a rank; where so many have ended that there is one for all of them, nobody sees it.
         ended = [(run, board.rank(run) if len(over) <= TOLD_MAX else None) for run in over]
-        asked = [at for cluster in {run.cluster for run in in_flight} if (at := board.asked_at(cluster))]
+        clusters = {run.cluster for run in in_flight}
+        asked = [at for cluster in clusters if (at := board.asked_at(cluster))]
+        silent = [at for cluster in clusters if (at := board.silent_since(cluster))]
     except BoardError as error:
         return Followed(dataclasses.replace(before, failure=error), ())
-    pulse = Pulse(tuple(run.id for run in in_flight), min(asked, default=None), failure)
+    # One that is silent is left alone for a while, in which there is nothing new to say of it.
+    if failure is None and silent and isinstance(before.failure, SchedulerError):
+        failure = before.failure
+    ids = tuple(run.id for run in in_flight)
+    pulse = Pulse(ids, min(asked, default=None), failure, min(silent, default=None))
     return Followed(pulse, tuple(ended))

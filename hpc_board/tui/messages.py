@@ -265,11 +265,15 @@ class RoleKnown(Answer):
 
 @dataclass(frozen=True)
 class Pulse:
-    """What the app knows of the user's runs: those in flight, when their schedulers were last asked, what failed."""
+    """What the app knows of the user's runs: those in flight, when their schedulers were last asked, what failed.
+
+    `silent_since` is when one of them was first asked in vain since it last answered.
+    """
 
     in_flight: tuple[int, ...] = ()
     asked_at: datetime | None = None
     failure: BoardError | None = None
+    silent_since: datetime | None = None
 
 
 @dataclass

@@ -251,6 +251,7 @@ class FakeBoard(Board):
         self.calls: list[str] = []
         self.read_rows: list[int] = []
         self.sent: list[intake.Draft] = []
+        self.silent: dict[str, datetime] = {}
 
     def free(self) -> None:
         """Let every method answer from now on."""
@@ -372,6 +373,9 @@ class FakeBoard(Board):
     def replace_run(self, run_: Run) -> None:
         """Let the run be like this from now on."""
         self.known_runs = [run_ if old.id == run_.id else old for old in self.known_runs]
+
+    def silent_since(self, cluster: str) -> datetime | None:
+        return self.silent.get(cluster)
 
     def asked_at(self, cluster: str) -> datetime | None:
         del cluster

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Input
 
 from hpc_board.board import Board
-from hpc_board.errors import InputError
+from hpc_board.errors import InputError, SchedulerError
 from hpc_board.model.run import RunState
 from hpc_board.tui import app as app_module
 from hpc_board.tui import keys, preferences, themes
@@ -487,6 +488,23 @@ async def test_a_vanished_database_is_one_box_and_comes_back(tmp_path: Path) -> 
         assert "double" in text_of(app)
         folder.unlink()
         folder.with_name("elsewhere").rename(folder)
+        await until(pilot, lambda: not app.screen.query_one(ErrorBox).display)
+
+
+async def test_what_a_silent_scheduler_failed_with_stays_until_it_answers_somebody() -> None:
+    silence = SchedulerError("squeue did not answer within 60 s", hint="Slurm is busy or down.")
+    board = FakeBoard(failures={"advance": silence})
+    cluster = next(run.cluster for run in RUNS if run.id == 40)
+    board.silent[cluster] = NOW - timedelta(minutes=7)
+    app = BoardApp(board, now=lambda: NOW, beat_seconds=0.05, follow_seconds=0.05)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "last known state, 7 min old" in text_of(app))
+        # It is left alone for a while, in which carrying the runs on fails at nothing.
+        del board.failures["advance"]
+        asked = board.calls.count("advance")
+        await until(pilot, lambda: board.calls.count("advance") > asked + 3)
+        assert "squeue did not answer within 60 s" in text_of(app)
+        board.silent.clear()
         await until(pilot, lambda: not app.screen.query_one(ErrorBox).display)
 
 

@@ -78,6 +78,21 @@ def test_who_was_silent_is_left_alone_for_four_times_as_long_and_no_more_than_te
     assert pause(asking) <= 40
 
 
+def test_a_silence_lasts_from_the_first_question_in_vain_to_the_next_answer(tmp_path: Path) -> None:
+    asking, other = Asking(tmp_path / "asked", 10), Asking(tmp_path / "asked", 10)
+    asking.begin(AT)
+    asking.settle(news=False)
+    assert other.silent_since is None
+    for minutes in (1, 5, 9):
+        asking.begin(AT + timedelta(minutes=minutes))
+        asking.fail(AT + timedelta(minutes=minutes, seconds=5), 5)
+        assert other.silent_since == AT + timedelta(minutes=1)
+    other.begin(AT + timedelta(minutes=11))
+    assert asking.silent_since == AT + timedelta(minutes=1)
+    other.settle(news=False)
+    assert asking.silent_since is None
+
+
 def test_patience_of_one_never_waits_longer(tmp_path: Path) -> None:
     asking = Asking(tmp_path / "asked", 10, patience=1)
     for _ in range(3):

@@ -215,7 +215,9 @@ class BoardScreen(Screen[None]):
             self.error_box.show(None)
             return
         subject, failure = next(reversed(self._failures.items()))
-        known = self.pulse.asked_at if subject == SCHEDULER else self._answered.get(subject)
+        known = self._answered.get(subject)
+        if subject == SCHEDULER:
+            known = self.pulse.silent_since or self.pulse.asked_at
         self.error_box.show(failure, "" if known is None else span_text(self.now() - known))
 
     @on(Answered)
