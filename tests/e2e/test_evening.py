@@ -4,7 +4,6 @@ HPC_BOARD_CAPTURES names a folder for what stood on the screen at each step, as 
 """
 
 import os
-import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +12,13 @@ import pytest
 
 from hpc_board.board import Board
 from hpc_board.model.run import RunState
-from hpc_board.tui.preferences import Memory
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
+from tests.e2e.terminal import Terminal
 from tests.slurm.lab import SlurmLab
-from tests.tmux import Tmux, shown_in, tmux_server
+from tests.tmux import tmux_server
 
 pytestmark = pytest.mark.slurm
 
-ROOT = Path(__file__).parents[2]
 CAPTURES = os.environ.get("HPC_BOARD_CAPTURES", "")
 
 
@@ -30,56 +28,6 @@ def kernel(seconds: float, *gpus: str) -> str:
     return RIGHT.replace("#!POPCORN leaderboard double\n", header).replace(
         "    return", f"    import time; time.sleep({seconds})\n    return"
     )
-
-
-class Terminal:
-    """A shell in a terminal of 80x24, in which `hpc-board` is the client of a board."""
-
-    def __init__(self, tmux: Tmux, files: BoardFiles, captures: Path | None) -> None:
-        self._tmux = tmux
-        self._captures = captures
-        self._count = 0
-        memory = Memory(files.folder / "state" / "hpc-board" / "app.json")
-        memory.set("tour", "seen", value=True)
-        memory.flush()
-        program = files.folder / "bin" / "hpc-board"
-        program.parent.mkdir()
-        words = " ".join(map(shlex.quote, files.command()))
-        program.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} exec {words} "$@"\n')
-        program.chmod(0o755)
-        environ = {
-            "XDG_STATE_HOME": str(files.folder / "state"),
-            "XDG_CONFIG_HOME": str(files.folder / "config"),
-            "PATH": f"{program.parent}:{os.environ['PATH']}",
-            "PS1": "$ ",
-            **files.environ,
-        }
-        assigned = [f"{name}={value}" for name, value in environ.items()]
-        size = ("-x", "80", "-y", "24", "-c", str(files.folder))
-        tmux("new-session", "-d", "-s", "evening", *size, "env", *assigned, "bash", "--norc", "--noprofile")
-        self.until("$")
-
-    def press(self, *keys: str) -> None:
-        """Press keys, by tmux's names for them."""
-        for key in keys:
-            self._tmux("send-keys", "-t", "evening", key)
-
-    def type(self, text: str) -> None:
-        """Type a line, and Enter."""
-        self._tmux("send-keys", "-t", "evening", "-l", text)
-        self.press("Enter")
-
-    def until(self, *words: str, without: str = "\0", name: str = "") -> None:
-        """Wait until the screen has all these words, wherever their lines end, and not those; keep it by a name."""
-
-        def fits(shown: str) -> bool:
-            flat = " ".join(shown.split())
-            return without not in shown and all(word in flat for word in words)
-
-        shown = shown_in(self._tmux, "evening", fits)
-        if name and self._captures is not None:
-            self._count += 1
-            (self._captures / f"{self._count:02d}-{name}.txt").write_text(shown)
 
 
 @pytest.fixture

@@ -1,0 +1,62 @@
+"""A shell in a terminal, in which a test works with a board as a user does."""
+
+import os
+import shlex
+from pathlib import Path
+
+from hpc_board.tui.preferences import Memory
+from tests.e2e.boards import BoardFiles
+from tests.tmux import Tmux, shown_in
+
+_ROOT = Path(__file__).parents[2]
+
+
+class Terminal:
+    """A shell in a terminal of 80x24, in which `hpc-board` is the client of a board."""
+
+    def __init__(self, tmux: Tmux, files: BoardFiles, captures: Path | None = None) -> None:
+        self._tmux = tmux
+        self._captures = captures
+        self._count = 0
+        memory = Memory(files.folder / "state" / "hpc-board" / "app.json")
+        memory.set("tour", "seen", value=True)
+        memory.flush()
+        program = files.folder / "bin" / "hpc-board"
+        program.parent.mkdir()
+        words = " ".join(map(shlex.quote, files.command()))
+        program.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(_ROOT))} exec {words} "$@"\n')
+        program.chmod(0o755)
+        environ = {
+            "XDG_STATE_HOME": str(files.folder / "state"),
+            "XDG_CONFIG_HOME": str(files.folder / "config"),
+            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "PS1": "$ ",
+            **files.environ,
+        }
+        assigned = [f"{name}={value}" for name, value in environ.items()]
+        size = ("-x", "80", "-y", "24", "-c", str(files.folder))
+        tmux("new-session", "-d", "-s", "board", *size, "env", *assigned, "bash", "--norc", "--noprofile")
+        self.until("$")
+
+    def press(self, *keys: str) -> None:
+        """Press keys, by tmux's names for them."""
+        for key in keys:
+            self._tmux("send-keys", "-t", "board", key)
+
+    def type(self, text: str) -> None:
+        """Type a line, and Enter."""
+        self._tmux("send-keys", "-t", "board", "-l", text)
+        self.press("Enter")
+
+    def until(self, *words: str, without: str = "\0", name: str = "") -> str:
+        """Wait until the screen has all these words, wherever their lines end, and not those; keep it by a name."""
+
+        def fits(shown: str) -> bool:
+            flat = " ".join(shown.split())
+            return without not in shown and all(word in flat for word in words)
+
+        shown = shown_in(self._tmux, "board", fits)
+        if name and self._captures is not None:
+            self._count += 1
+            (self._captures / f"{self._count:02d}-{name}.txt").write_text(shown)
+        return shown
