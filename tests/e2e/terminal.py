@@ -1,6 +1,7 @@
 """A shell in a terminal, in which a test works with a board as a user does."""
 
 import os
+import re
 import shlex
 from pathlib import Path
 
@@ -48,12 +49,15 @@ class Terminal:
         self._tmux("send-keys", "-t", "board", "-l", text)
         self.press("Enter")
 
-    def until(self, *words: str, without: str = "\0", name: str = "") -> str:
-        """Wait until the screen has all these words, wherever their lines end, and not those; keep it by a name."""
+    def until(self, *words: str, without: str = "\0", pattern: str = "", name: str = "") -> str:
+        """Wait until the screen has these words and this pattern, wherever their lines end, and not those words.
+
+        It is kept by `name`.
+        """
 
         def fits(shown: str) -> bool:
             flat = " ".join(shown.split())
-            return without not in shown and all(word in flat for word in words)
+            return without not in shown and all(word in flat for word in words) and bool(re.search(pattern, flat))
 
         shown = shown_in(self._tmux, "board", fits)
         if name and self._captures is not None:
