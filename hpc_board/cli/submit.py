@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--task", metavar="NAME", help="The task; else from the file's header.", shell_complete=task_names)
+@click.option(
+    "--task",
+    "--leaderboard",
+    "task",
+    metavar="NAME",
+    help="The task; else from the file's header.",
+    shell_complete=task_names,
+)
 @click.option(
     "--gpu",
     "gpus",

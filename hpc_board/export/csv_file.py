@@ -50,5 +50,7 @@ def _cell(value: Value) -> str | int | float:
         case str():
             # A reader of CSV may end at a null.
             text = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
-            return _MARK + text if text.startswith((*_FORMULA, _MARK)) else text
+            # Some spreadsheets trim a cell before they look at it.
+            risky = text.startswith((*_FORMULA, _MARK)) or text.lstrip().startswith(_FORMULA)
+            return _MARK + text if risky else text
     return value

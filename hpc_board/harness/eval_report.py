@@ -45,7 +45,7 @@ class Report:
         self.too_large = False
         self._values: Dict[str, List[str]] = {}
         self._last: List[str] = []
-        self._rest = b""
+        self._rest = bytearray()
         self._bytes = 0
 
     @property
@@ -58,13 +58,17 @@ class Report:
         self._bytes += len(data)
         self.too_large = self.too_large or self._bytes > REPORT_BYTES_MAX
         if not self.too_large:
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            for line in lines:
-                self._take(line)
+            # A long line may come byte by byte: only what ends one is worth a copy.
+            self._rest += data
+            if b"\n" in data:
+                *lines, rest = bytes(self._rest).split(b"\n")
+                self._rest = bytearray(rest)
+                for line in lines:
+                    self._take(line)
 
     def end(self) -> None:
         """Take in a last line that no line break has ended."""
-        rest, self._rest = self._rest, b""
+        rest, self._rest = bytes(self._rest), bytearray()
         if rest and not self.too_large:
             self._take(rest)
 

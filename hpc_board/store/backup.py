@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 _BUSY_SECONDS = 30.0
+_NUMBER_MAX = 2**53
+"""Above it JSON has no exact numbers, and SQLite runs out of them in the end."""
+
 _COUNTED = ("submissions", "runs", "in_flight")
 
 Shape = tuple[str, str, str]
@@ -111,7 +114,10 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
         ):
             given.backup(copy)
         with _input_blamed(source), draft.writing() as db:
-            if misshapen := _misshapen(db, _shapes(Path(folder), file.mounts)):
+            misshapen = _misshapen(db, _shapes(Path(folder), file.mounts))
+            if not misshapen and max(_numbers(db).values(), default=0) > _NUMBER_MAX:
+                misshapen = "the numbers of its rows are used up"
+            if misshapen:
                 raise InputError(
                     f"{source}: this is no backup of a board: {misshapen}",
                     hint="Give a file that `hpc-board admin backup` wrote.",

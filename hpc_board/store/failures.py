@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from hpc_board.errors import StorageError, UnreadableError
+from hpc_board.model.text import one_line
 from hpc_board.store.fields import unreadable
 
 _FREE_BYTES_NEEDED = 256 * 1024
@@ -53,6 +54,9 @@ _FAILURES = {
 }
 
 
+_NOT_OURS = ("JSON", "no such table", "no such column")
+"""What SQLite says of a blob in the place of a text, and of tables that somebody has changed."""
+
 _NUMBERS = ("id", "run", "submission", "name", "sha256")
 """The columns that tell the rows of a table apart: the first that it has."""
 
@@ -89,7 +93,7 @@ def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
             failure = _FULL
         what, hint = failure
         kind = UnreadableError if reading and failure not in (_FULL, _UNWRITABLE) else StorageError
-        raise kind(f"{path}: {what} ({error})", hint=hint) from error
+        raise kind(f"{path}: {what} ({one_line(str(error), 200)})", hint=hint) from error
 
 
 def _failure(error: sqlite3.Error) -> tuple[str, str] | None:
@@ -98,8 +102,10 @@ def _failure(error: sqlite3.Error) -> tuple[str, str] | None:
         return _DAMAGED  # what Python says, without a code, of text that is not UTF-8
     if code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
         return _DAMAGED  # what SQLite says of a row that names one which is not there
-    if code == sqlite3.SQLITE_ERROR and "JSON" in str(error):
-        return _DAMAGED  # what SQLite says of a blob in the place of a text
+    if code == sqlite3.SQLITE_CONSTRAINT_TRIGGER:
+        return _DAMAGED  # the board's own triggers let pass what it does: somebody else's does not
+    if code == sqlite3.SQLITE_ERROR and any(words in str(error) for words in _NOT_OURS):
+        return _DAMAGED
     return None if code is None else _FAILURES.get(code & 0xFF)  # the low byte is the kind, the rest its details
 
 

@@ -184,6 +184,10 @@ def test_what_is_no_whole_backup_is_refused_and_changes_nothing(board: Recorded)
         ("DROP TABLE runs", "no backup of a board"),
         ("ALTER TABLE boards RENAME COLUMN reason TO other", "its table boards is not that of a board"),
         ("DROP TABLE _sqlite_migrations", "already exists"),
+        (
+            "UPDATE sqlite_sequence SET seq = 9223372036854775807 WHERE name = 'runs'",
+            "the numbers of its rows are used up",
+        ),
     ],
 )
 def test_a_database_of_another_shape_is_not_restored(board: Recorded, statements: str, told: str) -> None:

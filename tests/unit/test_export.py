@@ -140,6 +140,12 @@ def test_no_text_is_a_formula_and_each_can_be_read_again(board: Recorded, text: 
         assert row[name].removeprefix("'") == text
 
 
+def test_spaces_before_a_formula_hide_it_from_nobody(board: Recorded) -> None:
+    passed(board, 1e-3, code=b"\n =1+1")
+    (row,) = read_csv(call(board, "--format", "csv", "--with-code").stdout)
+    assert row["code"] == "'\n =1+1"
+
+
 def test_numbers_are_no_formulas(board: Recorded) -> None:
     passed(board, 1e-7)
     (row,) = read_csv(call(board, "--format", "csv").stdout)

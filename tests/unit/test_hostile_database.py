@@ -350,3 +350,21 @@ def test_nobody_waits_for_a_pipe_beside_the_database(whole: Recorded, ending: st
         pipe.unlink()
     assert done.exit_code == 2
     assert f"board.db{ending} is no file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER own AFTER INSERT ON submissions BEGIN SELECT RAISE(ABORT, 'x\x1b[31m'); END",
+        "CREATE TRIGGER own AFTER INSERT ON submissions BEGIN INSERT INTO nowhere VALUES (1); END",
+    ],
+)
+def test_a_trigger_that_somebody_has_put_there_is_told_as_damage(whole: Recorded, statement: str) -> None:
+    with closing(sqlite3.connect(whole.folder / "board" / "board.db")) as db:
+        db.execute(statement)
+        db.commit()
+    done = whole.hpc_board("submit", "kernel.py")
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "\x1b" not in done.stderr
+    assert "the database is damaged" in done.stderr
