@@ -304,7 +304,9 @@ async def test_the_end_of_a_run_rings_or_tells_the_terminal_where_that_is_wished
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
+    # Who starts the tests with `nohup` has every process of theirs ignore SIGHUP, which the app respects.
     program = (
+        "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL);"
         "from pathlib import Path; from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import BoardApp;"
         "from hpc_board.tui.preferences import Memory;"
         f"app = BoardApp(FakeBoard(), memory=Memory(Path({str(tmp_path / 'app.json')!r})));"

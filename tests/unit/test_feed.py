@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.errors import StorageError
 from hpc_board.model.feed import Entry, FeedEntry, FeedKind, News
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.run import Run, RunState, Status
@@ -195,7 +196,7 @@ def test_a_run_enters_its_board_and_the_feed_or_does_not_finish(path: Path, stor
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TRIGGER full BEFORE INSERT ON feed BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
 
-    with pytest.raises(sqlite3.IntegrityError, match="disk is full"):
+    with pytest.raises(StorageError, match="disk is full"):
         finished(store, run, 2.0)
 
     assert store.run(run.id).state is RunState.CREATED

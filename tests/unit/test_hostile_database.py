@@ -360,10 +360,16 @@ def test_nobody_waits_for_a_pipe_beside_the_database(whole: Recorded, ending: st
     ],
 )
 def test_a_trigger_that_somebody_has_put_there_is_told_as_damage(whole: Recorded, statement: str) -> None:
-    with closing(sqlite3.connect(whole.folder / "board" / "board.db")) as db:
+    path = whole.folder / "board" / "board.db"
+    with closing(sqlite3.connect(path)) as db:
         db.execute(statement)
         db.commit()
-    done = whole.hpc_board("submit", "kernel.py")
+    try:
+        done = whole.hpc_board("submit", "kernel.py")
+    finally:
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("DROP TRIGGER own")
+            db.commit()
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert "\x1b" not in done.stderr
