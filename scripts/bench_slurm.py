@@ -49,7 +49,6 @@ ROUNDS = 3
 PARTITION = "cpu"
 GPU = "CPU"
 TASK = "double"
-SUBMITIT = "submitit==1.5.4"
 
 Row = tuple[str, ...]
 
@@ -91,7 +90,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, nargs="+", default=IN_FLIGHT, help="how many runs are in flight")
     options = parser.parse_args()
     if not has_submitit():
-        print(f"submitit is left out: `.venv/bin/pip install {SUBMITIT}` adds it", file=sys.stderr)
+        print("submitit is left out: `make bench-slurm` installs it", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="bench-slurm-") as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -5,8 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from tests.e2e.boards import BoardFiles, board_files, slurm_jobs
 from tests.e2e.terminal import Terminal
 from tests.slurm.lab import SlurmLab
 from tests.tmux import tmux_server
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
 
@@ -97,13 +97,6 @@ class Site:
         assert sum(status.state is RunState.SUBMITTING for status in history) == 1
         assert [name for _, name, _ in slurm_jobs(self.files.environ)].count(run.token) == 1
         assert len(list(jobs.folder(board.settings.board, id_).glob("slurm-*.out"))) == 1
-
-
-def awaited(question: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not question():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
 from tests.slurm.lab import SlurmLab
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
 
@@ -167,13 +168,6 @@ class Site:
     def later(self, delta: timedelta) -> None:
         """The board's clock from now on."""
         self.patch.setattr(advance, "_now", lambda: datetime.now(UTC) + delta)
-
-
-def awaited(question: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not question():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 import os
 import shutil
 import signal
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ from hpc_board.transport.this_host import ThisHost
 from tests.slurm import places
 from tests.slurm.lab import SlurmLab
 from tests.slurm.places import PLACES, ChrootLab, source_of
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
 
@@ -137,15 +137,6 @@ def job(folder: Path, body: str = "sleep 600", gpu: Gpu = H100, **options: str) 
 
 def key(job: Job, job_id: str) -> JobKey:
     return JobKey(job.name, job_id, datetime.now(UTC))
-
-
-def awaited(question: Callable[[], T | None]) -> T:
-    """The first true answer to `question`."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not (answer := question()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
-    return answer
 
 
 def news_once(scheduler: SlurmScheduler, job: JobKey, *states: JobState) -> JobNews:

@@ -164,8 +164,10 @@ class Grid(DataTable[Text]):
                 self.move_cursor(row=index, scroll=False)
         self._note(keys[index] if keys else None)
         # The selected row stays on its line of the screen; a list that is read from its top stays there.
-        y = index - self.size.height // 2 if anew else top + index - before if top else 0
-        self.call_after_refresh(self._return_to, max(y, 0))
+        y = top + index - before if top else 0
+        if anew:
+            y = max(0, index - self.size.height // 2)
+        self.call_after_refresh(self._return_to, y)
 
     def _return_to(self, y: int) -> None:
         self.scroll_to(y=y, animate=False, immediate=True)
