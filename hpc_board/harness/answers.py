@@ -13,7 +13,10 @@ _FACTS_MAX = 100
 _ELAPSED_NS_MAX = 1e18
 
 HELD_MAX = 500
-"""How many parts of its outputs a worker may leave in its memory."""
+"""How many parts of its outputs a worker may leave in its memory, unless they are all alike."""
+
+ADDRESSES_MAX = 3000
+"""How many parts of outputs that are alike a worker may tell of."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,17 @@ class Mapped:
 class Done:
     """A worker has made the call of this number and claims a time for it.
 
-    `held` are the parts of its outputs that are to be read from its memory: the place of the output among those of the
-    row, the offset within it, the address, and the bytes.
+    `outputs` says where in the room each output begins and how many bytes it has, `held` which parts of it are to be
+    read from the worker's memory instead: the place of the output among those of the row, the offset within it, the
+    address, and the bytes. Where `alike` is not empty, all outputs have the form of the one that is described, and
+    these are the addresses of their parts, one output after the other.
     """
 
     call: int
     elapsed_ns: float
+    outputs: Tuple[Tuple[int, int], ...] = ()
     held: Tuple[Tuple[int, int, int, int], ...] = ()
+    alike: Tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,10 +83,12 @@ class Generated:
     """The judge has made inputs, which take `size` bytes.
 
     `work` is the least that a right call has to move and compute, in bytes and operations, where the task says; `form`
-    is that of a right answer, if it was asked for.
+    is that of a right answer, if it was asked for. `steady` says that the inputs of other seeds had the same layout, so
+    that it tells nothing of this one.
     """
 
     size: int
+    steady: bool = False
     work: Optional[Work] = None
     form: Optional[Mapping[str, Any]] = None
 
@@ -136,16 +145,29 @@ def _done(frame: Frame) -> Done:
     call, elapsed_ns = frame["call"], frame["elapsed_ns"]
     if type(call) is not int or type(elapsed_ns) not in (int, float) or not abs(elapsed_ns) <= _ELAPSED_NS_MAX:
         raise ValueError("no call, or no time")
-    held = frame["held"]
+    outputs, held, alike = frame["outputs"], frame["held"], frame["alike"]
     if not isinstance(held, list) or len(held) > HELD_MAX:
         raise ValueError("no parts in memory, or too many")
-    return Done(call, float(elapsed_ns), tuple(map(_held, held)))
+    if not isinstance(outputs, list) or not isinstance(alike, list) or len(alike) > ADDRESSES_MAX:
+        raise ValueError("no outputs, or too many")
+    return Done(
+        call, float(elapsed_ns), tuple(map(_extent, outputs)), tuple(map(_held, held)), tuple(map(_position, alike))
+    )
+
+
+def _position(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError("no position in memory")
+    return value
+
+
+def _extent(extent: Any) -> Tuple[int, int]:
+    base, size = extent
+    return _position(base), _position(size)
 
 
 def _held(part: Any) -> Tuple[int, int, int, int]:
-    output, at, address, size = part
-    if not all(type(each) is int and 0 <= each < 2**63 for each in part):
-        raise ValueError("no part in memory")
+    output, at, address, size = map(_position, part)
     return output, at, address, size
 
 
@@ -172,7 +194,12 @@ def _generated(frame: Frame) -> Generated:
         raise TypeError("no form")
     if type(size) is not int or not 0 < size < 2**63:
         raise ValueError("no size")
-    return Generated(size, None if work is None else Work(_amount(work["bytes"]), _amount(work["operations"])), form)
+    return Generated(
+        size,
+        frame["steady"] is True,
+        None if work is None else Work(_amount(work["bytes"]), _amount(work["operations"])),
+        form,
+    )
 
 
 def _amount(value: Any) -> float:

@@ -10,9 +10,11 @@ import os
 import random
 import secrets
 import time
+import weakref
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from hpc_board.harness.answers import Answer, Checked, Filled, Generated
 from hpc_board.harness.calls import Allowance, Called, CallFailed, Phase, Rules, close_all, judge_answer
@@ -24,6 +26,7 @@ from hpc_board.model.peaks import Work
 from hpc_board.model.result import Verdict
 
 _LATE_PROBES = 4
+_FRAME_CALLS = 500
 _COOL_SECONDS = 0.5
 """How long a device may wait for its inputs before it is prepared again: clocks fall, and caches fill."""
 
@@ -47,6 +50,9 @@ class Bench:
         self._judge = judge
         self._rules = rules
         self._judge_allowance = Allowance(phase.seconds + limits.judge_seconds)
+        self._outputs: Dict[int, int] = {}
+        self._early: Dict[int, bool] = {}
+        weakref.finalize(self, _close_values, self._outputs)
 
     def call(
         self,
@@ -58,12 +64,14 @@ class Bench:
         cold: bool = True,
         copied: bool = False,
         made: Optional[int] = None,
+        first: Optional[Callable[[], None]] = None,
     ) -> Called:
         """Call the kernel of `worker` once for each seed, all in a row, and have every output checked.
 
         With `copied`, the worker copies each output before the next call, for kernels that have one place for all.
         With `made`, that many of the calls are made, and the others have a copy of the first one's output: what a slow
-        reference's row takes beside the kernel can be known without the kernel. Nothing is checked then.
+        reference's row takes beside the kernel can be known without the kernel. Nothing is checked then. `first` is
+        done when the judge has made the inputs.
 
         Raises:
             OutputsOverlap: outputs of the row are lost, since they lie in one place and were not `copied`.
@@ -77,31 +85,34 @@ class Bench:
         group = f"{self.phase.name}.{index}"
         try:
             with ExitStack() as held:
-                sizes: List[int] = []
-                outputs: List[int] = []
-                form = None
                 with self._step("make the inputs"):
-                    for number, seed in zip(numbers, seeds, strict=True):
-                        size, output, form = self._made(index, group, number, seed)
-                        sizes.append(size)
-                        outputs.append(_closed_later(held, output))
+                    made_inputs = [
+                        self._made(index, group, number, seed) for number, seed in zip(numbers, seeds, strict=True)
+                    ]
+                if first is not None:
+                    first()
                 if timed:
                     with self._step("wait for empty caches"):
                         worker.await_prepared(self.phase)
                         if self.steps_ns["make the inputs"] > _COOL_SECONDS * 1e9:
                             worker.begin_prepare()
                             worker.await_prepared(self.phase)
+                room = _closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
                 with self._step("make room for the inputs"):
-                    inputs = worker.give_room(self.phase, sizes, outputs)
+                    early = self._early[index] = all(each.steady for each in made_inputs)
+                    lay = partial(self._write_inputs, "lay", numbers, False)
+                    sizes, form = [each.size for each in made_inputs], made_inputs[0].form
+                    output_bytes = self.output_bytes(index) if timed and worker.stops else 0
+                    arena, bases = worker.give_room(self.phase, sizes, room, form, output_bytes, lay if early else None)
                 cold = timed and cold
-                called, answers = worker.run(
+                called, done = worker.run(
                     self.phase,
-                    partial(self._fill, numbers, inputs, cold),
-                    outputs,
-                    form,
+                    lambda: self._fill(numbers, cold, arena, bases),
+                    len(seeds),
                     cold=cold,
                     copied=copied,
                     made=len(seeds) if made is None else made,
+                    alike=timed and worker.stops,
                     rules=self._rules,
                 )
                 self.steps_ns["the call, as the worker times it"] = called.claimed_ns
@@ -112,13 +123,15 @@ class Bench:
                     return called
                 with worker.thawed_after():
                     with self._step("copy the output"):
+                        answers = worker.outputs(done, len(seeds), room)
                         left_bytes, copies = self.limits.value_bytes, []
                         for each in answers:
                             copies.append(_closed_later(held, each.copy(left_bytes)))
                             left_bytes -= os.fstat(copies[-1]).st_size
                     if self._rules.const_inputs:
-                        self._check_inputs(numbers, inputs)
+                        self._check_inputs(numbers, arena, bases)
                 worker.output_bytes[index] = os.fstat(copies[-1]).st_size
+                self._keep_output(index, copies[-1])
                 message, probe = "", not timed and _entropy.randrange(_LATE_PROBES) == 0
                 with self._step("check the output"):
                     for number, answer, copy in zip(numbers, answers, copies, strict=True):
@@ -126,7 +139,42 @@ class Bench:
         except CallFailed:
             self._judge.send({"type": "forget"})
             raise
-        return Called(called.calls, called.claimed_ns, called.wall_ns, message)
+        return replace(called, message=message)
+
+    def beside(self, trusted: Worker, index: int, count: int, *, described: bool = False) -> Called:
+        """Have a trusted worker go through a row of `count` calls without calling anything.
+
+        Each call returns the last output of the case instead. By the supervisor's clock the row takes what a row of a
+        kernel takes beside the kernel. The inputs are those of the trusted worker's last call, which nobody looks at.
+        """
+        room = os.memfd_create("outputs", os.MFD_CLOEXEC)
+        try:
+            early = self._early[index]
+            trusted.give_room_to_repeat(self.phase, count, room, self._outputs[index], early=early)
+            called, _ = trusted.run(
+                self.phase,
+                self._empty_caches,
+                count,
+                cold=False,
+                copied=False,
+                made=count,
+                alike=not described,
+                rules=Rules(),
+            )
+            with trusted.thawed_after():
+                return called
+        finally:
+            os.close(room)
+
+    def output_bytes(self, index: int) -> int:
+        """Return what the last output of a case took, 0 before the first."""
+        return os.fstat(self._outputs[index]).st_size if index in self._outputs else 0
+
+    def _keep_output(self, index: int, copy: int) -> None:
+        """Keep an output of a case, so that it is known what handing over such an output takes."""
+        if index in self._outputs:
+            os.close(self._outputs.pop(index))
+        self._outputs[index] = os.dup(copy)
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -134,34 +182,47 @@ class Bench:
         yield
         self.steps_ns[name] = float(time.monotonic_ns() - start_ns)
 
-    def _fill(self, numbers: Sequence[int], inputs: Sequence[int], cold: bool) -> None:
+    def _fill(self, numbers: Sequence[int], cold: bool, arena: int, bases: Sequence[int]) -> None:
         """Have the inputs of calls written, in memory that may be cold afterwards."""
         with self._step("write the inputs"):
-            for number, descriptor in zip(numbers, inputs, strict=True):
-                frame = {"type": "fill", "call": number, "cold": cold and number == numbers[-1]}
-                self._judge.send(frame, [descriptor])
-                answer, fds = self._judged("filled", "write the inputs")
-                close_all(fds)
-                if not isinstance(answer, Filled):
-                    raise _not_understood()
+            self._write_inputs("fill", numbers, cold, arena, bases)
 
-    def _made(self, index: int, group: str, number: int, seed: int) -> Tuple[int, int, Optional[Mapping[str, Any]]]:
-        """The size of a call's inputs, room for its output, and the output's form where the kernel has to know it."""
+    def _empty_caches(self) -> None:
+        """Have the caches emptied as for a timed row, whose inputs are in none of them."""
+        self._judge.send({"type": "empty"})
+        answer, fds = self._judged("filled", "empty the caches")
+        close_all(fds)
+        if not isinstance(answer, Filled):
+            raise _not_understood()
+
+    def _write_inputs(self, how: str, numbers: Sequence[int], cold: bool, arena: int, bases: Sequence[int]) -> None:
+        for first in range(0, len(numbers), _FRAME_CALLS):
+            some = slice(first, first + _FRAME_CALLS)
+            last = first + _FRAME_CALLS >= len(numbers)
+            frame = {"type": how, "calls": numbers[some], "bases": bases[some], "cold": cold and last}
+            self._judge.send(frame, [arena])
+            answer, fds = self._judged("filled", "write the inputs")
+            close_all(fds)
+            if not isinstance(answer, Filled):
+                raise _not_understood()
+
+    def _made(self, index: int, group: str, number: int, seed: int) -> Generated:
+        """Have the judge make a call's inputs."""
         case = dict(self.phase.cases[index])
         self._judge.send({"type": "generate", "call": number, "group": group, "seed": seed, "case": case})
         answer, fds = self._judged("generated", "make the inputs")
-        if not isinstance(answer, Generated) or len(fds) > 1:
-            close_all(fds)
+        close_all(fds)
+        if not isinstance(answer, Generated):
             raise _not_understood()
         self.work[index] = answer.work
         self.input_bytes[index] = answer.size
-        return answer.size, fds[0] if fds else os.memfd_create("outputs", os.MFD_CLOEXEC), answer.form
+        return answer
 
-    def _check_inputs(self, numbers: Sequence[int], inputs: Sequence[int]) -> None:
+    def _check_inputs(self, numbers: Sequence[int], arena: int, bases: Sequence[int]) -> None:
         """Have inputs compared with what they were, while the worker is stopped: it could put them back."""
         with self._step("check the inputs"):
-            for number, given in zip(numbers, inputs, strict=True):
-                opinion = self._opinion({"type": "compare", "call": number}, given, "check the inputs")
+            for number, base in zip(numbers, bases, strict=True):
+                opinion = self._opinion({"type": "compare", "call": number, "base": base}, arena, "check the inputs")
                 if opinion.verdict is not Verdict.PASS:
                     raise CallFailed(opinion.verdict, opinion.message)
 
@@ -200,6 +261,10 @@ class Bench:
 def _closed_later(held: ExitStack, descriptor: int) -> int:
     held.callback(os.close, descriptor)
     return descriptor
+
+
+def _close_values(descriptors: Dict[int, int]) -> None:
+    close_all(list(descriptors.values()))
 
 
 def _not_understood() -> CallFailed:

@@ -54,12 +54,18 @@ class Phase:
 
 @dataclass(frozen=True)
 class Called:
-    """A right answer to `calls` calls: the nanoseconds it claims, those that passed, and the judge's message."""
+    """A right answer to `calls` calls in a row.
+
+    `wall_ns` passed by the supervisor's clock from before the inputs were known until nothing ran any more, and
+    `claimed_ns` is what the worker says of the calls alone. For `waited_ns` of the wall time others had the processor
+    that the worker wanted, see `ProcessorTimes`. `message` is the judge's.
+    """
 
     calls: int
     claimed_ns: float
     wall_ns: float
     message: str = ""
+    waited_ns: float = 0.0
 
     @property
     def overhead_ns(self) -> float:

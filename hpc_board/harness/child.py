@@ -24,7 +24,7 @@ READ_BYTES = 256 * 1024
 """How much of what a process prints is read at once."""
 
 _EXIT_SECONDS = 2.0
-_FREEZE_SPINS = 50
+_FREEZE_SPINS = 200
 _FREEZE_POLL_SECONDS = 2e-5
 _FINISH_POLL_SECONDS = 0.05
 
@@ -188,6 +188,8 @@ class Child:
                 raise DeadlinePassed
             if polls >= _FREEZE_SPINS:
                 time.sleep(_FREEZE_POLL_SECONDS)
+            else:
+                os.sched_yield()
 
     def _stopped(self) -> bool:
         if self.worker_pid != self.pid:

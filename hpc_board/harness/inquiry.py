@@ -52,7 +52,7 @@ class Inquiry:
             descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC)
             held.callback(os.close, descriptor)
             os.ftruncate(descriptor, answer.size)
-            self._judge.send({"type": "fill", "call": call, "cold": False}, [descriptor])
+            self._judge.send({"type": "fill", "calls": [call], "bases": [0], "cold": False}, [descriptor])
             answer, fds = judge_answer(self._judge, ("filled", "failed"), deadline, late)
             close_all(fds)
             if isinstance(answer, Filled):

@@ -1,13 +1,13 @@
 """The judge: makes inputs, keeps them, and checks what a worker returned. It never sees the submission.
 
-Frames: `load` -> `ready` or `failed`; `generate` -> `generated` or `failed`; `fill` (with room for a call's inputs,
-which are written there) -> `filled` or `failed`; `compare` (with the inputs after the call, where they have to be as
-they were) and `check` (with the outputs) -> `checked` or `failed`; `forget` drops all inputs. Its own interpreter
-imports the task's reference and nothing of the participant's.
+Frames: `load` -> `ready` or `failed`; `generate` -> `generated` or `failed`; `lay` and `fill` (with memory for the
+inputs of calls, whose layouts alone or with all bytes are written there) and `empty` (the caches) -> `filled` or
+`failed`; `compare` (with the inputs after the call, where they have to be as they were) and `check` (with the outputs)
+-> `checked` or `failed`; `forget` drops all inputs. Its own interpreter imports the task's reference and nothing of the
+participant's.
 """
 
 import cmath
-import ctypes
 import importlib
 import json
 import os
@@ -22,22 +22,20 @@ from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.compiled import form_fault
 from hpc_board.harness.device import Device, DeviceMissing, open_device
 from hpc_board.harness.faults import fault, lacking, message_of
+from hpc_board.harness.memory import keep_freed_memory
 from hpc_board.model.peaks import WORK_MAX
 from hpc_board.model.result import LIBRARY_MISSING, Verdict
 from hpc_board.model.text import printable, with_article
 
 _MESSAGE_MAX = 4000
 _SHIFTS = 64
-# malloc.h of glibc: the parameters of mallopt, and the most that it takes for the first.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_KEPT_BLOCK_BYTES_MAX, _INT_MAX = 32 * 2**20, 2**31 - 1
 _shifts = random.SystemRandom()
 _FORM_BYTES_MAX = 32 * 1024
 
 
 def serve(channel: Channel) -> None:
     """Answer the supervisor until it is gone."""
-    _keep_freed_memory()
+    keep_freed_memory()
     frame, _ = channel.receive()
     try:
         device = open_device(frame["device"])
@@ -71,14 +69,6 @@ def serve(channel: Channel) -> None:
             os.close(descriptor)
 
 
-def _keep_freed_memory() -> None:
-    """Have glibc's malloc use the memory of the last call's values again: new pages cost as much as making inputs."""
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BLOCK_BYTES_MAX)
-        libc.mallopt(_M_TRIM_THRESHOLD, _INT_MAX)
-
-
 class _Judge:
     """A task's functions, and the inputs of the calls that are not checked yet."""
 
@@ -101,6 +91,7 @@ class _Judge:
         self._expected: Dict[str, Tuple[str, payload.Node]] = {}
         self._varying: Set[str] = set()
         self._work: Dict[str, Optional[Dict[str, float]]] = {}
+        self._layouts: Dict[str, Tuple[int, str]] = {}
 
     def facts(self) -> Dict[str, Any]:
         """What the supervisor has to know of the task's functions."""
@@ -114,7 +105,10 @@ class _Judge:
     def answer(self, frame: Frame, fds: List[int]) -> Tuple[Frame, List[int]]:
         if frame["type"] == "generate":
             return self._generate(frame)
-        if frame["type"] == "fill":
+        if frame["type"] == "empty":
+            self._device.empty_caches()
+            return {"type": "filled"}, []
+        if frame["type"] in ("lay", "fill"):
             return self._fill(frame, fds[0]), []
         if frame["type"] == "compare":
             return self._compare(frame, fds[0]), []
@@ -135,30 +129,43 @@ class _Judge:
             self._expect(frame["group"], json.dumps(laid.layout), data)
             what = "the task cannot take compiled submissions"
             form = self._form_for_compiled(frame["group"], laid.layout) if self._compiled else None
-            room = [] if form is None or self._device.name != "cpu" else [self._room(form)]
             what = "the task's minimal_work fails"
             work = self._work_of(frame["group"], arguments)
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
             return self._failed(what, error), []
         self._held[frame["call"]] = data
         self._laid[frame["call"]] = laid
-        return {"type": "generated", "size": laid.size, "work": work, "form": form}, room
+        steady = self._is_steady(frame["group"], frame["seed"], json.dumps(laid.layout))
+        return {"type": "generated", "size": laid.size, "work": work, "form": form, "steady": steady}, []
+
+    def _is_steady(self, group: str, seed: int, layout: str) -> bool:
+        """Return whether another seed has given inputs of this layout, and none has given inputs of another one."""
+        first_seed, first_layout = self._layouts.setdefault(group, (seed, layout))
+        if layout != first_layout:
+            self._layouts[group] = seed, ""
+            return False
+        return seed != first_seed
 
     def _fill(self, frame: Frame, descriptor: int) -> Frame:
-        """Write the inputs of a call, and with `cold`, push them out of the caches, as far as they are shared."""
+        """Write the inputs of calls, or `lay` out their layouts alone, each at its base.
+
+        With `cold`, push them out of the caches then, as far as these are shared.
+        """
         try:
-            self._laid.pop(frame["call"]).write(descriptor)
+            for number, base in zip(frame["calls"], frame["bases"], strict=True):
+                laid = self._laid[number]
+                if frame["type"] == "lay":
+                    laid.write_head(descriptor, base)
+                else:
+                    laid.write(descriptor, base)
         except BaseException as error:  # noqa: BLE001 - what a task made may fail only when it is read
             return self._failed("the inputs cannot be written", error)
-        if frame["cold"]:
-            self._device.empty_caches()
+        if frame["type"] == "fill":
+            for number in frame["calls"]:
+                del self._laid[number]
+            if frame["cold"]:
+                self._device.empty_caches()
         return {"type": "filled"}
-
-    def _room(self, form: payload.Node) -> int:
-        """Memory with an output of a form that holds NaN or the like, for a kernel that writes there itself."""
-        descriptor = os.memfd_create("outputs", os.MFD_CLOEXEC)
-        payload.write(payload.empty(form), descriptor, self._value_bytes)
-        return descriptor
 
     def _work_of(self, group: str, arguments: Dict[str, Any]) -> Optional[Dict[str, float]]:
         """What the task's `minimal_work` says of a case: the bytes that a right call has to move, its operations."""
@@ -202,19 +209,19 @@ class _Judge:
             os.close(inputs)
             os.close(outputs)
 
-    def _unchanged(self, data: Any, inputs: int) -> bool:
+    def _unchanged(self, data: Any, inputs: int, base: int) -> bool:
         """Whether the inputs that a worker was given still are what they were."""
         scratch = os.memfd_create("pristine", os.MFD_CLOEXEC)
         try:
             payload.write(data, scratch, self._value_bytes)
-            return payload.same(scratch, inputs)
+            return payload.same(scratch, inputs, base)
         except payload.PayloadError:
             return False
         finally:
             os.close(scratch)
 
     def _compare(self, frame: Frame, inputs: int) -> Frame:
-        if self._unchanged(self._held[frame["call"]], inputs):
+        if self._unchanged(self._held[frame["call"]], inputs, frame["base"]):
             return _checked(Verdict.PASS, "")
         return _checked(Verdict.MUTATED_INPUT, "the call wrote into its inputs, and the task wants them left alone")
 

@@ -1,4 +1,4 @@
-"""Reading the memory of a stopped process, which has no way to make that slow or to notice it."""
+"""Memory of processes: reading that of a stopped one, which cannot notice it, and keeping what this one frees."""
 
 import ctypes
 import errno
@@ -6,6 +6,12 @@ import os
 from pathlib import Path
 
 _SECCOMP_FILTER = "2"
+# malloc.h of glibc: the parameters of mallopt, and the most that it takes for the first.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+KEPT_BLOCK_BYTES_MAX = 32 * 2**20
+"""The largest block of memory that malloc keeps when it is freed."""
+
+_INT_MAX = 2**31 - 1
 
 
 class _Vector(ctypes.Structure):
@@ -34,6 +40,13 @@ def may_read(pid: int) -> bool:
     """
     here = ctypes.create_string_buffer(1)
     return _read(pid, 0, ctypes.addressof(here), 1) == -errno.EFAULT and _seccomp_mode(pid) == _SECCOMP_FILTER
+
+
+def keep_freed_memory() -> None:
+    """Have glibc's malloc use freed memory again: bringing in new pages takes longer than many a kernel."""
+    if hasattr(_libc, "mallopt"):
+        _libc.mallopt(_M_MMAP_THRESHOLD, KEPT_BLOCK_BYTES_MAX)
+        _libc.mallopt(_M_TRIM_THRESHOLD, _INT_MAX)
 
 
 def read_memory(pid: int, address: int, memory: bytearray, size: int) -> None:

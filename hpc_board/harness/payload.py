@@ -17,6 +17,7 @@ import math
 import mmap
 import os
 import sys
+from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 MAGIC = b"HPCBLOB1"
@@ -25,7 +26,9 @@ HEADER_BYTES_MAX = 16 * 2**20
 _ALIGNMENT = 64
 _MAP_POPULATE = 0x8000
 _PARTS_MAX = 16
-_HELD_BYTES_MIN = 64 * 1024
+HELD_BYTES_MIN = 64 * 1024
+"""A smaller leaf is written into the file rather than told of."""
+
 _DEPTH_MAX = 32
 _NODES_MAX = 100_000
 _ITEMS_MAX = 2**59
@@ -60,6 +63,10 @@ _Leaf = Tuple[int, int, Callable[[], Any]]
 """Where a leaf begins, its length, and what gives its bytes: a flat tensor or array in host memory, or `bytes`."""
 
 
+Held = Tuple[int, int, int]
+"""A leaf that stays in a process's memory: its offset in the payload, its address, its bytes."""
+
+
 class PayloadError(ValueError):
     """A value that cannot be written, or bytes that are no payload; the message says where and why."""
 
@@ -82,23 +89,37 @@ class Laid:
         self._start = start
         self._leaves = leaves
 
-    def write(self, descriptor: int) -> None:
-        """Write the value to the beginning of a file that has room for it."""
-        self.outline(descriptor, 0)
+    def write(self, descriptor: int, base: int = 0) -> None:
+        """Write the value into a file that has room for it, from `base` on."""
+        self.write_head(descriptor, base)
+        self.write_leaves(descriptor, base)
 
-    def outline(self, descriptor: int, held_max: int) -> Tuple[List[Tuple[int, int, int]], List[Any]]:
-        """Do as `write` does, but leave out up to `held_max` large leaves; see the function of this name."""
+    def write_head(self, descriptor: int, base: int = 0) -> None:
+        """Write the layout alone, which holds no byte of a tensor or an array."""
         # Not through a mapping, whose new pages would be emptied first and brought in one by one: that takes longer.
-        os.pwrite(descriptor, self._head, 0)
-        held: List[Tuple[int, int, int]] = []
+        os.pwrite(descriptor, self._head, base)
+
+    def write_leaves(self, descriptor: int, base: int = 0) -> None:
+        """Write the bytes of all leaves to their places behind the layout."""
+        self._outline_leaves(descriptor, base, 0, 0)
+
+    def outline(self, descriptor: int, base: int, held_max: int, held_bytes_min: int) -> Tuple[List[Held], List[Any]]:
+        """Do as `write` does, but leave out leaves of at least `held_bytes_min`; see the function of this name."""
+        self.write_head(descriptor, base)
+        return self._outline_leaves(descriptor, base, held_max, held_bytes_min)
+
+    def _outline_leaves(
+        self, descriptor: int, base: int, held_max: int, held_bytes_min: int
+    ) -> Tuple[List[Held], List[Any]]:
+        held: List[Held] = []
         holders: List[Any] = []
         for at, length, source in self._leaves:
             if not length:
                 continue
             content = source()
-            address = _address(content) if length >= _HELD_BYTES_MIN and len(held) < held_max else None
+            address = _address(content) if length >= held_bytes_min and len(held) < held_max else None
             if address is None:
-                write_at(descriptor, self._start + at, content)
+                write_at(descriptor, base + self._start + at, content)
             else:
                 held.append((self._start + at, address, length))
                 holders.append(content)
@@ -137,20 +158,102 @@ def write(value: Any, descriptor: int, limit: int) -> Node:
     return laid.layout
 
 
-def outline(value: Any, descriptor: int, limit: int, held_max: int) -> Tuple[List[Tuple[int, int, int]], List[Any]]:
-    """Do as `write` does, but leave out up to `held_max` large leaves, which lie in this process's memory as they are.
+@dataclass(frozen=True)
+class Outline:
+    """A value of which large leaves stay in this process's memory, and the rest lies in a file from `base` on.
 
-    Returns:
-        Of each leaf that was left out, in their order, its offset in the payload, its address and its bytes; and what
-        holds them there.
+    `size` is what the whole payload takes; `held` tells the leaves that are left out, in their order, and `holders`
+    keeps them where they are.
+    """
+
+    base: int
+    size: int
+    held: "List[Held]"
+    holders: "List[Any]"
+
+
+def outline(
+    value: Any, descriptor: int, base: int, limit: int, held_max: int, held_bytes_min: int = HELD_BYTES_MIN
+) -> Outline:
+    """Write `value` from `base` on, but for up to `held_max` leaves of at least `held_bytes_min` bytes.
 
     Raises:
         PayloadError: a part of the value has no form here.
         TooLarge: the whole is larger than `limit` bytes.
     """
     laid = laid_out(value, limit)
-    os.ftruncate(descriptor, laid.size)
-    return laid.outline(descriptor, held_max)
+    os.ftruncate(descriptor, base + laid.size)
+    held, holders = laid.outline(descriptor, base, held_max, held_bytes_min)
+    return Outline(base, laid.size, held, holders)
+
+
+class Form:
+    """The types and shapes of a value that is one tensor or array, or a list or tuple of some.
+
+    It is made of a value whose outline is known, and tells of others whether that outline fits them too.
+
+    Raises:
+        PayloadError: the value is something else, or a part of it is not dense or not held.
+    """
+
+    def __init__(self, value: Any, outline: Outline) -> None:
+        self._kind = type(value) if type(value) in (list, tuple) else None
+        parts = list(value) if self._kind else [value]
+        if len(parts) != len(outline.held):
+            raise PayloadError("a value of which not every part is held")
+        self._readers = [_address_reader(part) for part in parts]
+        if self.addresses([value]) is None:
+            raise PayloadError("a value that is not dense")
+
+    def addresses(self, values: Sequence[Any]) -> "List[int] | None":
+        """Return where the parts of each value lie, one value after the other; None if one has another form.
+
+        It runs while a row of calls is timed, so it does no more than it must.
+        """
+        kind, readers = self._kind, self._readers
+        try:
+            if kind is None:
+                (read,) = readers
+                return [read(value) for value in values]
+            if any(type(value) is not kind or len(value) != len(readers) for value in values):
+                return None
+            return [read(part) for value in values for read, part in zip(readers, value, strict=True)]
+        except _OtherFormError:
+            return None
+
+
+class _OtherFormError(Exception):
+    """A value has not the form that it should have."""
+
+
+def _address_reader(model: Any) -> "Callable[[Any], int]":
+    """Return a function that gives the address of what is dense and has the type and shape of `model`."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and type(model) is torch.Tensor:
+        kind, dtype, shape = torch.Tensor, model.dtype, model.shape
+        contiguous, address = kind.is_contiguous, kind.data_ptr
+        lazy = (kind.is_conj, kind.is_neg) if dtype.is_complex or dtype.is_floating_point else ()
+
+        def of_tensor(value: Any) -> int:
+            if type(value) is not kind or value.dtype is not dtype or value.shape != shape or not contiguous(value):
+                raise _OtherFormError
+            if any(flag(value) for flag in lazy):
+                raise _OtherFormError
+            return int(address(value))
+
+        return of_tensor
+    if numpy is not None and type(model) is numpy.ndarray:
+        array, of_type, lengths = numpy.ndarray, model.dtype, model.shape
+
+        def of_array(value: Any) -> int:
+            if type(value) is not array or value.dtype != of_type or value.shape != lengths:
+                raise _OtherFormError
+            if not value.flags.c_contiguous:
+                raise _OtherFormError
+            return int(value.__array_interface__["data"][0])
+
+        return of_array
+    raise PayloadError("a value with parts that are neither tensors nor arrays")
 
 
 Placed = Callable[[Any], Any]
@@ -188,39 +291,43 @@ def mapped(descriptor: int) -> mmap.mmap:
         raise NoRoom(f"its {size} bytes cannot be mapped: {error}") from error
 
 
-def value_in(memory: mmap.mmap, place: Placed = lambda tensor: tensor) -> Any:
-    """The value that lies at the beginning of some memory; see `read`.
+def value_in(memory: mmap.mmap, place: Placed = lambda tensor: tensor, base: int = 0) -> Any:
+    """The value that lies in some memory from `base` on; see `read`.
 
     Raises:
         PayloadError: the bytes are no payload, or hold a value that this Python, PyTorch or NumPy cannot have.
         NoRoom: the value does not fit into memory, or onto the device.
     """
-    return _value_in(memory, place)[0]
+    return _value_in(memory, place, base)[0]
 
 
-def _value_in(memory: mmap.mmap, place: Placed) -> Tuple[Any, Node, int]:
+def _value_in(memory: mmap.mmap, place: Placed, base: int = 0) -> Tuple[Any, Node, int]:
     """The value in some memory, its layout, and where it ends."""
-    start, layout = _header(memory)
+    start, layout = _header(memory, base)
     reader = _Reader(memory, start, len(memory), place)
     return reader.value(layout, 0), layout, reader.end
 
 
-def _header(memory: mmap.mmap) -> Tuple[int, Any]:
+def _header(memory: mmap.mmap, base: int = 0) -> Tuple[int, Any]:
     """Where the leaves begin, and what the header says."""
-    header_bytes = int.from_bytes(memory[len(MAGIC) : _PREFIX_BYTES], "little")
-    if memory[: len(MAGIC)] != MAGIC or header_bytes > min(HEADER_BYTES_MAX, len(memory) - _PREFIX_BYTES):
+    begin = base + _PREFIX_BYTES
+    header_bytes = int.from_bytes(memory[base + len(MAGIC) : begin], "little")
+    if memory[base : base + len(MAGIC)] != MAGIC or header_bytes > min(HEADER_BYTES_MAX, len(memory) - begin):
         raise PayloadError("the bytes are no payload")
     try:
-        layout = json.loads(memory[_PREFIX_BYTES : _PREFIX_BYTES + header_bytes])
+        layout = json.loads(memory[begin : begin + header_bytes])
     except (ValueError, RecursionError) as error:
         raise PayloadError("the layout is not JSON") from error
-    return _aligned(_PREFIX_BYTES + header_bytes), layout
+    return _aligned(begin + header_bytes), layout
 
 
-def same(descriptor: int, other: int) -> bool:
-    """Whether two payloads, neither of which is hostile in its layout, hold the same value bit by bit."""
+def same(descriptor: int, other: int, base: int = 0) -> bool:
+    """Return whether a payload holds the same value, bit by bit, as the one that begins at `base` of `other`.
+
+    Neither is hostile in its layout.
+    """
     with mapped(descriptor) as one, mapped(other) as two:
-        (start, layout), (other_start, other_layout) = _header(one), _header(two)
+        (start, layout), (other_start, other_layout) = _header(one), _header(two, base)
         return layout == other_layout and all(
             one[start + at : start + at + length] == two[other_start + at : other_start + at + length]
             for at, length in _leaves(layout)

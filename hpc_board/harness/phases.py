@@ -1,7 +1,7 @@
-"""The phases of an evaluation: tests, and benchmarks in one worker or several.
+"""The phases of an evaluation: tests, and the benchmarks of a GPU, whose work no signal stops.
 
-The same calls are made in every mode; only their number and their seeds differ. A worker can tell the timed ones, and
-gains nothing by it: every output is checked.
+The benchmarks of a CPU are in row_benchmarks.py. The same calls are made in every mode; only their number and their
+seeds differ. A worker can tell the timed ones, and gains nothing by it: every output is checked.
 """
 
 import random
@@ -98,7 +98,7 @@ class _Measured:
 
 
 class Benchmarks:
-    """The timed part of an evaluation.
+    """The timed part of an evaluation on a GPU, by the worker's claims and the rules of consistency.py.
 
     Each of the workers measures every case, and in between the reference is called in a worker of its own: its times
     tell whether the machine was steady, and what a call costs beside the kernel. `alone` stops everything else for as
@@ -249,7 +249,7 @@ class Benchmarks:
         called: List[Called] = []
         if self._baseline is None:
             return called
-        with self._alone(), _of_the_task():
+        with self._alone(), of_the_task():
             # The first call's time is not counted: it may have to warm the device up.
             called.append(self._bench.call(self._baseline, index, [secret_seed()], timed=True))
             start = time.monotonic()
@@ -275,7 +275,7 @@ class Benchmarks:
             return None
         known = max((each.calls for each in measured.overhead_rows), default=0)
         # A worker that claims to be slow must not have the short row by which the others are excused.
-        if again or not known or (known < count and not self._one_by_one(self._baseline)):
+        if again or known < count:
             self._baseline_row(self._baseline, index, measured, count)
         row = self._called_in_row(worker, index, count)
         if not measured.rows:
@@ -284,23 +284,13 @@ class Benchmarks:
 
     def _baseline_row(self, baseline: Worker, index: int, measured: _Measured, count: int) -> None:
         fewer = max(_ROW_CALLS_MIN, self._burst_calls(index, statistics.median(measured.baseline_ns)))
-        with self._alone(), _of_the_task():
+        with self._alone(), of_the_task():
             measured.rows.append(self._called_in_row(baseline, index, min(count, fewer)))
-            if fewer < count and not self._one_by_one(baseline):
+            if fewer < count:
                 measured.long_rows.append(self._called_in_row(baseline, index, count, made=1))
 
-    def _one_by_one(self, worker: Worker) -> bool:
-        return self._copied and worker.stops
-
     def _called_in_row(self, worker: Worker, index: int, count: int, made: Optional[int] = None) -> Called:
-        """Calls in a row; once outputs were lost in one, they are copied in all, and older rows are forgotten.
-
-        Where the worker can be stopped, the supervisor copies between calls that are made one by one: a worker that is
-        excused for copying need not copy, and could hide as much work.
-        """
-        if self._one_by_one(worker):
-            calls = [self._bench.call(worker, index, [secret_seed()], timed=True, cold=False) for _ in range(count)]
-            return Called(count, sum(each.claimed_ns for each in calls), sum(each.wall_ns for each in calls))
+        """Calls in a row; once outputs were lost in one, they are copied in all, and older rows are forgotten."""
         seeds = [secret_seed() for _ in range(count)]
         try:
             return self._bench.call(worker, index, seeds, timed=True, cold=False, copied=self._copied, made=made)
@@ -352,7 +342,7 @@ def _longest(rows: Sequence[Called]) -> List[Called]:
 
 
 @contextmanager
-def _of_the_task() -> Iterator[None]:
+def of_the_task() -> Iterator[None]:
     """Whatever fails in here is the reference's doing, and so the task's."""
     try:
         yield

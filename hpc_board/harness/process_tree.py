@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Union
 
@@ -92,6 +93,45 @@ def processor_ns(pid: int) -> int:
         return time.clock_gettime_ns((~pid << 3) | _CPUCLOCK_SCHED)
     except OSError:
         return 0
+
+
+@dataclass(frozen=True)
+class ProcessorTimes:
+    """The system's account of a submission, read while all of it is stopped, in nanoseconds.
+
+    Of the worker's first thread: how long it has run and how long it has waited for a processor. `others_ns` is what
+    all of its other threads and the processes beside it have run. `last_pid` is the last process id that the node has
+    given to anything; None where an account is missing, so that nothing is known.
+    """
+
+    run_ns: int = 0
+    wait_ns: int = 0
+    others_ns: int = 0
+    last_pid: Optional[int] = None
+
+    def waited_since(self, before: "ProcessorTimes") -> float:
+        """Return for how long since `before` others than the submission had the processor that it waited for.
+
+        What else of the submission ran meanwhile is taken off: it may be the cause of the waiting, and do the work.
+        Where a process has begun since, that could have run and be gone, so that nothing is excused.
+        """
+        if self.last_pid is None or self.last_pid != before.last_pid:
+            return 0.0
+        return float(max(0, self.wait_ns - before.wait_ns - (self.others_ns - before.others_ns)))
+
+
+def processor_times(worker: int, company: Sequence[int]) -> ProcessorTimes:
+    """Return the account of a worker and of the processes that it has started, all of which are stopped.
+
+    The fields of schedstat are in the kernel's Documentation/scheduler/sched-stats, those of loadavg in proc(5).
+    """
+    try:
+        run, wait, _ = Path(f"/proc/{worker}/task/{worker}/schedstat").read_text().split()
+        last_pid = int(Path("/proc/loadavg").read_text().split()[-1])
+    except (OSError, ValueError):
+        return ProcessorTimes()
+    others_ns = processor_ns(worker) - int(run) + sum(map(processor_ns, company))
+    return ProcessorTimes(int(run), int(wait), others_ns, last_pid)
 
 
 def ended(pid: int) -> bool:

@@ -149,12 +149,16 @@ class Processes:
         self.await_worker(child)
         return child
 
-    def baseline(self) -> Child:
-        """A new process that has imported the reference, and calls it as others do the submission."""
+    def baseline(self, *, reference: bool = True) -> Child:
+        """A new process that has imported the reference, and calls it as others do the submission.
+
+        Without a `reference` it has imported nothing: it only shows what a row of calls takes beside them.
+        """
         home = worker_home(self.scratch, "baseline")
         copy(self._job.files, self._task, home / CODE)
         child = self._new_worker(home, (self.judge_said, self.judge_said), _TRUSTED_PRINTED_BYTES)
-        self._send_load(child, home, "reference.py", REFERENCE_ENTRY, "reference.py", trusted=True)
+        file = "reference.py" if reference else ""
+        self._send_load(child, home, file, REFERENCE_ENTRY, "reference.py", trusted=True)
         try:
             self.await_loaded(child, "reference")
         except CallFailed as error:

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from hpc_board.harness import sandbox
 from hpc_board.harness.bench import Bench
@@ -23,10 +23,11 @@ from hpc_board.harness.profile import Profile, Workers
 from hpc_board.harness.profilers import absent, available
 from hpc_board.harness.progress import Progress, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
+from hpc_board.harness.row_benchmarks import RowBenchmarks
 from hpc_board.harness.scratch import remove
 from hpc_board.harness.workers import Worker
 from hpc_board.model.limits import Limits
-from hpc_board.model.peaks import peak_of
+from hpc_board.model.peaks import Peak, peak_of
 from hpc_board.model.result import INTERRUPTED, Case, Log, Result, Verdict
 from hpc_board.model.standings import score_s
 from hpc_board.model.task import OWN, Language, Mode
@@ -85,7 +86,7 @@ class Supervisor:
         self._oom_kills = oom_kills()
         self._provenance: Dict[str, Any] = {**provenance_of(job), "isolation": ""}
         self._cases: List[Case] = []
-        self._benchmarks: Optional[Benchmarks] = None
+        self._benchmarks: "Optional[Union[Benchmarks, RowBenchmarks]]" = None
         self._build_log = self._profile_log = Log()
         self._own_eval = self._own_eval_of(job) if job.harness == OWN else None
 
@@ -235,21 +236,44 @@ class Supervisor:
 
     def _benchmark(self, judge: Child, first: Child, seconds: float, workers: int) -> None:
         """Time the benchmark cases in the worker that there is, and in as many more as `workers` says."""
-        job, processes = self._job, self._processes
         allowance = Allowance(seconds)
-        baseline = processes.baseline() if processes.has_baseline else None
-        self._benchmarks = Benchmarks(
+        timed = self._rows if self._job.device == "cpu" else self._claims
+        self._benchmarks = timed(judge, seconds, lambda: self._worker(self._processes.loaded_worker(), allowance))
+        self._benchmarks.run(self._worker(first, allowance), workers)
+        self._provenance.update(gpu_state_after(self._gpu_uuid()))
+
+    def _rows(self, judge: Child, seconds: float, new_worker: Callable[[], Worker]) -> RowBenchmarks:
+        """Return the benchmarks of a device where all that a submission has begun can be stopped."""
+        job, processes = self._job, self._processes
+        trusted = processes.baseline(reference=processes.has_baseline)
+        return RowBenchmarks(
             self._bench_of_benchmarks(judge, seconds, job.limits),
-            lambda: self._worker(processes.loaded_worker(), allowance),
+            new_worker,
+            lambda worker: processes.dismiss(worker.child),
+            Worker(trusted, job.limits, Allowance(seconds), device=job.device),
+            self._say,
+            lambda: processes.alone(judge, trusted),
+            has_reference=processes.has_baseline,
+            peak=self._peak(),
+        )
+
+    def _claims(self, judge: Child, seconds: float, new_worker: Callable[[], Worker]) -> Benchmarks:
+        """Return the benchmarks of a device that goes on with its work while the worker's process is stopped."""
+        job, processes = self._job, self._processes
+        baseline = processes.baseline() if processes.has_baseline else None
+        return Benchmarks(
+            self._bench_of_benchmarks(judge, seconds, job.limits),
+            new_worker,
             lambda worker: processes.dismiss(worker.child),
             None if baseline is None else Worker(baseline, job.limits, Allowance(seconds), device=job.device),
             self._say,
             lambda: processes.alone(judge, baseline),
             lambda: processes.others(judge, baseline),
-            peak=peak_of(str(self._provenance.get("gpu_name", ""))),
+            peak=self._peak(),
         )
-        self._benchmarks.run(self._worker(first, allowance), workers)
-        self._provenance.update(gpu_state_after(self._gpu_uuid()))
+
+    def _peak(self) -> Optional[Peak]:
+        return peak_of(str(self._provenance.get("gpu_name", "")))
 
     def _profile(self, judge: Child, first: Child) -> None:
         """Check every benchmark case without a profiler, then profile each."""

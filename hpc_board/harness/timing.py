@@ -2,10 +2,11 @@
 
 import math
 import statistics
+from dataclasses import replace
 from typing import Sequence
 
 from hpc_board.model.limits import Limits
-from hpc_board.model.measurement import calls_needed
+from hpc_board.model.measurement import calls_needed, lower_quartile, quartile_interval
 from hpc_board.model.result import Timing
 
 
@@ -29,6 +30,31 @@ def timing(passes: Sequence[Sequence[float]], baseline_ns: Sequence[float] = (),
         worker_runs=tuple(len(each) for each in passes if each),
         baseline_ns=statistics.median(baseline_ns) if baseline_ns else None,
         noisy=noisy,
+    )
+
+
+def of_rows(
+    passes: Sequence[Sequence[float]],
+    reference_ns: Sequence[float],
+    claimed_ns: Sequence[float],
+    *,
+    least_ns: float,
+    busy: float,
+) -> Timing:
+    """Return the statistics of the rows of each worker, each as the time of one call.
+
+    The time that counts is the lower quartile of all rows, or `least_ns` where that is more.
+    """
+    samples_ns = [sample for each in passes for sample in each]
+    found, (low_ns, high_ns) = lower_quartile(samples_ns), quartile_interval(samples_ns)
+    return replace(
+        timing(passes, reference_ns),
+        median_ns=max(found, least_ns),
+        low_ns=max(low_ns, least_ns),
+        high_ns=max(high_ns, least_ns),
+        least_ns=least_ns,
+        claimed_ns=statistics.median(claimed_ns),
+        busy_processors=busy,
     )
 
 

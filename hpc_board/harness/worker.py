@@ -5,10 +5,10 @@ outputs are checked byte by byte elsewhere and its times are bounded by the supe
 by such a worker too, so that it is known what a call costs beside the call itself. Under a profiler that has to start
 it (`traced`) a worker gives up less, see profile.py.
 
-Frames: `load` -> `confined`, then `loaded` or `raised`; `prepare` -> `prepared`; `map` (with memory for inputs, and for
-the outputs of each call) -> `mapped`; `run` -> `done`, `raised` or `overlapped`: outputs of a row of calls that lie in
-one buffer are lost unless the row is asked for with copies. While the inputs are written, between `mapped` and
-`run`, the process is stopped.
+Frames: `load` -> `confined`, then `loaded` or `raised`; `prepare` -> `prepared`; `map` (with memory for inputs and for
+what is told of outputs) -> `mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are written, between
+`mapped` and `run`, the process is stopped; between `run` and `done` the supervisor's clock runs, so all that can be
+done before is done at `map`.
 """
 
 import importlib.util
@@ -17,14 +17,16 @@ import mmap
 import os
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from hpc_board.harness import compiled, payload, sandbox
-from hpc_board.harness.answers import HELD_MAX
+from hpc_board.harness.answers import ADDRESSES_MAX, HELD_MAX
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.device import Device, open_device
 from hpc_board.harness.faults import fault, message_of
+from hpc_board.harness.memory import KEPT_BLOCK_BYTES_MAX, keep_freed_memory
 from hpc_board.harness.profiled import ProfiledDevice
 from hpc_board.harness.seccomp import deny_outside_effects
 from hpc_board.harness.zygote import preload
@@ -43,6 +45,7 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
     """
     frame, _ = channel.receive()
     sandbox.show_memory()
+    keep_freed_memory()
     sandbox.limit_resources(frame["value_bytes"], frame["spared_processes"])
     traced = frame["traced"]
     landlock = sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)
@@ -56,10 +59,10 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
         device = open_device(frame["device"])
         if frame["profile"]:
             device = ProfiledDevice(device, frame["profile"], Path(frame["scratch"]))
-        kernel: Any
+        kernel: Any = None
         if frame["compiled"]:
             kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"])
-        else:
+        elif frame["file"]:
             kernel = _kernel(Path(frame["folder"]), frame["file"], frame["entry"], frame["shown_as"])
     except BaseException as error:  # noqa: BLE001 - whatever a submission raises is a result
         channel.send(naming.raised(error, Verdict.LOAD_ERROR))
@@ -98,17 +101,22 @@ class _Worker:
         self._device = device
         self._naming = naming
         self._holders: List[Any] = []
-        self._inputs: Dict[int, _Shared] = {}
-        self._rooms: List[_Shared] = []
+        self._arena: "_Shared | None" = None
+        self._room: "_Shared | None" = None
+        self._bases: List[int] = []
+        self._form: Any = None
+        self._repeated: "Tuple[Any] | None" = None
+        self._data: List[Any] = []
+        self._calls: List[Callable[[], Any]] = []
+        self._known: "payload.Form | None" = None
 
     def answer(self, frame: Frame, fds: List[int]) -> Frame:
-        self._holders.clear()
         try:
             if frame["type"] == "prepare":
                 self._device.prepare()
                 return {"type": "prepared"}
             if frame["type"] == "map":
-                self._map(frame["inputs"], fds)
+                self._map(frame, fds)
                 return {"type": "mapped"}
             return self._run(frame, fds)
         except payload.TooLarge as error:
@@ -118,78 +126,112 @@ class _Worker:
         except BaseException as error:  # noqa: BLE001 - whatever a submission raises is a result
             return self._naming.raised(error, Verdict.EXCEPTION)
 
-    def _map(self, places: List[int], fds: List[int]) -> None:
-        """Take in the memory of some of the inputs, and rooms for the outputs, before the calls in which they are used.
+    def _map(self, frame: Frame, fds: List[int]) -> None:
+        """Take in the memory of the next calls, and lay out what is known of them before their inputs are there.
 
-        That takes longer than many a kernel, and is not to be part of a call. The rest of the inputs lie where they
-        lay before.
+        `bases` says where in the arena each call's inputs begin; the arena is the one of the calls before unless a new
+        one comes along. The layouts of `early` inputs are written already. The kernel is left out where the frame says
+        that its output is `repeated`: each call returns the value that lies in the descriptor, as a measure of what a
+        row takes beside the kernel.
         """
-        self._rooms.clear()
-        count = len(fds) - len(places)
-        self._inputs = {place: each for place, each in self._inputs.items() if place < count and place not in places}
+        self._holders.clear()
+        self._data.clear()
+        self._calls.clear()
         shared = [_Shared(descriptor) for descriptor in fds]
-        for place, each in zip(places, shared, strict=False):
-            self._inputs[place] = each
-            each.map()
-        self._rooms = shared[len(places) :]
-        if self._writes_there:
-            for room in self._rooms:
-                room.map()
+        repeated = shared.pop() if frame["repeated"] else None
+        self._repeated = None if repeated is None else (payload.read(repeated.descriptor)[0],)
+        self._room = shared.pop()
+        self._bases, self._form = frame["bases"], frame["form"]
+        if shared:
+            self._arena = shared.pop()
+            self._arena.map()
+        _bring_in(frame["output_bytes"], len(self._bases))
+        if frame["early"]:
+            self._lay_out()
+
+    def _lay_out(self) -> None:
+        if self._arena is None and self._repeated is None:
+            raise ValueError("no memory for inputs")
+        memory = None if self._arena is None else self._arena.map()
+        place = self._device.place
+        self._data = [None if memory is None else payload.value_in(memory, place, base) for base in self._bases]
+        self._calls = [self._call(each) for each in self._data]
 
     def _run(self, frame: Frame, fds: List[int]) -> Frame:
-        rooms = self._rooms
-        # On a GPU, what has been begun there is not stopped, and memory must not be known before its call.
-        given = [_Shared(descriptor) for descriptor in fds] or [self._inputs[place] for place in range(len(rooms))]
-        data = [payload.value_in(each.map(), self._device.place) for each in given]
-        calls = [self._call(each, room, frame["form"]) for each, room in zip(data, rooms, strict=True)]
+        if fds:
+            # On a GPU, what has been begun there is not stopped, and memory must not be known before its call.
+            self._arena = _Shared(fds[0])
+        if not self._calls:
+            self._lay_out()
+        calls, data = self._calls, self._data
         returned: List[Any] = []
         keep = payload.copied if frame["copied"] else _itself
-
         made, repeated = calls[: frame["made"]], calls[frame["made"] :]
 
         def call() -> List[Any]:
-            returned.extend(keep(each()) for each in made)
-            returned.extend(payload.copied(returned[0]) for _ in repeated)
+            append = returned.append
+            if frame["copied"] or repeated:
+                returned.extend(keep(each()) for each in made)
+                returned.extend(payload.copied(returned[0]) for _ in repeated)
+            else:
+                for each in made:
+                    append(each())
             return returned
 
         outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])
-        if len(calls) > 1 and not frame["copied"] and not self._writes_there and payload.any_share_memory(returned):
+        if len(calls) > 1 and self._device.name != "cpu" and not frame["copied"] and payload.any_share_memory(returned):
             return {"type": "overlapped"}
         if any(value is None for value in outputs):
             return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
-        held = [] if self._writes_there else self._written(outputs, rooms, frame)
-        if frame["fresh_output"] and any(map(payload.share_memory, data, returned)):
+        told = self._told(outputs, frame)
+        if frame["fresh_output"] and payload.share_memory(data[0], returned[0]):
             return _message(Verdict.WRONG_ALIASED, "the output lies in the memory of an input; it has to be new")
-        if frame["const_inputs"] and self._device.name != "cpu":
-            for value, each in zip(data, given, strict=True):
-                payload.laid_out(value, frame["value_bytes"]).write(each.descriptor)
-        return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns, "held": held}
+        if frame["const_inputs"] and self._device.name != "cpu" and self._arena is not None:
+            for value, base in zip(data, self._bases, strict=True):
+                payload.laid_out(value, frame["value_bytes"]).write(self._arena.descriptor, base)
+        if fds:
+            self._arena = None
+            self._data, self._calls = [], []
+        return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns, **told}
 
-    def _written(self, outputs: List[Any], rooms: "List[_Shared]", frame: Frame) -> List[List[int]]:
-        """Write the outputs, and say where those large parts are that the supervisor reads from memory, if it can."""
-        if not frame["held"]:
-            for value, room in zip(outputs, rooms, strict=True):
-                payload.write(value, room.descriptor, frame["value_bytes"])
-            return []
-        held: List[List[int]] = []
-        for number, (value, room) in enumerate(zip(outputs, rooms, strict=True)):
-            parts, holders = payload.outline(value, room.descriptor, frame["value_bytes"], HELD_MAX // len(rooms))
-            held += [[number, *part] for part in parts]
-            self._holders += holders
-        return held
+    def _told(self, outputs: List[Any], frame: Frame) -> Dict[str, Any]:
+        """Return where the outputs lie: parts that the supervisor can read in this process's memory, else in the room.
 
-    @property
-    def _writes_there(self) -> bool:
-        """Whether the kernel writes its outputs itself into the room that was made for them."""
-        return isinstance(self._kernel, compiled.CompiledKernel) and self._device.name == "cpu"
+        Outputs that have the form of the last one that was told in full are told by their addresses alone.
+        """
+        self._holders += outputs
+        addresses = self._known.addresses(outputs) if frame["alike"] and self._known is not None else None
+        if addresses is not None and len(addresses) <= ADDRESSES_MAX:
+            return {"outputs": [], "held": [], "alike": addresses}
+        return self._told_in_full(outputs, frame)
 
-    def _call(self, data: Any, room: "_Shared", form: Any) -> Callable[[], Any]:
-        """A call of the kernel on `data`, laid out as far as can be before the clock runs."""
+    def _told_in_full(self, outputs: List[Any], frame: Frame) -> Dict[str, Any]:
+        room, end = self._room, 0
+        if room is None:
+            raise ValueError("no room for outputs")
+        outlines: List[payload.Outline] = []
+        held_max = HELD_MAX // len(outputs) if frame["held"] else 0
+        for value in outputs:
+            smallest = 1 if len(outputs) == 1 else payload.HELD_BYTES_MIN
+            outlines.append(payload.outline(value, room.descriptor, end, frame["value_bytes"], held_max, smallest))
+            self._holders += outlines[-1].holders
+            end += outlines[-1].size
+        self._known = None
+        if frame["held"] and len(outputs) == 1:
+            with suppress(payload.PayloadError):
+                self._known = payload.Form(outputs[0], outlines[0])
+        held = [[place, *part] for place, each in enumerate(outlines) for part in each.held]
+        return {"outputs": [[each.base, each.size] for each in outlines], "held": held, "alike": []}
+
+    def _call(self, data: Any) -> Callable[[], Any]:
+        """Return a call of the kernel on `data`, laid out as far as can be."""
+        if self._repeated is not None:
+            (value,) = self._repeated
+            return lambda: payload.dense(payload.copied(value))
         kernel = self._kernel
         if not isinstance(kernel, compiled.CompiledKernel):
             return lambda: payload.dense(kernel(data))
-        outputs = payload.value_in(room.map()) if self._writes_there else payload.empty(form, self._device.name)
-        return compiled.prepared(kernel, data, outputs, self._device)
+        return compiled.prepared(kernel, data, payload.empty(self._form, self._device.name), self._device)
 
 
 class _Shared:
@@ -233,6 +275,12 @@ class _Naming:
     def _renamed(self, text: str) -> str:
         text = text.replace(f"{self._folder}/{self._file}", self._shown_as).replace(f"{self._folder}/", "")
         return text.replace(f"({self._file}, line ", f"({self._shown_as}, line ")
+
+
+def _bring_in(size: int, count: int) -> None:
+    """Have memory in this process's pages for `count` outputs of a size, where malloc finds it for them."""
+    blocks = [b"\1" * min(size, KEPT_BLOCK_BYTES_MAX) for _ in range(count)]
+    del blocks
 
 
 def _itself(value: Any) -> Any:

@@ -9,6 +9,7 @@ import weakref
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
+from hpc_board.harness import payload
 from hpc_board.harness.answers import Answer, Done, Mapped, Overlapped, Prepared
 from hpc_board.harness.calls import (
     Allowance,
@@ -22,8 +23,16 @@ from hpc_board.harness.calls import (
 )
 from hpc_board.harness.child import Child, ChildEnded, DeadlinePassed
 from hpc_board.harness.memory import may_read, read_memory
-from hpc_board.harness.payload import write_at
-from hpc_board.harness.process_tree import Turns, all_stopped, processor_ns, signal_all, turns
+from hpc_board.harness.payload import Held, write_at
+from hpc_board.harness.process_tree import (
+    ProcessorTimes,
+    Turns,
+    all_stopped,
+    processor_ns,
+    processor_times,
+    signal_all,
+    turns,
+)
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
@@ -70,8 +79,10 @@ class Worker:
         # No signal stops what a GPU does, and it can be given any memory of its process to read and write.
         self._stops = device == "cpu"
         self._readable = self._stops and may_read(child.worker_pid)
-        self._inputs: List[int] = []
-        weakref.finalize(self, close_all, self._inputs)
+        # One descriptor at most; a list, so that it is closed with the worker whichever it is by then.
+        self._arena: List[int] = []
+        self._model: Optional[Output] = None
+        weakref.finalize(self, close_all, self._arena)
         self.output_bytes: Dict[int, int] = {}
         """What the last output of each case took."""
 
@@ -103,39 +114,79 @@ class Worker:
         if not isinstance(self._ready(phase, "prepared"), Prepared):
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
 
-    def give_room(self, phase: Phase, sizes: Sequence[int], rooms: Sequence[int]) -> List[int]:
-        """Memory for inputs of these sizes, which the worker has in its pages by now, as it has the rooms for outputs.
+    def give_room(
+        self,
+        phase: Phase,
+        sizes: Sequence[int],
+        room: int,
+        form: Optional[Mapping[str, Any]],
+        output_bytes: int,
+        lay: Optional[Callable[[int, Sequence[int]], None]] = None,
+    ) -> Tuple[int, List[int]]:
+        """Return memory for inputs of these sizes, and where in it each begins; the worker has it in its pages by then.
 
         The memory of the calls before is used again where it is large enough, and not far too large. Where not all that
-        a submission has begun can be stopped, it is new for every call and only shown with it.
+        a submission has begun can be stopped, it is new for every call and only shown with it. With `lay`, the layouts
+        of the inputs are written now, and the worker builds its tensors over the memory before their values are there.
+        `room` takes what the worker tells of outputs, which have the `form` where the kernel has to know it, and take
+        `output_bytes` each, as far as that is known.
 
         Raises:
             CallFailed: it has no place for that, or said something else.
         """
-        close_all(self._inputs[len(sizes) :])
-        del self._inputs[len(sizes) :]
-        places = [place for place, size in enumerate(sizes) if not self._stops or not self._fits(place, size)]
-        for place in places:
-            size = -(-sizes[place] // _PAGE_BYTES) * _PAGE_BYTES + 2 * _PAGE_BYTES
-            descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-            if place < len(self._inputs):
-                os.close(self._inputs[place])
-                self._inputs[place] = descriptor
-            else:
-                self._inputs.append(descriptor)
-            os.ftruncate(descriptor, size)
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        shown = places if self._stops else []
-        self.child.send({"type": "map", "inputs": shown}, [*(self._inputs[place] for place in shown), *rooms])
+        bases, end = [], 0
+        for size in sizes:
+            bases.append(end)
+            end += -(-size // _PAGE_BYTES) * _PAGE_BYTES + _PAGE_BYTES
+        shown: List[int] = []
+        if not self._stops or not self._fits(end):
+            self._renew_arena(end)
+            shown = [*self._arena] if self._stops else []
+        (arena,) = self._arena
+        if lay is not None and self._stops:
+            lay(arena, bases)
+        frame = {
+            "type": "map",
+            "bases": bases,
+            "early": lay is not None and self._stops,
+            "form": form,
+            "output_bytes": output_bytes,
+            "repeated": False,
+        }
+        self.child.send(frame, [*shown, room])
         if not isinstance(self._ready(phase, "mapped"), Mapped):
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
-        return list(self._inputs)
+        return arena, bases
 
-    def _fits(self, place: int, size: int) -> bool:
-        if place >= len(self._inputs):
-            return False
-        room = os.fstat(self._inputs[place]).st_size
-        return size <= room <= 2 * size + _SPARE_BYTES
+    def give_room_to_repeat(self, phase: Phase, count: int, room: int, value: int, *, early: bool) -> None:
+        """Have the worker prepare `count` calls that return the value at a descriptor, all with the same inputs.
+
+        These are the first of its last row; with `early`, its tensors over them are built now.
+
+        Raises:
+            CallFailed: it has no place for that, or said something else.
+        """
+        early = early and self._stops
+        frame = {
+            "type": "map",
+            "bases": [0] * count,
+            "early": early,
+            "form": None,
+            "output_bytes": os.fstat(value).st_size,
+            "repeated": True,
+        }
+        self.child.send(frame, [room, value])
+        if not isinstance(self._ready(phase, "mapped"), Mapped):
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
+
+    def _renew_arena(self, size: int) -> None:
+        close_all(self._arena)
+        self._arena[:] = [os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)]
+        os.ftruncate(self._arena[0], size)
+        fcntl.fcntl(self._arena[0], fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+
+    def _fits(self, size: int) -> bool:
+        return bool(self._arena) and size <= os.fstat(self._arena[0]).st_size <= 2 * size + _SPARE_BYTES
 
     def _ready(self, phase: Phase, expected: str) -> Answer:
         """What the worker answers before a call, which is its own time."""
@@ -151,26 +202,31 @@ class Worker:
         self,
         phase: Phase,
         fill: Callable[[], None],
-        outputs: Sequence[int],
-        form: Optional[Mapping[str, Any]],
+        count: int,
         *,
         cold: bool,
         copied: bool,
         made: int,
+        alike: bool,
         rules: Rules,
-    ) -> Tuple[Called, "List[Output]"]:
-        """Have the outputs written of as many calls, which have the `form` if that is known.
+    ) -> Tuple[Called, Done]:
+        """Have the `count` calls made whose inputs the worker has room for.
 
         The worker is stopped while `fill` writes the inputs, so that it does not see them before the clock runs. With
         `copied` it copies each output before the next call. Of the calls the first ones are `made`; each of the others
-        has a copy of the first one's output.
+        has a copy of the first one's output. With `alike`, it tells outputs that have the form of the last one that it
+        told in full by their addresses alone.
 
         Returns:
-            The calls and their outputs, for which the worker is stopped until it is told to go on.
+            The calls, and where the worker says that their outputs lie; it is stopped until it is told to go on.
+
+        Raises:
+            OutputsOverlap: outputs lie in the same memory, so that the first ones are lost.
+            CallFailed: the calls did not return, or what the worker says of them cannot be.
         """
         limits, left = self._limits, self._allowance.left_seconds
         allowed = limits.call_seconds if self._called else limits.first_call_seconds
-        allowed *= len(outputs)
+        allowed *= count
         which = "the call" if self._called else "the first call"
         late = f"{which} did not return within {allowed:g} s"
         if left < allowed:
@@ -182,21 +238,22 @@ class Worker:
             "cold": cold,
             "copied": copied,
             "made": made,
-            "form": form,
             "held": self._readable,
+            "alike": alike,
             "value_bytes": limits.value_bytes,
             "const_inputs": rules.const_inputs,
             "fresh_output": rules.fresh_output,
         }
         self._fill(fill)
+        before = self._processor_times()
         deadline = time.monotonic() + min(allowed, left)
         start_ns = time.monotonic_ns()
         try:
-            self.child.send(frame, [] if self._stops else self._inputs)
+            self.child.send(frame, [] if self._stops else self._arena)
         finally:
             self._go_on()
         try:
-            expected = ("done", "overlapped", "raised") if len(outputs) > 1 and not copied else ("done", "raised")
+            expected = ("done", "overlapped", "raised") if count > 1 and not copied else ("done", "raised")
             answer = worker_answer(self.child, expected, deadline, late)
             still_ns = self._stop() if isinstance(answer, Done) else start_ns
         finally:
@@ -207,18 +264,50 @@ class Worker:
             raise OutputsOverlap
         if not isinstance(answer, Done) or answer.call != number:
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered another call", worker_lost=True)
-        if not 0 < answer.elapsed_ns <= wall_ns:
+        if not self._stops and not 0 < answer.elapsed_ns <= wall_ns:
             message = (
                 f"it claims {answer.elapsed_ns:.0f} ns for a call that took {wall_ns} ns by the supervisor's clock"
             )
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
-        parts: List[List[Tuple[int, int, int]]] = [[] for _ in outputs]
+        waited_ns = self._processor_times().waited_since(before)
+        return Called(count, min(max(0.0, answer.elapsed_ns), wall_ns), wall_ns, waited_ns=waited_ns), answer
+
+    def _processor_times(self) -> ProcessorTimes:
+        """What the system has accounted to the worker's first thread, and to all else of the submission, by now."""
+        return processor_times(self.child.worker_pid, self._companions) if self._stops else ProcessorTimes()
+
+    def outputs(self, answer: Done, count: int, room: int) -> "List[Output]":
+        """Return the outputs of calls as the worker tells where they lie; reading them shows whether that is so.
+
+        Raises:
+            OutputsOverlap: they lie in the same memory.
+            CallFailed: what it tells does not fit together.
+        """
+        found = self._alike(answer.alike, count) if answer.alike else self._described(answer, count, room)
+        if overlap([each.parts for each in found]):
+            raise OutputsOverlap
+        if not answer.alike and count == 1:
+            self._model = found[0].without_parts()
+        return found
+
+    def _alike(self, addresses: Sequence[int], count: int) -> "List[Output]":
+        """Return outputs that have the form of the last one that was described alone."""
+        model = self._model
+        width = 0 if model is None else len(model.parts)
+        if model is None or len(addresses) != count * width:
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "its outputs are not as many as calls", worker_lost=True)
+        return [model.at(addresses[begin : begin + width]) for begin in range(0, count * width, width)]
+
+    def _described(self, answer: Done, count: int, room: int) -> "List[Output]":
+        """Return outputs that are each described in full."""
+        parts: List[List[Held]] = [[] for _ in range(count)]
         for place, at, address, size in answer.held:
-            if place >= len(outputs):
+            if place >= count:
                 raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it has more outputs than calls", worker_lost=True)
             parts[place].append((at, address, size))
-        held = [Output(self, file, each) for file, each in zip(outputs, parts, strict=True)]
-        return Called(len(outputs), answer.elapsed_ns, wall_ns), held
+        if len(answer.outputs) != count:
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "its outputs are not as many as calls", worker_lost=True)
+        return [Output(self, room, extent, each) for extent, each in zip(answer.outputs, parts, strict=True)]
 
     def _fill(self, fill: Callable[[], None]) -> None:
         """Write the inputs while nothing of the submission runs that knows their memory, and leave it stopped so."""
@@ -227,7 +316,7 @@ class Worker:
             return
         self._stop()
         try:
-            for descriptor in self._inputs:
+            for descriptor in self._arena:
                 # Its flags are the worker's as well: with O_APPEND, nothing could be written at a place.
                 fcntl.fcntl(descriptor, fcntl.F_SETFL, 0)
             fill()
@@ -340,22 +429,40 @@ class Worker:
 
 
 class Output:
-    """An output of a worker: in a file and, as far as `parts` says (offset, address, bytes of each), in its memory."""
+    """An output of a worker: in the room at `extent` (offset, bytes) and, as far as `parts` say, in its memory."""
 
-    def __init__(self, worker: Worker, file: int, parts: Sequence[Tuple[int, int, int]]) -> None:
+    def __init__(self, worker: Worker, room: int, extent: Tuple[int, int], parts: Sequence[Held]) -> None:
         self._worker = worker
-        self._file = file
-        self._parts = sorted(parts)
+        self._room = room
+        self._base, self._size = extent
+        self.parts = sorted(parts)
+        self._model: Optional[Output] = None
+
+    def without_parts(self) -> "Output":
+        """Return the same output with all but its parts in memory that the worker cannot reach."""
+        room = os.memfd_create("model", os.MFD_CLOEXEC)
+        model = Output(self._worker, room, (0, self._size), self.parts)
+        weakref.finalize(model, os.close, room)
+        begin = self.parts[0][0] if self.parts else self._size
+        _send(self._room, self._base, room, 0, min(begin, payload.HEADER_BYTES_MAX))
+        return model
+
+    def at(self, addresses: Sequence[int]) -> "Output":
+        """Return an output of the same form whose parts lie at other addresses."""
+        parts = [(at, address, size) for (at, _, size), address in zip(self.parts, addresses, strict=True)]
+        output = Output(self._worker, self._room, (self._base, self._size), parts)
+        # Its room is closed with it.
+        output._model = self
+        return output
 
     def copy(self, bytes_max: int) -> int:
         """The output in memory that the worker cannot reach; the worker is stopped meanwhile."""
-        size = os.fstat(self._file).st_size
-        if size > bytes_max:
-            raise CallFailed(Verdict.OUTPUT_LIMIT, f"its output takes {size} bytes", worker_lost=True)
+        if self._size > bytes_max:
+            raise CallFailed(Verdict.OUTPUT_LIMIT, f"its output takes {self._size} bytes", worker_lost=True)
         copy = os.memfd_create("held", os.MFD_CLOEXEC)
         try:
-            os.ftruncate(copy, size)
-            self._fill(copy, size)
+            os.ftruncate(copy, self._size)
+            self._fill(copy, self._size)
         except BaseException:
             os.close(copy)
             raise
@@ -363,14 +470,14 @@ class Output:
 
     def _fill(self, copy: int, size: int) -> None:
         done = 0
-        for at, address, length in self._parts:
+        for at, address, length in self.parts:
             if at < done or at + length > size:
                 message = "its output has parts that overlap, or lie beyond its end"
                 raise CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
-            _send(self._file, copy, done, at)
+            _send(self._room, self._base, copy, done, at)
             self._worker.read(address, copy, at, length)
             done = at + length
-        _send(self._file, copy, done, size)
+        _send(self._room, self._base, copy, done, size)
 
     def changes_later(self, copy: int, bytes_max: int) -> bool:
         """Whether the output that was copied is another one a little later."""
@@ -392,11 +499,27 @@ class Output:
             os.close(later)
 
 
-def _send(source: int, target: int, begin: int, end: int) -> None:
-    """Copy a range of one file to the same place in another."""
+def overlap(outputs: Sequence[Sequence[Held]]) -> bool:
+    """Return whether parts of two outputs lie in the same memory."""
+    extents = sorted(
+        (address, address + size, place) for place, each in enumerate(outputs) for _, address, size in each
+    )
+    current, reached = -1, 0
+    for begin, end, place in extents:
+        if place == current:
+            reached = max(reached, end)
+        elif begin < reached:
+            return True
+        else:
+            current, reached = place, end
+    return False
+
+
+def _send(source: int, base: int, target: int, begin: int, end: int) -> None:
+    """Copy a range of what begins at `base` in one file to the same place in another."""
     os.lseek(target, begin, os.SEEK_SET)
     while begin < end:
-        count = os.sendfile(target, source, begin, min(end - begin, _SENT_BYTES))
+        count = os.sendfile(target, source, base + begin, min(end - begin, _SENT_BYTES))
         if count == 0:
             return
         begin += count

@@ -7,7 +7,7 @@ from typing import Iterator, List, Mapping, Optional, Sequence, TypeGuard
 
 from hpc_board.model.gpu import Device
 from hpc_board.model.limits import MORE_WORKERS, Limits
-from hpc_board.model.measurement import calls_needed, scatters, spread
+from hpc_board.model.measurement import calls_needed, lower_quartile, scatters, spread
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.run import Run
 from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Task, case_text
@@ -119,6 +119,12 @@ def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: O
 
 def _missing(timing: Timing, limits: Limits, workers: int) -> Iterator[str]:
     """What times that follow from their samples lack as a measurement by `workers`."""
+    if timing.low_ns is not None:
+        if len(timing.worker_runs) < workers or min(timing.worker_runs) < limits.rows:
+            yield f"has fewer than {limits.rows} rows of each of {workers} processes"
+        if timing.median_ns < limits.floor_seconds * 1e9:
+            yield f"takes {timing.median_ns:g} ns, and {limits.floor_seconds * 1e9:g} ns are the least"
+        return
     medians_ns = timing.worker_medians_ns
     more = workers + MORE_WORKERS if workers > 1 else workers
     if len(medians_ns) not in (workers, more):
@@ -138,11 +144,18 @@ def _missing(timing: Timing, limits: Limits, workers: int) -> Iterator[str]:
         yield f"has a median of {timing.median_ns:g} ns, and {limits.floor_seconds * 1e9:g} ns are the least"
 
 
+def _time_that_counts(timing: Timing) -> float:
+    """Return the time that follows from the samples: of rows their lower quartile, of calls the workers' median."""
+    if timing.low_ns is None:
+        return statistics.median(timing.worker_medians_ns)
+    return max(lower_quartile(timing.samples_ns), timing.least_ns or 0.0)
+
+
 def _timed(timing: Optional[Timing]) -> TypeGuard[Timing]:
     if timing is None or not timing.samples_ns or timing.runs != len(timing.samples_ns) or min(timing.samples_ns) <= 0:
         return False
     if sum(timing.worker_runs) != timing.runs or min(timing.worker_runs) < 1:
         return False
-    expected = (statistics.median(timing.worker_medians_ns), min(timing.samples_ns), max(timing.samples_ns))
+    expected = (_time_that_counts(timing), min(timing.samples_ns), max(timing.samples_ns))
     said = (timing.median_ns, timing.best_ns, timing.worst_ns)
     return all(abs(one - other) <= _ROUNDING * other for one, other in zip(said, expected, strict=True))

@@ -22,19 +22,22 @@ class Limits:
     the compiler, and then a worker, may print before it is stopped, `value_bytes` what the inputs or outputs of one
     call may weigh.
 
-    A ranked run measures each benchmark case in `workers` fresh processes, any other run in one; `spread` is the share
-    of the median by which these may differ before two more are added, and then all but one before the case is marked as
-    noisy. Of all workers
-    together, a case has at least `timed_calls_min` timed calls, and ends at `timed_calls_max`, at `timed_seconds` of
-    summed times, at `case_seconds` of wall time, or when the relative standard error of the mean is at most
-    `relative_error` and `timed_seconds_min` are summed up. Before that, each worker has `warmup_calls`.
+    A ranked run measures each benchmark case in `workers` fresh processes, any other run in one; before that, each has
+    `warmup_calls`. Nothing takes less than `floor_seconds`.
 
+    On a CPU each worker makes at least `rows` rows of calls, each of as many as take `row_seconds`, of `row_calls` at
+    most, whose inputs and outputs weigh `row_bytes` at most. Where the interval of the result is wider than the share
+    `interval`, more workers measure the case again, as long as the benchmarks have not taken `measure_seconds`.
+
+    On a GPU `spread` is the share of the median by which the workers may differ before two more are added, and then all
+    but one before the case is marked as noisy. Of all workers together, a case has at least `timed_calls_min` timed
+    calls, and ends at `timed_calls_max`, at `timed_seconds` of summed times, at `case_seconds` of wall time, or when
+    the relative standard error of the mean is at most `relative_error` and `timed_seconds_min` are summed up.
     `baseline_calls` of the reference are timed before and after each worker's; where their medians differ by more than
     the share `drift`, the machine was not steady. For `drift` and `spread`, what two ticks of 1.024 us explain is no
     difference. A call may take `slack_seconds` longer by the supervisor's clock than the worker claims beyond what the
-    reference's calls do; `burst_calls` are made in a row to spread that over many. On a GPU a call in such a row may
-    take `launch_seconds` longer than one alone, whose launch is hidden behind the emptying of the caches. Nothing takes
-    less than `floor_seconds`. A CPU is never as steady as a GPU, so some of its defaults differ.
+    reference's calls do; `burst_calls` are made in a row to spread that over many. A call in such a row may take
+    `launch_seconds` longer than one alone, whose launch is hidden behind the emptying of the caches.
     """
 
     build_seconds: float = _limit(120, 1, 3600)
@@ -51,17 +54,23 @@ class Limits:
     timed_calls_min: int = _limit(20, 3, 1000)
     timed_calls_max: int = _limit(200, 3, 10_000)
     timed_seconds: float = _limit(2, 0.01, 600)
-    timed_seconds_min: float = _limit(0.3, 0, 600, cpu=0.02)
-    case_seconds: float = _limit(5, 0.1, 3600, cpu=1)
-    relative_error: float = _limit(0.005, 0, 1, cpu=0.02)
-    baseline_calls: int = _limit(3, 1, 100, cpu=2)
+    timed_seconds_min: float = _limit(0.3, 0, 600)
+    case_seconds: float = _limit(5, 0.1, 3600)
+    relative_error: float = _limit(0.005, 0, 1)
+    baseline_calls: int = _limit(3, 1, 100)
     baseline_seconds: float = _limit(1, 0.01, 600)
-    drift: float = _limit(0.03, 0, 1e6, cpu=1e6)
-    slack_seconds: float = _limit(0.002, 0, 10, cpu=0.004)
+    drift: float = _limit(0.03, 0, 1e6)
+    slack_seconds: float = _limit(0.002, 0, 10)
     burst_calls: int = _limit(50, 2, 60)
-    burst_bytes: int = _limit(256 * 2**20, 2**10, 2**38, cpu=192 * 2**20)
+    burst_bytes: int = _limit(256 * 2**20, 2**10, 2**38)
     burst_seconds: float = _limit(0.5, 0, 600)
-    launch_seconds: float = _limit(1e-4, 0, 0.01, cpu=2e-5)
+    launch_seconds: float = _limit(1e-4, 0, 0.01)
+    rows: int = _limit(2, 1, 100)
+    row_calls: int = _limit(1000, 1, 1000)
+    row_bytes: int = _limit(128 * 2**20, 2**10, 2**38)
+    row_seconds: float = _limit(0.01, 1e-4, 10)
+    interval: float = _limit(0.05, 0, 100)
+    measure_seconds: float = _limit(60, 0, 3600)
     floor_seconds: float = _limit(1e-6, 0, 3600, cpu=1e-7)
 
     @staticmethod

@@ -3,8 +3,9 @@
 The harness goes by these rules, and its results are held to them.
 """
 
+import math
 import statistics
-from typing import Sequence
+from typing import Sequence, Tuple
 
 from hpc_board.model.limits import Limits
 
@@ -41,3 +42,47 @@ def scatters(medians_ns: Sequence[float], limits: Limits, workers: int) -> bool:
         return False
     share = spread(medians_ns, leaving_out=1 if len(medians_ns) > workers else 0)
     return share > limits.spread + 2 * TICK_NS / statistics.median(medians_ns)
+
+
+QUARTILE = 0.25
+"""The part of rows below the time that counts: whatever else a machine does makes a row longer, and never shorter."""
+
+BUSY_PROCESSORS = 0.1
+"""From how many processors on that others use, a machine counts as busy."""
+
+_CONFIDENCE = 0.9
+_ALONE_SHARE = 0.9
+_ALONE_NS = 100_000.0
+
+
+def lower_quartile(values: Sequence[float]) -> float:
+    """Return the lower quartile, between the two nearest values in proportion; the least of fewer than two."""
+    ordered = sorted(values)
+    place = QUARTILE * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def quartile_interval(values: Sequence[float]) -> Tuple[float, float]:
+    """Return the least value, and the one below which the lower quartile of all possible values lies in 9 of 10 cases.
+
+    The number of values below the quartile is binomial, so no form of their distribution is assumed (order statistics:
+    Conover, Practical Nonparametric Statistics, 3.2). Of fewer than nine values that is the largest.
+    """
+    ordered = sorted(values)
+    count, covered = len(ordered), 0.0
+    for place in range(1, count):
+        covered += math.comb(count, place) * QUARTILE**place * (1 - QUARTILE) ** (count - place)
+        if covered >= _CONFIDENCE:
+            return ordered[0], ordered[place]
+    return ordered[0], ordered[-1]
+
+
+def least_of_alone_ns(alone_ns: Sequence[float]) -> float:
+    """Return what a call takes at least, by the times of calls that were made one by one; 0 where there are none.
+
+    Calls in a row cannot be much faster than the fastest whose inputs were shown alone, unless they overlap. Such a
+    call follows a stop of its process, and finds not even its code in the caches: a tenth of it and 0.1 ms are allowed.
+    """
+    return max(0.0, _ALONE_SHARE * min(alone_ns, default=0.0) - _ALONE_NS)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Mapping, Optional, Tuple
 
+from hpc_board.model.measurement import BUSY_PROCESSORS
 from hpc_board.model.peaks import WORK_MAX, Peak, Share, Work, own_peak_of, share_of_peak
 
 RESULT_BYTES_MAX = 32 * 1024 * 1024
@@ -78,6 +79,11 @@ class Timing:
     of several workers, one after the other, and `worker_runs` says how many each has made; `median_ns` is the median of
     their medians. `baseline_ns` is the median of the reference's calls in between, None where there were none. `noisy`
     says that the workers differ by more than the task's limits allow.
+
+    On a device where a submission can be stopped, a sample is the time of one call of a row by the supervisor's clock,
+    `median_ns` is the time that counts, their lower quartile, and `low_ns` to `high_ns` its interval. `least_ns` is
+    what a call takes at least, whatever rows say. `claimed_ns` is the median by the worker's own clock, which counts
+    for nothing; `busy_processors` is what others used meanwhile.
     """
 
     runs: int
@@ -91,6 +97,28 @@ class Timing:
     worker_runs: Tuple[int, ...] = ()
     baseline_ns: Optional[float] = None
     noisy: bool = False
+    low_ns: Optional[float] = None
+    high_ns: Optional[float] = None
+    least_ns: Optional[float] = None
+    claimed_ns: Optional[float] = None
+    busy_processors: float = 0.0
+
+    @property
+    def interval(self) -> float:
+        """The width of the interval as a share of the time that counts; 0 where there is none."""
+        if self.low_ns is None or self.high_ns is None:
+            return 0.0
+        return (self.high_ns - self.low_ns) / self.median_ns
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether others used the machine meanwhile."""
+        return self.busy_processors >= BUSY_PROCESSORS
+
+    @property
+    def speedup(self) -> Optional[float]:
+        """How many times as fast as the reference a call is; None where that was not measured."""
+        return None if self.baseline_ns is None else self.baseline_ns / self.median_ns
 
     @property
     def worker_samples_ns(self) -> Tuple[Tuple[float, ...], ...]:
@@ -245,6 +273,9 @@ class _Fields:
     def number(self, key: str) -> float:
         return _number(self._get(key), f"{self._place}.{key}")
 
+    def number_or_none(self, key: str) -> Optional[float]:
+        return None if not self.has(key) or self.absent(key) else self.number(key)
+
     def amount(self, key: str) -> float:
         value = self.number(key)
         if value > WORK_MAX:
@@ -357,6 +388,11 @@ def _timing(fields: _Fields) -> Timing:
         worker_runs=tuple(_count(item, "a worker's count") for item in fields.items("worker_runs", SAMPLES_MAX)),
         baseline_ns=None if fields.absent("baseline_ns") else fields.number("baseline_ns"),
         noisy=fields.truth("noisy"),
+        low_ns=fields.number_or_none("low_ns"),
+        high_ns=fields.number_or_none("high_ns"),
+        least_ns=fields.number_or_none("least_ns"),
+        claimed_ns=fields.number_or_none("claimed_ns"),
+        busy_processors=fields.number("busy_processors") if fields.has("busy_processors") else 0.0,
     )
 
 

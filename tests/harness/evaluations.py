@@ -42,6 +42,10 @@ QUICK = {
     "first_call_seconds": 3,
     "burst_calls": 5,
     "slack_seconds": 0.1,
+    "rows": 1,
+    "row_seconds": 0.001,
+    "row_calls": 5,
+    "measure_seconds": 0,
 }
 
 

@@ -13,10 +13,17 @@ pytestmark = pytest.mark.quiet
 
 _SUPERVISOR_BYTES_MAX = 100 * 2**20
 _CRASH_SECONDS_MAX = 2.0
+_PAID_SHARE_MIN = 0.9
 
 
 def named(name: str) -> Outcome:
     return outcome(next(cheat for cheat in SUITE if cheat.id == name))
+
+
+def honest_ns(cheat: Cheat, found: Outcome) -> float:
+    """What an honest kernel takes on the task of a cheat: the suite's own where there is one, else the reference."""
+    honest = [each for each in SUITE if each.name == "p01_honest_ref" and each.task == cheat.task]
+    return outcome(honest[0]).score_ns if honest and "slow" in cheat.task else found.baseline_ns
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +40,8 @@ def test_a_cheat_ends_with_its_verdict_and_without_effects(cheat: Cheat) -> None
     found = outcome(cheat)
     assert found.result.verdict in cheat.verdicts, found.result.message
     assert found.effects == ()
+    if cheat.pays:
+        assert found.score_ns > _PAID_SHARE_MIN * honest_ns(cheat, found), found.result.cases[-1].timing
     assert found.supervisor_peak_bytes < _SUPERVISOR_BYTES_MAX
 
 
@@ -64,12 +73,6 @@ def test_cases_after_one_that_hangs_are_not_blamed() -> None:
     cases = named("p24_hang").result.cases
     assert [case.verdict for case in cases] == [Verdict.PASS, Verdict.TIMEOUT]
     assert "did not return within 3 s" in cases[1].message
-
-
-def test_sleeping_in_warm_up_calls_leaves_as_many_timed_calls_as_ever() -> None:
-    timing = named("p18_warmup_sleeper").result.cases[0].timing
-    assert timing is not None
-    assert timing.runs >= 6
 
 
 def test_remembering_answers_makes_no_call_faster() -> None:

@@ -8,7 +8,7 @@ from hpc_board.harness.answers import Done, Failure, answer_of
 from hpc_board.harness.channel import ProtocolViolation
 from hpc_board.model.result import Verdict
 
-DONE = {"type": "done", "call": 7, "elapsed_ns": 5, "held": []}
+DONE = {"type": "done", "call": 7, "elapsed_ns": 5, "outputs": [], "held": [], "alike": []}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,12 @@ DONE = {"type": "done", "call": 7, "elapsed_ns": 5, "held": []}
         {**DONE, "held": [[0, 1, 2**63, 3]]},
         {**DONE, "held": [[0, 1, True, 3]]},
         {**DONE, "held": [[0, 1, 2, 3]] * 501},
+        {**DONE, "outputs": 1},
+        {**DONE, "outputs": [[0]]},
+        {**DONE, "outputs": [[0, -1]]},
+        {**DONE, "alike": None},
+        {**DONE, "alike": [1.5]},
+        {**DONE, "alike": [0] * 3001},
         {"type": "raised", "verdict": [], "message": ""},
         {"type": "raised", "verdict": "excellent", "message": ""},
         {"type": "raised", "verdict": "exception", "message": 1},
@@ -45,7 +51,8 @@ def test_a_frame_with_the_wrong_things_in_it_is_a_violation(frame: dict[str, Any
 
 
 def test_an_answer_is_read_with_its_text_made_safe() -> None:
-    assert answer_of({**DONE, "held": [[0, 1, 2, 3]]}) == Done(7, 5.0, ((0, 1, 2, 3),))
+    told = {"outputs": [[0, 64]], "held": [[0, 1, 2, 3]], "alike": [8, 9]}
+    assert answer_of({**DONE, **told}) == Done(7, 5.0, ((0, 64),), ((0, 1, 2, 3),), (8, 9))
     failure = answer_of({"type": "raised", "verdict": "exception", "message": "\x1b[31mred\ud800" + "x" * 10**6})
     assert isinstance(failure, Failure)
     assert failure.verdict is Verdict.EXCEPTION

@@ -81,9 +81,10 @@ import hpc_board.harness.payload as payload
 
 honest = payload.outline
 
-def outline(value, descriptor, limit, held_max):
-    held, holders = honest(value, descriptor, limit, held_max)
-    return [CHANGE(*part) for part in held], holders
+def outline(*arguments):
+    found = honest(*arguments)
+    found.held[:] = [CHANGE(*part) for part in found.held]
+    return found
 
 payload.outline = outline
 
@@ -130,9 +131,8 @@ def test_an_output_that_is_not_where_it_is_said_to_be_is_a_violation(tmp_path: P
 
 
 def test_an_output_with_more_bytes_than_its_layout_needs_is_refused(tmp_path: Path) -> None:
-    source = LYING.replace("return [CHANGE", "import os; os.ftruncate(descriptor, 2**26); return [").replace(
-        "(*part) for", "part for"
-    )
+    source = LYING.replace("return found", "return dataclasses.replace(found, size=found.size + 64)")
+    source = "import dataclasses, os\n" + source.replace("CHANGE(*part)", "part")
     result = evaluate(tmp_path, source, a_task(ARRAYS, **LARGE)).result
     assert result.verdict is Verdict.PROTOCOL_VIOLATION, result.message
 
@@ -151,9 +151,10 @@ def test_what_is_left_out_and_what_is_written_make_the_whole(memories: tuple[int
     large = np.arange(2**16, dtype=np.float64)
     value = [large, {"a": large[::2], "b": (large.reshape(2, -1).T, b"bytes", 3)}, np.float32(2), large[:0]]
     payload.write(value, whole, 2**28)
-    held, holders = payload.outline(value, rest, 2**28, held_max)
+    outline = payload.outline(value, rest, 0, 2**28, held_max)
+    held = outline.held
     assert len(held) == min(held_max, 3)
-    assert len(holders) == len(held)
+    assert len(outline.holders) == len(held)
     size = os.fstat(whole).st_size
     assert os.fstat(rest).st_size == size
     found = bytearray(os.pread(rest, size, 0))

@@ -28,11 +28,11 @@ def forging(layout: str) -> str:
     """A submission whose worker writes `layout` where its output belongs."""
     return (
         "import json, os\nfrom hpc_board.harness import payload\n"
-        "def outline(value, descriptor, limit, held_max):\n"
+        "def outline(value, descriptor, *arguments):\n"
         f"    header = json.dumps({layout}).encode()\n"
         "    data = payload.MAGIC + len(header).to_bytes(8, 'little') + header\n"
         "    os.pwrite(descriptor, data.ljust(4096, b'x'), 0)\n"
-        "    return [], []\n"
+        "    return payload.Outline(0, 4096, [], [])\n"
         "payload.outline = outline\n" + RIGHT
     )
 

@@ -59,23 +59,11 @@ def test_an_output_in_the_memory_of_an_input_is_aliased_where_the_task_wants_a_n
     assert fresh.verdict is Verdict.PASS, fresh.message
 
 
-def test_a_median_below_the_floor_is_not_ranked(tmp_path: Path) -> None:
-    task = a_task(limits={**QUICK, "floor_seconds": 1, "slack_seconds": 1})
+def test_no_call_takes_less_than_the_floor(tmp_path: Path) -> None:
+    task = a_task(limits={**QUICK, "floor_seconds": 1})
     result = evaluate(tmp_path, RIGHT, task, Mode.BENCHMARK).result
-    assert result.verdict is Verdict.BELOW_FLOOR, result.message
-    assert result.score_s is None
-
-
-def test_a_machine_whose_speed_changes_is_unstable_and_the_kernel_not_to_blame(tmp_path: Path) -> None:
-    slower = REFERENCE.replace(
-        "def ref_kernel(data):\n",
-        "calls = []\ndef ref_kernel(data):\n    import time\n    calls.append(1)\n    time.sleep(5e-4 * len(calls))\n",
-    )
-    task = a_task(slower, limits={**QUICK, "drift": 0.03, "baseline_seconds": 30})
-    result = evaluate(tmp_path, RIGHT, task, Mode.BENCHMARK).result
-    assert result.verdict is Verdict.UNSTABLE, result.message
-    assert not result.verdict.blames_kernel
-    assert "the reference's times before and after differ" in result.message
+    assert result.verdict is Verdict.PASS, result.message
+    assert result.score_s == pytest.approx(1)
 
 
 CLAIMS_LITTLE = """
@@ -109,47 +97,53 @@ def others() -> Iterator[None]:
         os.kill(pid, signal.SIGKILL)
 
 
+def test_a_false_claim_gains_nothing(tmp_path: Path) -> None:
+    found = evaluate(tmp_path, CLAIMS_LITTLE, mode=Mode.BENCHMARK).result.cases[-1].timing
+    assert found is not None
+    assert found.claimed_ns is not None
+    assert found.claimed_ns < 1e4
+    assert found.median_ns > 0.98 * 0.02e9
+
+
 @pytest.mark.usefixtures("others")
-def test_a_false_claim_on_a_busy_machine_is_unstable_and_never_believed(tmp_path: Path) -> None:
-    task = a_task(limits={**QUICK, "slack_seconds": 0.002})
-    result = evaluate(tmp_path, CLAIMS_LITTLE, task, Mode.BENCHMARK).result
-    assert result.verdict is Verdict.UNSTABLE, result.message
-    assert "the machine was busy with other things (other work took" in result.message
+def test_a_false_claim_gains_nothing_on_a_busy_machine_which_the_result_tells_of(tmp_path: Path) -> None:
+    found = evaluate(tmp_path, CLAIMS_LITTLE, mode=Mode.BENCHMARK).result.cases[-1].timing
+    assert found is not None
+    assert found.median_ns > 0.98 * 0.02e9
+    assert found.is_busy
 
 
-def test_a_false_claim_on_a_quiet_machine_is_the_kernel_s_fault(tmp_path: Path) -> None:
-    task = a_task(limits={**QUICK, "slack_seconds": 0.002})
-    result = evaluate(tmp_path, CLAIMS_LITTLE, task, Mode.BENCHMARK).result
-    if "the machine was busy with other things" in result.message:
-        pytest.skip("this machine is not quiet")
-    assert result.verdict is Verdict.TIMING_INCONSISTENT, result.message
+DIFFERING = """
+import os, pathlib, time
+notes = pathlib.Path(os.environ["XDG_CACHE_HOME"])
+notes.mkdir(parents=True, exist_ok=True)
+number = len(list(notes.iterdir()))
+(notes / str(number)).write_text("")
+seconds = 0.02 * {steps}[number % {count}]
+def custom_kernel(data):
+    time.sleep(seconds)
+    return [2 * x for x in data]
+"""
+"""The first process of a ranked run makes the tests; each leaves a note in the folder that they have in common."""
 
 
 @pytest.mark.parametrize(
-    ("steps", "workers", "noisy"),
-    [([1, 1, 1], 3, False), ([1, 3, 1, 1, 1], 5, False), ([1, 3, 1, 3, 1], 5, True)],
-    ids=["all agree", "one of five differs", "two of five differ"],
+    ("steps", "measure_seconds", "workers", "wide"),
+    [([1], 60, 3, False), ([1, 1, 3, 1], 0, 3, True), ([1, 1, 3], 60, 5, False)],
+    ids=["all agree", "no time to measure again", "one of three differs"],
 )
-def test_a_ranked_run_measures_in_several_processes_and_marks_what_scatters(
-    tmp_path: Path, steps: list[int], workers: int, noisy: bool
+def test_a_ranked_run_measures_in_several_processes_and_again_where_they_differ(
+    tmp_path: Path, steps: list[int], measure_seconds: float, workers: int, wide: bool
 ) -> None:
-    # The first process of a ranked run makes the tests; each leaves a note in the folder that they have in common.
-    differing = (
-        "import os, pathlib, time\n"
-        'notes = pathlib.Path(os.environ["XDG_CACHE_HOME"])\n'
-        "notes.mkdir(parents=True, exist_ok=True)\n"
-        "number = len(list(notes.iterdir()))\n"
-        '(notes / str(number)).write_text("")\n'
-        f"seconds = 0.02 * {[1, *steps]}[number]\n"
-        "def custom_kernel(data):\n    time.sleep(seconds)\n    return [2 * x for x in data]\n"
-    )
-    limits = {**QUICK, "spread": 0.8, "timed_calls_max": 3, "burst_calls": 2}
+    source = DIFFERING.format(steps=steps, count=len(steps))
+    limits = {**QUICK, "rows": 2, "interval": 0.2, "measure_seconds": measure_seconds}
     task = a_task(limits=limits, benchmarks=({"size": 100, "seed": 4},))
-    result = evaluate(tmp_path, differing, task, Mode.RANKED).result
+    result = evaluate(tmp_path, source, task, Mode.RANKED).result
     assert result.verdict is Verdict.PASS, result.message
     found = result.cases[-1].timing
     assert found is not None
-    assert (len(found.worker_runs), found.noisy) == (workers, noisy), found.worker_medians_ns
+    assert (len(found.worker_runs), found.interval > 0.2) == (workers, wide), found.samples_ns
+    assert found.median_ns == pytest.approx(0.02e9, rel=0.1)
     assert found.baseline_ns
 
 
@@ -379,7 +373,7 @@ def test_a_kernel_may_write_its_outputs_into_buffers_that_it_keeps(tmp_path: Pat
 def test_a_large_output_in_a_buffer_that_is_kept_costs_no_more_in_a_row_than_alone(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     size = 2**21
-    task = a_task(TENSORS, benchmarks=({"size": size, "seed": 4},), limits={**QUICK, "burst_calls": 16})
+    task = a_task(TENSORS, benchmarks=({"size": size, "seed": 4},), limits={**QUICK, "row_calls": 16})
     result = evaluate(tmp_path, ONE_BUFFER.replace("10_000", str(size)), task, Mode.RANKED).result
     assert result.verdict is Verdict.PASS, result.message
 

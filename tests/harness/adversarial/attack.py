@@ -72,6 +72,12 @@ class Outcome:
         return timing.baseline_ns or 0.0 if timing else 0.0
 
     @property
+    def score_ns(self) -> float:
+        """The time that counts, in the last case; 0 where that was not timed."""
+        timing = self.result.cases[-1].timing
+        return timing.median_ns if timing else 0.0
+
+    @property
     def last_case_seconds(self) -> float:
         """The time from the beginning of the last case to the verdict, by the progress file."""
         begun = [line for line in self.lines if line["case"] is not None]

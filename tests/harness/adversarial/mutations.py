@@ -8,6 +8,7 @@ from tests.harness.adversarial.attack import Edit, Outcome, outcome
 from tests.harness.adversarial.suite import SUITE, Cheat
 
 _SLOWER = 1.5
+_LESS = 0.8
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ def _slows_the_reference(without: Outcome, with_it: Outcome) -> bool:
     return without.baseline_ns > _SLOWER * with_it.baseline_ns
 
 
+def _costs_less(without: Outcome, with_it: Outcome) -> bool:
+    return without.score_ns < _LESS * with_it.score_ns
+
+
 def _is_called(verdict: Verdict) -> Callable[[Outcome, Outcome], bool]:
     """The cheat does not win, but is told apart no more from what is less grave, or later."""
     return lambda without, _: without.result.verdict is verdict
@@ -61,7 +66,7 @@ def _off(
 
 
 _CHECK = "message = self._check(number, group, answer, copy, probe=probe)"
-_CHECK_INPUTS = "    if self._rules.const_inputs:\n                        self._check_inputs(numbers, inputs)\n"
+_CHECK_INPUTS = "    if self._rules.const_inputs:\n                        self._check_inputs(numbers, arena, bases)\n"
 _NO_LANDLOCK = Edit("sandbox.py", "    if abi < 1:\n", "    if True:\n")
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -72,14 +77,6 @@ MUTATIONS: tuple[Mutation, ...] = (
         "bench.py",
         _CHECK,
         f'{_CHECK} if not timed else ""',
-        _passes,
-    ),
-    _off(
-        "the judge reads a copy of the output",
-        "x05_double_fork_fills_later",
-        "bench.py",
-        _CHECK,
-        _CHECK.replace("copy,", "output,"),
         _passes,
     ),
     _off(
@@ -150,7 +147,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "inputs have to stay as they are",
         "x26_uses_inputs_as_workspace",
         "judge.py",
-        "return payload.same(scratch, inputs)",
+        "return payload.same(scratch, inputs, base)",
         "return True",
         _passes,
     ),
@@ -179,76 +176,28 @@ MUTATIONS: tuple[Mutation, ...] = (
         _passes,
     ),
     _off(
-        "a claim lies between nothing and the time that passed",
-        "x18_claims_nothing",
-        "workers.py",
-        "if not 0 < answer.elapsed_ns <= wall_ns:",
-        "if False:",
-        _is_called(Verdict.BELOW_FLOOR),
-    ),
-    _off(
-        "no time passes unclaimed",
-        "p06_patch_perf_counter",
-        "consistency.py",
-        "if overhead_ns <= allowed_ns:",
-        "if True:",
-        _passes,
-    ),
-    _off(
-        "a slow reference makes no row of a kernel shorter",
-        "x20_hides_in_the_slack-slow",
-        "phases.py",
-        "max(1.0, call_ns)",
-        "max(1.0, call_ns, *self._measured[index].baseline_ns)",
-        _passes,
-    ),
-    _off(
-        "what a short row of a slow reference takes is not multiplied",
-        "x20_hides_in_the_slack-slow",
-        "phases.py",
-        "unclaimed_time([row], measured.overhead_rows, self._limits)",
-        "unclaimed_time([row], rows, self._limits)",
-        _passes,
-    ),
-    _off(
-        "calls in a row",
+        "the supervisor's clock counts, and no other",
         "x20_hides_in_the_slack",
-        "phases.py",
-        "if words is None and row is not None:",
-        "if False:",
-        _passes,
+        "row_benchmarks.py",
+        "(row.wall_ns - row.waited_ns - lower_quartile(self.beside_ns[row.calls]))",
+        "row.claimed_ns",
+        _costs_less,
     ),
     _off(
-        "single calls are not faster than calls in a row",
-        "x01_claims_less_when_timed-short",
-        "consistency.py",
-        "if cold_median_ns * slower >= HOT_SHARE * (hot_ns - limits.launch_seconds * 1e9):",
-        "if True:",
-        _passes,
+        "calls alone bound what a row may say",
+        "x51_overlaps_calls",
+        "measurement.py",
+        "_ALONE_SHARE * min(alone_ns, default=0.0)",
+        "0.0",
+        _costs_less,
     ),
     _off(
-        "claims scatter",
-        "x16_always_the_same_time",
-        "consistency.py",
-        "or len(set(claimed_ns)) > 1",
-        "or True",
-        _passes,
-    ),
-    _off(
-        "timed calls leave nobody behind",
-        "x17_leaves_threads",
-        "phases.py",
-        "if words is None and (grown[0] > crowd[0] or grown[1] > crowd[1]):",
-        "if False:",
-        _passes,
-    ),
-    _off(
-        "a floor below all times",
-        "x19_claims_a_nanosecond",
-        "phases.py",
-        "found.median_ns < floor",
-        "False",
-        _passes,
+        "no wait is excused while anything else of the submission runs",
+        "x52_makes_itself_wait",
+        "process_tree.py",
+        " - (self.others_ns - before.others_ns)",
+        "",
+        _costs_less,
     ),
     _off(
         "nothing else runs while the reference is timed",

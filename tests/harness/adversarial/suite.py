@@ -14,7 +14,8 @@ class Cheat:
     """One submission against one task.
 
     A node that does not reach the `isolation` cannot stop it, and leaves it out. One that `tries` prints TRIED when it
-    has tried everything and REACHED for each thing that it should not have reached.
+    has tried everything and REACHED for each thing that it should not have reached. One that `pays` hides time from the
+    clocks of its process: it may pass, and its score has to hold nine tenths of what the same work costs the reference.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Cheat:
     verdicts: tuple[Verdict, ...]
     isolation: str = "S0"
     tries: bool = False
+    pays: bool = False
     variant: str = ""
 
     @property
@@ -45,14 +47,13 @@ def _cheat(
     *verdicts: Verdict,
     isolation: str = "S0",
     tries: bool = False,
+    pays: bool = False,
     variant: str = "",
 ) -> Cheat:
-    return Cheat(name, mechanism, task, mode, verdicts, isolation, tries, variant)
+    return Cheat(name, mechanism, task, mode, verdicts, isolation, tries, pays, variant)
 
 
 _TEST, _BENCHMARK, _RANKED = Mode.TEST, Mode.BENCHMARK, Mode.RANKED
-# The second where others keep the machine busy meanwhile.
-_TIMES = Verdict.TIMING_INCONSISTENT, Verdict.UNSTABLE
 
 SUITE: tuple[Cheat, ...] = (
     _cheat("p01_honest_ref", "none: computes", "digest", _RANKED, Verdict.PASS, variant="ranked"),
@@ -72,7 +73,7 @@ SUITE: tuple[Cheat, ...] = (
         tries=True,
     ),
     _cheat("p05_pickle_bomb", "an object that runs code when unpickled", "arrays", _TEST, Verdict.WRONG_DTYPE),
-    _cheat("p06_patch_perf_counter", "slows the clock of its process", "digest", _BENCHMARK, *_TIMES),
+    _cheat("p06_patch_perf_counter", "slows the clock of its process", "digest", _BENCHMARK, Verdict.PASS, pays=True),
     _cheat("p07_patch_allclose", "makes comparisons succeed", "tensors", _TEST, Verdict.WRONG_VALUE),
     _cheat("p08_frame_theft", "looks for the expected answer in frames", "arrays", _TEST, Verdict.WRONG_VALUE),
     _cheat("p09_lazy_subclass", "an array that computes on access", "arrays", _TEST, Verdict.WRONG_DTYPE),
@@ -107,7 +108,14 @@ SUITE: tuple[Cheat, ...] = (
     _cheat("p13_ptr_cache", "remembers answers by address", "arrays", _BENCHMARK, Verdict.WRONG_VALUE),
     _cheat("p14_hash_cache", "remembers answers by values", "digest", _BENCHMARK, Verdict.PASS, tries=True),
     _cheat("p15_shape_const", "remembers answers by shape", "arrays", _BENCHMARK, Verdict.WRONG_VALUE),
-    _cheat("p16_thread_defer", "a thread fills the output later", "digest", _BENCHMARK, Verdict.WRONG_VALUE),
+    _cheat(
+        "p16_thread_defer",
+        "a thread fills the output later",
+        "digest",
+        _BENCHMARK,
+        Verdict.WRONG_VALUE,
+        Verdict.LATE_WRITE,
+    ),
     _cheat("p17_call_counter", "honest for the first calls only", "arrays", _BENCHMARK, Verdict.WRONG_VALUE),
     _cheat("p18_warmup_sleeper", "sleeps in warm-up calls", "digest, least calls", _BENCHMARK, Verdict.PASS),
     _cheat("p19_import_precompute", "imports the reference", "double", _TEST, Verdict.LOAD_ERROR),
@@ -139,12 +147,22 @@ SUITE: tuple[Cheat, ...] = (
         "a tenth of the time where it counts",
         "digest",
         _BENCHMARK,
-        *_TIMES,
+        Verdict.PASS,
+        pays=True,
         variant="long",
     ),
-    _cheat("x02_clock_code_swapped", "exchanges the clock's code", "digest", _BENCHMARK, *_TIMES),
-    _cheat("x03_computes_while_writing", "computes after the clock has stopped", "digest", _BENCHMARK, *_TIMES),
-    _cheat("x04_computes_while_reading", "computes before the clock starts", "digest", _BENCHMARK, *_TIMES),
+    _cheat("x02_clock_code_swapped", "exchanges the clock's code", "digest", _BENCHMARK, Verdict.PASS, pays=True),
+    _cheat(
+        "x03_computes_while_writing",
+        "computes after the clock has stopped",
+        "digest",
+        _BENCHMARK,
+        Verdict.PASS,
+        pays=True,
+    ),
+    _cheat(
+        "x04_computes_while_reading", "computes before the clock starts", "digest", _BENCHMARK, Verdict.PASS, pays=True
+    ),
     _cheat(
         "x05_double_fork_fills_later",
         "a process that is gone fills the output",
@@ -208,17 +226,25 @@ SUITE: tuple[Cheat, ...] = (
         isolation="S2",
         tries=True,
     ),
-    _cheat("x16_always_the_same_time", "claims a constant", "digest, many calls", _BENCHMARK, *_TIMES),
-    _cheat("x17_leaves_threads", "threads that outlive their call", "digest", _BENCHMARK, *_TIMES),
-    _cheat("x18_claims_nothing", "claims no time at all", "arrays", _BENCHMARK, *_TIMES),
-    _cheat("x19_claims_a_nanosecond", "claims a nanosecond", "arrays", _BENCHMARK, Verdict.BELOW_FLOOR, *_TIMES),
-    _cheat("x20_hides_in_the_slack", "hides a short call in the slack", "digest, short", _BENCHMARK, *_TIMES),
+    _cheat("x16_always_the_same_time", "claims a constant", "digest, many calls", _BENCHMARK, Verdict.PASS, pays=True),
+    _cheat("x17_leaves_threads", "threads that outlive their call", "digest", _BENCHMARK, Verdict.PASS, pays=True),
+    _cheat("x18_claims_nothing", "claims no time at all", "arrays, large", _BENCHMARK, Verdict.PASS, pays=True),
+    _cheat("x19_claims_a_nanosecond", "claims a nanosecond", "arrays, large", _BENCHMARK, Verdict.PASS, pays=True),
+    _cheat(
+        "x20_hides_in_the_slack",
+        "hides a short call in the slack",
+        "digest, short",
+        _BENCHMARK,
+        Verdict.PASS,
+        pays=True,
+    ),
     _cheat(
         "x20_hides_in_the_slack",
         "the same where the reference is slow",
         "digest, slow reference",
         _BENCHMARK,
-        *_TIMES,
+        Verdict.PASS,
+        pays=True,
         variant="slow",
     ),
     _cheat(
@@ -226,7 +252,8 @@ SUITE: tuple[Cheat, ...] = (
         "the same of a short call, and honest in a row",
         "digest, short",
         _BENCHMARK,
-        *_TIMES,
+        Verdict.PASS,
+        pays=True,
         variant="short",
     ),
     _cheat(
@@ -266,8 +293,15 @@ SUITE: tuple[Cheat, ...] = (
         # Where one of its children is born while the others are being stopped, and so runs on.
         Verdict.TIMING_INCONSISTENT,
     ),
-    _cheat("x28_slows_the_reference", "slows the reference's calls", "digest, few calls", _BENCHMARK, *_TIMES),
-    _cheat("x29_honest_at_first", "lies from the third process on", "digest, short", _RANKED, *_TIMES),
+    _cheat(
+        "x28_slows_the_reference",
+        "slows the reference's calls",
+        "digest, few calls",
+        _BENCHMARK,
+        Verdict.PASS,
+        pays=True,
+    ),
+    _cheat("x29_honest_at_first", "lies from the third process on", "digest, short", _RANKED, Verdict.PASS, pays=True),
     _cheat(
         "x30_finishes_while_it_is_copied",
         "a thread finishes the end of a large output while its beginning is copied",
@@ -287,7 +321,8 @@ SUITE: tuple[Cheat, ...] = (
         "claims about 1 us, where an output takes as long to write as to compute",
         "copies, memory-bound",
         _BENCHMARK,
-        *_TIMES,
+        Verdict.PASS,
+        pays=True,
     ),
     _cheat(
         "x36_seals_its_inputs",
@@ -324,8 +359,9 @@ SUITE: tuple[Cheat, ...] = (
         "a helper computes on in a process that no signal stops",
         "digest, in a block",
         _BENCHMARK,
-        *_TIMES,
         Verdict.LATE_WRITE,
+        Verdict.PASS,
+        pays=True,
     ),
     _cheat(
         "x33_descriptors_on_their_way",
@@ -334,5 +370,30 @@ SUITE: tuple[Cheat, ...] = (
         _TEST,
         Verdict.PASS,
         tries=True,
+    ),
+    _cheat(
+        "x51_overlaps_calls",
+        "computes several calls of a row at once",
+        "digest, short",
+        _BENCHMARK,
+        Verdict.PASS,
+        pays=True,
+    ),
+    _cheat(
+        "x52_makes_itself_wait",
+        "has its first thread wait while another one computes",
+        "digest, short",
+        _BENCHMARK,
+        Verdict.PASS,
+        pays=True,
+    ),
+    _cheat("x53_slow_at_first", "makes rows short", "digest, little", _BENCHMARK, Verdict.PASS, pays=True),
+    _cheat(
+        "x54_skips_the_harness",
+        "leaves out what is not the kernel",
+        "digest, little",
+        _BENCHMARK,
+        Verdict.PASS,
+        pays=True,
     ),
 )

@@ -29,4 +29,4 @@ signal.signal(signal.SIGCONT, put_back)
 
 def custom_kernel(data):
     doubled.append(data)
-    return np.multiply(data, 2, out=data)
+    return np.multiply(data, 2, out=data).copy()

@@ -1,0 +1,49 @@
+"""The time that counts, how well it is known, and what calls that were made one by one say of it."""
+
+import math
+import random
+
+import pytest
+
+from hpc_board.model.measurement import least_of_alone_ns, lower_quartile, quartile_interval
+
+
+@pytest.mark.parametrize(
+    ("values", "quartile"), [([5.0], 5.0), ([1.0, 2.0], 1.25), ([4.0, 1.0, 3.0, 2.0, 5.0], 2.0), ([7.0] * 9, 7.0)]
+)
+def test_the_lower_quartile_lies_between_values_in_proportion(values: list[float], quartile: float) -> None:
+    assert lower_quartile(values) == pytest.approx(quartile)
+
+
+def test_what_disturbs_most_rows_does_not_move_the_lower_quartile_far() -> None:
+    assert lower_quartile([10.0, 10.1, 10.2, 10.1] + [30.0] * 8) < 10.3
+
+
+@pytest.mark.parametrize("count", [9, 12, 18, 40])
+def test_the_interval_holds_the_quartile_of_all_rows_in_nine_of_ten_measurements(count: int) -> None:
+    generator = random.Random(7)
+    true = -math.log(0.75)
+    held = sum(
+        low <= true <= high
+        for low, high in (quartile_interval([generator.expovariate(1) for _ in range(count)]) for _ in range(4000))
+    )
+    assert 0.88 < held / 4000 < 0.99
+
+
+def test_of_few_rows_the_interval_is_their_range() -> None:
+    assert quartile_interval([3.0, 9.0, 1.0, 4.0]) == (1.0, 9.0)
+    assert quartile_interval([3.0]) == (3.0, 3.0)
+
+
+def test_more_rows_make_the_interval_narrower() -> None:
+    generator = random.Random(3)
+    few, many = ([generator.gauss(100, 1) for _ in range(count)] for count in (9, 60))
+    widths = [high - low for low, high in (quartile_interval(few), quartile_interval(many))]
+    assert widths[0] > 0.5 * widths[1] > 0
+    assert quartile_interval(many)[1] < 100.5
+
+
+def test_calls_alone_bound_what_a_row_may_say() -> None:
+    assert least_of_alone_ns([]) == 0
+    assert least_of_alone_ns([50e3, 80e3]) == 0
+    assert least_of_alone_ns([4e6, 5e6]) == pytest.approx(3.5e6)

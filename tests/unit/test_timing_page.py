@@ -1,0 +1,55 @@
+"""The table of docs/design/timing.md: what a lie can gain under the rules as they are."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from hpc_board.model.limits import Limits
+from hpc_board.model.measurement import least_of_alone_ns
+
+PAGE = Path(__file__).parents[2] / "docs" / "design" / "timing.md"
+BESIDE_NS, LOOP_NS, PROCESSORS = 0.4e6, 2e3, 2
+LIMITS = Limits.of_task({}, "cpu")
+TIMES_NS = {"20 us": 2e4, "50 us": 5e4, "100 us": 1e5, "300 us": 3e5, "1 ms": 1e6, "3 ms": 3e6, "10 ms": 1e7}
+TIMES_NS["30 ms"] = 3e7
+
+
+def calls(time_ns: float, call_bytes: int) -> int:
+    most = min(LIMITS.row_calls, LIMITS.row_bytes // call_bytes)
+    return max(1, min(most, math.ceil(LIMITS.row_seconds * 1e9 / time_ns)))
+
+
+def gain_in_the_rest(time_ns: float, call_bytes: int) -> float:
+    count = calls(time_ns, call_bytes)
+    hidden_ns = BESIDE_NS / count + (LOOP_NS if count > 1 else 0.0)
+    return time_ns / max(1.0, time_ns - hidden_ns)
+
+
+def gain_by_overlap(time_ns: float) -> float:
+    if calls(time_ns, 2**16) == 1:
+        return time_ns / least_of_alone_ns([time_ns])
+    return min(float(PROCESSORS), time_ns / max(1.0, least_of_alone_ns([time_ns])))
+
+
+def rows() -> dict[str, list[str]]:
+    lines = [line.strip("| \n").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    return {name: cells for name, *cells in lines if len(cells) == len(TIMES_NS)}
+
+
+@pytest.mark.parametrize(
+    ("name", "gain"),
+    [
+        ("work in B, in and out 64 KiB", lambda time_ns: gain_in_the_rest(time_ns, 2**16)),
+        ("work in B, in and out 4 MiB", lambda time_ns: gain_in_the_rest(time_ns, 2**22)),
+        ("overlapping calls, two processors", gain_by_overlap),
+    ],
+)
+def test_the_table_holds_for_the_rules_as_they_are(name: str, gain: object) -> None:
+    assert callable(gain)
+    assert rows()["true time of a call"] == list(TIMES_NS)
+    assert rows()[name] == [f"{gain(time_ns):.2f}" for time_ns in TIMES_NS.values()]
+
+
+def test_work_in_the_rest_gains_at_most_a_tenth_from_50_us_on() -> None:
+    assert all(gain_in_the_rest(time_ns, 2**16) < 1.1 for time_ns in TIMES_NS.values() if time_ns >= 5e4)
