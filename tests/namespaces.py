@@ -34,6 +34,11 @@ def hide(folder: Path) -> None:
     folder.chmod(0o755)
 
 
+def hide_processes() -> None:
+    """Have a /proc that hides from users what is not dumpable, as many clusters do; for root alone."""
+    _mount("proc", Path("/proc"), "proc", 0, b"hidepid=2")
+
+
 def opened(folder: Path) -> int:
     """A descriptor by which `show` finds a folder that is hidden by then."""
     return os.open(folder, os.O_PATH)
@@ -49,8 +54,8 @@ def show(descriptor: int, target: Path, *, read_only: bool = False) -> None:
         _mount("none", target, "", _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept)
 
 
-def _mount(source: str, target: Path, kind: str, flags: int) -> None:
-    _checked(_libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), None))
+def _mount(source: str, target: Path, kind: str, flags: int, options: bytes | None = None) -> None:
+    _checked(_libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), options))
 
 
 def _checked(status: int) -> None:

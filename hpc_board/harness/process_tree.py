@@ -1,5 +1,10 @@
-"""The processes of this node, as the system shows them: who is below whom, and stopping or killing many at once."""
+"""The processes of this node, as the system shows them: who is below whom, and stopping or killing many at once.
 
+The system need not show all: where /proc is mounted with hidepid, a process that is not dumpable is hidden from its
+own user. What is there and cannot be seen counts as running.
+"""
+
+import itertools
 import os
 import signal
 import time
@@ -18,6 +23,10 @@ _REAPED_MAX = 10_000
 _CPUCLOCK_SCHED = 2
 _ENDED_STATES = ("Z", "X")
 _STOPPED_STATES = ("T", "t", *_ENDED_STATES)
+_UNSEEN_STATE = "?"
+_UNSEEN_THREADS = 2**22
+"""More threads than a system may have: those of a process that cannot be seen are too many in any case."""
+_unseen = itertools.count(1)
 
 
 class StillRunning(Exception):
@@ -51,11 +60,11 @@ def stopped_but(keep: Sequence[int]) -> Iterator[None]:
 
 
 def all_stopped(pid: int) -> bool:
-    """Whether no thread of a process runs; one that is gone has none."""
+    """Whether no thread of a process runs; one that is gone has none, of one that is hidden nobody knows."""
     try:
         threads = [thread.name for thread in Path(f"/proc/{pid}/task").iterdir()]
     except OSError:
-        return True
+        return _gone(pid)
     return all(_state(f"{pid}/task/{thread}") in _STOPPED_STATES for thread in threads)
 
 
@@ -70,21 +79,30 @@ def turns(pids: Iterable[int]) -> Turns:
     again, or end: that it is stopped now and then says nothing of the time between. No process has been given one, and
     no thread has come or gone, as long as this is the same.
     """
-    return {pid: _turns(Path(f"/proc/{pid}/task")) for pid in pids}
+    return {pid: _turns(pid) for pid in pids}
 
 
-def _turns(threads: Path) -> Dict[str, str]:
+def _turns(pid: int) -> Dict[str, str]:
     """The third field of schedstat, see the kernel's Documentation/scheduler/sched-stats; 0 where it is not kept.
 
     The first, how long a thread ran, still changes when the thread counts as stopped and is only about to leave its
-    processor.
+    processor. What cannot be seen is never the same twice.
     """
     found: Dict[str, str] = {}
-    with suppress(OSError):
-        for thread in threads.iterdir():
-            found[thread.name] = ""
-            found[thread.name] = (thread / "schedstat").read_text().rpartition(" ")[2]
+    try:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found[thread.name] = _turns_of_thread(thread)
+    except OSError:
+        if not _gone(pid):
+            found["unseen"] = str(next(_unseen))
     return found
+
+
+def _turns_of_thread(thread: Path) -> str:
+    try:
+        return (thread / "schedstat").read_text().rpartition(" ")[2]
+    except OSError:
+        return f"unseen {next(_unseen)}" if os.path.exists("/proc/self/schedstat") else ""  # noqa: PTH110 - never raises
 
 
 def processor_ns(pid: int) -> int:
@@ -140,10 +158,25 @@ def ended(pid: int) -> bool:
 
 
 def _state(process: str) -> str:
+    """The state of a process, or of a thread as `process/task/thread`; "X" for one that is gone."""
     try:
         return stat_fields(process)[0]
     except OSError:
-        return "X"
+        return "X" if _gone(int(process.rpartition("/")[2])) else _UNSEEN_STATE
+
+
+def _gone(pid: int) -> bool:
+    """Whether there is no such process or thread any more, whatever may be seen of it."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    with suppress(ChildProcessError):
+        # A child that has ended is there until its status is taken.
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return False
 
 
 def signal_all(pids: Iterable[int], number: int) -> None:
@@ -187,19 +220,25 @@ def reap_orphans(keep: Sequence[int]) -> None:
 
 
 def children_of(parent: int) -> List[int]:
-    """The processes whose parent is `parent`."""
-    return children_by_parent().get(parent, [])
+    """The processes whose parent is `parent`, hidden ones too where the kernel tells of them."""
+    return _with_hidden(parent, children_by_parent())
+
+
+def _with_hidden(parent: int, children: Dict[int, List[int]]) -> List[int]:
+    """The `children` of a process, and those that are not shown to this process's user."""
+    return list(dict.fromkeys([*children.get(parent, ()), *(_children(parent) or ())]))
 
 
 def descendants_of(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
     """The processes below `top`, without some and without those below them."""
     children = children_by_parent()
-    found: List[int] = []
+    found: Dict[int, None] = {}
     generation = [top]
     while generation:
-        generation = [pid for parent in generation for pid in children.get(parent, ()) if pid not in leaving_out]
-        found += generation
-    return found
+        below_them = [pid for parent in generation for pid in _with_hidden(parent, children)]
+        generation = [pid for pid in below_them if pid not in leaving_out and pid not in found]
+        found.update(dict.fromkeys(generation))
+    return list(found)
 
 
 def below(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
@@ -236,7 +275,7 @@ def _children(parent: int) -> Optional[List[int]]:
 
 
 def children_by_parent() -> Dict[int, List[int]]:
-    """The processes of this node, below their parents."""
+    """The processes of this node that are shown, below their parents."""
     children: Dict[int, List[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -246,18 +285,18 @@ def children_by_parent() -> Dict[int, List[int]]:
 
 
 def thread_count(pid: int) -> int:
-    """How many threads a process has; 0 where it is gone."""
+    """How many threads a process has; 0 where it is gone, and too many where it is hidden."""
     try:
         return int(stat_fields(pid)[17])
     except OSError:
-        return 0
+        return 0 if _gone(pid) else _UNSEEN_THREADS
 
 
 def stat_fields(process: Union[int, str]) -> List[str]:
     """What the system says of a process, by its id, from its state on, which is field 3 of proc(5).
 
     Raises:
-        OSError: there is no such process.
+        OSError: there is no such process, or it is hidden.
     """
     # The field before may hold anything, brackets among it.
     return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()

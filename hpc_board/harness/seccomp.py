@@ -70,6 +70,8 @@ _QUERY = (_Check(0, (_WHOLE,)),)
 _NO_NAMESPACE = (_Check(0, (0,), _NEW_NAMESPACES),)
 # A datagram socket could send to any address, also one that comes from socketpair.
 _CONNECTED_UNIX = (_Check(0, (_UNIX_SOCKET,)), _Check(1, (_STREAM, _SEQUENCED), _SOCKET_KIND))
+# PR_SET_DUMPABLE: where /proc hides what is not dumpable, nobody would see whether the process runs.
+_NOT_HIDDEN = (_Check(0, (4,), among=False),)
 # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY: they change a file that is only open for reading.
 _NO_FILE_FLAGS = (_Check(1, (0x40086602, 0x401C5820, 0x40806685), among=False),)
 
@@ -119,6 +121,8 @@ _RULES = (
     _Rule("process_madvise", 440, 440, _EPERM),
     _Rule("pidfd_getfd", 438, 438, _EPERM),
     _Rule("kcmp", 312, 272, _EPERM),
+    # A process that is hidden from the supervisor.
+    _Rule("prctl", 157, 167, _EPERM, _NOT_HIDDEN),
     # Sockets to the network, and to daemons of the same user that would run a command outside.
     _Rule("socket", 41, 198, _EACCES, _CONNECTED_UNIX),
     _Rule("socketpair", 53, 199, _EACCES, _CONNECTED_UNIX),

@@ -603,6 +603,9 @@ def test_the_filter_of_each_machine_answers_as_its_table_says(machine: str) -> N
         ("clone3", (), MISSING),
         ("personality", (0xFFFFFFFF,), ALLOWED),
         ("personality", (0,), PERMISSION),
+        ("prctl", (4, 0), PERMISSION),
+        ("prctl", (3,), ALLOWED),
+        ("prctl", (15,), ALLOWED),
     ):
         assert answer(machine, number[name], *given) == expected, (name, given)
     assert answer(machine, 470) == MISSING

@@ -264,6 +264,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "filtered=True",
         _has_effects,
     ),
+    _off(
+        "nobody hides from the supervisor",
+        "x41_hides_from_the_supervisor",
+        "seccomp.py",
+        '    _Rule("prctl", 157, 167, _EPERM, _NOT_HIDDEN),\n',
+        "",
+        _has_effects,
+    ),
     Mutation("Landlock for files", "p19_read_task_files", (_NO_LANDLOCK,), _has_effects),
     Mutation("Landlock against notes for later", "x10_notes_for_the_next_worker", (_NO_LANDLOCK,), _has_effects),
     _off(

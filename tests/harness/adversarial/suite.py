@@ -396,4 +396,13 @@ SUITE: tuple[Cheat, ...] = (
         Verdict.PASS,
         pays=True,
     ),
+    _cheat(
+        "x41_hides_from_the_supervisor",
+        "has /proc hide whether it runs",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        isolation="S2",
+        tries=True,
+    ),
 )
