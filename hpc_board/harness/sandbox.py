@@ -5,7 +5,7 @@ outside its own scratch folder are read-only or hidden, TCP is closed a second t
 reach no process outside. The level that was reached is part of every result, each one beside all before it:
 
     S0  limits, a scrubbed environment, a session of its own
-    S1  no new privileges, death with the parent; the supervisor's memory is hidden
+    S1  no capabilities, no new privileges, death with the parent; the supervisor's memory is hidden
     S2  a system-call filter: no network, no effect on other processes
     S3  Landlock for files
     S4  Landlock for signals
@@ -24,8 +24,18 @@ from typing import Iterable, Iterator, List, Mapping, Sequence
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_CAPBSET_DROP = 24
+_PR_SET_SECUREBITS = 28
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+
+# linux/securebits.h: root gains nothing by being root (NOROOT, NO_SETUID_FIXUP), nothing is handed on (KEEP_CAPS off,
+# NO_CAP_AMBIENT_RAISE), each of them locked.
+_NO_ROOT = 0xEF
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_CAPABILITIES_MAX = 64
+_CAPABILITY_VERSION_3 = 0x20080522
 
 _LANDLOCK_CREATE_RULESET = 444
 _LANDLOCK_ADD_RULE = 445
@@ -35,6 +45,7 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
+_MAKE_DEVICES = 1 << 6 | 1 << 11
 _RIGHTS_OF_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
 _BIND_AND_CONNECT_TCP = 3
 _TCP_ABI = 4
@@ -47,12 +58,35 @@ _SYSTEM = (
     "/lib64",
     "/bin",
     "/sbin",
-    "/etc",
     "/opt",
     "/proc",
     "/sys",
     "/nix",
     "/run/opengl-driver",
+)
+
+# What programs need of /etc to be loaded, to name users and the time, and to begin OpenSSL and OpenCL. The rest of it
+# is nobody's business, and what root may read there is secret.
+_CONFIGURATION = (
+    "OpenCL",
+    "alternatives",
+    "crypto-policies",
+    "group",
+    "host.conf",
+    "hosts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "ld.so.preload",
+    "localtime",
+    "nsswitch.conf",
+    "os-release",
+    "passwd",
+    "pki/tls/openssl.cnf",
+    "pki/tls/openssl.d",
+    "python3*",
+    "ssl/openssl.cnf",
+    "timezone",
 )
 
 _TOOLS = (
@@ -162,7 +196,7 @@ def confine_compiler(readable: Iterable[str], folder: str) -> int:
 
 def seen_by_workers(readable: Iterable[str]) -> List[str]:
     """All that a worker may read: the system's own, and the folders `readable` beside."""
-    return [*_SYSTEM, *readable]
+    return [*_SYSTEM, *_found("/etc", _CONFIGURATION), *readable]
 
 
 def seen_by_compilers(readable: Iterable[str]) -> List[str]:
@@ -179,6 +213,7 @@ def _confined(
     readable: Iterable[str], writable: Iterable[str], devices: Iterable[str], *, scoped: bool, network: bool = False
 ) -> int:
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _give_up_capabilities()
     abi = landlock_abi()
     if abi < 1:
         return 0
@@ -193,13 +228,23 @@ def _confined(
         for path in readable:
             _allow(ruleset, path, handled & _READ)
         for path in writable:
-            _allow(ruleset, path, handled)
+            _allow(ruleset, path, handled & ~_MAKE_DEVICES)
         for path in devices:
             _allow(ruleset, path, handled & (_READ | _WRITE_FILE | _IOCTL_DEV))
         alone = _has_one_thread()
         return 0 if _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) != 0 or not alone else abi
     finally:
         os.close(ruleset)
+
+
+def _give_up_capabilities() -> None:
+    """Be root without what sets root apart, if it is root: neither this process nor what it starts gets it back."""
+    for capability in range(_CAPABILITIES_MAX):
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    _libc.prctl(_PR_SET_SECUREBITS, _NO_ROOT, 0, 0, 0)
+    # Last: what is above takes a capability itself. Two sets of 32 bits, each effective, permitted and inheritable.
+    _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
 
 
 def _has_one_thread() -> bool:
@@ -211,7 +256,7 @@ def _has_one_thread() -> bool:
 
 LEVELS = ("S0", "S1", "S2", "S3", "S4")
 _MEANS = {
-    "S1": "no new privileges (prctl)",
+    "S1": "no new privileges and no capabilities (prctl)",
     "S2": "a system-call filter (seccomp)",
     "S3": "Landlock for files (Linux 5.13 or newer with Landlock among its active security modules)",
     "S4": "Landlock for signals (Linux 6.12 or newer)",
@@ -239,7 +284,11 @@ def lacking(level: str, wanted: str) -> str:
 
 
 def _devices(patterns: Iterable[str]) -> List[str]:
-    return [str(path) for pattern in patterns for path in sorted(Path("/dev").glob(pattern))]
+    return _found("/dev", patterns)
+
+
+def _found(folder: str, patterns: Iterable[str]) -> List[str]:
+    return [str(path) for pattern in patterns for path in sorted(Path(folder).glob(pattern))]
 
 
 def landlock_abi() -> int:

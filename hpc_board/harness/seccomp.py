@@ -72,6 +72,9 @@ _NO_NAMESPACE = (_Check(0, (0,), _NEW_NAMESPACES),)
 _CONNECTED_UNIX = (_Check(0, (_UNIX_SOCKET,)), _Check(1, (_STREAM, _SEQUENCED), _SOCKET_KIND))
 # PR_SET_DUMPABLE: where /proc hides what is not dumpable, nobody would see whether the process runs.
 _NOT_HIDDEN = (_Check(0, (4,), among=False),)
+# S_IFMT of a new node's mode: a file, a pipe or a socket, and no device.
+_NO_DEVICE = (0, 0o100000, 0o010000, 0o140000)
+_NODE_KIND = 0o170000
 # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY: they change a file that is only open for reading.
 _NO_FILE_FLAGS = (_Check(1, (0x40086602, 0x401C5820, 0x40806685), among=False),)
 
@@ -103,6 +106,9 @@ _RULES = (
     _Rule("file_setattr", 469, 469, _EPERM),
     _Rule("ioctl", 16, 29, _EPERM, _NO_FILE_FLAGS),
     _Rule("truncate", 76, 45, _EPERM),
+    # Devices, which reach what no right to a file guards.
+    _Rule("mknod", 133, None, _EPERM, (_Check(1, _NO_DEVICE, _NODE_KIND),)),
+    _Rule("mknodat", 259, 33, _EPERM, (_Check(2, _NO_DEVICE, _NODE_KIND),)),
     # Limits, priorities and places of other processes. OpenMP places its threads by their ids and gives up on an
     # error, and a filter cannot tell a thread's id from a stranger's.
     _Rule("sched_setaffinity", 203, 122, _PRETEND, _OWN),

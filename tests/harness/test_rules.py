@@ -214,6 +214,37 @@ def test_a_process_of_several_threads_is_not_called_confined() -> None:
     assert said == ["True True\n", "True False\n"]
 
 
+READS = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from hpc_board.harness import sandbox
+if not sandbox.confine(sandbox.readable_folders(os.environ, [sys.argv[1]], []), []):
+    sys.exit("no Landlock")
+
+import pwd, ssl, subprocess
+from pathlib import Path
+ssl.create_default_context()
+print(pwd.getpwuid(0).pw_name, subprocess.run(["sh", "-c", "echo shell"], capture_output=True, text=True).stdout)
+for name in sys.argv[2:]:
+    try:
+        with open(name):
+            print("read", name)
+    except PermissionError:
+        print("refused", name)
+"""
+
+
+def test_of_the_node_s_configuration_a_worker_reads_what_programs_need_alone() -> None:
+    wanted = ["/etc/passwd", "/etc/ld.so.cache"]
+    others = [str(path) for path in map(Path, ("/etc/shadow", "/etc/hostname", "/etc/fstab")) if path.exists()]
+    command = [sys.executable, "-c", READS, str(Path(__file__).parents[2]), *wanted, *others]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.stderr == "no Landlock\n":
+        pytest.skip("this kernel has no Landlock")
+    expected = ["root shell", "", *(f"read {each}" for each in wanted), *(f"refused {each}" for each in others)]
+    assert done.stdout.splitlines() == expected, done.stderr
+
+
 DIALS = """
 import errno, socket
 def outcome(of):

@@ -127,7 +127,7 @@ def _outcome(folder: Path, cheat: Cheat, edits: tuple[Edit, ...]) -> Outcome:
             _exchange_harness(job, edited(edits))
         environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42", "TMPDIR": str(scratch), "HPC_BOARD_TOKEN": secret}
         with _adopting() as survivors:
-            peak_bytes = _run(job, environ)
+            peak_bytes = _run(job, environ, [] if cheat.privileged else _without_capabilities())
     result = Result.from_json((job / jobs.RESULT).read_bytes())
     logs = f"{result.stdout.text}\n{result.stderr.text}"
     effects = [line for line in logs.splitlines() if line.startswith("REACHED")]
@@ -148,10 +148,10 @@ def _exchange_harness(job: Path, harness: bytes) -> None:
     (job / jobs.FACTS).write_text(json.dumps(facts))
 
 
-def _run(job: Path, environ: dict[str, str]) -> int:
-    """Run the batch script as a user without privileges, and return the peak of the supervisor's resident memory."""
+def _run(job: Path, environ: dict[str, str], prefix: list[str]) -> int:
+    """Run the batch script by way of a command, and return the peak of the supervisor's resident memory."""
     shell = subprocess.Popen(
-        [*_without_capabilities(), "bash", jobs.SCRIPT],
+        [*prefix, "bash", jobs.SCRIPT],
         cwd=job,
         env=environ,
         stdout=subprocess.DEVNULL,

@@ -67,6 +67,7 @@ def _off(
 
 _CHECK = "message = self._check(number, group, answer, copy, probe=probe)"
 _CHECK_INPUTS = "    if self._rules.const_inputs:\n                        self._check_inputs(numbers, arena, bases)\n"
+_CAPABLE = Edit("sandbox.py", "    _give_up_capabilities()\n    abi", "    abi")
 _NO_LANDLOCK = Edit("sandbox.py", "    if abi < 1:\n", "    if True:\n")
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -270,6 +271,23 @@ MUTATIONS: tuple[Mutation, ...] = (
         "seccomp.py",
         '    _Rule("prctl", 157, 167, _EPERM, _NOT_HIDDEN),\n',
         "",
+        _has_effects,
+    ),
+    Mutation("root without its capabilities", "x43_uses_root_s_privileges", (_CAPABLE,), _has_effects),
+    Mutation(
+        "no device files",
+        "x42_makes_device_nodes",
+        (
+            Edit("sandbox.py", "handled & ~_MAKE_DEVICES", "handled"),
+            Edit("seccomp.py", "_NO_DEVICE = (0, ", "_NO_DEVICE = (0, 0o020000, 0o060000, "),
+        ),
+        _has_effects,
+        (_CAPABLE,),
+    ),
+    Mutation(
+        "Landlock for the secrets of /etc",
+        "x43_uses_root_s_privileges",
+        (Edit("sandbox.py", '    "OpenCL",\n', '    "shadow",\n'),),
         _has_effects,
     ),
     Mutation("Landlock for files", "p19_read_task_files", (_NO_LANDLOCK,), _has_effects),

@@ -16,6 +16,7 @@ class Cheat:
     A node that does not reach the `isolation` cannot stop it, and leaves it out. One that `tries` prints TRIED when it
     has tried everything and REACHED for each thing that it should not have reached. One that `pays` hides time from the
     clocks of its process: it may pass, and its score has to hold nine tenths of what the same work costs the reference.
+    One that is `privileged` runs with all that root may do, where the tests may have it run so; others never do.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Cheat:
     tries: bool = False
     pays: bool = False
     variant: str = ""
+    privileged: bool = False
 
     @property
     def id(self) -> str:
@@ -49,8 +51,9 @@ def _cheat(
     tries: bool = False,
     pays: bool = False,
     variant: str = "",
+    privileged: bool = False,
 ) -> Cheat:
-    return Cheat(name, mechanism, task, mode, verdicts, isolation, tries, pays, variant)
+    return Cheat(name, mechanism, task, mode, verdicts, isolation, tries, pays, variant, privileged)
 
 
 _TEST, _BENCHMARK, _RANKED = Mode.TEST, Mode.BENCHMARK, Mode.RANKED
@@ -404,5 +407,25 @@ SUITE: tuple[Cheat, ...] = (
         Verdict.PASS,
         isolation="S2",
         tries=True,
+    ),
+    _cheat(
+        "x42_makes_device_nodes",
+        "makes device files of the node's disks",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        isolation="S1",
+        tries=True,
+        privileged=True,
+    ),
+    _cheat(
+        "x43_uses_root_s_privileges",
+        "does what root alone may do",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        isolation="S3",
+        tries=True,
+        privileged=True,
     ),
 )
