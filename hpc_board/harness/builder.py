@@ -97,8 +97,10 @@ def become_compiler(parent: int) -> None:
             resource.setrlimit(kind, (bound, bound))
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
-        sandbox.confine_compiler(order["readable"], order["folder"])
-        deny_outside_effects()
+        os.set_inheritable(order["told"], False)
+        landlock = sandbox.confine_compiler(order["readable"], order["folder"])
+        level = sandbox.level_of(landlock, filtered=deny_outside_effects())
+        os.write(order["told"], level.encode())
         os.execve(order["command"][0], order["command"], dict(os.environ))  # noqa: S606 - its own list of arguments
     except OSError as error:
         sys.stderr.write(f"the compiler cannot be started: {error}\n")
@@ -143,7 +145,7 @@ def build(
         facts["compiles"] = 1
         start = time.monotonic()
         try:
-            kept = _compiled(job, harness, room, command_line, keep)
+            kept = _compiled(job, harness, room, command_line, facts, keep)
         except BuildFailed as error:
             error.facts.update(facts)
             error.log, error.message = renamed_in(error.log, job), renamed(error.message, job)
@@ -209,16 +211,20 @@ def compiler_room(
     return CompilerRoom(home, readable, {**_environment(job, environ), **private}, container)
 
 
-def _compiled(job: Facts, harness: Path, room: CompilerRoom, command_line: List[str], keep: Sequence[int]) -> Kept:
-    log = compiler_log(job, harness, room, command_line, keep)
+def _compiled(
+    job: Facts, harness: Path, room: CompilerRoom, command_line: List[str], facts: Dict[str, Any], keep: Sequence[int]
+) -> Kept:
+    log = compiler_log(job, harness, room, command_line, facts, keep)
     library = built_file(room.home / LIBRARY)
     if ENTRY not in exported(library):
         raise BuildFailed(Verdict.COMPILE_ERROR, _NO_ENTRY, log)
     return Kept(library, log)
 
 
-def compiler_log(job: Facts, harness: Path, room: CompilerRoom, command_line: List[str], keep: Sequence[int]) -> Log:
-    """What a compiler prints that succeeds.
+def compiler_log(
+    job: Facts, harness: Path, room: CompilerRoom, command_line: List[str], facts: Dict[str, Any], keep: Sequence[int]
+) -> Log:
+    """What a compiler prints that succeeds; the level of isolation that it has reached is noted in `facts`.
 
     All other children of this process end with it, but for those with the ids `keep`.
 
@@ -237,6 +243,7 @@ def compiler_log(job: Facts, harness: Path, room: CompilerRoom, command_line: Li
         end = watch.end(limits.build_seconds, limits.build_bytes, limits.printed_bytes)
     finally:
         watch.close()
+        facts["compiler_isolation"] = watch.level
     log = _without(watch.printed.log(), f"{home}/")
     if isinstance(end, BuildFailed):
         raise BuildFailed(end.verdict, end.message, log)
@@ -307,6 +314,8 @@ class _Watch:
     def __init__(self, harness: Path, room: CompilerRoom, order: Mapping[str, Any], keep: Sequence[int]) -> None:
         self.printed = Printed()
         self._keep = keep
+        self.level = ""
+        self._level_from, told = os.pipe()
         self._contained = room.container is not None
         python, parent = (sys.executable, os.getpid()) if room.container is None else (room.container.python, 0)
         self._process = subprocess.Popen(
@@ -316,12 +325,15 @@ class _Watch:
             stderr=subprocess.STDOUT,
             env=room.environment,
             cwd=room.home,
+            pass_fds=(told,),
             start_new_session=True,
         )
+        os.close(told)
         with suppress(BrokenPipeError):
-            self._input.write(json.dumps(order).encode())
+            self._input.write(json.dumps({**order, "told": told}).encode())
             self._input.close()
-        os.set_blocking(self._output.fileno(), False)
+        for descriptor in (self._output.fileno(), self._level_from):
+            os.set_blocking(descriptor, False)
 
     @property
     def _input(self) -> Any:
@@ -386,6 +398,9 @@ class _Watch:
             if not self._drain():
                 break
         self._output.close()
+        with suppress(BlockingIOError):
+            self.level = os.read(self._level_from, READ_BYTES).decode(errors="replace")
+        os.close(self._level_from)
         kill_orphans(self._keep)
 
 

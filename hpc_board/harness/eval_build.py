@@ -46,7 +46,7 @@ def built_program(
     command_line = program_command(tools, job.eval, includes, PROGRAM)
     start = time.monotonic()
     try:
-        log = compiler_log(job, processes.harness, room, command_line, processes.pids())
+        log = compiler_log(job, processes.harness, room, command_line, facts, processes.pids())
         program = built_file(home / PROGRAM)
     except BuildFailed as error:
         error.facts.update(facts)

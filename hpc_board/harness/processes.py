@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from hpc_board.harness import sandbox
 from hpc_board.harness.answers import Confined, Ready
@@ -195,7 +195,7 @@ class Processes:
         Raises:
             CallFailed: it could not, or it is less isolated than the board's ranked runs have to be.
         """
-        self.reached(self.await_loaded(worker, "submission"))
+        self.await_loaded(worker, "submission", self.reached)
 
     def reached(self, level: str) -> None:
         """Note the level of isolation at which the submission runs.
@@ -209,8 +209,8 @@ class Processes:
             message = f"the board ranks at isolation {wanted} and above, and this node reaches {level}: "
             raise CallFailed(Verdict.INFRA_ERROR, message + sandbox.lacking(level, wanted))
 
-    def await_loaded(self, worker: Child, what: str) -> str:
-        """Wait until a worker has imported `what`, and return the level of isolation that it has reached.
+    def await_loaded(self, worker: Child, what: str, reached: Optional[Callable[[str], None]] = None) -> None:
+        """Wait until a worker has imported `what`; `reached` is told before at which level that runs.
 
         Raises:
             CallFailed: it could not.
@@ -218,8 +218,9 @@ class Processes:
         late = f"importing the {what} did not return within {self._job.limits.load_seconds:g} s"
         deadline = self._load_deadline()
         answer = worker_answer(worker, ("confined",), deadline, late)
+        if isinstance(answer, Confined) and reached is not None:
+            reached(answer.isolation)
         worker_answer(worker, ("loaded", "raised"), deadline, late)
-        return answer.isolation if isinstance(answer, Confined) else ""
 
     @contextmanager
     def alone(self, *trusted: Optional[Child]) -> Iterator[None]:

@@ -9,7 +9,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from hpc_board.harness.bench import Bench
 from hpc_board.harness.calls import Allowance, CallFailed, secret_seed
@@ -56,25 +56,31 @@ class Workers:
     def forked(self, how: str, home: Path) -> Worker:
         """A worker whose calls are profiled within it; see Session."""
         child = self._processes.worker(home=home, profile=how)
-        worker, _ = self._loaded(child, lambda: self._processes.company(child))
-        return worker
+        return self._loaded(child, lambda: self._processes.company(child))
 
     def started(self, command: Sequence[str], home: Path, folder: Path) -> Tuple[Worker, Printed]:
         """A worker that a profiler's command starts, which writes into `folder`, and what that prints."""
         printed = Printed()
         child = self._processes.worker(home=home, profile="nvtx", prefix=command, folder=folder, printed=printed)
-        worker, self._facts["profiler_isolation"] = self._loaded(child)
-        return worker, printed
+        return self._loaded(child, reached=self._note_isolation), printed
 
     def dismiss(self) -> None:
         """End those that there are."""
         while self._children:
             self._processes.dismiss(self._children.pop())
 
-    def _loaded(self, child: Child, company: Callable[[], List[int]] = nobody) -> Tuple[Worker, str]:
+    def _note_isolation(self, level: str) -> None:
+        self._facts["profiler_isolation"] = level
+
+    def _loaded(
+        self,
+        child: Child,
+        company: Callable[[], List[int]] = nobody,
+        reached: Optional[Callable[[str], None]] = None,
+    ) -> Worker:
         self._children.append(child)
-        isolation = self._processes.await_loaded(child, "submission")
-        return Worker(child, self.limits, self._allowance, company, device=self._processes.device), isolation
+        self._processes.await_loaded(child, "submission", reached)
+        return Worker(child, self.limits, self._allowance, company, device=self._processes.device)
 
 
 class Profile:

@@ -58,11 +58,15 @@ class Progress:
 
 @dataclass(frozen=True)
 class Past:
-    """What the progress file says of a supervisor that is gone: the last case that was begun, and its beginnings."""
+    """What the progress file says of a supervisor that is gone: the last case that was begun, and its beginnings.
+
+    `isolation` is the level that the submission ran at, "" where it did not run.
+    """
 
     last: Optional[Step] = None
     oom_kills: int = 0
     scratch: Optional[Path] = None
+    isolation: str = ""
 
 
 def past(folder: Path) -> Past:
@@ -72,7 +76,7 @@ def past(folder: Path) -> Past:
         lines = [json.loads(line) for line in (folder / PROGRESS).read_text(encoding="utf-8").splitlines()]
         scratch = Path(lines[0]["scratch"]) if "scratch" in lines[0] else None
         known = Past(None, int(lines[0]["oom_kills"]), scratch)
-        known = Past(_case_of(lines[-1]), known.oom_kills, known.scratch)
+        known = Past(_case_of(lines[-1]), known.oom_kills, known.scratch, str(lines[-1].get("isolation", "")))
     return known
 
 

@@ -129,8 +129,8 @@ class Supervisor:
         judged = verdict is Verdict.TASK_ERROR or (verdict is Verdict.INFRA_ERROR and processes.zygote_failed)
         if judged and processes.judge_said.total_bytes:
             message += f"\nThe judge printed:\n{processes.judge_said.log().text[-_JUDGE_SAID_MAX:]}"
-        self._provenance["isolation"] = processes.isolation
         self._provenance.update(self._own_eval.facts if self._own_eval else {})
+        self._provenance["isolation"] = processes.isolation or self._provenance.get("compiler_isolation", "")
         if processes.left_processes:
             self._provenance["left_processes"] = processes.left_processes
         self._say("end", None, None, str(verdict))
@@ -326,7 +326,7 @@ class Supervisor:
         return str(self._provenance.get("gpu_uuid", ""))
 
     def _say(self, phase: str, case: Optional[int], of: Optional[int], message: str) -> None:
-        self._progress.say(phase, case, of, message)
+        self._progress.say(phase, case, of, message, isolation=self._processes.isolation)
         self._processes.reap()
 
 

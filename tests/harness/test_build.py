@@ -54,6 +54,8 @@ def test_the_compiler_s_text_is_shown_and_its_first_error_is_the_message(tmp_pat
     assert "/tmp" not in result.build.text
     assert result.cases == ()
     assert result.provenance["compiles"] == 1
+    assert result.provenance["isolation"] == result.provenance["compiler_isolation"]
+    assert result.provenance["isolation"] in sandbox.LEVELS
 
 
 @needs_gcc

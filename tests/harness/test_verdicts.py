@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board import jobs
+from hpc_board.harness import sandbox
 from hpc_board.harness.process_tree import children_of
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, Verdict
@@ -65,6 +66,7 @@ def test_a_submission_ends_with_the_verdict_that_says_what_it_did(
     found = evaluate(tmp_path, submission)
     assert found.result.verdict is verdict, found.result.message
     assert words in found.result.message
+    assert found.result.provenance["isolation"] in sandbox.LEVELS
     assert found.status == 0
     assert found.output == ""
 
@@ -268,6 +270,7 @@ def test_a_supervisor_that_is_killed_leaves_a_result_that_names_the_case(tmp_pat
     result = Result.from_json((folder / jobs.RESULT).read_bytes())
     assert result.verdict is Verdict.CRASH
     assert "killed by signal 9 while test case 1 of 3" in result.message
+    assert result.provenance["isolation"] in sandbox.LEVELS
 
 
 def test_the_harness_runs_under_the_oldest_python_that_sites_have(tmp_path: Path) -> None:
