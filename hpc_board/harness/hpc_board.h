@@ -80,9 +80,9 @@ HPC_EXPORT int custom_kernel(const hpc_tensor *in, int n_in, hpc_tensor *out, in
                              int n_params, const hpc_context *ctx);
 
 /*
- * Optional: how much device memory a call with these arguments wants as its workspace. It is asked before every call,
- * outside of the timed part: the tensors are shown without their memory (`data` is null), and the context has no
- * workspace yet.
+ * Optional: how much device memory a call with these arguments wants as its workspace. It is asked once for the same
+ * forms and numbers, outside of the timed part: the tensors are shown without their memory (`data` is null), and the
+ * context has no workspace yet.
  */
 HPC_EXPORT int64_t hpc_workspace_bytes(const hpc_tensor *in, int n_in, const hpc_tensor *out, int n_out,
                                        const int64_t *params, int n_params, const hpc_context *ctx);

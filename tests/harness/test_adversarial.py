@@ -1,6 +1,6 @@
 """The adversarial suite: each submission ends as it should, and leaves and reaches nothing that it should not."""
 
-from pathlib import Path
+import shutil
 
 import pytest
 
@@ -35,6 +35,8 @@ def libraries() -> None:
 def test_a_cheat_ends_with_its_verdict_and_without_effects(cheat: Cheat) -> None:
     if cheat.task == "tensors":
         pytest.importorskip("torch")
+    if cheat.path.suffix == ".cpp" and shutil.which("g++") is None:
+        pytest.skip("needs g++")
     if not reaches(level(), cheat.isolation):
         pytest.skip(f"stopping it takes isolation {cheat.isolation}, and this node reaches {level()}")
     found = outcome(cheat)
@@ -46,12 +48,12 @@ def test_a_cheat_ends_with_its_verdict_and_without_effects(cheat: Cheat) -> None
 
 
 def test_every_submission_is_in_the_table_once_for_each_task() -> None:
-    assert {cheat.name for cheat in SUITE} == {path.stem for path in KERNELS.glob("*.py")}
+    assert {cheat.name for cheat in SUITE} == {path.stem for path in KERNELS.glob("*.*")}
     assert len({cheat.id for cheat in SUITE}) == len(SUITE)
 
 
 def test_each_submission_says_what_it_tries() -> None:
-    assert all(Path(path).read_text().startswith('"""') for path in KERNELS.glob("*.py"))
+    assert all(path.read_text().startswith(('"""', "/* ")) for path in KERNELS.glob("*.*"))
 
 
 def test_the_supervisor_s_memory_is_measured_and_small_whatever_is_printed() -> None:

@@ -105,11 +105,8 @@ class NamedLikeAGpu(CpuDevice):
 
 @pytest.mark.parametrize(("device", "index"), [(CpuDevice(), -1), (NamedLikeAGpu(), 0)])
 def test_a_call_is_given_the_null_stream_and_its_device(tmp_path: Path, device: Device, index: int) -> None:
-    (tmp_path / toolchain.HEADER).write_text(header_text())
-    (tmp_path / "k.cpp").write_text(kernel("return ctx->stream ? 99 : 10 + ctx->device;"))
-    tools = toolchain.toolchain(Language.CPP, "", os.environ)
-    subprocess.run(toolchain.command(tools, (), "k.cpp"), cwd=tmp_path, check=True)
-    call = abi.prepared(abi.open_kernel(tmp_path / toolchain.LIBRARY), numpy.ones(1), numpy.ones(1), device)
+    found = loaded(tmp_path, kernel("return ctx->stream ? 99 : 10 + ctx->device;"))
+    call = abi.prepared(found, numpy.ones(1), numpy.ones(1), device)
     with pytest.raises(abi.KernelFailed, match=f"returned {10 + index}$"):
         call()
 
@@ -137,15 +134,52 @@ def test_calls_that_are_laid_out_together_keep_workspaces_of_their_own_sizes(tmp
     body = """
     char* end = (char*)ctx->workspace + ctx->workspace_bytes - 1;
     *(volatile char*)end = 1;
-    for (int64_t i = 0; i < in[0].shape[0]; ++i) ((float*)out[0].data)[i] = ((float*)in[0].data)[i] * 1.5f + 3;
+    for (int64_t i = 0; i < in[0].shape[0]; ++i) ((float*)out[0].data)[i] = ((float*)in[0].data)[i] * 1.5f + params[0];
     return 0;
     """
     asked = (
-        "static int64_t calls; int64_t hpc_workspace_bytes(const hpc_tensor*, int, const hpc_tensor*, int, "
-        "const int64_t*, int, const hpc_context*) { return calls++ % 2 ? 4096 : (int64_t)1 << (22 + calls % 3); }"
+        "int64_t hpc_workspace_bytes(const hpc_tensor*, int, const hpc_tensor*, int, const int64_t* params, int, "
+        "const hpc_context*) { return params[0] % 2 ? 4096 : (int64_t)1 << (22 + params[0] % 3); }"
     )
-    result = compiled(tmp_path, kernel(body, asked), mode=Mode.RANKED)
+    reference = REFERENCE.replace('"shift": 3', '"shift": seed % 10')
+    result = compiled(tmp_path, kernel(body, asked), mode=Mode.RANKED, reference=reference)
     assert result.verdict is Verdict.PASS, result.message
+
+
+def loaded(folder: Path, source: str) -> abi.CompiledKernel:
+    """The function of a library that is made of a submission."""
+    (folder / toolchain.HEADER).write_text(header_text())
+    (folder / "k.cpp").write_text(source)
+    tools = toolchain.toolchain(Language.CPP, "", os.environ)
+    subprocess.run(toolchain.command(tools, (), "k.cpp"), cwd=folder, check=True)
+    return abi.open_kernel(folder / toolchain.LIBRARY)
+
+
+def test_a_workspace_is_asked_for_once_for_the_same_forms_and_numbers(tmp_path: Path) -> None:
+    asked = (
+        "static int64_t times; int64_t hpc_workspace_bytes(const hpc_tensor*, int, const hpc_tensor*, int, "
+        "const int64_t*, int, const hpc_context*) { return ++times; }"
+    )
+    found = loaded(
+        tmp_path, kernel("out[0].data ? *(int64_t*)out[0].data = ctx->workspace_bytes : 0; return 0;", asked)
+    )
+
+    def times(*data: object) -> int:
+        (output,) = found.prepared(data, (numpy.zeros(1, dtype=numpy.int64),))()
+        return int(output[0])
+
+    one, two = numpy.ones(1), numpy.ones(2)
+    assert [times(one, 7), times(one.copy(), 7), times(two, 7), times(one, 8), times(one, 7)] == [1, 1, 2, 3, 1]
+    assert [times(one, 7, 0.5), times(one, 7, 0.25), times(one, one, 7), times(one.astype("f4"), 7)] == [4, 5, 6, 7]
+    assert times(one, 7) == 1
+
+
+def test_a_call_can_be_laid_out_before_its_inputs_are_written(tmp_path: Path) -> None:
+    found = loaded(tmp_path, kernel("*(double*)out[0].data = 2 * *(double*)in[0].data; return 0;"))
+    data, output = numpy.full(1, numpy.nan), numpy.full(1, numpy.nan)
+    call = found.prepared(data, output)
+    data[0] = 21
+    assert call()[0] == 42
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def _outcome(folder: Path, cheat: Cheat, edits: tuple[Edit, ...]) -> Outcome:
     with socket.create_server(("127.0.0.1", 0)) as server:
         source = cheat.source.replace("@canary@", str(victims / "canary")).replace("@secret@", secret)
         source = source.replace("@port@", str(server.getsockname()[1]))
-        job = job_folder(folder, source, TASKS[cheat.task], cheat.mode)
+        job = job_folder(folder, source, TASKS[cheat.task], cheat.mode, file_name=f"k{cheat.path.suffix}")
         if edits:
             _exchange_harness(job, edited(edits))
         environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42", "TMPDIR": str(scratch), "HPC_BOARD_TOKEN": secret}

@@ -36,9 +36,14 @@ class Cheat:
         return f"{self.name}-{self.variant}" if self.variant else self.name
 
     @property
+    def path(self) -> Path:
+        """The submission's file, in whatever language it is."""
+        return next(KERNELS.glob(f"{self.name}.*"))
+
+    @property
     def source(self) -> str:
         """The submission's text."""
-        return (KERNELS / f"{self.name}.py").read_text(encoding="utf-8")
+        return self.path.read_text(encoding="utf-8")
 
 
 def _cheat(
@@ -398,6 +403,14 @@ SUITE: tuple[Cheat, ...] = (
         _BENCHMARK,
         Verdict.PASS,
         pays=True,
+    ),
+    _cheat(
+        "x40_works_when_asked_for_a_workspace",
+        "works on inputs where it is only to say how much memory it wants",
+        "arrays, compiled",
+        _BENCHMARK,
+        Verdict.PASS,
+        tries=True,
     ),
     _cheat(
         "x41_hides_from_the_supervisor",

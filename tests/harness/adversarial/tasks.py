@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hpc_board.model.task import Task
+from hpc_board.model.task import Language, Task
 from tests.harness.evaluations import QUICK, REFERENCE, a_task
 
 _ARRAYS = """
@@ -96,6 +96,7 @@ TASKS: dict[str, Task] = {
     "arrays, inputs constant": a_task(_ARRAYS, **_SIZES, const_inputs=True),
     "arrays, outputs fresh": a_task(_ARRAYS.replace("2 * data", "data.copy()"), **_SIZES, fresh_output=True),
     "arrays, outputs anywhere": a_task(_ARRAYS.replace("2 * data", "data.copy()"), **_SIZES),
+    "arrays, compiled": a_task(_ARRAYS, **_SIZES, languages=(Language.PY, Language.CPP)),
     "tensors": a_task(_TENSORS, **_SIZES),
     "digest": a_task(_digest(), **_rounds(_LONG_ROUNDS), limits=_TIMED),
     "digest, many calls": a_task(
