@@ -55,6 +55,8 @@ def misfit(received: object, expected: torch.Tensor) -> str:
         return f"expected a torch.Tensor, got {type(received).__name__[:80]}"
     if received.shape != expected.shape:
         return f"expected the shape {list(expected.shape)}, got {str(list(received.shape))[:80]}"
+    if received.dtype != expected.dtype:
+        return f"expected the dtype {expected.dtype}, got {received.dtype}"
     return ""
 
 

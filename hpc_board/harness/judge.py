@@ -22,6 +22,7 @@ from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.compiled import form_fault
 from hpc_board.harness.device import Device, DeviceMissing, open_device
 from hpc_board.harness.faults import fault, lacking, message_of
+from hpc_board.harness.forms import Difference, layout_difference
 from hpc_board.harness.memory import keep_freed_memory
 from hpc_board.model.peaks import WORK_MAX
 from hpc_board.model.result import LIBRARY_MISSING, Verdict
@@ -235,64 +236,39 @@ class _Judge:
             return _checked(Verdict.PROTOCOL_VIOLATION, str(error)), []
         except RuntimeError as error:
             return self._failed("the output cannot be moved to the judge's device", error), []
+        difference: Optional[Difference] = None
         try:
             difference = self._difference(frame["group"], data, layout)
-            if difference is not None:
-                return _checked(*difference), []
+            if difference is not None and difference.final:
+                return _checked(difference.verdict, difference.message), []
             good, message = _opinion(self._reference.check_implementation(data, output))
         except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
-            return self._failed("the task cannot check the output", error), []
+            failed = self._failed("the task cannot check the output", error)
+            if difference is None or failed["verdict"] not in (Verdict.TASK_ERROR, Verdict.OUT_OF_MEMORY):
+                return failed, []
+            good, message = False, f"the check fails on it: {type(error).__name__}: {message_of(error)}"
         if good:
             return _checked(Verdict.PASS, message), []
+        if difference is not None:
+            return _checked(difference.verdict, f"{difference.message}; {message}"), []
         return _checked(Verdict.WRONG_VALUE if _finite(output) else Verdict.WRONG_NONFINITE, message), []
 
     def _failed(self, what: str, error: BaseException) -> Frame:
         return _failed(what, error, self._device.name, self._other_python)
 
-    def _difference(self, group: str, data: Any, layout: payload.Node) -> "Tuple[Verdict, str] | None":
-        """How an output's form differs from the right one; it is looked up anew, as it may depend on the values."""
+    def _difference(self, group: str, data: Any, layout: payload.Node) -> Optional[Difference]:
+        """How an output's form differs from the right one; a shape is looked up anew, it may depend on the values."""
         if group not in self._expected:
             return None
         inputs, expected = self._expected[group]
         difference = layout_difference(expected, layout)
-        if difference is None:
-            return None
+        if difference is None or (difference.verdict is Verdict.WRONG_DTYPE and not difference.final):
+            return difference
         right = self._layout_of_reference(data)
         if layout_difference(expected, right) is not None:
             self._varying.add(group)
         self._expected[group] = inputs, right
         return layout_difference(right, layout)
-
-
-def layout_difference(
-    expected: payload.Node, got: payload.Node, place: str = "the output"
-) -> "Tuple[Verdict, str] | None":
-    """How the form of an output differs from the right one, None where it does not; a list serves as a tuple."""
-    sequences = ("list", "tuple")
-    kinds = expected["k"], got["k"]
-    if kinds[0] != kinds[1] and not (kinds[0] in sequences and kinds[1] in sequences):
-        return Verdict.WRONG_DTYPE, f"{place} is {with_article(kinds[1])}, expected {with_article(kinds[0])}"
-    if "dtype" in expected and expected["dtype"] != got["dtype"]:
-        return Verdict.WRONG_DTYPE, f"{place} has the type {got['dtype']}, expected {expected['dtype']}"
-    if "shape" in expected and expected["shape"] != got["shape"]:
-        shapes = tuple(got["shape"]), tuple(expected["shape"])
-        return Verdict.WRONG_SHAPE, f"{place} has the shape {shapes[0]}, expected {shapes[1]}"
-    if kinds[0] == "dict" and set(expected["keys"]) != set(got["keys"]):
-        return Verdict.WRONG_SHAPE, f"{place} has the keys {got['keys']!r}, expected {expected['keys']!r}"
-    if kinds[0] not in ("dict", *sequences):
-        return None
-    inner, outer = expected["items"], got["items"]
-    if len(inner) != len(outer):
-        return Verdict.WRONG_SHAPE, f"{place} has {len(outer)} parts, expected {len(inner)}"
-    if kinds[0] == "dict":
-        by_key = dict(zip(got["keys"], outer, strict=True))
-        outer = [by_key[key] for key in expected["keys"]]
-    for index, (wanted, found) in enumerate(zip(inner, outer, strict=True)):
-        name = repr(expected["keys"][index]) if kinds[0] == "dict" else index
-        difference = layout_difference(wanted, found, f"{place}[{name}]")
-        if difference is not None:
-            return difference
-    return None
 
 
 def _amounts(found: Any) -> List[float]:

@@ -43,8 +43,12 @@ _ADVICE = {
     "one_element": "Compare every element of every part, the last ones too, each with a tolerance that is smaller than "
     "the element. A check that forgives a few wrong ones declares it: hpc_board.accepts: [one_element].",
     "nonfinite": "Write comparisons so that NaN is wrong: `not (difference <= tolerance)`.",
-    "form": "Define ref_kernel so that its answer has the type and shape of a right one; nothing else compares them.",
+    "form": "Compare {form} of the output as well, before its values, or say in the description that any will do: the "
+    "check alone decides.",
 }
+
+# What is right there is for the task to say: other numbers are refused in any case.
+_FORMS = {"dtype": "the type", "shape": "the shape"}
 
 
 def findings(task: Task, lint: Lint) -> Tuple[Finding, ...]:
@@ -165,6 +169,7 @@ def _of_probes(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Finding]:
                 f"accepts_{name}",
                 f"{probe.title}: the check lets it pass",
                 _advice(name),
+                gains=name not in _FORMS,
             )
     yield from _exact_in_half(cases, accepted)
 
@@ -201,15 +206,21 @@ def _exact_in_half(cases: Sequence[CheckedCase], accepted: Sequence[str]) -> Ite
 
 
 def _where(
-    cases: Sequence[CheckedCase], wrong: Callable[[CheckedCase], bool], code: str, what: str, advice: str
+    cases: Sequence[CheckedCase],
+    wrong: Callable[[CheckedCase], bool],
+    code: str,
+    what: str,
+    advice: str,
+    *,
+    gains: bool = True,
 ) -> Iterator[Finding]:
-    """A finding where cases are `wrong`: an error if a submission gains by it.
+    """A finding where cases are `wrong`: an error if a submission `gains` by it there.
 
     It does if a benchmark case is among them, since it may treat cases differently, or if all cases are.
     """
     found = [case for case in cases if wrong(case)]
     if found:
-        gains = len(found) == len(cases) or any(case.phase == "benchmark" for case in found)
+        gains = gains and (len(found) == len(cases) or any(case.phase == "benchmark" for case in found))
         severity = Severity.ERROR if gains else Severity.WARNING
         yield Finding(severity, code, f"{what} on {_places(found)}", advice)
 
@@ -219,13 +230,13 @@ def _advice(probe: str) -> str:
         return _ADVICE["format"].format(format=probe.partition("_")[2])
     if probe.startswith("input_"):
         return _ADVICE["input"]
+    if probe in _FORMS:
+        return _ADVICE["form"].format(form=_FORMS[probe])
     group = {
         "last_element": "one_element",
         "one_nan": "nonfinite",
         "nan": "nonfinite",
         "infinity": "nonfinite",
-        "dtype": "form",
-        "shape": "form",
     }
     return _ADVICE[group.get(probe, probe)]
 

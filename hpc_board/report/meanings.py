@@ -143,11 +143,11 @@ _VERDICTS = {
         "Send it in mode `ranked` to enter it on the board, or make it faster.",
     ),
     Verdict.WRONG_SHAPE: Meaning(
-        "The kernel ran, but its output has another shape than the reference's.",
+        "The kernel ran, but its output has another shape than the reference's, and the task does not take it.",
         "Return a tensor of exactly the shape that the task's description states, for every size.",
     ),
     Verdict.WRONG_DTYPE: Meaning(
-        "The kernel ran, but its output has another element type than the reference's.",
+        "The kernel ran, but its output has another element type than the reference's, and the task does not take it.",
         "Convert the output to the type that the task's description states before you return it.",
     ),
     Verdict.WRONG_VALUE: Meaning(

@@ -50,6 +50,8 @@ def ref_kernel(data):
     return a + b
 
 def check_implementation(data, output):
+    if output.dtype != torch.float32 or output.shape != data[0].shape:
+        return False, f"{output.dtype} of the shape {output.shape}"
     wrong = int((~((output - ref_kernel(data)).abs() <= 1e-6 * (data[0].abs() + data[1].abs()))).sum())
     return wrong == 0, f"{wrong} elements are wrong"
 """
@@ -283,6 +285,24 @@ def test_a_task_with_tensors_is_asked_the_same() -> None:
     found = checked(TENSORS, const_inputs=True, fresh_output=True)
     assert found.findings == ()
     assert set(PROBES) - {"input_3", "input_4"} == {probed.probe for probed in found.lint.cases[0].probed}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("compared", "codes"),
+    [
+        ("output.dtype != torch.float32", {"accepts_shape"}),
+        ("output.shape != data[0].shape", {"accepts_dtype"}),
+        ("False", {"accepts_dtype", "accepts_shape"}),
+    ],
+)
+def test_a_check_that_leaves_the_form_to_submissions_is_warned_of(compared: str, codes: set[str]) -> None:
+    pytest.importorskip("torch")
+    whole = "output.dtype != torch.float32 or output.shape != data[0].shape"
+    found = checked(changed(whole, compared, TENSORS))
+    assert found.sound
+    assert warnings(found) == codes
+    assert all("the check alone decides" in finding.advice for finding in found.findings)
 
 
 @pytest.mark.torch

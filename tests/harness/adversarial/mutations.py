@@ -73,6 +73,14 @@ _NO_LANDLOCK = Edit("sandbox.py", "    if abi < 1:\n", "    if True:\n")
 MUTATIONS: tuple[Mutation, ...] = (
     _off("the judge's own opinion", "p02_wrong_zero", "judge.py", "if good:", "if True:", _passes),
     _off(
+        "an output has as many numbers as the right one",
+        "x44_returns_no_numbers",
+        "judge.py",
+        "if difference is not None and difference.final:",
+        "if False:",
+        _passes,
+    ),
+    _off(
         "every timed output is checked",
         "p17_call_counter",
         "bench.py",

@@ -441,4 +441,11 @@ SUITE: tuple[Cheat, ...] = (
         tries=True,
         privileged=True,
     ),
+    _cheat(
+        "x44_returns_no_numbers",
+        "an empty output, which broadcasts to any sum",
+        "sums",
+        _TEST,
+        Verdict.WRONG_SHAPE,
+    ),
 )

@@ -96,6 +96,7 @@ TASKS: dict[str, Task] = {
     "arrays, inputs constant": a_task(_ARRAYS, **_SIZES, const_inputs=True),
     "arrays, outputs fresh": a_task(_ARRAYS.replace("2 * data", "data.copy()"), **_SIZES, fresh_output=True),
     "arrays, outputs anywhere": a_task(_ARRAYS.replace("2 * data", "data.copy()"), **_SIZES),
+    "sums": a_task(_ARRAYS.replace("2 * data", "data.sum(keepdims=True)"), **_SIZES),
     "arrays, compiled": a_task(_ARRAYS, **_SIZES, languages=(Language.PY, Language.CPP)),
     "tensors": a_task(_TENSORS, **_SIZES),
     "digest": a_task(_digest(), **_rounds(_LONG_ROUNDS), limits=_TIMED),
