@@ -34,6 +34,11 @@ def hide(folder: Path) -> None:
     folder.chmod(0o755)
 
 
+def make_small(folder: Path, size_bytes: int) -> None:
+    """Put an empty folder in its place that has room for so many bytes, and that everybody may write."""
+    _mount("none", folder, "tmpfs", 0, f"size={size_bytes},mode=1777".encode())
+
+
 def hide_processes() -> None:
     """Have a /proc that hides from users what is not dumpable, as many clusters do; for root alone."""
     _mount("proc", Path("/proc"), "proc", 0, b"hidepid=2")

@@ -1,5 +1,6 @@
 """The progress file: what an evaluation is at, for whoever watches, and for the result where its supervisor is gone."""
 
+import errno
 import json
 import time
 from contextlib import suppress
@@ -42,8 +43,13 @@ class Progress:
         """Begin a step, and write a line that says so."""
         self.step, self._step_began = Step(phase, case, of, message), time.monotonic()
         line = {"at": now_text(), "phase": phase, "case": case, "of": of, "message": message, **more}
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            # Whoever has filled the disk is told of by the result, for which room is made.
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
 
     def where(self) -> str:
         """How long the evaluation has taken until now, and the step that it is in."""

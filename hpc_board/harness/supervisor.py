@@ -12,6 +12,7 @@ from hpc_board.harness import sandbox
 from hpc_board.harness.bench import Bench
 from hpc_board.harness.calls import Allowance, CallFailed, Phase
 from hpc_board.harness.child import Child
+from hpc_board.harness.disk import Disk
 from hpc_board.harness.interruption import Interrupted, Interruption
 from hpc_board.harness.job import Facts, facts
 from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, node_facts, oom_kills
@@ -82,6 +83,7 @@ class Supervisor:
         self._folder = folder
         self._processes = processes
         self._progress = Progress(folder)
+        self._disk = Disk(processes.scratch)
         self._started_at = now_text()
         self._oom_kills = oom_kills()
         self._provenance: Dict[str, Any] = {**provenance_of(job), "isolation": ""}
@@ -125,6 +127,8 @@ class Supervisor:
             self._provenance[INTERRUPTED] = stopped_by
         elif verdict is Verdict.PASS:
             verdict, message = _verdict(cases)
+        if verdict in (Verdict.TASK_ERROR, Verdict.INFRA_ERROR) and not stopped_by:
+            verdict, message = self._unless_filled(verdict, message)
         processes.close(patience_seconds)
         judged = verdict is Verdict.TASK_ERROR or (verdict is Verdict.INFRA_ERROR and processes.zygote_failed)
         if judged and processes.judge_said.total_bytes:
@@ -148,6 +152,11 @@ class Supervisor:
         timed = self._benchmarks.cases() if self._benchmarks else []
         own = self._own_eval.cases() if self._own_eval else []
         return [*self._cases, *self._memory_told([*timed, *own])]
+
+    def _unless_filled(self, verdict: Verdict, message: str) -> Tuple[Verdict, str]:
+        """A verdict that blames task or node, and its message; or the kernel's, where that has filled the disk."""
+        filled = self._disk.filled()
+        return (Verdict.OUTPUT_LIMIT, f"{filled}; then {message}") if filled else (verdict, message)
 
     def _stopped(self, name: str, cases: Sequence[Case]) -> str:
         """Where a signal has stopped the evaluation, how long that had taken, and what was done by then."""

@@ -200,7 +200,7 @@ _VERDICTS = {
     ),
     Verdict.OUTPUT_LIMIT: Meaning(
         "The submission printed or wrote more than allowed.",
-        "Remove printing from the kernel and from the code around it.",
+        "Remove printing from the kernel and from the code around it, and write no large files.",
     ),
     Verdict.PROTOCOL_VIOLATION: Meaning(
         "The process that ran the submission answered something that the harness did not ask for.",

@@ -1,5 +1,6 @@
 """The adversarial suite: each submission ends as it should, and leaves and reaches nothing that it should not."""
 
+import os
 import shutil
 
 import pytest
@@ -37,6 +38,8 @@ def test_a_cheat_ends_with_its_verdict_and_without_effects(cheat: Cheat) -> None
         pytest.importorskip("torch")
     if cheat.path.suffix == ".cpp" and shutil.which("g++") is None:
         pytest.skip("needs g++")
+    if cheat.scratch_bytes and os.geteuid() != 0:
+        pytest.skip("only root can make a small disk for certain")
     if not reaches(level(), cheat.isolation):
         pytest.skip(f"stopping it takes isolation {cheat.isolation}, and this node reaches {level()}")
     found = outcome(cheat)

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import zipfile
@@ -33,6 +34,16 @@ from tests.harness.evaluations import job_folder
 _PR_SET_CHILD_SUBREAPER = 36
 _SECONDS = 150
 _POLL_SECONDS = 0.02
+_ROOT = Path(__file__).resolve().parents[3]
+_SMALL = """
+import os, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+from tests import namespaces
+namespaces.enter()
+namespaces.make_small(pathlib.Path(sys.argv[2]), int(sys.argv[3]))
+os.execvp(sys.argv[4], sys.argv[4:])
+"""
+"""Runs a command where a folder has little room."""
 _CONTROL = re.compile(r"[^\n\t -~\u00a0-\U0010ffff]")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -127,7 +138,7 @@ def _outcome(folder: Path, cheat: Cheat, edits: tuple[Edit, ...]) -> Outcome:
             _exchange_harness(job, edited(edits))
         environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42", "TMPDIR": str(scratch), "HPC_BOARD_TOKEN": secret}
         with _adopting() as survivors:
-            peak_bytes = _run(job, environ, [] if cheat.privileged else _without_capabilities())
+            peak_bytes = _run(job, environ, _prefix(cheat, scratch))
     result = Result.from_json((job / jobs.RESULT).read_bytes())
     logs = f"{result.stdout.text}\n{result.stderr.text}"
     effects = [line for line in logs.splitlines() if line.startswith("REACHED")]
@@ -172,6 +183,12 @@ def _run(job: Path, environ: dict[str, str], prefix: list[str]) -> int:
             os.killpg(shell.pid, signal.SIGKILL)
             shell.wait()
     return peak_bytes
+
+
+def _prefix(cheat: Cheat, scratch: Path) -> list[str]:
+    """What stands before the command of a job that is to be as the cheat wants it."""
+    room = [sys.executable, "-c", _SMALL, str(_ROOT), str(scratch), str(cheat.scratch_bytes)]
+    return [*(room if cheat.scratch_bytes else ()), *(() if cheat.privileged else _without_capabilities())]
 
 
 def _without_capabilities() -> list[str]:

@@ -298,6 +298,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         (Edit("sandbox.py", '    "OpenCL",\n', '    "shadow",\n'),),
         _has_effects,
     ),
+    _off(
+        "who fills the disk is to blame for it",
+        "x45_fills_the_disk_for_the_next",
+        "supervisor.py",
+        "filled = self._disk.filled()",
+        'filled = ""',
+        _is_called(Verdict.INFRA_ERROR),
+    ),
     Mutation("Landlock for files", "p19_read_task_files", (_NO_LANDLOCK,), _has_effects),
     Mutation("Landlock against notes for later", "x10_notes_for_the_next_worker", (_NO_LANDLOCK,), _has_effects),
     _off(

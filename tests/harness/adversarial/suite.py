@@ -16,7 +16,8 @@ class Cheat:
     A node that does not reach the `isolation` cannot stop it, and leaves it out. One that `tries` prints TRIED when it
     has tried everything and REACHED for each thing that it should not have reached. One that `pays` hides time from the
     clocks of its process: it may pass, and its score has to hold nine tenths of what the same work costs the reference.
-    One that is `privileged` runs with all that root may do, where the tests may have it run so; others never do.
+    One that is `privileged` runs with all that root may do, where the tests may have it run so; others never do. Where
+    there are `scratch_bytes`, the disk of the scratch folder has no more.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Cheat:
     pays: bool = False
     variant: str = ""
     privileged: bool = False
+    scratch_bytes: int = 0
 
     @property
     def id(self) -> str:
@@ -57,8 +59,9 @@ def _cheat(
     pays: bool = False,
     variant: str = "",
     privileged: bool = False,
+    scratch_bytes: int = 0,
 ) -> Cheat:
-    return Cheat(name, mechanism, task, mode, verdicts, isolation, tries, pays, variant, privileged)
+    return Cheat(name, mechanism, task, mode, verdicts, isolation, tries, pays, variant, privileged, scratch_bytes)
 
 
 _TEST, _BENCHMARK, _RANKED = Mode.TEST, Mode.BENCHMARK, Mode.RANKED
@@ -447,5 +450,13 @@ SUITE: tuple[Cheat, ...] = (
         "sums",
         _TEST,
         Verdict.WRONG_SHAPE,
+    ),
+    _cheat(
+        "x45_fills_the_disk_for_the_next",
+        "leaves no room for the folders of later processes",
+        "double",
+        _RANKED,
+        Verdict.OUTPUT_LIMIT,
+        scratch_bytes=2**27,
     ),
 )
