@@ -17,7 +17,7 @@ import traceback
 from types import ModuleType
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from hpc_board.harness import payload
+from hpc_board.harness import payload, sandbox
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.compiled import form_fault
 from hpc_board.harness.device import Device, DeviceMissing, open_device
@@ -38,6 +38,8 @@ def serve(channel: Channel) -> None:
     """Answer the supervisor until it is gone."""
     keep_freed_memory()
     frame, _ = channel.receive()
+    # Before anything of the task is imported: it is somebody's code as well.
+    level = sandbox.confine_task(frame["readable"], frame["scratch"], frame["value_bytes"])
     try:
         device = open_device(frame["device"])
         sys.path.insert(0, frame["folder"])
@@ -51,7 +53,7 @@ def serve(channel: Channel) -> None:
     except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
         channel.send(_failed("reference.py cannot be imported", error, frame["device"], frame["other_python"]))
         return
-    channel.send({"type": "ready", "facts": _facts(device) | judge.facts()})
+    channel.send({"type": "ready", "facts": _facts(device) | judge.facts() | {"judge_isolation": level}})
     while True:
         try:
             frame, fds = channel.receive()

@@ -14,7 +14,7 @@ import traceback
 from types import ModuleType
 from typing import Any, Callable, Dict, List
 
-from hpc_board.harness import payload
+from hpc_board.harness import payload, sandbox
 from hpc_board.harness.channel import Channel, ChannelClosed, Frame
 from hpc_board.harness.device import Device, DeviceMissing, open_device
 from hpc_board.harness.faults import message_of
@@ -35,6 +35,7 @@ class NotApplicable(Exception):
 def serve(channel: Channel) -> None:
     """Answer the supervisor until it is gone."""
     frame, _ = channel.receive()
+    sandbox.confine_task(frame["readable"], frame["scratch"], frame["value_bytes"])
     try:
         device = open_device(frame["device"])
         sys.path.insert(0, frame["folder"])

@@ -327,9 +327,12 @@ class Processes:
         return time.monotonic() + self._job.limits.load_seconds
 
     def _of_task(self, role: str, **more: bool) -> Child:
+        home = self.scratch / role
+        home.mkdir(exist_ok=True)
         prints = (self.judge_said, self.judge_said)
-        child = self._forked(role, self.scratch, self._task, prints, _TRUSTED_PRINTED_BYTES)
-        self._load(child, self._task, other_python=self.other_python, **more)
+        child = self._forked(role, home, self._task, prints, _TRUSTED_PRINTED_BYTES)
+        readable = [*self._readable, str(self._task.resolve())]
+        self._load(child, self._task, scratch=str(home), readable=readable, other_python=self.other_python, **more)
         return child
 
     def _send_load(

@@ -22,6 +22,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Iterable, Iterator, List, Mapping, Sequence
 
+from hpc_board.harness.seccomp import deny_outside_effects
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
@@ -153,18 +155,24 @@ def limit_resources(file_bytes: int, spared_processes: int = 0) -> None:
     _die_first_of_memory()
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 1024 if most_files == resource.RLIM_INFINITY else min(1024, most_files // 2)
-    for kind, value in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, file_bytes),
-        (resource.RLIMIT_NOFILE, files),
-    ):
-        _, hard = resource.getrlimit(kind)
-        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (bound, bound))
+    limit_files(file_bytes)
+    _bound(resource.RLIMIT_NOFILE, files)
     processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     if processes != resource.RLIM_INFINITY:
         processes -= min(spared_processes, processes // 2)
         resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+
+
+def limit_files(file_bytes: int) -> None:
+    """Bound what this process and its children may write: no core dumps, files of `file_bytes`."""
+    _bound(resource.RLIMIT_CORE, 0)
+    _bound(resource.RLIMIT_FSIZE, file_bytes)
+
+
+def _bound(kind: int, value: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (bound, bound))
 
 
 def _die_first_of_memory() -> None:
@@ -183,6 +191,18 @@ def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = 
     """
     devices = _devices(_KERNEL_DEVICES)
     return _confined(seen_by_workers(readable), writable, devices, scoped=scoped, network=network)
+
+
+def confine_task(readable: Iterable[str], folder: str, file_bytes: int) -> str:
+    """Confine this process, which is to import a task, as a worker is, and return the level of isolation.
+
+    It reads the folders `readable` beside the system's own, and writes `folder` alone. What a worker gives up besides
+    stays: this process is not the first that lacking memory ends, and it opens as many files as the supervisor, or a
+    worker that sends descriptors without end could keep it from sending any.
+    """
+    limit_files(file_bytes)
+    landlock = confine(readable, [folder])
+    return level_of(landlock, filtered=deny_outside_effects())
 
 
 def confine_compiler(readable: Iterable[str], folder: str) -> int:
