@@ -118,6 +118,8 @@ class ClusterSection(Section, frozen=True):
     """The login node, where hpc-board does not run on one of this cluster's."""
     board_folder: Line | None = None
     """With `ssh`: the folder for jobs, by its full path on the cluster."""
+    allow_root: bool | None = None
+    """Whether jobs may judge as root, and run submissions so: by default on a `local` cluster alone."""
 
 
 class RequestSection(Section, frozen=True):
@@ -440,6 +442,7 @@ def _cluster(document: Document, name: str, section: ClusterSection, base: Path)
         _login(document, place, section, base),
         _board_folder(document, place, section),
         section.pyslurm_python or "",
+        section.allow_root,
     )
 
 

@@ -234,6 +234,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dic
         "device": str(gpu.device),
         "arch": gpu.arch,
         "minimum_isolation": gpu.minimum_isolation,
+        "allow_root": gpu.cluster.root_judges,
         "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
         "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
         "shown_as": run.file_name,

@@ -43,6 +43,7 @@ class Facts:
     flags: Tuple[str, ...] = ()
     arch: str = ""
     build_cache: str = ""
+    allow_root: bool = False
     sandbox: Optional[Sandbox] = None
     container: str = ""
     harness: str = ISOLATED
@@ -86,6 +87,7 @@ def facts(path: Path) -> Facts:
         flags=tuple(task.get("flags", ())),
         arch=value.get("arch", ""),
         build_cache=value.get("build_cache", ""),
+        allow_root=value.get("allow_root", False),
         sandbox=_sandbox(value.get("sandbox")),
         container=value.get("container") or "",
         harness=task.get("harness", ISOLATED),

@@ -32,6 +32,18 @@ def node_facts() -> Dict[str, Any]:
     }
 
 
+def is_root() -> bool:
+    """Whether this process is the node's root, not that of a user namespace, which is somebody else outside."""
+    if os.geteuid() != 0:
+        return False
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines():
+            inside, outside, _ = map(int, line.split())
+            if inside == 0:
+                return outside == 0
+    return True
+
+
 def _cpu_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()

@@ -15,7 +15,7 @@ from hpc_board.harness.child import Child
 from hpc_board.harness.disk import Disk
 from hpc_board.harness.interruption import Interrupted, Interruption
 from hpc_board.harness.job import Facts, facts
-from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, node_facts, oom_kills
+from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, is_root, node_facts, oom_kills
 from hpc_board.harness.phases import Benchmarks, tested
 from hpc_board.harness.process_tree import REAP_SECONDS
 from hpc_board.harness.processes import Processes, processes_for
@@ -108,6 +108,7 @@ class Supervisor:
             with interruption.heeded():
                 start = {"oom_kills": self._oom_kills, "scratch": str(processes.scratch)}
                 self._progress.say("start", None, None, f"{self._job.mode} on {self._job.gpu}", **start)
+                self._check_account()
                 self._check_files()
                 self._check_cases()
                 self._provenance.update(processes.contain())
@@ -167,6 +168,18 @@ class Supervisor:
             if verdicts or (step is not None and step.phase == phase):
                 parts.append(f"{phase}s passed: {verdicts.count(Verdict.PASS)} of {len(sent)}")
         return "; ".join(parts)
+
+    def _check_account(self) -> None:
+        """Whether the job runs under an account that may judge: what confines a submission guards little from root."""
+        if not is_root():
+            return
+        self._provenance["root"] = True
+        if not self._job.allow_root:
+            message = (
+                "this job runs as root, and so would the submission; nothing of it was run. Use hpc-board under an "
+                f"ordinary account, or set allow_root: true for the cluster of gpus.{self._job.gpu} in the settings"
+            )
+            raise CallFailed(Verdict.INFRA_ERROR, message)
 
     def _check_files(self) -> None:
         """Whether the job folder still holds what was sent."""

@@ -101,6 +101,7 @@ class Cluster:
     `poll_seconds` is the shortest time between two questions to the scheduler, for all clients of the board. `ssh` is
     the login node on which the scheduler's commands run, None for this machine; job folders then lie below
     `board_folder` there. `pyslurm_python` is the Python that has pyslurm, "" for the one that runs hpc-board.
+    `allow_root` says whether jobs may judge as root, None where that is up to the scheduler.
     """
 
     name: str
@@ -110,6 +111,12 @@ class Cluster:
     ssh: Optional[Login] = None
     board_folder: str = ""
     pyslurm_python: str = ""
+    allow_root: Optional[bool] = None
+
+    @property
+    def root_judges(self) -> bool:
+        """Whether a job may judge as root: on one's own machine, unless the settings say otherwise."""
+        return self.scheduler == "local" if self.allow_root is None else self.allow_root
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def board_files(folder: Path, *, slurm: bool, environ: Mapping[str, str] | None 
     _write_task(folder / "tasks" / "double")
     settings: dict[str, Any] = {"board": str(folder / "board"), "tasks": [str(folder / "tasks"), "bundled"]}
     if slurm:
-        settings["clusters"] = {"lab": {"scheduler": "slurm", "poll_seconds": 1}}
+        settings["clusters"] = {"lab": {"scheduler": "slurm", "poll_seconds": 1, "allow_root": True}}
         settings["gpus"] = {
             "H100": _gpu("h100", {"style": "gres", "value": "gpu:h100:1"}),
             "A100": _gpu("a100", {"style": "gres", "value": "gpu:a100:1"}),

@@ -135,5 +135,5 @@ def test_what_the_tutorial_shows_of_this_machine_is_what_is_printed(steps_here: 
 @pytest.mark.usefixtures("steps_here")
 def test_what_the_tutorial_shows_of_a_cluster_goes_on_from_there(follower: Follower, slurm_lab: SlurmLab) -> None:
     gpus = {"H100": emulated("h100"), "A100": emulated("a100")}
-    follower.settle({"main": {"scheduler": "slurm", "poll_seconds": 1}}, gpus)
+    follower.settle({"main": {"scheduler": "slurm", "poll_seconds": 1, "allow_root": True}}, gpus)
     check(follower.follow(ON_A_CLUSTER, slurm_lab.environment))

@@ -14,8 +14,10 @@ import pytest
 
 from hpc_board import jobs
 from hpc_board.harness import sandbox
+from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
+from tests.accounts import command_as, needs_accounts
 from tests.harness import evaluations
 from tests.harness.adversarial.attack import Edit, edited
 from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, job_folder
@@ -212,6 +214,41 @@ def test_a_process_of_several_threads_is_not_called_confined() -> None:
     if said[0] == "False False\n":
         pytest.skip("this kernel has no Landlock")
     assert said == ["True True\n", "True False\n"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is root")
+@pytest.mark.parametrize("allow_root", [None, True])
+def test_a_job_that_runs_as_root_judges_where_its_cluster_says_so_alone(
+    tmp_path: Path, allow_root: bool | None
+) -> None:
+    gpu = Gpu("L4", Cluster("main", "slurm", allow_root=allow_root), Device.CPU, python=sys.executable)
+    source = f"open({str(tmp_path / 'ran')!r}, 'w')\n{RIGHT}" if not allow_root else RIGHT
+    folder = job_folder(tmp_path / "job", source, a_task(), Mode.TEST, gpu=gpu)
+    subprocess.run(["bash", jobs.SCRIPT], cwd=folder, timeout=120, check=True)
+    result = Result.from_json((folder / jobs.RESULT).read_bytes())
+    assert result.provenance["root"] is True
+    if allow_root:
+        assert result.verdict is Verdict.PASS, result.message
+    else:
+        assert result.verdict is Verdict.INFRA_ERROR
+        assert "allow_root: true for the cluster of gpus.L4" in result.message
+        assert not (tmp_path / "ran").exists()
+
+
+@needs_accounts
+def test_the_root_of_a_user_namespace_is_no_root() -> None:
+    said = "import os; from hpc_board.harness.node import is_root; print(os.geteuid(), is_root())"
+    command = ["unshare", "--user", "--map-root-user", sys.executable, "-c", said]
+    done = subprocess.run(
+        command_as(61001, 0o077, [], command),
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip(f"no user namespace here: {done.stderr.strip()}")
+    assert done.stdout == "0 False\n"
 
 
 READS = """

@@ -297,7 +297,7 @@ def test_two_boards_may_have_one_folder_on_the_cluster(board: BoardFiles, server
 
 def test_one_board_uses_a_cluster_here_and_one_over_ssh_at_once(board: BoardFiles, slurm_lab: SlurmLab) -> None:
     settings = yaml.safe_load(board.settings.read_text())
-    settings["clusters"]["near"] = {"scheduler": "slurm", "poll_seconds": 1}
+    settings["clusters"]["near"] = {"scheduler": "slurm", "poll_seconds": 1, "allow_root": True}
     settings["gpus"]["A100"]["cluster"] = "near"
     board.settings.write_text(yaml.safe_dump(settings, sort_keys=False))
     both = BoardFiles(

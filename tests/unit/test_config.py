@@ -29,7 +29,7 @@ FULL = """\
 board: boards/ours
 tasks: [tasks, bundled]
 clusters:
-  main: {scheduler: slurm, client: cli, poll_seconds: 30}
+  main: {scheduler: slurm, client: cli, poll_seconds: 30, allow_root: true}
   box: {scheduler: local}
 gpus:
   H100:
@@ -81,7 +81,7 @@ def gpu_faults(folder: Path, keys: str, *, scheduler: str = "slurm", name: str =
 def test_every_key_of_the_settings_arrives(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "job.sh.j2").touch()
-    main, box = Cluster("main", "slurm", "cli", 30.0), Cluster("box", "local", "cli", 0.5)
+    main, box = Cluster("main", "slurm", "cli", 30.0, allow_root=True), Cluster("box", "local", "cli", 0.5)
     assert load(written(tmp_path, FULL), {"XDG_STATE_HOME": str(tmp_path / "state")}) == Settings(
         board=tmp_path / "boards/ours",
         devices=tmp_path / "state/hpc-board/devices",
@@ -116,6 +116,20 @@ def test_every_key_of_the_settings_arrives(tmp_path: Path) -> None:
         ),
         file=tmp_path / "hpc-board.yaml",
     )
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "allow_root", "judges"),
+    [("slurm", "", False), ("slurm", "true", True), ("local", "", True), ("local", "false", False)],
+)
+def test_root_judges_on_its_own_machine_and_on_a_cluster_that_says_so(
+    tmp_path: Path, scheduler: str, allow_root: str, judges: bool
+) -> None:
+    key = f", allow_root: {allow_root}" if allow_root else ""
+    partition = ", partition: p" if scheduler == "slurm" else ""
+    text = f"clusters: {{main: {{scheduler: {scheduler}{key}}}}}\ngpus: {{L4: {{cluster: main{partition}}}}}"
+    (cluster,) = load(written(tmp_path, text), {"HOME": "/home/ada"}).clusters
+    assert cluster.root_judges is judges
 
 
 def test_keys_that_are_left_out_take_their_defaults(tmp_path: Path) -> None:
