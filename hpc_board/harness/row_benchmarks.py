@@ -118,7 +118,7 @@ class RowBenchmarks:
             wide = [index for index in every if self._is_wide(index)]
             if not wide or time.monotonic() >= end:
                 break
-            self._pass(self._new_worker(), wide, f" (again: {self._why(wide)}, {number} of {_MORE_PASSES})")
+            self._pass(self._new_worker(), wide, f", measuring again: {self._why(wide)}, {number} of {_MORE_PASSES}")
             if self._failed():
                 return self.cases()
         self._check_floors()
