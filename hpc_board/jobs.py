@@ -236,6 +236,8 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dic
         "minimum_isolation": gpu.minimum_isolation,
         "allow_root": gpu.cluster.root_judges,
         "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
+        # What the settings let a container see of the node, a task may read: data from which it makes inputs.
+        "data": [] if gpu.container is None else list(gpu.container.mounts),
         "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
         "shown_as": run.file_name,
         "environment": sorted(gpu.env),

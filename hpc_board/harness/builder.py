@@ -97,10 +97,12 @@ def become_compiler(parent: int) -> None:
             resource.setrlimit(kind, (bound, bound))
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
-        os.set_inheritable(order["told"], False)
         landlock = sandbox.confine_compiler(order["readable"], order["folder"])
         level = sandbox.level_of(landlock, filtered=deny_outside_effects())
-        os.write(order["told"], level.encode())
+        # The command of a container may close what it inherits.
+        with suppress(OSError):
+            os.write(order["told"], level.encode())
+            os.close(order["told"])
         os.execve(order["command"][0], order["command"], dict(os.environ))  # noqa: S606 - its own list of arguments
     except OSError as error:
         sys.stderr.write(f"the compiler cannot be started: {error}\n")

@@ -16,6 +16,7 @@ from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking
 class Facts:
     """What to evaluate and how; the login side writes it and it holds no secret.
 
+    `data` are folders that the task's functions may read, beside what a submission may.
     Where the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's files,
     `seed` is KernelBot's public one, and `world_size` the most ranks of a case.
     """
@@ -44,6 +45,7 @@ class Facts:
     arch: str = ""
     build_cache: str = ""
     allow_root: bool = False
+    data: Tuple[str, ...] = ()
     sandbox: Optional[Sandbox] = None
     container: str = ""
     harness: str = ISOLATED
@@ -88,6 +90,7 @@ def facts(path: Path) -> Facts:
         arch=value.get("arch", ""),
         build_cache=value.get("build_cache", ""),
         allow_root=value.get("allow_root", False),
+        data=tuple(value.get("data", ())),
         sandbox=_sandbox(value.get("sandbox")),
         container=value.get("container") or "",
         harness=task.get("harness", ISOLATED),

@@ -331,7 +331,7 @@ class Processes:
         home.mkdir(exist_ok=True)
         prints = (self.judge_said, self.judge_said)
         child = self._forked(role, home, self._task, prints, _TRUSTED_PRINTED_BYTES)
-        readable = [*self._readable, str(self._task.resolve())]
+        readable = [*self._readable, *self._job.data, str(self._task.resolve())]
         self._load(child, self._task, scratch=str(home), readable=readable, other_python=self.other_python, **more)
         return child
 
