@@ -543,6 +543,12 @@ def _case(case: Case, *, samples: bool = False) -> dict[str, Any]:
             "worst_ns": timing.worst_ns,
             "baseline_ns": timing.baseline_ns,
             "noisy": timing.noisy,
+            "low_ns": timing.low_ns,
+            "high_ns": timing.high_ns,
+            "least_ns": timing.least_ns,
+            "claimed_ns": timing.claimed_ns,
+            "busy_processors": timing.busy_processors,
+            "speedup": timing.speedup,
         }
         if samples:
             numbers["samples_ns"] = list(timing.samples_ns)

@@ -106,7 +106,7 @@ class Timing:
     @property
     def interval(self) -> float:
         """The width of the interval as a share of the time that counts; 0 where there is none."""
-        if self.low_ns is None or self.high_ns is None:
+        if self.low_ns is None or self.high_ns is None or not self.median_ns:
             return 0.0
         return (self.high_ns - self.low_ns) / self.median_ns
 
@@ -118,7 +118,7 @@ class Timing:
     @property
     def speedup(self) -> Optional[float]:
         """How many times as fast as the reference a call is; None where that was not measured."""
-        return None if self.baseline_ns is None else self.baseline_ns / self.median_ns
+        return self.baseline_ns / self.median_ns if self.baseline_ns and self.median_ns else None
 
     @property
     def worker_samples_ns(self) -> Tuple[Tuple[float, ...], ...]:

@@ -381,6 +381,21 @@ def m008_filters(db: Database) -> None:
     db.execute(f"CREATE INDEX unfinished_ends ON events (state, run) WHERE {ENDED_UNFINISHED}")
 
 
+_ROW_TIMES = (
+    "low_ns REAL",
+    "high_ns REAL",
+    "least_ns REAL",
+    "claimed_ns REAL",
+    "busy_processors REAL",
+)
+
+
+def m009_row_times(db: Database) -> None:
+    """Add what times by the supervisor's clock have beside a median; it is null in older rows, and for GPUs."""
+    for column in _ROW_TIMES:
+        db.execute(f"ALTER TABLE cases ADD COLUMN {column}")
+
+
 _STEPS = (
     m001_board,
     m002_partials,
@@ -390,6 +405,7 @@ _STEPS = (
     m006_listings,
     m007_versions,
     m008_filters,
+    m009_row_times,
 )
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 MIGRATIONS = Migrations("hpc_board")

@@ -182,6 +182,11 @@ def case_row(run: int, number: int, case: Case) -> dict[str, Any]:
         "worst_ns": timing and timing.worst_ns,
         "baseline_ns": timing and timing.baseline_ns,
         "noisy": None if timing is None else int(timing.noisy),
+        "low_ns": timing and timing.low_ns,
+        "high_ns": timing and timing.high_ns,
+        "least_ns": timing and timing.least_ns,
+        "claimed_ns": timing and timing.claimed_ns,
+        "busy_processors": timing and timing.busy_processors,
     }
 
 
@@ -335,9 +340,19 @@ def _timing(found: Fields) -> Timing:
         best_ns=found.number("best_ns"),
         worst_ns=found.number("worst_ns"),
         samples_ns=(),
-        baseline_ns=found.number("baseline_ns") if found.has("baseline_ns") else None,
+        baseline_ns=_number(found, "baseline_ns"),
         noisy=bool(found.integer("noisy")),
+        low_ns=_number(found, "low_ns"),
+        high_ns=_number(found, "high_ns"),
+        least_ns=_number(found, "least_ns"),
+        claimed_ns=_number(found, "claimed_ns"),
+        # A row from before the column says nothing of others.
+        busy_processors=_number(found, "busy_processors") or 0.0,
     )
+
+
+def _number(found: Fields, column: str) -> float | None:
+    return found.number(column) if found.has(column) else None
 
 
 def submission_value(row: Row) -> Submission:

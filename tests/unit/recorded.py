@@ -152,6 +152,22 @@ def timed_case(index: int = 0, *, median_ns: float = 12_340.0, spec: str = "size
     )
 
 
+def row_case(
+    index: int = 0,
+    *,
+    low_ns: float = 1.9e6,
+    median_ns: float = 2.1e6,
+    high_ns: float = 2.4e6,
+    busy: float = 0.0,
+    baseline_ns: float | None = 7.14e6,
+) -> Case:
+    """A benchmark case that passed and was timed in rows, as on a CPU."""
+    rows = (low_ns, median_ns, high_ns)
+    timing = Timing(3, sum(rows) / 3, median_ns, 7e4, 4e4, *_ends(rows), (1, 1, 1), baseline_ns)
+    told = replace(timing, low_ns=low_ns, high_ns=high_ns, least_ns=5e5, claimed_ns=median_ns - 1, busy_processors=busy)
+    return Case("benchmark", index, f"size: {1024 * 2**index}", Verdict.PASS, "", told)
+
+
 def _ends(samples: Sequence[float]) -> tuple[float, float, tuple[float, ...]]:
     return min(samples), max(samples), tuple(samples)
 

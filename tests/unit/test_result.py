@@ -42,6 +42,13 @@ def test_a_result_survives_the_journey() -> None:
     assert Result.from_json(RESULT.to_json().encode()) == RESULT
 
 
+def test_a_time_of_nothing_has_no_speedup_and_no_width() -> None:
+    nothing = Timing(1, 0, 0, 0, 0, 0, 0, (0.0,), baseline_ns=5.0, low_ns=0.0, high_ns=0.0)
+    assert (nothing.speedup, nothing.interval) == (None, 0.0)
+    assert replace(nothing, median_ns=2.0, high_ns=3.0).interval == 1.5
+    assert replace(nothing, median_ns=2.0).speedup == 2.5
+
+
 def test_a_result_without_a_compiler_s_text_has_an_empty_one() -> None:
     whole = json.loads(RESULT.to_json())
     del whole["build"]

@@ -16,7 +16,7 @@ from hpc_board.model.run_filter import run_filter
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, Store
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
-from tests.unit.recorded import AT, KERNEL, Recorded, recorded, result_of, status_of, timed_case
+from tests.unit.recorded import AT, KERNEL, Recorded, recorded, result_of, row_case, status_of, timed_case
 
 LOUD = """\
 #!POPCORN leaderboard double
@@ -127,6 +127,15 @@ def test_a_stream_that_is_alone_has_its_title_on_stderr(board: Recorded) -> None
     board.add(result=result_of(Verdict.PASS, stdout="from the kernel\n"))
     done = call(board, "run", "1", "--log")
     assert (done.stdout, done.stderr) == ("from the kernel\n", "--- what the kernel printed to stdout ---\n")
+
+
+def test_json_has_what_times_of_rows_come_with(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, row_case(busy=0.8), timed_case(1)), score_s=2.1e-3)
+    (one,) = json.loads(call(board, "runs", "--all", "--json").stdout)
+    for cases in (json.loads(call(board, "run", "1", "--json").stdout)["cases"], one["cases"]):
+        keys = ("low_ns", "high_ns", "least_ns", "claimed_ns", "busy_processors", "speedup")
+        assert [cases[0][key] for key in keys] == pytest.approx([1.9e6, 2.4e6, 5e5, 2.1e6 - 1, 0.8, 3.4])
+        assert [cases[1][key] for key in keys] == [None, None, None, None, 0.0, None]
 
 
 @pytest.mark.parametrize(

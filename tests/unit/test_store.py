@@ -31,6 +31,8 @@ from hpc_board.store.database import DatabaseFile
 from hpc_board.store.failures import misfit
 from hpc_board.store.journal import file_system, journal_mode
 from hpc_board.store.listing import Wanted
+from hpc_board.store.migrations import MIGRATIONS
+from tests.unit.recorded import row_case
 from tests.unit.users import another_user
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -815,6 +817,32 @@ def test_the_cases_of_a_run_can_be_read_where_its_result_cannot(path: Path, stor
 
     assert store.cases(run.id) == (cases[0], replace(cases[1], timing=replace(timing, samples_ns=())))
     assert store.cases(unfinished.id) == ()
+
+
+def test_the_times_of_rows_are_stored_with_what_they_come_with(path: Path, store: Store) -> None:
+    (run,) = add(store)
+    case = row_case(busy=0.8)
+    store.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run, cases=(case,)), None)
+    assert case.timing is not None
+
+    stored = "SELECT low_ns, high_ns, least_ns, claimed_ns, busy_processors FROM cases"
+    assert rows(path, stored) == [(1.9e6, 2.4e6, 5e5, 2.1e6 - 1, 0.8)]
+    assert store.cases(run.id) == (replace(case, timing=replace(case.timing, samples_ns=(), worker_runs=())),)
+
+
+def test_cases_from_before_times_of_rows_can_be_read(path: Path, store: Store) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        db = Database(connection)
+        MIGRATIONS.apply(db, stop_before="m009_row_times")
+        text = {"run": 1, "number": 0, "phase": "benchmark", "case_index": 0, "spec": "", "verdict": "pass"}
+        numbers = dict.fromkeys(("mean_ns", "median_ns", "std_ns", "err_ns", "best_ns", "worst_ns"), 2.0)
+        db.table("cases").insert({**text, "message": "", "timed_calls": 3, **numbers, "noisy": 0})
+    add(store)
+
+    (case,) = store.cases(1)
+    assert case.timing == Timing(3, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, ())
+    assert (case.timing.interval, case.timing.is_busy, case.timing.speedup) == (0.0, False, None)
 
 
 def test_a_stored_result_takes_no_more_room_than_the_file_that_it_came_from(path: Path, store: Store) -> None:
