@@ -24,7 +24,7 @@ from hpc_board.model.acceptance import ended_at, result_faults
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
 from hpc_board.model.run import RESULT_GRACE, JobNews, JobState, Run, RunState, Status, next_status
-from hpc_board.model.standings import score_s
+from hpc_board.model.standings import score_interval, score_s
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler
@@ -546,8 +546,9 @@ class Advance:
         node = one_line(str(result.provenance.get("node") or result.provenance.get("host", "")), 120)
         status = Status(RunState.FINISHED, _now(), run.status.job_id or one_line(result.job_id, 60), node)
         score = score_s(result.cases, task.ranking_by) if ranked else None
+        interval = score_interval(result.cases, task.ranking_by) if ranked else None
         try:
-            self.store.finish(run.id, status, result, score, ended_at(result, run, status.at))
+            self.store.finish(run.id, status, result, score, ended_at(result, run, status.at), interval=interval)
         except ResultError as error:
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
 

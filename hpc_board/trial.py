@@ -9,6 +9,7 @@ from hpc_board.local_job import gpu_here, local_job
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError
 from hpc_board.model.run import Run
+from hpc_board.model.standings import score_interval
 from hpc_board.model.task import Mode, Task
 
 _END_SECONDS = 60
@@ -41,4 +42,6 @@ def try_out(
         result = Result.from_json(data)
     except ResultError as error:
         raise BoardError(f"what the harness left cannot be read: {error}") from error
-    return Trial(replace(job.run, verdict=result.verdict, message=result.message, score_s=result.score_s), result)
+    interval = None if result.score_s is None else score_interval(result.cases, task.ranking_by)
+    run = replace(job.run, verdict=result.verdict, message=result.message, score_s=result.score_s, interval=interval)
+    return Trial(run, result)

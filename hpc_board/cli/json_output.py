@@ -16,7 +16,7 @@ from hpc_board.model.lint import PROBES, Probe, accepted_formats
 from hpc_board.model.result import Case, Log, Result, case_share, device_peak
 from hpc_board.model.rules import NO_LIMITS, REASON_CHARACTERS_MAX, Category, Decision, Limits, Removal
 from hpc_board.model.run import Run, Status
-from hpc_board.model.standings import Mark, Page, Placing, Standing, Version, verdict_line
+from hpc_board.model.standings import Interval, Mark, Page, Placing, Standing, Version, verdict_line
 from hpc_board.model.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.task import Task
 from hpc_board.model.terms import Terms
@@ -54,7 +54,7 @@ def run_object(board: Board, run: Run) -> dict[str, Any]:
 
 def _run(run: Run, placing: Placing | None, cases: list[dict[str, Any]]) -> dict[str, Any]:
     """One run; `verdict_line` says what it has come to on its board, null where it does not count there."""
-    line = None if placing is None or run.score_s is None else verdict_line(run.gpu, run.score_s, placing)
+    line = None if placing is None or run.score_s is None else verdict_line(run.gpu, run.score_s, placing, run.interval)
     return {
         "id": run.id,
         "gpu": run.gpu,
@@ -87,6 +87,14 @@ def _run(run: Run, placing: Placing | None, cases: list[dict[str, Any]]) -> dict
         "milestone": one_line(run.milestone) or None,
         "account": one_line(run.account) or None,
         **_remarks(run),
+        **_interval(run.interval),
+    }
+
+
+def _interval(interval: Interval | None) -> dict[str, float | None]:
+    return {
+        "score_low_s": None if interval is None else interval.low_s,
+        "score_high_s": None if interval is None else interval.high_s,
     }
 
 
@@ -426,6 +434,8 @@ def standing_object(row: Standing, page: Page) -> dict[str, Any]:
         "emulated": row.emulated,
         "harness": row.harness,
         "speedup": page.speedup(row.score_s),
+        **_interval(row.interval),
+        "overlaps_above": row.overlaps_above,
     }
 
 

@@ -75,6 +75,10 @@ def _integer(name: str, meaning: str) -> Column:
     return Column(name, Kind.INTEGER, meaning, lambda row: row[name])
 
 
+def _number(name: str, meaning: str) -> Column:
+    return Column(name, Kind.NUMBER, meaning, lambda row: row[name])
+
+
 def _text(name: str, meaning: str) -> Column:
     return Column(name, Kind.TEXT, meaning, lambda row: None if row[name] is None else _line(row[name]) or None)
 
@@ -121,7 +125,7 @@ COLUMNS: Sequence[Column] = (
     _text("mode", "`test`, `benchmark`, `profile` or `ranked`"),
     _text("state", "state of the run"),
     _text("verdict", "verdict of a finished run"),
-    Column("score_s", Kind.NUMBER, "score in seconds", lambda row: row["score_s"]),
+    _number("score_s", "score in seconds"),
     _integer("rank", "place of the run in the standings of its task's version on its GPU, if it holds one"),
     Column("submitted_at", Kind.MOMENT, "when it was submitted", lambda row: _moment(row["submitted_at"])),
     Column("started_at", Kind.MOMENT, "when it was first seen running", lambda row: _moment(row["started_at"])),
@@ -147,6 +151,16 @@ COLUMNS: Sequence[Column] = (
     _of_removal("removed_reason", Kind.TEXT, "why", lambda each: _line(each.reason) or None),
     _of_rerun("rerun_of", Kind.INTEGER, "the submission that this is, sent again", lambda each: each.of_submission),
     _of_rerun("rerun_by", Kind.TEXT, "which admin has sent it again", lambda each: _line(each.by_user)),
+    _number("score_low_s", "lower bound of the 95 % confidence interval of `score_s`, of times on a CPU"),
+    _number("score_high_s", "upper bound of it"),
+    Column(
+        "overlaps_above",
+        Kind.BOOLEAN,
+        "for a run with a `rank`: whether its interval overlaps that of the next better one, so that it cannot be told "
+        "from it",
+        lambda row: row["overlaps_above"],
+    ),
+    _number("busy_processors", "how many processors others used while a case was timed, the most of all its cases"),
 )
 
 CODE = Column(

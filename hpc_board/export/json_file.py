@@ -55,6 +55,9 @@ def _board(store: Store, key: RankedBoard) -> dict[str, Any]:
                 "file_name": one_line(row.file_name),
                 "trust": row.trust,
                 "emulated": row.emulated,
+                "score_low_s": None if row.interval is None else row.interval.low_s,
+                "score_high_s": None if row.interval is None else row.interval.high_s,
+                "overlaps_above": row.overlaps_above,
             }
             for row in store.standings(key.task, key.task_version, key.gpu)
         ],

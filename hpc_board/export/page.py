@@ -16,10 +16,10 @@ from hpc_board import __version__
 from hpc_board.export.chart import chart, records
 from hpc_board.export.json_file import moment
 from hpc_board.model.run import Run
-from hpc_board.model.standings import Mark, MarkKind, Page, Rows, Standing, duration_text
+from hpc_board.model.standings import Mark, MarkKind, Page, Rows, Standing, duration_text, wide_interval_text
 from hpc_board.model.task import ISOLATED, Ranking, Task
 from hpc_board.model.text import one_line
-from hpc_board.report.standings import speedup_text
+from hpc_board.report.standings import OVERLAPS_MEANING, rank_text, speedup_text
 from hpc_board.report.tables import first_sentence
 from hpc_board.report.texts import count_text
 from hpc_board.store import Store
@@ -171,6 +171,8 @@ def _board(task: Task, found: Page, said: Mapping[int, Run], days: Sequence[Best
     figure = f"<figure><figcaption>Best time by day</figcaption>{drawn}</figure>\n" if drawn else ""
     more = found.total - len(found.rows)
     after = f'<p class="quiet">and {count_text(more, "more user")}</p>' if more > 0 else ""
+    if any(row.overlaps_above for row in found.rows):
+        after += f'<p class="quiet">{OVERLAPS_MEANING}</p>'
     caption = f"<caption>{_text(task.name)} on {_text(found.gpu)}, by rank</caption>"
     return (
         f'<article class="board">\n'
@@ -221,7 +223,7 @@ def _row(row: Standing, run: Run | None, best_s: float) -> str:
         f"sent again by {one_line(again.by_user)}" if again else "",
     )
     kind = ' class="first"' if row.rank == 1 else ""
-    rank = f'<td class="number" data-value="{row.rank}">{row.rank}</td>'
+    rank = f'<td class="number" data-value="{row.rank}">{rank_text(row)}</td>'
     return f"<tr{kind}>{rank}{_cells(row, row.user, notes, best_s, _said(run))}</tr>\n"
 
 
@@ -247,9 +249,11 @@ def _cells(row: Standing | Mark, name: str, notes: Sequence[str], best_s: float,
     file = f'<span class="file">{_text(row.file_name)}</span>' if row.file_name else ""
     file += f'<span class="file">{escape(said)}</span>' if said else ""
     ratio = row.score_s / best_s
+    told = "" if isinstance(row, Mark) else wide_interval_text(row.score_s, row.interval)
+    interval = f'<span class="interval">{told}</span>' if told else ""
     return (
         f'<td class="user" data-value="{_text(name)}">{_text(name)}{noted}{file}</td>'
-        f'<td class="number time" data-value="{row.score_s!r}">{duration_text(row.score_s * 1e9)}</td>'
+        f'<td class="number time" data-value="{row.score_s!r}">{duration_text(row.score_s * 1e9)}{interval}</td>'
         f'<td class="number ratio" data-value="{ratio!r}">{ratio:.2f}</td>'
         f'<td class="when" data-value="{at.timestamp()!r}"><time datetime="{moment(at)}">{at:%Y-%m-%d}'
         f'<span class="clock"> {at:%H:%M}</span></time></td>'

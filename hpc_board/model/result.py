@@ -16,6 +16,9 @@ CASES_MAX = 10_000
 SAMPLES_MAX = 10_000
 TEXT_MAX = 256 * 1024
 
+WIDE_INTERVAL = 0.05
+"""From which share of a time on its interval is told beside it."""
+
 INTERRUPTED = "interrupted"
 """The fact in a result's provenance that names the signal by which its job was told to end."""
 LIBRARY_MISSING = "which the task needs: install it there"
@@ -109,6 +112,11 @@ class Timing:
         if self.low_ns is None or self.high_ns is None or not self.median_ns:
             return 0.0
         return (self.high_ns - self.low_ns) / self.median_ns
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the interval is too wide to be left out."""
+        return self.interval > WIDE_INTERVAL
 
     @property
     def is_busy(self) -> bool:

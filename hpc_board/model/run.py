@@ -7,6 +7,7 @@ from typing import Optional
 
 from hpc_board.model.result import Verdict
 from hpc_board.model.rules import NO_REMARKS, Remarks
+from hpc_board.model.standings import Interval
 from hpc_board.model.task import Mode
 
 
@@ -137,7 +138,8 @@ class Run:
     `account` is whose jobs these are where that is not `user`, who is shown and ranked. `note` is what the user said
     of the submission when it was sent, `remarks` what was said of it since; `milestone` is the name under which an
     author shows it beside the ranks, empty for everybody else's. `verdict`, `message` and `score_s` are set once the
-    run is finished; `ended_at` too, where its job's own clock can be believed.
+    run is finished; `interval`, that of the score, where it has one; `ended_at` where its job's own clock can be
+    believed.
     """
 
     id: int
@@ -162,6 +164,7 @@ class Run:
     verdict: Optional[Verdict] = None
     message: str = ""
     score_s: Optional[float] = None
+    interval: Optional[Interval] = None
     ended_at: Optional[datetime] = None
     milestone: str = ""
     account: str = ""

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import Enum
 from typing import List, Optional, Sequence, Tuple
 
-from hpc_board.model.result import Case
+from hpc_board.model.result import WIDE_INTERVAL, Case
 from hpc_board.model.task import ISOLATED, Ranking
 
 _FACTOR_FROM = 2.0
@@ -14,8 +14,24 @@ _FACTOR_FROM = 2.0
 
 
 @dataclass(frozen=True)
+class Interval:
+    """The bounds between which a score lies, in seconds."""
+
+    low_s: float
+    high_s: float
+
+    def is_wide(self, score_s: float) -> bool:
+        """Return whether these bounds of the score are too far apart to be left out."""
+        return self.high_s - self.low_s > WIDE_INTERVAL * score_s
+
+
+@dataclass(frozen=True)
 class Standing:
-    """One row of a board: a user's best passing ranked run, judged by the task's `harness`."""
+    """One row of a board: a user's best passing ranked run, judged by the task's `harness`.
+
+    `interval` is None where the score has none, as on a GPU. `overlaps_above` says that it overlaps the interval of the
+    next better row.
+    """
 
     rank: int
     user: str
@@ -27,6 +43,8 @@ class Standing:
     trust: str
     emulated: bool = False
     harness: str = ISOLATED
+    interval: Optional[Interval] = None
+    overlaps_above: bool = False
 
 
 class Rows(str, Enum):
@@ -125,9 +143,9 @@ PLACES_TOLD = 10
 """Down to which rank a run is told its place; below, that it is its user's best."""
 
 
-def verdict_line(gpu: str, score_s: float, placing: Placing) -> str:
+def verdict_line(gpu: str, score_s: float, placing: Placing, interval: Optional[Interval] = None) -> str:
     """What a ranked run that passed has come to on the board of `gpu`, in one line without a full stop."""
-    rank, time = placing.rank, duration_text(score_s * 1e9)
+    rank, time = placing.rank, told_score(score_s, interval)
     if rank is None:
         return f"Successful on {gpu}: {time}, {_behind(score_s, placing)}"
     if rank <= PLACES_TOLD:
@@ -184,6 +202,21 @@ def reference_score_s(cases: Sequence[Case], ranking_by: Ranking) -> Optional[fl
     return score_of(times, ranking_by) if times and len(times) == len(timings) else None
 
 
+def score_interval(cases: Sequence[Case], ranking_by: Ranking) -> Optional[Interval]:
+    """Return the bounds of the score of these cases; None unless every timed benchmark case has an interval."""
+    timings = [case.timing for case in cases if case.phase == "benchmark" and case.timing]
+    lows = [timing.low_ns / 1e9 for timing in timings if timing.low_ns is not None]
+    highs = [timing.high_ns / 1e9 for timing in timings if timing.high_ns is not None]
+    if not timings or min(len(lows), len(highs)) < len(timings) or min(*lows, *highs) <= 0:
+        return None
+    return Interval(score_of(lows, ranking_by), score_of(highs, ranking_by))
+
+
+def overlaps(low_s: float, better_high_s: float) -> bool:
+    """Return whether a score, from `low_s` on, cannot be told from a better one that may take `better_high_s`."""
+    return low_s <= better_high_s
+
+
 def score_of(times: Sequence[float], ranking_by: Ranking) -> float:
     """The score of benchmark cases that took these times, at least one and all positive, in the same unit."""
     if ranking_by is Ranking.LAST:
@@ -193,14 +226,41 @@ def score_of(times: Sequence[float], ranking_by: Ranking) -> float:
     return math.exp(math.fsum(math.log(time) for time in times) / len(times))
 
 
+def told_score(score_s: float, interval: Optional[Interval]) -> str:
+    """Return a score with its unit, and with its interval where that is wide: "2.10 ms (1.90 to 2.40 ms)"."""
+    time = duration_text(score_s * 1e9)
+    told = wide_interval_text(score_s, interval)
+    return f"{time} ({told})" if told else time
+
+
+def wide_interval_text(score_s: float, interval: Optional[Interval]) -> str:
+    """Return the interval of a score as text; empty where there is none or it is narrow."""
+    if interval is None or not interval.is_wide(score_s):
+        return ""
+    return interval_text(interval.low_s * 1e9, interval.high_s * 1e9)
+
+
+def interval_text(low_ns: float, high_ns: float) -> str:
+    """Return an interval of times with its unit: "1.90 to 2.40 ms"."""
+    unit, scale = _unit(high_ns)
+    # Below a tenth of the unit, too few digits would be left.
+    low = duration_text(low_ns) if low_ns < scale / 10 else _three_digits(low_ns / scale)
+    return f"{low} to {_three_digits(high_ns / scale)} {unit}"
+
+
 def duration_text(nanoseconds: float, err_ns: Optional[float] = None) -> str:
     """A time with three significant digits and its unit, "12.3 ± 0.04 µs" where an error is given."""
-    limits = ((1e3, "ns", 1.0), (1e6, "µs", 1e3), (1e9, "ms", 1e6), (math.inf, "s", 1e9))
-    unit, scale = next(((unit, scale) for limit, unit, scale in limits if nanoseconds < limit), ("s", 1e9))
+    unit, scale = _unit(nanoseconds)
     value = nanoseconds / scale
     if err_ns is None:
         return f"{_three_digits(value)} {unit}"
     return f"{_three_digits(value)} ± {_three_digits(err_ns / scale)} {unit}"
+
+
+def _unit(nanoseconds: float) -> Tuple[str, float]:
+    """Return the unit in which a time has one to three digits before the point, and its length in nanoseconds."""
+    limits = ((1e3, "ns", 1.0), (1e6, "µs", 1e3), (1e9, "ms", 1e6))
+    return next(((unit, scale) for limit, unit, scale in limits if nanoseconds < limit), ("s", 1e9))
 
 
 def _three_digits(value: float) -> str:

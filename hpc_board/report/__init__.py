@@ -41,9 +41,11 @@ from hpc_board.report.runs import (
     trial_report,
 )
 from hpc_board.report.standings import (
+    OVERLAPS,
     SHORT_VERSION,
     board_report,
     rank_report,
+    rank_text,
     speedup_text,
     standings_table,
     versions_table,
@@ -53,6 +55,7 @@ from hpc_board.report.tasks import task_report
 from hpc_board.report.texts import span_text
 
 __all__ = [
+    "OVERLAPS",
     "SHORT_VERSION",
     "Block",
     "Column",
@@ -89,6 +92,7 @@ __all__ = [
     "plain",
     "plan_report",
     "rank_report",
+    "rank_text",
     "remarks_text",
     "removal_text",
     "removed_blocks",

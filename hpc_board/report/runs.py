@@ -9,7 +9,7 @@ from hpc_board.model.peaks import Peak, Share
 from hpc_board.model.result import PUBLIC_PASSED, Case, Result, Verdict, case_share, device_peak
 from hpc_board.model.result import Log as Printed
 from hpc_board.model.run import Progress, Run, RunState, Status
-from hpc_board.model.standings import Placing, duration_text, verdict_line
+from hpc_board.model.standings import Placing, duration_text, told_score, verdict_line
 from hpc_board.model.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
@@ -262,7 +262,9 @@ def _achievement(run: Run, result: Result | None, placing: Placing | None) -> st
     line = _verdict_line(run, placing)
     if line:
         return f"{line[0].lower()}{line[1:]}"
-    return f"score {score_text(run.score_s)}{', removed from the standings' if run.remarks.removal else ''}"
+    return (
+        f"score {told_score(run.score_s, run.interval)}{', removed from the standings' if run.remarks.removal else ''}"
+    )
 
 
 def _verdict_line(run: Run, placing: Placing | None) -> str:
@@ -270,8 +272,8 @@ def _verdict_line(run: Run, placing: Placing | None) -> str:
     if run.score_s is None:
         return ""
     if run.milestone:
-        return f"Milestone {one_line(run.milestone)} on {run.gpu}: {score_text(run.score_s)}"
-    return "" if placing is None else verdict_line(run.gpu, run.score_s, placing)
+        return f"Milestone {one_line(run.milestone)} on {run.gpu}: {told_score(run.score_s, run.interval)}"
+    return "" if placing is None else verdict_line(run.gpu, run.score_s, placing, run.interval)
 
 
 def _failed_place(result: Result | None) -> str:
@@ -348,7 +350,7 @@ def _passed_text(run: Run, result: Result, placing: Placing | None) -> str:
     if line:
         parts.append(f"{line}.")
     elif run.score_s is not None:
-        parts.append(f"Score {score_text(run.score_s)}.")
+        parts.append(f"Score {told_score(run.score_s, run.interval)}.")
     return " ".join(parts)
 
 

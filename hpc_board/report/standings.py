@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.model.standings import Mark, MarkKind, Page, Standing, Version
+from hpc_board.model.standings import Mark, MarkKind, Page, Standing, Version, told_score, wide_interval_text
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
@@ -13,7 +13,14 @@ NONE_OF_YOURS = "You have no passing ranked run on it."
 SHORT_VERSION = 12
 """How many characters of a version are shown; `--task-version` takes them."""
 
+OVERLAPS = "~"
+"""The mark of a row that cannot be told from the one above it."""
+
+OVERLAPS_MEANING = f"{OVERLAPS} cannot be told from the one above: their intervals overlap."
+
 _GAP = "..."
+_INTERVAL = 3
+_COLUMNS = 9
 
 
 def standings_table(standings: Sequence[Standing], user: str = "", empty: str = NOBODY) -> Table:
@@ -63,13 +70,16 @@ def _table(rows: Sequence[tuple[str, ...]], empty: str, *, whose: str = "USER", 
         Column("RANK", right=True),
         Column(whose, flexible=True),
         Column("SCORE", right=True),
+        Column("INTERVAL"),
         Column("SPEEDUP", right=True),
         Column("RUN", right=True),
         Column("FILE", flexible=True),
         Column("SUBMITTED"),
         Column("TRUST"),
     )
-    kept = [index for index, column in enumerate(columns) if speedups or column.title != "SPEEDUP"]
+    wide = any(row[_INTERVAL] for row in rows)
+    left_out = {"SPEEDUP": not speedups, "INTERVAL": not wide}
+    kept = [index for index, column in enumerate(columns) if not left_out.get(column.title)]
     return Table(
         tuple(columns[index] for index in kept), tuple(tuple(row[index] for index in kept) for row in rows), empty
     )
@@ -84,7 +94,7 @@ def _rows(page: Page, user: str) -> list[tuple[str, ...]]:
             rows.append(_row(row, user, page.speedup(row.score_s)))
     own = page.own
     if own is not None and page.rows and own.run not in [row.run for row in page.rows]:
-        gap, mine = (_GAP, *("",) * 7), _row(own, user, page.speedup(own.score_s))
+        gap, mine = (_GAP, *("",) * (_COLUMNS - 1)), _row(own, user, page.speedup(own.score_s))
         rows = [mine, gap, *rows] if own.score_s < page.rows[0].score_s else [*rows, gap, mine]
     return rows
 
@@ -110,9 +120,10 @@ def _own_run_rows(page: Page, user: str) -> list[tuple[str, ...]]:
 
 def _row(row: Standing, user: str, speedup: float | None, *, name: str | None = None) -> tuple[str, ...]:
     return (
-        str(row.rank),
+        rank_text(row),
         one_line(row.user) + (" (you)" if row.user == user else "") if name is None else name,
         score_text(row.score_s),
+        wide_interval_text(row.score_s, row.interval),
         speedup_text(speedup),
         str(row.run),
         one_line(row.file_name),
@@ -127,12 +138,18 @@ def _mark_row(mark: Mark, page: Page) -> tuple[str, ...]:
         "-",
         f"[{one_line(mark.name)}]",
         score_text(mark.score_s),
+        "",
         speedup_text(page.speedup(mark.score_s)),
         str(mark.run),
         one_line(mark.file_name),
         moment_text(mark.submitted_at) if milestone else "",
         ", ".join(filter(None, (str(mark.kind) if milestone else "", "emulated" if mark.emulated else ""))),
     )
+
+
+def rank_text(row: Standing) -> str:
+    """Return a rank, with a mark where it cannot be told from the one above."""
+    return f"{OVERLAPS}{row.rank}" if row.overlaps_above else str(row.rank)
 
 
 def speedup_text(speedup: float | None) -> str:
@@ -155,6 +172,9 @@ def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
         where = f", from place {page.offset + 1}" if page.offset and shown else ""
         plural = noun if page.total == 1 else {"entry": "entries"}.get(noun, f"{noun}s")
         yield Paragraph(f"{shown} of {page.total} {plural}{where}. {more}".rstrip(), Tone.QUIET)
+    own = [page.own] if page.own else []
+    if any(row.overlaps_above for row in (*page.rows, *own)):
+        yield Paragraph(OVERLAPS_MEANING, Tone.QUIET)
     reference = next((mark for mark in page.marks if mark.kind is MarkKind.REFERENCE), None)
     if reference is not None and page.rows:
         yield Paragraph(
@@ -165,7 +185,9 @@ def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
 def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[str, str]]:
     yield "rank", f"{row.rank} of {count_text(page.total, 'user')}"
     yield "user", one_line(row.user)
-    yield "score", score_text(row.score_s)
+    yield "score", told_score(row.score_s, row.interval)
+    if row.overlaps_above:
+        yield "overlap", "cannot be told from the one above: their intervals overlap"
     if row.score_s > leader.score_s:
         times = f"{row.score_s / leader.score_s:.3g} times as long as"
         yield "behind", f"{times} the first, {one_line(leader.user)} with {score_text(leader.score_s)}"

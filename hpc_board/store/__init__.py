@@ -12,7 +12,7 @@ from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.rules import Decision, Limits
 from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.run_filter import RunFilter
-from hpc_board.model.standings import Place, Placing, Rows, Standing, Version
+from hpc_board.model.standings import Interval, Place, Placing, Rows, Standing, Version
 from hpc_board.model.submission import Submission
 from hpc_board.model.task import Mode, Task
 from hpc_board.store import boards, decisions, feed, listing, oversight, ranking, remarks, runs, submissions
@@ -108,10 +108,12 @@ class Store:
         result: Result,
         score_s: float | None,
         ended_at: datetime | None = None,
+        *,
+        interval: Interval | None = None,
     ) -> bool:
         """Append the status `finished` with its result, and say whether they were stored: a run ends once.
 
-        `ended_at` is when its job ended, where that is known.
+        `ended_at` is when its job ended, where that is known; `interval` is that of the score, where it has one.
 
         Raises:
             InputError: there is no such run.
@@ -119,7 +121,7 @@ class Store:
             ValueError: the status is not `finished`, the result is another run's, or the score is no positive number.
         """
         with self._file.writing() as db:
-            return runs.finish(db, run, status, result, score_s, ended_at)
+            return runs.finish(db, run, status, result, score_s, ended_at, interval)
 
     def stop(self, run: int, status: Status, partial: Result) -> bool:
         """Append the end of a run that was stopped, with what it had come to, and say whether they were stored.

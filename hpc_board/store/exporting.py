@@ -10,7 +10,7 @@ from hpc_board.model.run import RunState
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.fields import Fields, Row
 from hpc_board.store.passes import PAGE_SUBMISSIONS, Chosen, pages
-from hpc_board.store.rows import remarks_value
+from hpc_board.store.rows import overlaps_above, remarks_value
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -25,6 +25,8 @@ SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, 
        (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running') AS started_at,
        runs.cluster, runs.partition, runs.job_id, runs.node, runs.trust, runs.emulated, runs.milestone,
        runs.code_sha256, runs.harness_sha256, runs.note, runs.message, runs.remarks, runs.removal,
+       runs.score_low_s, runs.score_high_s,
+       (SELECT MAX(busy_processors) FROM cases WHERE cases.run = runs.id) AS busy_processors,
        EXISTS (SELECT 1 FROM removed WHERE removed.submission = runs.submission) AS removed,
        CASE WHEN :with_code THEN (SELECT code FROM codes WHERE codes.sha256 = runs.code_sha256) END AS code
   FROM submissions
@@ -34,9 +36,11 @@ SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, 
 """
 
 _RANKS = """
-SELECT run, RANK() OVER (PARTITION BY task, task_version, gpu ORDER BY score_s) AS rank
-  FROM bests
- ORDER BY run
+SELECT bests.run, RANK() OVER (board ORDER BY bests.score_s) AS rank, results.score_low_s,
+       LAG(results.score_high_s) OVER (board ORDER BY bests.score_s, bests.submitted_at, bests.run) AS above_high_s
+  FROM bests LEFT JOIN results ON results.run = bests.run
+WINDOW board AS (PARTITION BY bests.task, bests.task_version, bests.gpu)
+ ORDER BY bests.run
 """
 
 _BOARDS = """
@@ -58,11 +62,13 @@ SELECT substr(submitted_at, 1, 10) AS day, user, MIN(score_s) AS score_s
 _OF_SUBMISSION = ("task", "task_version", "user", "file_name", "mode", "milestone", "code_sha256", "note")
 _OF_RUN = ("gpu", "account", "cluster", "partition", "trust", "harness_sha256")
 _TEXTS = (*_OF_SUBMISSION, *_OF_RUN, "job_id", "node", "verdict", "message")
+_SCORES = ("score_s", "score_low_s", "score_high_s")
 _MOMENTS = ("submitted_at", "state_since", "started_at", "job_ended_at")
 _TABLES = {
     **dict.fromkeys((*_OF_SUBMISSION, "submitted_at"), ("submissions", "submission")),
     **dict.fromkeys(("state", "job_id", "node", "state_since", "started_at"), ("events of run", "run")),
-    **dict.fromkeys(("verdict", "message", "score_s", "job_ended_at"), ("results", "run")),
+    **dict.fromkeys(("verdict", "message", *_SCORES, "job_ended_at"), ("results", "run")),
+    "busy_processors": ("cases of run", "run"),
     "code": ("codes", "code_sha256"),
 }
 
@@ -96,7 +102,7 @@ def runs(file: DatabaseFile, chosen: Chosen, *, with_code: bool) -> Iterator[lis
         StorageError: the database cannot be read.
     """
     with file.reading() as db:
-        ranked, ranks = _ranks(db)
+        ranked, ranks, overlaps = _ranks(db)
     position = 0
     size = _PAGE_WITH_CODE if with_code else PAGE_SUBMISSIONS
     for page in pages(file, _RUNS, chosen, size=size, with_code=with_code):
@@ -106,7 +112,9 @@ def runs(file: DatabaseFile, chosen: Chosen, *, with_code: bool) -> Iterator[lis
             while position < len(ranked) and ranked[position] < row["run"]:
                 position += 1
             has_rank = position < len(ranked) and ranked[position] == row["run"]
-            rows.append({**row, "rank": ranks[position] if has_rank else None, "remarks": remarks_value(row)})
+            rank = ranks[position] if has_rank else None
+            overlaps_above = bool(overlaps[position]) if has_rank else None
+            rows.append({**row, "rank": rank, "overlaps_above": overlaps_above, "remarks": remarks_value(row)})
         yield rows
 
 
@@ -125,20 +133,25 @@ def _check(row: Row, *, with_code: bool) -> None:
             found.moment(column)
     for column in ("emulated", "removed"):
         found.integer(column)
-    if found.has("score_s"):
-        found.score()
+    for column in _SCORES:
+        if found.has(column):
+            found.score(column)
+    if found.has("busy_processors"):
+        found.number("busy_processors")
     found.word(RunState, "state")
     if with_code and not isinstance(row["code"], bytes):
         found.fail("code", "file")
 
 
-def _ranks(db: "Database") -> "tuple[array[int], array[int]]":
-    """The runs that hold a rank, in ascending order, and their ranks: 12 bytes for each."""
-    held, ranks = array("q"), array("i")
+def _ranks(db: "Database") -> "tuple[array[int], array[int], array[int]]":
+    """The runs that hold a rank, in ascending order, their ranks, and whether they overlap the one above: 13 bytes."""
+    held, ranks, overlaps = array("q"), array("i"), array("b")
     for row in db.query(_RANKS):
-        held.append(Fields(row, "bests", "run").integer("run"))
+        found = Fields(row, "bests", "run", {"score_low_s": ("results", "run"), "above_high_s": ("results", "run")})
+        held.append(found.integer("run"))
         ranks.append(row["rank"])
-    return held, ranks
+        overlaps.append(overlaps_above(found))
+    return held, ranks, overlaps
 
 
 def ranked_boards(db: "Database", chosen: Chosen) -> tuple[RankedBoard, ...]:

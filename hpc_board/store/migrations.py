@@ -396,6 +396,19 @@ def m009_row_times(db: Database) -> None:
         db.execute(f"ALTER TABLE cases ADD COLUMN {column}")
 
 
+_RUNS_WITH_INTERVALS = _REMARKED_RUNS.replace(
+    "results.score_s,", "results.score_s, results.score_low_s, results.score_high_s,"
+)
+
+
+def m010_score_intervals(db: Database) -> None:
+    """Add the bounds of a score, which are null in older rows, and for GPUs."""
+    for column in ("score_low_s", "score_high_s"):
+        db.execute(f"ALTER TABLE results ADD COLUMN {column} REAL")
+    db.execute("DROP VIEW run_details")
+    db.execute(_RUNS_WITH_INTERVALS)
+
+
 _STEPS = (
     m001_board,
     m002_partials,
@@ -406,6 +419,7 @@ _STEPS = (
     m007_versions,
     m008_filters,
     m009_row_times,
+    m010_score_intervals,
 )
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 MIGRATIONS = Migrations("hpc_board")

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 _ON_BOARD = "task = :task AND task_version = :task_version AND gpu = :gpu"
 _OF_USER = f"{_ON_BOARD} AND user = :user"
 
-# CROSS JOIN keeps SQLite to this order: only what is on the page is looked up in the other tables.
+# CROSS JOIN keeps SQLite to this order: only what is on the page is looked up in the other tables. The row above one is
+# found in the index by which `table` is ranked, whether it is on the page or not.
 _ROWS = """
 SELECT listed.user, listed.score_s, scores.submission, listed.run, listed.submitted_at, submissions.file_name,
-       runs.trust, runs.emulated
+       runs.trust, runs.emulated, results.score_low_s, results.score_high_s, above.score_high_s AS above_high_s
   FROM (SELECT user, score_s, submitted_at, run
           FROM {table}
          WHERE {where}
@@ -31,6 +32,14 @@ SELECT listed.user, listed.score_s, scores.submission, listed.run, listed.submit
  CROSS JOIN scores ON scores.run = listed.run
  CROSS JOIN submissions ON submissions.id = scores.submission
  CROSS JOIN runs ON runs.id = listed.run
+  LEFT JOIN results ON results.run = listed.run
+  LEFT JOIN results AS above ON above.run = (
+      SELECT better.run
+        FROM {table} AS better
+       WHERE {among}
+         AND (better.score_s, better.submitted_at, better.run) < (listed.score_s, listed.submitted_at, listed.run)
+       ORDER BY better.score_s DESC, better.submitted_at DESC, better.run DESC
+       LIMIT 1)
 """
 
 _BEST_FIRST = "score_s, submitted_at, run"
@@ -143,7 +152,7 @@ def newest(
     """The runs of one user on the board, the newest first, at most `limit` of them, ranked among these."""
     given = {**BoardKey(task, task_version, gpu)._asdict(), "user": user}
     bounds = {"limit": -1 if limit is None else limit, "offset": offset}
-    rows = list(db.query(_ROWS.format(table="scores", where=_OF_USER, order=_NEWEST_FIRST), {**given, **bounds}))
+    rows = list(db.query(_rows("scores", _OF_USER, order=_NEWEST_FIRST), {**given, **bounds}))
     scores = sorted(Fields(row, "scores", "run").score() for row in rows)
     places = dict(zip(scores, ranks(scores), strict=True))
     return tuple(standing_value(row, places[row["score_s"]]) for row in rows)
@@ -153,7 +162,7 @@ def standing_of(db: "Database", task: str, task_version: str, gpu: str, user: st
     """The row of one user on the board; None where they are not on it."""
     board = BoardKey(task, task_version, gpu)
     given = {**board._asdict(), "user": user, "limit": 1, "offset": 0}
-    for row in db.query(_ROWS.format(table="bests", where=_OF_USER, order=_BEST_FIRST), given):
+    for row in db.query(_rows("bests", _OF_USER, among=_ON_BOARD), given):
         return standing_value(row, _rank_of(db, board, row["score_s"]))
     return None
 
@@ -172,10 +181,7 @@ def at_rank(db: "Database", task: str, task_version: str, gpu: str, rank: int) -
         return ()
     where = f"{_ON_BOARD} AND score_s = :score_s"
     given = {**board._asdict(), "score_s": at[0].score_s, "limit": -1, "offset": 0}
-    return tuple(
-        standing_value(row, rank)
-        for row in db.query(_ROWS.format(table="bests", where=where, order=_BEST_FIRST), given)
-    )
+    return tuple(standing_value(row, rank) for row in db.query(_rows("bests", where, among=_ON_BOARD), given))
 
 
 def count_users(db: "Database", task: str, task_version: str, gpu: str) -> int:
@@ -232,11 +238,16 @@ def versions(db: "Database", task: str) -> tuple[Version, ...]:
     return tuple(sorted(found, key=lambda each: each.added_at, reverse=True))
 
 
+def _rows(table: str, where: str, *, among: str | None = None, order: str = _BEST_FIRST) -> str:
+    """Return the question for rows of `table`; the one above each is that of those `among` which they are ranked."""
+    return _ROWS.format(table=table, where=where, among=among or where, order=order)
+
+
 def _page(
     db: "Database", table: str, where: str, given: Mapping[str, Any], limit: int | None, offset: int
 ) -> tuple[Standing, ...]:
     bounds = {"limit": -1 if limit is None else limit, "offset": offset}
-    rows = list(db.query(_ROWS.format(table=table, where=where, order=_BEST_FIRST), {**given, **bounds}))
+    rows = list(db.query(_rows(table, where), {**given, **bounds}))
     if not rows:
         return ()
     # Ranks on the page follow from the place of its first row, and that one's from those before it.

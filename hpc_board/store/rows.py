@@ -10,7 +10,7 @@ from hpc_board.errors import UnreadableError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, ResultError, Timing, Verdict
 from hpc_board.model.rules import NOTE, RERUN, TAG, UNKNOWN_MOMENT, UNTAG, Decision, Remark, Remarks, Removal, Rerun
 from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.standings import Mark, MarkKind, Standing
+from hpc_board.model.standings import Interval, Mark, MarkKind, Standing, overlaps
 from hpc_board.model.submission import Submission
 from hpc_board.model.task import CaseValue, Language, Milestone, Mode, Ranking, Task, TaskFile, Timeouts
 from hpc_board.model.text import one_line
@@ -31,7 +31,7 @@ _RUN_TABLES = {
         ),
         ("events of run", "id"),
     ),
-    **dict.fromkeys(("verdict", "message", "score_s", "ended_at"), ("results", "id")),
+    **dict.fromkeys(("verdict", "message", "score_s", "score_low_s", "score_high_s", "ended_at"), ("results", "id")),
 }
 """Where the columns of `run_details` come from that are not of `runs`."""
 
@@ -39,6 +39,7 @@ _STANDING_TABLES = {
     **dict.fromkeys(("user", "score_s", "submitted_at"), ("scores", "run")),
     **dict.fromkeys(("file_name", "milestone"), ("submissions", "submission")),
     **dict.fromkeys(("trust", "emulated"), ("runs", "run")),
+    **dict.fromkeys(("score_low_s", "score_high_s", "above_high_s"), ("results", "run")),
 }
 
 
@@ -237,10 +238,17 @@ def run_value(row: Row) -> Run:
         verdict=found.word(Verdict, "verdict") if found.has("verdict") else None,
         message=found.text("message") if found.has("message") else "",
         score_s=found.score() if found.has("score_s") else None,
+        interval=_interval(found),
         ended_at=_optional_time(found, "ended_at"),
         account=found.text("account"),
         remarks=remarks_value(row),
     )
+
+
+def _interval(found: Fields) -> Interval | None:
+    if not (found.has("score_low_s") and found.has("score_high_s")):
+        return None
+    return Interval(found.score("score_low_s"), found.score("score_high_s"))
 
 
 def remarks_value(row: Row) -> Remarks:
@@ -385,7 +393,16 @@ def standing_value(row: Row, rank: int) -> Standing:
         file_name=found.text("file_name"),
         trust=found.text("trust"),
         emulated=bool(found.integer("emulated")),
+        interval=_interval(found),
+        overlaps_above=overlaps_above(found),
     )
+
+
+def overlaps_above(found: Fields) -> bool:
+    """Whether a row of a board cannot be told from the one above it, where the intervals of both are known."""
+    if not (found.has("score_low_s") and found.has("above_high_s")):
+        return False
+    return overlaps(found.score("score_low_s"), found.score("above_high_s"))
 
 
 def mark_value(row: Row) -> Mark:

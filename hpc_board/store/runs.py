@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hpc_board.errors import InputError
 from hpc_board.model.result import Case, Result, ResultError
 from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.standings import Placing
+from hpc_board.model.standings import Interval, Placing
 from hpc_board.store import feed, ranking
 from hpc_board.store.fields import Fields, unreadable
 from hpc_board.store.rows import (
@@ -77,6 +77,7 @@ def finish(
     result: Result,
     score_s: float | None,
     ended_at: datetime | None,
+    interval: Interval | None = None,
 ) -> bool:
     """Append the last event with the result, and say whether they were stored: a run ends once.
 
@@ -103,6 +104,8 @@ def finish(
             "verdict": result.verdict.value,
             "message": plain_text(result.message),
             "score_s": score_s,
+            "score_low_s": interval and interval.low_s,
+            "score_high_s": interval and interval.high_s,
             "ended_at": optional_time_text(ended_at),
         }
     )

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from hpc_board.model.standings import Mark, MarkKind
-from tests.tui.driving import app_on, press, settled
-from tests.tui.fake_board import NOW, standing
+from hpc_board.model.standings import Interval, Mark, MarkKind
+from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.fake_board import NOW, FakeBoard, standing
 from tests.tui.test_compare_screen import Timed
 from tests.tui.test_feed_screen import entries
 
@@ -64,3 +64,46 @@ def test_a_screen_looks_as_designed(snap_compare: SnapCompare, size: tuple[int, 
         await settled(pilot)
 
     assert snap_compare(app_on(full()), terminal_size=size, run_before=drive)
+
+
+def close() -> FakeBoard:
+    """A board on a CPU whose times are uncertain, so that some rows cannot be told from the one above."""
+    board = FakeBoard()
+    board.marks = {"H100": (Mark(MarkKind.REFERENCE, "reference", 7.1e-3, 17, 34, NOW),)}
+    times_ms = ((1.9, 2.1, 2.4), (2.2, 2.3, 2.6), (2.99, 3.0, 3.01), (0.99, 12.3, 14.1), (100, 123, 456))
+    users = ("bob", "ada", "carol", "dmitri-with-a-long-name", "eve")
+    rows = [
+        dataclasses.replace(
+            standing(place, user, middle / 1e3, 1000 + place, 3 * place),
+            interval=Interval(low / 1e3, high / 1e3),
+            overlaps_above=user in ("ada", "dmitri-with-a-long-name"),
+        )
+        for place, (user, (low, middle, high)) in enumerate(zip(users, times_ms, strict=True), start=1)
+    ]
+    board.boards["H100"] = tuple(rows)
+    return board
+
+
+@SIZES
+def test_times_that_cannot_be_told_apart_look_as_designed(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    async def drive(pilot: Pilot[Any]) -> None:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        pilot.app.clear_notifications()
+        await settled(pilot)
+
+    assert snap_compare(app_on(close()), terminal_size=size, run_before=drive)
+
+
+async def test_every_interval_and_mark_is_on_a_board_of_any_width() -> None:
+    for size in ((60, 16), (80, 24), (120, 40), (200, 60)):
+        async with app_on(close()).run_test(size=size) as pilot:
+            await settled(pilot)
+            await press(pilot, "end", "b")
+            await settled(pilot)
+            text = text_of(pilot.app)
+        for words in ("1.90 to 2.40 ms", "0.99 to 14.1 ms", "100 to 456 ms", "~2", "~4"):
+            assert words in text, size
+        assert "2.99" not in text, "a narrow one is left out"
+        assert "~ cannot be told from the one above." in text
+        assert "with 2.30 ms (2.20 to 2.60 ms)." in text

@@ -15,6 +15,7 @@ import pytest
 from hpc_board.board import Board
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.run import Run, RunState, Status
+from hpc_board.model.standings import Interval
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, Store
 
@@ -82,6 +83,7 @@ class Recorded:
         *statuses: Status,
         result: Result | None = None,
         score_s: float | None = None,
+        interval: Interval | None = None,
         mode: Mode = Mode.RANKED,
         gpu: str = "CPU",
         user: str | None = None,
@@ -106,7 +108,9 @@ class Recorded:
             store.record(run.id, status)
         if result is not None:
             end = datetime.fromisoformat(result.ended_at)
-            store.finish(run.id, status_of(RunState.FINISHED), replace(result, run=run.id), score_s, end)
+            store.finish(
+                run.id, status_of(RunState.FINISHED), replace(result, run=run.id), score_s, end, interval=interval
+            )
         return store.run(run.id)
 
     def hpc_board(self, *argv: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:

@@ -660,6 +660,22 @@ def test_a_right_result_is_taken_scored_and_ranked(world: World) -> None:
     assert world.store.rank(ended) == 1
 
 
+def test_a_score_is_stored_with_its_interval(world: World) -> None:
+    run, task = world.run(), a_task()
+    world.advance.launch([run])
+    result = right_result(run, task)
+    rows = timing(*(1990.0, 2000.0, 2010.0) * 3)
+    told = replace(rows, median_ns=1990.0, worker_runs=(3, 3, 3), low_ns=1990.0, high_ns=2010.0, least_ns=0.0)
+    cases = tuple(replace(case, timing=case.timing and told) for case in result.cases)
+    world.leave(run, jobs.RESULT, replace(result, cases=cases).to_json().encode())
+    world.advance()
+    ended = world.store.run(run.id)
+    assert ended.message == ""
+    assert ended.score_s == pytest.approx(1.99e-6)
+    assert ended.interval is not None
+    assert (ended.interval.low_s, ended.interval.high_s) == pytest.approx((1.99e-6, 2.01e-6))
+
+
 def first_case(result: Result, **changes: Any) -> Result:
     return replace(result, cases=(replace(result.cases[0], **changes), *result.cases[1:]))
 

@@ -24,12 +24,12 @@ from hpc_board.export.columns import CODE, COLUMNS
 from hpc_board.model.result import Verdict
 from hpc_board.model.rules import Rerun
 from hpc_board.model.run import RunState
-from hpc_board.model.standings import Mark, MarkKind, Page, Standing
+from hpc_board.model.standings import Interval, Mark, MarkKind, Page, Standing
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.exporting import Best
 from hpc_board.store.passes import Chosen
-from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, recorded, result_of, status_of, timed_case
+from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, recorded, result_of, row_case, status_of, timed_case
 
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "'=1", "'")
 
@@ -359,6 +359,32 @@ def test_the_page_has_the_reference_where_its_time_belongs(board: Recorded) -> N
     page = html(board)
     assert "2 users, best 2.00 ms, 2.00x as fast as the reference" in page
     assert lines(page) == ["1 ada kernel.py 2.00 ms", "reference 4.00 ms", "2 bob kernel.py 6.00 ms"]
+
+
+def test_intervals_and_overlaps_are_in_every_format(board: Recorded) -> None:
+    for user, low_s, score_s, high_s, busy in (("ada", 1.9, 2.1, 2.4, 0.8), ("bob", 2.2, 2.3, 2.31, 0.0)):
+        interval = Interval(low_s / 1e3, high_s / 1e3)
+        result = result_of(Verdict.PASS, row_case(busy=0.1), row_case(1, busy=busy))
+        board.add(result=result, score_s=score_s / 1e3, interval=interval, user=user)
+    passed(board, 9e-3, user="cyd")
+    passed(board, 9e-3, user="cyd")
+
+    rows = read_csv(call(board, "--format", "csv").stdout)
+    names = ("score_low_s", "score_high_s", "overlaps_above", "busy_processors")
+    assert [[row[name] for name in names] for row in rows] == [
+        ["0.0019", "0.0024", "false", "0.8"],
+        ["0.0022", "0.00231", "true", "0.1"],
+        ["", "", "false", "0.0"],
+        ["", "", "", "0.0"],
+    ]
+    told = json.loads(call(board, "--format", "json").stdout)
+    assert [row["overlaps_above"] for row in told["boards"][0]["rows"]] == [False, True, False]
+    assert [row["score_high_s"] for row in told["boards"][0]["rows"]] == [0.0024, 0.00231, None]
+    assert [run["overlaps_above"] for run in told["runs"]] == [False, True, False, None]
+
+    page = html(board)
+    assert lines(page)[:2] == ["1 ada kernel.py 2.10 ms 1.90 to 2.40 ms", "~2 bob kernel.py 2.30 ms"]
+    assert page.count("~ cannot be told from the one above: their intervals overlap.") == 1
 
 
 def test_the_page_says_what_a_task_is_about(board: Recorded) -> None:

@@ -1,7 +1,7 @@
 import re
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -15,7 +15,7 @@ from sqlite_utils import Database
 
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.standings import Placing, Rows, Standing
+from hpc_board.model.standings import Interval, Placing, Rows, Standing
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, NewSubmission, Store, feed, ranking
 from hpc_board.store.migrations import MIGRATIONS
@@ -41,9 +41,16 @@ def submitted(
     return runs
 
 
-def finish(store: Store, run: Run, score_s: float | None, verdict: Verdict = Verdict.PASS) -> None:
+def finish(
+    store: Store,
+    run: Run,
+    score_s: float | None,
+    verdict: Verdict = Verdict.PASS,
+    interval: Interval | None = None,
+) -> None:
     result = Result(run=run.id, nonce="n", mode=run.mode.value, verdict=verdict, message="", cases=())
-    assert store.finish(run.id, Status(RunState.FINISHED, NOON + timedelta(hours=1)), result, score_s)
+    ended = Status(RunState.FINISHED, NOON + timedelta(hours=1))
+    assert store.finish(run.id, ended, result, score_s, interval=interval)
 
 
 def passed(store: Store, user: str, score_s: float, *, minutes: float = 0, gpu: str = "H100", task: Task = TASK) -> Run:
@@ -271,6 +278,49 @@ def test_the_newest_runs_of_a_user_are_a_page_with_the_count_of_all(store: Store
     assert listed.total == 4
     assert listed.own is not None
     assert listed.own.run == runs[1].id
+
+
+def between(store: Store, user: str, low_s: float, score_s: float, high_s: float) -> Run:
+    (run,) = submitted(store, user)
+    finish(store, run, score_s, interval=Interval(low_s, high_s))
+    return run
+
+
+def overlapping(rows: Iterable[Standing | None]) -> list[str]:
+    return [row.user for row in rows if row is not None and row.overlaps_above]
+
+
+def test_rows_that_cannot_be_told_from_the_one_above_say_so(store: Store) -> None:
+    between(store, "ada", 1.0, 1.1, 1.2)
+    between(store, "bob", 1.2, 1.3, 1.4)
+    passed(store, "cyd", 1.35)
+    between(store, "dee", 1.3, 1.4, 1.5)
+    between(store, "eve", 1.51, 1.6, 1.7)
+    between(store, "ada", 1.1, 1.25, 1.3)
+    (run, *_) = store.standings(*BOARD)
+
+    assert run.interval == Interval(1.0, 1.2)
+    assert overlapping(store.standings(*BOARD)) == ["bob"]
+    assert overlapping(store.listed(*BOARD, Rows.RUNS, "")[0].rows) == ["ada", "bob"]
+    assert overlapping(store.standings(*BOARD, limit=2, offset=1)) == ["bob"], "the one above is on the page before"
+    assert overlapping(store.at_rank(*BOARD, 2)) == ["bob"]
+    own = [store.listed(*BOARD, Rows.USERS, user, limit=1)[0].own for user in ("bob", "dee")]
+    assert overlapping(own) == ["bob"], "one's own row is on no page"
+    assert overlapping(store.personal(*BOARD, "ada")) == ["ada"]
+
+
+def test_equal_scores_cannot_be_told_apart(store: Store) -> None:
+    for user in ("ada", "bob"):
+        between(store, user, 1.0, 1.0, 1.0)
+    assert [(row.rank, row.overlaps_above) for row in store.standings(*BOARD)] == [(1, False), (1, True)]
+
+
+def test_a_score_from_before_intervals_has_none(path: Path) -> None:
+    with opened(path) as db:
+        MIGRATIONS.apply(db, stop_before="m010_score_intervals")
+    run = passed(Store(path), "ada", 1.0)
+    assert Store(path).run(run.id).interval is None
+    assert [(row.interval, row.overlaps_above) for row in Store(path).standings(*BOARD)] == [(None, False)]
 
 
 def test_boards_of_a_database_from_before_the_tables_are_found_in_them(path: Path) -> None:

@@ -19,13 +19,13 @@ from hpc_board.model.result import Case, Verdict
 from hpc_board.model.roles import Role
 from hpc_board.model.rules import BAN, EVERYTHING, START, STOP, USER, Decision
 from hpc_board.model.run import Run, RunState
-from hpc_board.model.standings import Mark, MarkKind, Page, Standing
+from hpc_board.model.standings import Interval, Mark, MarkKind, Page, Standing
 from hpc_board.model.task import Mode
 from hpc_board.report import board_report, feed_line, history_report, plain
 from hpc_board.schedulers import Job
 from hpc_board.schedulers.local.client import LocalScheduler
 from hpc_board.store import NewRun, Store
-from tests.unit.recorded import AT, TASK, Recorded, recorded, result_of, status_of, timed_case
+from tests.unit.recorded import AT, TASK, Recorded, recorded, result_of, row_case, status_of, timed_case
 
 ME = getpass.getuser()
 
@@ -113,6 +113,49 @@ def test_the_reference_stands_between_the_ranks_and_every_row_says_how_much_fast
     assert first["rows"][1]["speedup"] == pytest.approx(0.5)
     (mark,) = first["marks"]
     assert (mark["kind"], mark["score_s"], mark["run"]) == ("reference", pytest.approx(40e-6), 1)
+
+
+def crowded(board: Recorded) -> None:
+    """A board on which bob cannot be told from ada, and only the interval of cyd is narrow."""
+    for user, low_s, score_s, high_s in (("ada", 1.9, 2.1, 2.4), ("bob", 2.2, 2.3, 2.6), ("cyd", 2.99, 3.0, 3.01)):
+        case = row_case(low_ns=low_s * 1e6, median_ns=score_s * 1e6, high_ns=high_s * 1e6)
+        interval = Interval(low_s / 1e3, high_s / 1e3)
+        board.add(result=result_of(Verdict.PASS, case), score_s=score_s / 1e3, interval=interval, user=user)
+
+
+def test_a_wide_interval_stands_beside_its_score_and_a_row_that_overlaps_is_marked(board: Recorded) -> None:
+    crowded(board)
+    shown = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU"))
+    assert [line[:30] for line in shown[1:5]] == [
+        "RANK USER SCORE INTERVAL SPEED",
+        "1 ada 2.10 ms 1.90 to 2.40 ms ",
+        "~2 bob 2.30 ms 2.20 to 2.60 ms",
+        "3 cyd 3.00 ms 2.38x 3 kernel.p",
+    ]
+    assert "~ cannot be told from the one above: their intervals overlap." in shown
+    detail = call(board, "show", "vectoradd_py", "--gpu", "CPU", "--rank", "2").stdout
+    assert "2.30 ms (2.20 to 2.60 ms)" in detail
+    assert "cannot be told from the one above" in detail
+
+
+def test_json_has_the_interval_of_each_score(board: Recorded) -> None:
+    crowded(board)
+    rows = read(board, "show", "vectoradd_py", "--gpu", "CPU")["boards"][0]["rows"]
+    assert [row["overlaps_above"] for row in rows] == [False, True, False]
+    assert (rows[0]["score_low_s"], rows[0]["score_high_s"]) == pytest.approx((1.9e-3, 2.4e-3))
+    run = read(board, "run", "1")
+    assert (run["score_low_s"], run["score_high_s"]) == pytest.approx((1.9e-3, 2.4e-3))
+    assert run["verdict_line"] == "First place on CPU: 2.10 ms (1.90 to 2.40 ms)"
+
+
+def test_scores_without_intervals_are_shown_without_a_mark(board: Recorded) -> None:
+    passed(board, "ada", 10e-6)
+    passed(board, "bob", 10e-6)
+    shown = call(board, "show", "vectoradd_py").stdout
+    assert "INTERVAL" not in shown
+    assert "~" not in shown
+    row = read(board, "show", "vectoradd_py")["boards"][0]["rows"][1]
+    assert (row["score_low_s"], row["score_high_s"], row["overlaps_above"]) == (None, None, False)
 
 
 def test_a_board_whose_reference_was_not_timed_has_no_speedups(board: Recorded) -> None:

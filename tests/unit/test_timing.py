@@ -10,8 +10,9 @@ from hpc_board.harness.timing import enough, timing
 from hpc_board.model.limits import Limits, limit_faults
 from hpc_board.model.measurement import calls_needed, scatters, spread
 from hpc_board.model.result import Case, Timing, Verdict
-from hpc_board.model.standings import duration_text, score_s
+from hpc_board.model.standings import Interval, duration_text, interval_text, score_interval, score_s, told_score
 from hpc_board.model.task import Ranking
+from tests.unit.recorded import row_case
 
 LIMITS = Limits()
 
@@ -87,6 +88,43 @@ def test_the_score_follows_the_task_s_ranking(ranking: Ranking, score: float) ->
 def test_a_case_of_no_time_gives_no_score() -> None:
     assert score_s([case(0), case(8e9)], Ranking.GEOM) is None
     assert score_s([], Ranking.GEOM) is None
+
+
+@pytest.mark.parametrize(
+    ("ranking", "bounds"), [(Ranking.LAST, (8, 18)), (Ranking.MEAN, (5, 13.5)), (Ranking.GEOM, (4, 162**0.5))]
+)
+def test_the_interval_of_a_score_follows_the_task_s_ranking(ranking: Ranking, bounds: tuple[float, float]) -> None:
+    cases = [row_case(0, low_ns=2e9, high_ns=9e9), row_case(1, low_ns=8e9, high_ns=18e9), case(5e9, "test")]
+    found = score_interval(cases, ranking)
+    assert found is not None
+    assert (found.low_s, found.high_s) == pytest.approx(bounds)
+
+
+def test_a_score_of_which_a_case_has_no_interval_has_none() -> None:
+    assert score_interval([row_case(), case(2e9)], Ranking.LAST) is None
+    assert score_interval([row_case(low_ns=0.0)], Ranking.GEOM) is None
+    assert score_interval([row_case(low_ns=5e-324)], Ranking.GEOM) is None
+    assert score_interval([], Ranking.GEOM) is None
+
+
+@pytest.mark.parametrize(
+    ("low_ns", "high_ns", "text"),
+    [
+        (1.9e6, 2.4e6, "1.90 to 2.40 ms"),
+        (0.95e6, 1.05e6, "0.95 to 1.05 ms"),
+        (9.5e3, 1.05e6, "9.50 µs to 1.05 ms"),
+        (95, 105, "95.0 to 105 ns"),
+        (2e9, 3e12, "2.00 to 3000 s"),
+    ],
+)
+def test_an_interval_has_one_unit_where_that_leaves_digits(low_ns: float, high_ns: float, text: str) -> None:
+    assert interval_text(low_ns, high_ns) == text
+
+
+def test_an_interval_is_told_beside_its_score_where_it_is_wide() -> None:
+    assert told_score(2.1e-3, Interval(1.9e-3, 2.4e-3)) == "2.10 ms (1.90 to 2.40 ms)"
+    assert told_score(2e-3, Interval(1.96e-3, 2.05e-3)) == "2.00 ms"
+    assert told_score(2e-3, None) == "2.00 ms"
 
 
 @pytest.mark.parametrize(

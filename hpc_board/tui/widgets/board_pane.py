@@ -12,17 +12,19 @@ from textual.message import Message
 from textual.widgets import Static
 
 from hpc_board.model.run import Run
-from hpc_board.model.standings import Mark, MarkKind, Page, Standing
+from hpc_board.model.standings import Mark, MarkKind, Page, Standing, told_score, wide_interval_text
 from hpc_board.model.task import ISOLATED
-from hpc_board.report import span_text, speedup_text
+from hpc_board.report import OVERLAPS, rank_text, span_text, speedup_text
 from hpc_board.tui.board_rows import BoardRows, lines
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 from hpc_board.tui.wording import MARKED, moment, score, trust
 
 _RANK = Column("rank", "Rank", 5, right=True)
+_MARKED_RANK = Column("rank", "Rank", 6, right=True)
 _SCORE = Column("score", "Score", 8, right=True)
 _SPEEDUP = Column("speedup", "Speedup", 7, right=True)
+_INTERVAL = Column("interval", "Interval", 18)
 _AGE = Column("age", "Age", 6, right=True)
 _WIDE = (
     _RANK,
@@ -36,7 +38,27 @@ _WIDE = (
     Column("trust", "Trust", 18),
 )
 _NARROW = (_RANK, Column("user", "User", 14, grows=True), _SCORE, _SPEEDUP, _AGE, Column("sure", "Trust", 8))
+_WIDE_WITH_INTERVALS = (
+    _RANK,
+    Column("user", "User", 12, grows=True),
+    _SCORE,
+    _INTERVAL,
+    _SPEEDUP,
+    Column("file", "File", 12, grows=True, from_width=96),
+    _AGE,
+    Column("date", "Submitted", 16, from_width=120),
+    Column("run", "Run", 6, right=True, from_width=104),
+    Column("sure", "Trust", 8),
+)
+_NARROW_WITH_INTERVALS = (
+    _RANK,
+    Column("user", "User", 10, grows=True),
+    _SCORE,
+    _INTERVAL,
+    Column("sure", "Trust", 8),
+)
 _NARROW_BELOW = 78
+_LEGEND = f"{OVERLAPS} cannot be told from the one above."
 
 
 class BoardPane(Vertical):
@@ -154,7 +176,10 @@ class BoardPane(Vertical):
         self._lines = [row for _, row in shown]
         self._show_lines(wanted if wanted in known else None)
         self.grid.call_after_refresh(self._rest)
-        self.query_one(".hint", Static).update(self._about(page, own_runs=own_runs))
+        legend = any(row.overlaps_above for row in self._rows.rows)
+        about = self._about(page, own_runs=own_runs)
+        told = Text.assemble(about, (f"\n{_LEGEND}", Tone.MUTED.value)) if legend else about
+        self.query_one(".hint", Static).update(told)
 
     def show_mark(self, submission: int | None) -> None:
         """Put a sign before the rows of this submission, which is chosen to be compared."""
@@ -183,12 +208,19 @@ class BoardPane(Vertical):
         return self._places[line] if line >= 0 else self._rows.start
 
     def _fit(self) -> None:
-        measured = self.page is not None and self.page.reference_s is not None
-        chosen = _NARROW if self.size.width < _NARROW_BELOW else _WIDE
-        columns = tuple(column for column in chosen if column is not _SPEEDUP or measured)
+        columns = self._fitting_columns()
         if columns != self._columns:
             self._columns = columns
             self.grid.set_columns(columns)
+
+    def _fitting_columns(self) -> tuple[Column, ...]:
+        rows, is_narrow = self._rows.rows, self.size.width < _NARROW_BELOW
+        wide = any(wide_interval_text(row.score_s, row.interval) for row in rows)
+        narrow_columns, wide_columns = (_NARROW_WITH_INTERVALS, _WIDE_WITH_INTERVALS) if wide else (_NARROW, _WIDE)
+        chosen: tuple[Column, ...] = narrow_columns if is_narrow else wide_columns
+        measured = self.page is not None and self.page.reference_s is not None
+        rank = _MARKED_RANK if any(row.overlaps_above for row in rows) else _RANK
+        return tuple(rank if column is _RANK else column for column in chosen if column is not _SPEEDUP or measured)
 
     def _standing(self, row: Standing, now: datetime, *, own_runs: bool) -> dict[str, Text]:
         own = row.user == self._user
@@ -200,9 +232,10 @@ class BoardPane(Vertical):
         brief = "emulated" if row.emulated else row.trust if row.harness == ISOLATED else "own eval"
         return self._cells(
             now,
-            rank=toned(row.rank, tone),
+            rank=toned(rank_text(row), tone),
             user=toned(name, tone),
             score=toned(score(row.score_s), tone),
+            interval=toned(wide_interval_text(row.score_s, row.interval), Tone.MUTED),
             speedup=toned(self._speedup(row.score_s), tone),
             file=toned(row.file_name, Tone.MUTED),
             at=row.submitted_at,
@@ -219,6 +252,7 @@ class BoardPane(Vertical):
             rank=toned("-", Tone.GOOD),
             user=toned(f"[{mark.name}]", Tone.GOOD),
             score=toned(score(mark.score_s), Tone.GOOD),
+            interval=toned(""),
             speedup=toned(self._speedup(mark.score_s), Tone.GOOD),
             file=toned(mark.file_name, Tone.MUTED),
             at=mark.submitted_at if milestone else None,
@@ -235,6 +269,7 @@ class BoardPane(Vertical):
             rank=toned("-", Tone.BAD),
             user=toned(f"{run.user} (you)", Tone.BAD),
             score=toned(score(run.score_s), Tone.BAD),
+            interval=toned(""),
             speedup=toned(""),
             file=toned(run.file_name, Tone.MUTED),
             at=run.created_at,
@@ -261,5 +296,6 @@ class BoardPane(Vertical):
         if page.own is None:
             people = "1 user" if page.total == 1 else f"{page.total:,} users"
             return toned(f"{people} on {self.gpu}.{removed}", Tone.MUTED)
-        where = f"You are {page.own.rank:,} of {page.total:,} on {self.gpu}, with {score(page.own.score_s)}."
+        own = told_score(page.own.score_s, page.own.interval)
+        where = f"You are {page.own.rank:,} of {page.total:,} on {self.gpu}, with {own}."
         return toned(where + removed, Tone.OWN)
