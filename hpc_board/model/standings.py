@@ -248,13 +248,16 @@ def interval_text(low_ns: float, high_ns: float) -> str:
     return f"{low} to {_three_digits(high_ns / scale)} {unit}"
 
 
-def duration_text(nanoseconds: float, err_ns: Optional[float] = None) -> str:
-    """A time with three significant digits and its unit, "12.3 ± 0.04 µs" where an error is given."""
+def duration_text(nanoseconds: float) -> str:
+    """A time with three significant digits and its unit."""
     unit, scale = _unit(nanoseconds)
-    value = nanoseconds / scale
-    if err_ns is None:
-        return f"{_three_digits(value)} {unit}"
-    return f"{_three_digits(value)} ± {_three_digits(err_ns / scale)} {unit}"
+    return f"{_three_digits(nanoseconds / scale)} {unit}"
+
+
+def error_text(nanoseconds: float, err_ns: float) -> str:
+    """Return the error of a time in the unit of that time: "± 0.04 µs"."""
+    unit, scale = _unit(nanoseconds)
+    return f"± {_three_digits(err_ns / scale)} {unit}"
 
 
 def _unit(nanoseconds: float) -> Tuple[str, float]:

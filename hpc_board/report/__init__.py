@@ -53,6 +53,7 @@ from hpc_board.report.standings import (
 from hpc_board.report.tables import gpus_table, tasks_table
 from hpc_board.report.tasks import task_report
 from hpc_board.report.texts import span_text
+from hpc_board.report.times import advice, in_rows, processors_of, scatter_name, scatter_text
 
 __all__ = [
     "OVERLAPS",
@@ -67,6 +68,7 @@ __all__ = [
     "Paragraph",
     "Table",
     "Tone",
+    "advice",
     "bans_table",
     "bests",
     "board_report",
@@ -81,6 +83,7 @@ __all__ = [
     "feed_lines",
     "gpus_table",
     "history_report",
+    "in_rows",
     "limit_text",
     "limits_facts",
     "limits_table",
@@ -91,6 +94,7 @@ __all__ = [
     "outcome_line",
     "plain",
     "plan_report",
+    "processors_of",
     "rank_report",
     "rank_text",
     "remarks_text",
@@ -104,6 +108,8 @@ __all__ = [
     "run_summary",
     "run_tone",
     "runs_table",
+    "scatter_name",
+    "scatter_text",
     "span_text",
     "speedup_text",
     "standings_table",

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from hpc_board.model.peaks import Peak, Share
-from hpc_board.model.result import PUBLIC_PASSED, Case, Result, Verdict, case_share, device_peak
+from hpc_board.model.result import PUBLIC_PASSED, Case, Result, Timing, Verdict, case_share, device_peak
 from hpc_board.model.result import Log as Printed
 from hpc_board.model.run import Progress, Run, RunState, Status
 from hpc_board.model.standings import Placing, duration_text, told_score, verdict_line
@@ -17,7 +17,9 @@ from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Ta
 from hpc_board.report.meanings import state_meaning, verdict_meaning
 from hpc_board.report.printed import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.rules import remarks_text, removal_text
+from hpc_board.report.standings import speedup_text
 from hpc_board.report.texts import count_text, moment_text, score_text, telling_line
+from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
     "self-run": "self-run: the job ran under the participant's own account",
@@ -38,8 +40,6 @@ _BY_INPUTS = (
 
 _CELL_CHARACTERS_MAX = 200
 _SHORT_HASH = 12
-_ERROR_MAX = 0.1
-_NOISY_CASES_MAX = 3
 
 
 def outcome(run: Run) -> str:
@@ -250,10 +250,16 @@ def outcome_line(run: Run, result: Result | None, placing: Placing | None = None
     if run.verdict is None:
         text = f"ended without a result: {outcome(run)}"
     elif run.verdict is Verdict.PASS:
-        text = ": ".join(filter(None, ("passed", _achievement(run, result, placing))))
+        text = ": ".join(filter(None, ("passed", _achievement(run, result, placing)))) + _busy_clause(result)
     else:
         text = f"{'failed' if run.verdict.blames_kernel else 'was not judged'}: {outcome(run)}{_failed_place(result)}"
     return Paragraph(f"Run {run.id} {text}.", run_tone(run))
+
+
+def _busy_clause(result: Result | None) -> str:
+    """What others did on the machine meanwhile, to follow a line; empty where that was next to nothing."""
+    other_work = other_work_text(result.cases, processors_of(result)) if result else ""
+    return f"; busy machine: {other_work}" if other_work else ""
 
 
 def _achievement(run: Run, result: Result | None, placing: Placing | None) -> str:
@@ -297,7 +303,8 @@ def _result_blocks(run: Run, result: Result, placing: Placing | None, cases: Seq
             f"{with_article(run.gpu)}.",
             Tone.BAD,
         )
-    yield from _case_blocks(run, cases, own_eval=_by_own_eval(result), peak=device_peak(result))
+    peak, processors = device_peak(result), processors_of(result)
+    yield from _case_blocks(run, cases, own_eval=_by_own_eval(result), peak=peak, processors=processors)
     if "\n" in result.message.strip():
         yield message_log(run, "message", result.message)
     yield from profile_log(result)
@@ -324,7 +331,9 @@ def _by_own_eval(result: Result) -> bool:
     return result.provenance.get("harness") == OWN
 
 
-def _case_blocks(run: Run, cases: Sequence[Case], *, own_eval: bool, peak: Peak | None = None) -> Iterator[Block]:
+def _case_blocks(
+    run: Run, cases: Sequence[Case], *, own_eval: bool, peak: Peak | None = None, processors: int | None = None
+) -> Iterator[Block]:
     tests = [case for case in cases if case.phase == "test"]
     others = [case for case in cases if case.phase != "test"]
     if tests:
@@ -336,7 +345,7 @@ def _case_blocks(run: Run, cases: Sequence[Case], *, own_eval: bool, peak: Peak 
         yield _benchmarks_table(others, own_eval=own_eval, peak=peak) if timed else _tests_table(others)
         yield from _peak_blocks(others, peak)
         if timed and all(case.verdict is Verdict.PASS for case in cases):
-            yield from _noise_blocks(others)
+            yield from map(Paragraph, advice(others, processors))
     for case in cases:
         if "\n" in case.message.strip():
             yield message_log(run, f"{case.phase} {case.index + 1}", case.message)
@@ -388,40 +397,44 @@ def _tests_table(cases: Sequence[Case]) -> Table:
 
 def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | None) -> Table:
     """Benchmarks with their times; a task's own eval tells no median, and a share takes a `peak` and known work."""
+    rowed = any(in_rows(case.timing) for case in cases)
     columns = (
         Column("#", right=True),
         Column("OUTCOME"),
-        Column("MEDIAN", right=True),
-        Column("MEAN", right=True),
-        Column("FASTEST", right=True),
-        Column("SLOWEST", right=True),
+        Column("TIME" if rowed else "MEDIAN", right=True),
         Column("REFERENCE", right=True),
+        Column("SPEEDUP", right=True),
+        Column("MEAN", right=True),
+        Column(scatter_name(cases).upper(), right=not rowed),
         Column("OF PEAK"),
         Column("CALLS", right=True),
         Column("CASE", flexible=True),
         Column("MESSAGE", flexible=True),
     )
-    rows = []
-    for case in cases:
-        timing = case.timing
-        times = (
-            (
-                "" if own_eval else duration_text(timing.median_ns),
-                duration_text(timing.mean_ns, timing.err_ns),
-                duration_text(timing.best_ns),
-                duration_text(timing.worst_ns),
-                duration_text(timing.baseline_ns) if timing.baseline_ns else "",
-                _share_text(case_share(case, peak)),
-                str(timing.runs),
-            )
-            if timing
-            else ("",) * 7
+    rows = tuple(
+        (
+            str(case.index + 1),
+            _word(case.verdict),
+            *(_times(case, case.timing, own_eval=own_eval, peak=peak) if case.timing else ("",) * 7),
+            one_line(case.spec),
+            telling_line(case.message, _CELL_CHARACTERS_MAX),
         )
-        word = _word(case.verdict) + (", noisy" if timing and timing.noisy else "")
-        rows.append(
-            (str(case.index + 1), word, *times, one_line(case.spec), telling_line(case.message, _CELL_CHARACTERS_MAX))
-        )
-    return _without_empty(Table(columns, tuple(rows)))
+        for case in cases
+    )
+    return _without_empty(Table(columns, rows))
+
+
+def _times(case: Case, timing: Timing, *, own_eval: bool, peak: Peak | None) -> tuple[str, ...]:
+    """The cells of a case from its time to how many calls were timed; neither that nor a mean says much of rows."""
+    return (
+        "" if own_eval else duration_text(timing.median_ns),
+        duration_text(timing.baseline_ns) if timing.baseline_ns else "",
+        "" if own_eval else speedup_text(timing.speedup),
+        "" if in_rows(timing) else duration_text(timing.mean_ns),
+        scatter_text(timing),
+        _share_text(case_share(case, peak)),
+        "" if in_rows(timing) else str(timing.runs),
+    )
 
 
 def _share_text(share: Share | None) -> str:
@@ -440,22 +453,6 @@ def _peak_blocks(cases: Sequence[Case], peak: Peak | None) -> Iterator[Paragraph
         yield Paragraph(
             f"OF PEAK: what the least work that the task states needs of the device's {' or '.join(peaks)}.", Tone.QUIET
         )
-
-
-def _noise_blocks(cases: Sequence[Case]) -> Iterator[Paragraph]:
-    """A line on the cases whose mean time is uncertain; nothing where there is none."""
-    errors = [
-        (case.timing.err_ns / case.timing.mean_ns, case.index + 1)
-        for case in cases
-        if case.timing and case.timing.err_ns > _ERROR_MAX * case.timing.mean_ns > 0
-    ]
-    if not errors:
-        return
-    if len(errors) <= _NOISY_CASES_MAX:
-        where = ", ".join(f"±{100 * error:.0f} % for benchmark {number}" for error, number in errors)
-    else:
-        where = f"up to ±{100 * max(errors)[0]:.0f} % in {len(errors)} benchmarks"
-    yield Paragraph(f"The times vary: {where}; the machine was busy, or the kernel is not steady.")
 
 
 def _without_empty(table: Table) -> Table:

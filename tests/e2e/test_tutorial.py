@@ -24,10 +24,11 @@ USER = pwd.getpwuid(os.getuid()).pw_name
 TIME = r"[\d.]+(?: ± [\d.]+)? (?:ns|µs|ms|s)\b"
 OTHER_ELSEWHERE = [
     (rf"\b{re.escape(USER)} \(you\)", "ada (you)"),
+    (rf" \([\d.]+(?: [nµm]?s)? to {TIME}\)", ""),
+    (rf"[\d.]+(?: [nµm]?s)? to {TIME}", "INTERVAL"),
     (TIME, "TIME"),
-    (r"(TIME TIME TIME TIME) \d+", r"\1 CALLS"),
     (r"\d[\d.]*x\b", "SPEEDUP"),
-    (r"The times vary: .*\n\n", ""),
+    (r"(?:The times vary|Other work used)[^\n]*\n\n", ""),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
     (r"on \S+, job", "on NODE, job"),
     (r" \(emulated\)", ""),

@@ -21,7 +21,7 @@ from hpc_board.tui.widgets.histogram import histogram, histogram_lines
 from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.text_pane import LogView, TextPane
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_board import RUNS, FakeBoard, result, run, timing
+from tests.tui.fake_board import RUNS, FakeBoard, InRows, result, run, timing
 
 HOSTILE = "[bold red]loud[/] \x1b]0;title\x07\x1b[31mred \x9b2J \u202eright"
 
@@ -99,10 +99,31 @@ async def test_a_benchmark_shows_how_its_calls_are_spread() -> None:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "enter", "2", "end")
         text = page(pilot.app)
-        assert "48.0 µs  ±0.4 %   100 size: 4096; seed: 1" in text
-        assert "median 48.0 µs · mean 48.5 ± 0.02 µs" in text
+        assert "48.0 µs  ± 0.02 µs   100 size: 4096; seed: 1" in text
+        assert "median 48.0 µs · mean 48.5 µs · std error ± 0.02 µs" in text
         assert "█" in text
         assert "median 48.0 µs of 100 calls; 2 slower, up to 62.4 µs" in text
+
+
+@pytest.mark.parametrize("size", [(60, 24), (80, 24), (120, 40)])
+async def test_a_benchmark_in_rows_has_its_interval_and_what_others_did(size: tuple[int, int]) -> None:
+    async with app_on(InRows()).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter")
+        overview = page(pilot.app)
+        for words in ("4.20 ms (3.81 to 4.80", "1.90 to 2.40 ms", "7.62 to 9.61 ms"):
+            assert words in overview, words
+        assert ("3.40x" in overview) == (size[0] >= 80)
+        await press(pilot, "2", "end")
+        lines = page(pilot.app).splitlines()
+        row = next(cells for line in lines if "7.62 to 9.61 ms" in (cells := line.partition("│")[0]))
+        assert "8.40 ms" in row
+        assert ("3.40x" in row) == (size[0] >= 80)
+        assert ("28.6 ms" in row) == (size[0] == 80), "a wide terminal has the case beside the table"
+        if size[0] < 120:
+            told = " ".join(" ".join(lines).split())
+            assert "time 8.40 ms · interval 7.62 to 9.61 ms · reference 28.6 ms · speedup 3.40x" in told
+            assert "Other work used 0.8 of 2 processors while this was timed" in told
 
 
 def test_a_histogram_has_every_call_and_no_bar_for_none() -> None:
@@ -119,6 +140,10 @@ def test_a_histogram_has_every_call_and_no_bar_for_none() -> None:
     assert wide is not None
     assert len(wide.counts) == 16
     assert all(len(line.plain) == 48 for line in histogram_lines(samples, 10.0, 60, 3)[:4])
+
+
+def test_a_histogram_of_rows_names_the_lower_quartile() -> None:
+    assert histogram_lines([10.0, 11.0, 12.0], 10.5, 20, 3, "row")[-1].plain == "┴ lower quartile 10.5 ns of 3 rows"
 
 
 @pytest.mark.parametrize("samples", [[], [5.0], [5.0, 5.0], [0.0, 0.0], [1.0, 1e300], [1e-9] * 99 + [1e9]])

@@ -13,7 +13,7 @@ from hpc_board.model.result import Log, Result
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.watch import WatchScreen
 from tests.tui.driving import app_on, press, settled, until
-from tests.tui.fake_board import A100, H100, L4, RUNS, FakeBoard
+from tests.tui.fake_board import A100, H100, L4, RUNS, FakeBoard, InRows
 from tests.tui.test_roofline import Roofed
 
 SIZES = pytest.mark.parametrize(
@@ -68,6 +68,13 @@ def test_the_roofs_can_be_read_without_colours(snap_compare: SnapCompare, monkey
     monkeypatch.setenv("NO_COLOR", "1")
     keys = driven("r", "down", "down", "enter", "7")
     assert snap_compare(app_on(Roofed()), terminal_size=(80, 24), run_before=keys)
+
+
+@SIZES
+@pytest.mark.parametrize("page", ["1", "2"])
+def test_times_of_a_busy_machine_look_as_designed(snap_compare: SnapCompare, size: tuple[int, int], page: str) -> None:
+    keys = driven("r", "down", "down", "enter", page, *(["end"] if page == "2" else []))
+    assert snap_compare(app_on(InRows()), terminal_size=size, run_before=keys)
 
 
 @pytest.mark.parametrize("digit", ["4", "5"])

@@ -17,7 +17,7 @@ from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.peaks import Work
 from hpc_board.model.result import LIBRARY_MISSING, Case, Log, Result, Verdict, secretly_failed
 from hpc_board.model.run import Progress, Run, RunState, Status
-from hpc_board.model.standings import Placing, Standing
+from hpc_board.model.standings import Interval, Placing, Standing
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.report import (
     Block,
@@ -45,7 +45,7 @@ from hpc_board.report import (
 )
 from hpc_board.report.printed import message_log
 from hpc_board.report.texts import telling_line
-from tests.unit.recorded import AT, result_of, status_of, timed_case
+from tests.unit.recorded import AT, result_of, row_case, status_of, timed_case
 from tests.unit.test_advance import world_in
 
 HERE = Cluster("here")
@@ -89,9 +89,8 @@ def test_a_passed_run_tells_its_counts_score_and_rank() -> None:
     result = result_of(Verdict.PASS, Case("test", 0, "size: 1", Verdict.PASS), timed_case(0), timed_case(1))
     text = text_of(run_report(finished(result, score_s=12.34e-6), result, placing=SECOND))
     assert "Passed: 1 test and 2 benchmarks. Second place on H100: 12.3 µs." in text
-    assert "12.4 ± 0.04 µs" in text
-    assert "12.2 µs" in text  # the fastest call
-    assert "15.3 µs" in text  # the slowest call
+    assert "MEDIAN     MEAN  STD ERROR  CALLS" in text
+    assert "12.3 µs  12.4 µs  ± 0.04 µs      3" in text
 
 
 def test_a_summary_of_a_passed_run_fits_a_small_terminal_and_says_where_the_rest_is() -> None:
@@ -558,10 +557,10 @@ def uncertain(index: int, relative_error: float) -> Case:
     [
         (
             (0.01, 0.02, 0.334),
-            "The times vary: ±33 % for benchmark 3; the machine was busy, or the kernel is not steady.",
+            "The times vary: the standard error is ±33 % for benchmark 3. Other work on the machine may be the cause, ",
         ),
-        ((0.5, 0.02, 0.11), "The times vary: ±50 % for benchmark 1, ±11 % for benchmark 3; "),
-        ((0.5, 0.2, 0.11, 0.4), "The times vary: up to ±50 % in 4 benchmarks; "),
+        ((0.5, 0.02, 0.11), "The times vary: the standard error is ±50 % for benchmark 1, ±11 % for benchmark 3. "),
+        ((0.5, 0.2, 0.11, 0.4), "The times vary: the standard error is up to ±50 % in 4 benchmarks. "),
         ((0.01, 0.09), None),
     ],
 )
@@ -820,3 +819,64 @@ def test_moments_are_shown_in_the_readers_time_zone(monkeypatch: pytest.MonkeyPa
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def in_rows(*cases: Case, cpus: int | None = 2) -> Result:
+    result = result_of(Verdict.PASS, *cases)
+    return replace(result, provenance={**result.provenance, "cpus": cpus} if cpus else result.provenance)
+
+
+INTERVAL = Interval(1.9e-3, 2.4e-3)
+FIRST = Placing(rank=1, users=9, best_s=2.1e-3, best_run=12, first=False)
+
+
+def test_times_of_rows_have_their_interval_and_the_speedup_beside_them() -> None:
+    result = in_rows(row_case(), row_case(1, low_ns=9.5e5, high_ns=2.2e6, baseline_ns=None))
+    text = text_of(run_report(finished(result, score_s=2.1e-3), result))
+    assert "#  OUTCOME     TIME  REFERENCE  SPEEDUP  INTERVAL         CASE" in text
+    assert "1  pass     2.10 ms    7.14 ms    3.40x  1.90 to 2.40 ms  size: 1024" in text
+    assert "2  pass     2.10 ms                      0.95 to 2.20 ms  size: 2048" in text
+    assert "noisy" not in text
+
+
+@pytest.mark.parametrize(
+    ("cpus", "used"), [(2, "0.8 of 2 processors"), (None, "0.8 processors")], ids=["known", "not known"]
+)
+def test_a_busy_machine_is_told_with_what_helps(cpus: int | None, used: str) -> None:
+    result = in_rows(row_case(busy=0.3), row_case(1, busy=0.8), cpus=cpus)
+    run = finished(result, score_s=2.1e-3, interval=INTERVAL)
+    text = text_of(run_summary(run, result, placing=FIRST))
+    assert "First place on H100: 2.10 ms (1.90 to 2.40 ms)." in text
+    assert (
+        f"Other work used {used} while this was timed: submit again when the node is quiet, or ask for the node alone "
+        "(`exclusive: true` in the settings)." in " ".join(text.split())
+    )
+    assert "No other work" not in text
+    told = outcome_line(run, result, FIRST).text
+    assert told == (
+        "Run 12 passed: first place on H100: 2.10 ms (1.90 to 2.40 ms); busy machine: other work used " + used + "."
+    )
+
+
+def test_uncertain_times_on_a_quiet_machine_are_told_without_a_culprit() -> None:
+    result = in_rows(row_case(busy=0.09), row_case(1, low_ns=2.09e6, high_ns=2.11e6))
+    text = " ".join(text_of(run_summary(finished(result), result)).split())
+    assert "The times vary: the interval is as wide as 24 % for benchmark 1. No other work was seen" in text
+    assert "exclusive" not in text
+    assert "busy" not in outcome_line(finished(result), result).text
+
+
+def test_a_quiet_machine_with_narrow_intervals_takes_no_words() -> None:
+    result = in_rows(row_case(low_ns=2.09e6, high_ns=2.11e6))
+    text = text_of(run_summary(finished(result), result))
+    assert "vary" not in text
+    assert "Other work" not in text
+
+
+def test_processes_that_differ_are_told_in_a_sentence() -> None:
+    case = timed_case()
+    assert case.timing is not None
+    result = result_of(Verdict.PASS, replace(case, timing=replace(case.timing, noisy=True)))
+    text = " ".join(text_of(run_summary(finished(result), result)).split())
+    assert "The processes of benchmark 1 differ by more than the task's `spread`: submit again" in text
+    assert ", noisy" not in text

@@ -18,7 +18,7 @@ from hpc_board.model.result import Result, device_peak
 from hpc_board.model.run import Run
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
-from hpc_board.report import NextSteps, next_steps, nothing_printed, run_evidence, run_logs, run_overview
+from hpc_board.report import NextSteps, next_steps, nothing_printed, processors_of, run_evidence, run_logs, run_overview
 from hpc_board.tui.best import Best
 from hpc_board.tui.messages import OpenSent, OpenStandings, OpenSubmit, OpenWatch, RunRead, Sent
 from hpc_board.tui.palette import Tone, toned
@@ -330,7 +330,8 @@ class ReportScreen(BoardScreen):
         self.blocks.show(run_overview(run, result, event.history, event.progress, event.placing, log=event.log))
         self.evidence.show(run_evidence(run, event.history))
         waits = "" if run.state.ended else ": they come with the result"
-        self.cases_pane.show(result.cases if result else (), nothing=f"There are no cases{waits}.")
+        cases, processors = (result.cases, processors_of(result)) if result else ((), None)
+        self.cases_pane.show(cases, nothing=f"There are no cases{waits}.", processors=processors)
         logs = run_logs(result, event.log)
         text = "\n".join(f"── {log.title}\n{log.text.rstrip()}\n" for log in logs)
         self.printed.show(text, nothing=nothing_printed(run), growing=not run.state.ended)

@@ -14,6 +14,7 @@ from textual.widgets import Static
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.standings import duration_text
 from hpc_board.model.text import printable
+from hpc_board.report import advice, in_rows, scatter_text, speedup_text
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 from hpc_board.tui.widgets.histogram import histogram_lines
@@ -22,14 +23,30 @@ _BAR_LINES = 5
 _MESSAGE_CHARACTERS_MAX = 8000
 _PHASES = {"test": "test", "benchmark": "bench"}
 
-_COLUMNS = (
-    Column("number", "#", 3, right=True),
+_NUMBER = Column("number", "#", 3, right=True)
+_REFERENCE = Column("reference", "Ref", 8, right=True, from_width=76)
+_SPEEDUP = Column("speedup", "Speedup", 7, right=True, from_width=70)
+_OF_CALLS = (
+    _NUMBER,
     Column("phase", "Phase", 5),
     Column("outcome", "Outcome", 13),
-    Column("median", "Median", 8, right=True),
-    Column("spread", "Spread", 7, right=True),
-    Column("calls", "Calls", 5, right=True, from_width=64),
-    Column("case", "Case", 12, grows=True),
+    Column("time", "Median", 8, right=True),
+    _REFERENCE,
+    _SPEEDUP,
+    Column("scatter", "Std error", 10, right=True),
+    Column("samples", "Calls", 5, right=True, from_width=64),
+    Column("case", "Case", 8, grows=True),
+)
+_OF_ROWS = (
+    _NUMBER,
+    Column("phase", "Phase", 5, from_width=88),
+    Column("outcome", "Outcome", 11),
+    Column("time", "Time", 8, right=True),
+    _REFERENCE,
+    _SPEEDUP,
+    Column("scatter", "Interval", 18),
+    Column("samples", "Rows", 5, right=True, from_width=96),
+    Column("case", "Case", 8, grows=True),
 )
 
 
@@ -43,17 +60,21 @@ class CasesPane(Container):
     """Every case with its outcome; of the selected one the message, the times and how they are spread."""
 
     _cases: tuple[Case, ...] = ()
+    _processors: int | None = None
     _drawn_width = 0
 
     def compose(self) -> ComposeResult:
         """The words that there is nothing, the table, and the selected case."""
         yield Static(classes="nothing", markup=False)
-        yield _CaseGrid(_COLUMNS, id="cases")
+        yield _CaseGrid(_OF_CALLS, id="cases")
         with VerticalScroll(id="case"):
             yield Static(id="case-text", markup=False)
 
-    def show(self, cases: Sequence[Case], *, nothing: str) -> None:
-        """Show these cases, the first that failed selected at first; or say that there are none."""
+    def show(self, cases: Sequence[Case], *, nothing: str, processors: int | None = None) -> None:
+        """Show these cases, the first that failed selected at first; or say that there are none.
+
+        `processors` is how many their job had, where that is known.
+        """
         words = self.query_one(".nothing", Static)
         words.display = not cases
         words.update(toned(nothing, Tone.MUTED, 500))
@@ -61,7 +82,8 @@ class CasesPane(Container):
             part.display = bool(cases)
         if tuple(cases) == self._cases:
             return
-        is_first, self._cases = not self._cases, tuple(cases)
+        is_first, self._cases, self._processors = not self._cases, tuple(cases), processors
+        self.query_one(Grid).set_columns(_columns(cases))
         failed = next((index for index, case in enumerate(cases) if case.verdict is not Verdict.PASS), None)
         select = str(failed) if is_first and failed is not None else None
         self.query_one(Grid).show((_row(index, case) for index, case in enumerate(cases)), select=select)
@@ -80,7 +102,7 @@ class CasesPane(Container):
         case = self.selected
         if case is not None:
             self._drawn_width = self.query_one("#case").size.width
-            self.query_one("#case-text", Static).update(_details(case, self._drawn_width))
+            self.query_one("#case-text", Static).update(_details(case, self._drawn_width, self._processors))
 
     @on(Grid.Chosen)
     def _ignore(self, event: Grid.Chosen) -> None:
@@ -96,31 +118,32 @@ class CasesPane(Container):
             self._show_case()
 
 
+def _columns(cases: Sequence[Case]) -> tuple[Column, ...]:
+    """The columns for these cases, without those of the reference where it was timed beside none of them."""
+    chosen = _OF_ROWS if any(in_rows(case.timing) for case in cases) else _OF_CALLS
+    if any(case.timing and case.timing.baseline_ns for case in cases):
+        return chosen
+    return tuple(column for column in chosen if column not in (_REFERENCE, _SPEEDUP))
+
+
 def _row(index: int, case: Case) -> Row:
     passed = case.verdict is Verdict.PASS
     timing = case.timing
-    noisy = ", noisy" if timing and timing.noisy else ""
     cells = {
         "number": toned(case.index + 1, Tone.MUTED),
         "phase": toned(_PHASES.get(case.phase, case.phase), Tone.MUTED),
-        "outcome": toned(str(case.verdict).replace("_", " ") + noisy, Tone.GOOD if passed else Tone.BAD),
-        "median": toned(duration_text(timing.median_ns) if timing else ""),
-        "spread": toned(_spread(timing) if timing else "", Tone.MUTED),
-        "calls": toned(timing.runs if timing else "", Tone.MUTED),
+        "outcome": toned(str(case.verdict).replace("_", " "), Tone.GOOD if passed else Tone.BAD),
+        "time": toned(duration_text(timing.median_ns) if timing else ""),
+        "reference": toned(duration_text(timing.baseline_ns) if timing and timing.baseline_ns else "", Tone.MUTED),
+        "speedup": toned(speedup_text(timing.speedup) if timing else ""),
+        "scatter": toned(scatter_text(timing) if timing else "", Tone.MUTED),
+        "samples": toned(timing.runs if timing else "", Tone.MUTED),
         "case": toned(case.spec),
     }
     return Row(str(index), cells)
 
 
-def _spread(timing: Timing) -> str:
-    """The standard deviation beside the mean: "±3 %"; empty where there is one call alone."""
-    if timing.runs < 2 or timing.mean_ns <= 0:
-        return ""
-    percent = 100 * timing.std_ns / timing.mean_ns
-    return f"±{percent:.1f} %" if percent < 10 else f"±{min(percent, 9999):.0f} %"
-
-
-def _details(case: Case, width: int) -> RenderableType:
+def _details(case: Case, width: int, processors: int | None) -> RenderableType:
     passed = case.verdict is Verdict.PASS
     word = str(case.verdict).replace("_", " ")
     head = Text.assemble(
@@ -133,16 +156,22 @@ def _details(case: Case, width: int) -> RenderableType:
         parts.append(Text(message, "" if passed else Tone.BAD.value))
     if case.timing is not None:
         timing, room = case.timing, max(2, width - 3)
-        parts += [_times(timing), *histogram_lines(timing.samples_ns, timing.median_ns, room, _BAR_LINES)]
+        counted = "row" if in_rows(timing) else "call"
+        parts += [_times(timing), *(Text(words, Tone.WAITING.value) for words in advice([case], processors))]
+        parts += histogram_lines(timing.samples_ns, timing.median_ns, room, _BAR_LINES, counted)
     return Group(*parts)
 
 
 def _times(timing: Timing) -> Text:
-    """The times on one line, and what is wrong with them."""
+    """The times on one line."""
+    time, rowed = duration_text(timing.median_ns), in_rows(timing)
+    scatter = scatter_text(timing)
+    speedup = speedup_text(timing.speedup)
     words = [
-        f"median {duration_text(timing.median_ns)}",
-        f"mean {duration_text(timing.mean_ns, timing.err_ns)}",
+        f"time {time}" if rowed else f"median {time}",
+        "" if rowed else f"mean {duration_text(timing.mean_ns)}",
+        f"{'interval' if rowed else 'std error'} {scatter}" if scatter else "",
         f"reference {duration_text(timing.baseline_ns)}" if timing.baseline_ns else "",
+        f"speedup {speedup}" if speedup else "",
     ]
-    line = Text(" · ".join(filter(None, words)))
-    return line.append(" · noisy: the workers differ", Tone.WAITING.value) if timing.noisy else line
+    return Text(" · ".join(filter(None, words)))

@@ -56,8 +56,13 @@ def histogram(samples_ns: Sequence[float], median_ns: float, bins: int) -> Histo
     return Histogram(tuple(counts), low, high, median_ns, len(samples_ns) - len(drawn))
 
 
-def histogram_lines(samples_ns: Sequence[float], median_ns: float, width: int, height: int) -> list[Text]:
-    """The histogram in lines of at most `width` cells, `height` of them for the bars; none of fewer than two calls."""
+def histogram_lines(
+    samples_ns: Sequence[float], median_ns: float, width: int, height: int, counted: str = "call"
+) -> list[Text]:
+    """The histogram in lines of at most `width` cells, `height` of them for the bars; none of fewer than two calls.
+
+    What is `counted` may be rows of calls too, of which the lower quartile is given in the place of the median.
+    """
     drawn = histogram(samples_ns, median_ns, width)
     if drawn is None:
         return []
@@ -70,7 +75,8 @@ def histogram_lines(samples_ns: Sequence[float], median_ns: float, width: int, h
     )
     low, high = duration_text(drawn.low_ns), duration_text(drawn.high_ns)
     ends = Text(f"{low}{high:>{max(len(high) + 1, across - len(low))}}", Tone.MUTED.value)
-    words = f"┴ median {duration_text(drawn.median_ns)} of {len(samples_ns)} calls"
+    name = "median" if counted == "call" else "lower quartile"
+    words = f"┴ {name} {duration_text(drawn.median_ns)} of {len(samples_ns)} {counted}s"
     if drawn.slower:
         words += f"; {drawn.slower} slower, up to {duration_text(max(samples_ns))}"
     return [*bars, axis, ends, Text(words, Tone.MUTED.value)]
