@@ -104,14 +104,14 @@ def test_a_false_claim_gains_nothing(tmp_path: Path) -> None:
     assert found is not None
     assert found.claimed_ns is not None
     assert found.claimed_ns < 1e4
-    assert found.median_ns > 0.98 * 0.02e9
+    assert found.median_ns > 0.95 * 0.02e9
 
 
 @pytest.mark.usefixtures("others")
 def test_a_false_claim_gains_nothing_on_a_busy_machine_which_the_result_tells_of(tmp_path: Path) -> None:
     found = evaluate(tmp_path, CLAIMS_LITTLE, mode=Mode.BENCHMARK).result.cases[-1].timing
     assert found is not None
-    assert found.median_ns > 0.98 * 0.02e9
+    assert found.median_ns > 0.95 * 0.02e9
     assert found.is_busy
 
 
@@ -138,14 +138,14 @@ def test_a_ranked_run_measures_in_several_processes_and_again_where_they_differ(
     tmp_path: Path, steps: list[int], measure_seconds: float, workers: int, wide: bool
 ) -> None:
     source = DIFFERING.format(steps=steps, count=len(steps))
-    limits = {**QUICK, "rows": 2, "interval": 0.2, "measure_seconds": measure_seconds}
+    limits = {**QUICK, "rows": 2, "interval": 0.5, "measure_seconds": measure_seconds}
     task = a_task(limits=limits, benchmarks=({"size": 100, "seed": 4},))
     result = evaluate(tmp_path, source, task, Mode.RANKED).result
     assert result.verdict is Verdict.PASS, result.message
     found = result.cases[-1].timing
     assert found is not None
-    assert (len(found.worker_runs), found.interval > 0.2) == (workers, wide), found.samples_ns
-    assert found.median_ns == pytest.approx(0.02e9, rel=0.1)
+    assert (len(found.worker_runs), found.interval > 0.5) == (workers, wide), found.samples_ns
+    assert found.median_ns == pytest.approx(0.02e9, rel=0.3)
     assert found.baseline_ns
 
 
