@@ -54,6 +54,10 @@ bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare P
 bench-judge: .venv/.dev ## processes, imports and seconds of a judged run, beside KernelBot's
 	$(BIN)/python scripts/bench_judge.py
 
+.PHONY: bench-honest
+bench-honest: .venv/.dev ## scores of 300 ranked runs of honest kernels, beside no, one and two busy processes (hours)
+	$(BIN)/python scripts/bench_honest.py
+
 .PHONY: bench-slurm
 bench-slurm: .venv/.submitit slurm ## on a real Slurm: questions to its controller, time to send a run, delay of results
 	$(BIN)/python scripts/bench_slurm.py
