@@ -58,7 +58,8 @@ class Called:
 
     `wall_ns` passed by the supervisor's clock from before the inputs were known until nothing ran any more, and
     `claimed_ns` is what the worker says of the calls alone. For `waited_ns` of the wall time others had the processor
-    that the worker wanted, see `ProcessorTimes`. `message` is the judge's.
+    that the worker wanted, see `ProcessorTimes`. The outputs were told `by_address`, or written out within that time.
+    `message` is the judge's.
     """
 
     calls: int
@@ -66,6 +67,7 @@ class Called:
     wall_ns: float
     message: str = ""
     waited_ns: float = 0.0
+    by_address: bool = True
 
     @property
     def overhead_ns(self) -> float:

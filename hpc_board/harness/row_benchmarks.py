@@ -28,6 +28,8 @@ from hpc_board.model.task import case_text
 _RESIZES_MAX = 6
 _MORE_PASSES = 5
 _ALONE_CALLS = 3
+_ROW_WALL_SECONDS = 1.0
+"""How long it may take to make the inputs of a row, to have it called, and to check its outputs."""
 
 
 @dataclass
@@ -37,7 +39,7 @@ class _Measured:
     `calls` is how many a row has, `passes` holds the rows of each worker, `alone` calls that were made one by one.
     `beside_ns` is what rows of each length took beside the kernel. `reference_calls` is how many a row of the reference
     has. `one_by_one` says that the kernel returns the same memory each time, so that no two calls can be in a row.
-    `busy` tells how many processors others used during each row.
+    `call_seconds` is what a call takes with its inputs made and its output checked. `busy` tells how many processors others used during each row.
     """
 
     calls: int = 1
@@ -47,12 +49,18 @@ class _Measured:
     reference: List[Called] = field(default_factory=list)
     reference_calls: int = 1
     one_by_one: bool = False
+    call_seconds: float = 0.0
     busy: List[float] = field(default_factory=list)
     failure: Optional[CallFailed] = None
 
     def call_ns(self, row: Called) -> float:
-        """Return what one call of a row took; a nanosecond where that is too little to be told from the rest."""
-        return max(1.0, (row.wall_ns - row.waited_ns - statistics.median(self.beside_ns[row.calls])) / row.calls)
+        """Return what one call of a row took; a nanosecond where that is too little to be told from the rest.
+
+        Outputs that are written out within the row cost as much as they cost: where that were taken off, a worker that
+        writes them faster would gain it for each call.
+        """
+        beside_ns = statistics.median(self.beside_ns[row.calls if row.by_address else 1])
+        return max(1.0, (row.wall_ns - row.waited_ns - beside_ns) / row.calls)
 
     def timing(self, floor_seconds: float) -> Optional[Timing]:
         """Return the times by now; None before the first row."""
@@ -164,7 +172,8 @@ class RowBenchmarks:
         for _ in range(_ALONE_CALLS):
             measured.alone.append(self._row(worker, index, measured, 1))
         if measured.calls == 1:
-            measured.calls = self._calls(index, lower_quartile([measured.call_ns(each) for each in measured.alone]))
+            alone_ns = lower_quartile([measured.call_ns(each) for each in measured.alone])
+            measured.calls = self._calls(index, alone_ns, measured)
         try:
             self._fill(worker, index, measured, rows)
         except OutputsOverlap:
@@ -178,7 +187,7 @@ class RowBenchmarks:
         while len(rows) < self._limits.rows:
             others = OtherWork()
             row = self._row(worker, index, measured, measured.calls)
-            wanted = 1 if measured.one_by_one else self._calls(index, measured.call_ns(row))
+            wanted = 1 if measured.one_by_one else self._calls(index, measured.call_ns(row), measured)
             if resizes < _RESIZES_MAX and not row.calls / 2 <= wanted <= 2 * row.calls:
                 resizes += 1
                 measured.calls = wanted
@@ -188,17 +197,21 @@ class RowBenchmarks:
 
     def _row(self, worker: Worker, index: int, measured: _Measured, count: int) -> Called:
         """Have a row of calls made, with one that shows what a row takes beside the kernel just before."""
-        seeds = [secret_seed() for _ in range(count)]
-        return self._bench.call(
+        seeds, start = [secret_seed() for _ in range(count)], time.monotonic()
+        row = self._bench.call(
             worker, index, seeds, timed=True, first=lambda: self._call_nothing(index, measured, count)
         )
+        measured.call_seconds = (time.monotonic() - start) / count
+        return row
 
-    def _calls(self, index: int, call_ns: float) -> int:
-        """Return how many calls of `call_ns` make a row: as many as fill its time, as far as memory allows."""
+    def _calls(self, index: int, call_ns: float, measured: _Measured) -> int:
+        """Return how many calls of `call_ns` make a row: as many as fill its time, as memory and patience allow."""
         limits, bench = self._limits, self._bench
         call_bytes = bench.input_bytes[index] + bench.output_bytes(index)
-        most = max(1, min(limits.row_calls, limits.row_bytes // max(1, call_bytes)))
-        return max(1, min(most, math.ceil(limits.row_seconds * 1e9 / max(1.0, call_ns))))
+        most = min(limits.row_calls, limits.row_bytes / max(1, call_bytes))
+        if measured.call_seconds:
+            most = min(most, _ROW_WALL_SECONDS / measured.call_seconds)
+        return max(1, min(int(most), math.ceil(limits.row_seconds * 1e9 / max(1.0, call_ns))))
 
     def _call_reference(self, index: int, measured: _Measured) -> None:
         """Add rows of the reference: the first of all is not counted, since it may have to warm up."""
@@ -215,7 +228,7 @@ class RowBenchmarks:
             called = self._bench.call(self._trusted, index, seeds, timed=True)
         except OutputsOverlap:
             called = self._bench.call(self._trusted, index, seeds[:1], timed=True)
-        measured.reference_calls = self._calls(index, called.claimed_ns / called.calls)
+        measured.reference_calls = self._calls(index, called.claimed_ns / called.calls, measured)
         return called
 
     def _describe_outputs(self, index: int) -> None:

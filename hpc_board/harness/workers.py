@@ -270,7 +270,8 @@ class Worker:
             )
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
         waited_ns = self._processor_times().waited_since(before)
-        return Called(count, min(max(0.0, answer.elapsed_ns), wall_ns), wall_ns, waited_ns=waited_ns), answer
+        claimed_ns, by_address = min(max(0.0, answer.elapsed_ns), wall_ns), bool(answer.alike)
+        return Called(count, claimed_ns, wall_ns, waited_ns=waited_ns, by_address=by_address), answer
 
     def _processor_times(self) -> ProcessorTimes:
         """What the system has accounted to the worker's first thread, and to all else of the submission, by now."""

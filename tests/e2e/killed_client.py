@@ -11,6 +11,7 @@ from hpc_board import config, jobs
 from hpc_board.board import Board
 from hpc_board.model.result import Result
 from hpc_board.model.run import JobNews, Run, RunState, Status
+from hpc_board.model.standings import Interval
 from hpc_board.model.submission import Submission
 from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler
 from hpc_board.store import NewSubmission, Store
@@ -53,10 +54,12 @@ class DeadlyStore(Store):
         result: Result,
         score_s: float | None,
         ended_at: datetime | None = None,
+        *,
+        interval: Interval | None = None,
     ) -> bool:
         if self.point == "at the job's end":
             die()
-        return super().finish(run, status, result, score_s, ended_at)
+        return super().finish(run, status, result, score_s, ended_at, interval=interval)
 
 
 class DeadlyScheduler:

@@ -28,6 +28,9 @@ OTHER_ELSEWHERE = [
     (rf"[\d.]+(?: [nµm]?s)? to {TIME}", "INTERVAL"),
     (TIME, "TIME"),
     (r"\d[\d.]*x\b", "SPEEDUP"),
+    # A board has this column where an interval is wide.
+    (r"SCORE INTERVAL", "SCORE"),
+    (r"TIME INTERVAL SPEEDUP", "TIME SPEEDUP"),
     (r"(?:The times vary|Other work used)[^\n]*\n\n", ""),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
     (r"on \S+, job", "on NODE, job"),
