@@ -28,6 +28,7 @@ from hpc_board.model.task import case_text
 _RESIZES_MAX = 6
 _MORE_PASSES = 5
 _ALONE_CALLS = 3
+_REFERENCE_SHARE = 4
 _ROW_WALL_SECONDS = 1.0
 """How long it may take to make the inputs of a row, to have it called, and to check its outputs."""
 
@@ -39,7 +40,8 @@ class _Measured:
     `calls` is how many a row has, `passes` holds the rows of each worker, `alone` calls that were made one by one.
     `beside_ns` is what rows of each length took beside the kernel. `reference_calls` is how many a row of the reference
     has. `one_by_one` says that the kernel returns the same memory each time, so that no two calls can be in a row.
-    `call_seconds` is what a call takes with its inputs made and its output checked. `busy` tells how many processors others used during each row.
+    `call_seconds` is what a call takes with its inputs made and its output checked. `busy` tells how many processors
+    others used during each row.
     """
 
     calls: int = 1
@@ -126,7 +128,12 @@ class RowBenchmarks:
             wide = [index for index in every if self._is_wide(index)]
             if not wide or time.monotonic() >= end:
                 break
-            self._pass(self._new_worker(), wide, f", measuring again: {self._why(wide)}, {number} of {_MORE_PASSES}")
+            self._pass(
+                self._new_worker(),
+                wide,
+                f", measuring again: {self._why(wide)}, {number} of {_MORE_PASSES}",
+                again=True,
+            )
             if self._failed():
                 return self.cases()
         self._check_floors()
@@ -146,8 +153,8 @@ class RowBenchmarks:
         timings = [self._timing(index) for index in wide]
         return "busy machine" if any(each is not None and each.is_busy for each in timings) else "times differ"
 
-    def _pass(self, worker: Worker, cases: Sequence[int], how: str) -> None:
-        """Have one worker measure cases, and end it."""
+    def _pass(self, worker: Worker, cases: Sequence[int], how: str, *, again: bool = False) -> None:
+        """Have one worker measure cases, or measure them `again`, and end it."""
         phase = self._bench.phase
         try:
             for index in cases:
@@ -156,35 +163,37 @@ class RowBenchmarks:
                 rows: List[Called] = []
                 measured.passes.append(rows)
                 try:
-                    self._measure(worker, index, measured, rows)
+                    self._measure(worker, index, measured, rows, again=again)
                 except CallFailed as error:
                     measured.failure = error
                     return
         finally:
             self._dismiss(worker)
 
-    def _measure(self, worker: Worker, index: int, measured: _Measured, rows: List[Called]) -> None:
+    def _measure(self, worker: Worker, index: int, measured: _Measured, rows: List[Called], *, again: bool) -> None:
         """Measure one case with one worker: calls alone, then rows, in turns with the trusted worker."""
         for _ in range(self._limits.warmup_calls):
             self._bench.call(worker, index, [secret_seed()], timed=True)
-        self._call_reference(index, measured)
+        if not again:
+            self._call_reference(index, measured)
         self._describe_outputs(index)
-        for _ in range(_ALONE_CALLS):
+        for _ in range(1 if again else _ALONE_CALLS):
             measured.alone.append(self._row(worker, index, measured, 1))
         if measured.calls == 1:
             alone_ns = lower_quartile([measured.call_ns(each) for each in measured.alone])
             measured.calls = self._calls(index, alone_ns, measured)
+        count = self._limits.rows + again
         try:
-            self._fill(worker, index, measured, rows)
+            self._fill(worker, index, measured, rows, count)
         except OutputsOverlap:
             measured.one_by_one, measured.calls = True, 1
             rows.clear()
-            self._fill(worker, index, measured, rows)
+            self._fill(worker, index, measured, rows, count)
 
-    def _fill(self, worker: Worker, index: int, measured: _Measured, rows: List[Called]) -> None:
-        """Add rows until there are enough, each of as many calls as fill its time."""
+    def _fill(self, worker: Worker, index: int, measured: _Measured, rows: List[Called], count: int) -> None:
+        """Add rows until there are `count`, each of as many calls as fill its time."""
         resizes = 0
-        while len(rows) < self._limits.rows:
+        while len(rows) < count:
             others = OtherWork()
             row = self._row(worker, index, measured, measured.calls)
             wanted = 1 if measured.one_by_one else self._calls(index, measured.call_ns(row), measured)
@@ -214,13 +223,13 @@ class RowBenchmarks:
         return max(1, min(int(most), math.ceil(limits.row_seconds * 1e9 / max(1.0, call_ns))))
 
     def _call_reference(self, index: int, measured: _Measured) -> None:
-        """Add rows of the reference: the first of all is not counted, since it may have to warm up."""
+        """Add a row of the reference; the first of all is not counted, since it may have to warm up."""
         if not self._has_reference:
             return
-        rows = 1 if measured.reference else self._limits.rows + 1
         with self._alone(), of_the_task():
-            called = [self._reference_row(index, measured) for _ in range(rows)]
-        measured.reference += called if measured.reference else called[1:]
+            if not measured.reference:
+                self._reference_row(index, measured)
+            measured.reference.append(self._reference_row(index, measured))
 
     def _reference_row(self, index: int, measured: _Measured) -> Called:
         seeds = [secret_seed() for _ in range(measured.reference_calls)]
@@ -228,7 +237,8 @@ class RowBenchmarks:
             called = self._bench.call(self._trusted, index, seeds, timed=True)
         except OutputsOverlap:
             called = self._bench.call(self._trusted, index, seeds[:1], timed=True)
-        measured.reference_calls = self._calls(index, called.claimed_ns / called.calls, measured)
+        wanted = self._calls(index, called.claimed_ns / called.calls, measured)
+        measured.reference_calls = -(-wanted // _REFERENCE_SHARE)
         return called
 
     def _describe_outputs(self, index: int) -> None:

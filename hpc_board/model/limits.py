@@ -69,7 +69,7 @@ class Limits:
     row_calls: int = _limit(1000, 1, 1000)
     row_bytes: int = _limit(128 * 2**20, 2**10, 2**38)
     row_seconds: float = _limit(0.01, 1e-4, 10)
-    interval: float = _limit(0.05, 0, 100)
+    interval: float = _limit(0.1, 0, 100)
     measure_seconds: float = _limit(60, 0, 3600)
     floor_seconds: float = _limit(1e-6, 0, 3600, cpu=1e-7)
 

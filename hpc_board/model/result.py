@@ -16,7 +16,7 @@ CASES_MAX = 10_000
 SAMPLES_MAX = 10_000
 TEXT_MAX = 256 * 1024
 
-WIDE_INTERVAL = 0.05
+WIDE_INTERVAL = 0.1
 """From which share of a time on its interval is told beside it."""
 
 INTERRUPTED = "interrupted"

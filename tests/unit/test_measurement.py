@@ -19,19 +19,19 @@ def test_what_disturbs_most_rows_does_not_move_the_lower_quartile_far() -> None:
     assert lower_quartile([10.0, 10.1, 10.2, 10.1] + [30.0] * 8) < 10.3
 
 
-@pytest.mark.parametrize("count", [9, 12, 18, 40])
-def test_the_interval_holds_the_quartile_of_all_rows_in_nine_of_ten_measurements(count: int) -> None:
+@pytest.mark.parametrize("count", [6, 9, 18, 40])
+def test_the_interval_holds_the_quartile_of_all_rows_in_eight_of_ten_measurements(count: int) -> None:
     generator = random.Random(7)
     true = -math.log(0.75)
     held = sum(
         low <= true <= high
         for low, high in (quartile_interval([generator.expovariate(1) for _ in range(count)]) for _ in range(4000))
     )
-    assert 0.88 < held / 4000 < 0.99
+    assert 0.78 < held / 4000 < 0.97
 
 
-def test_of_few_rows_the_interval_is_their_range() -> None:
-    assert quartile_interval([3.0, 9.0, 1.0, 4.0]) == (1.0, 9.0)
+def test_of_two_rows_the_interval_is_their_range() -> None:
+    assert quartile_interval([3.0, 1.0]) == (1.0, 3.0)
     assert quartile_interval([3.0]) == (3.0, 3.0)
 
 
