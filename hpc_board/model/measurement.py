@@ -75,11 +75,11 @@ def quartile_interval(values: Sequence[float]) -> Tuple[float, float]:
     for place in range(count):
         below += math.comb(count, place) * QUARTILE**place * (1 - QUARTILE) ** (count - place)
         if below <= _TAIL:
-            low = place + 1
+            low = place
         if below >= 1 - _TAIL:
             high = place
             break
-    return ordered[min(low, count - 1)], ordered[high]
+    return ordered[low], ordered[high]
 
 
 def least_of_alone_ns(alone_ns: Sequence[float]) -> float:
