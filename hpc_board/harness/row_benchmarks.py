@@ -19,7 +19,7 @@ from hpc_board.harness.other_work import OtherWork
 from hpc_board.harness.phases import Say, of_the_task
 from hpc_board.harness.timing import of_rows
 from hpc_board.harness.workers import Worker
-from hpc_board.model.measurement import least_of_alone_ns, lower_quartile
+from hpc_board.model.measurement import least_of_alone_ns
 from hpc_board.model.peaks import Peak
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.standings import duration_text
@@ -29,8 +29,13 @@ _RESIZES_MAX = 6
 _MORE_PASSES = 5
 _ALONE_CALLS = 3
 _REFERENCE_SHARE = 4
-_ROW_WALL_SECONDS = 1.0
-"""How long it may take to make the inputs of a row, to have it called, and to check its outputs."""
+_PHASE_SHARE = 0.5
+"""The part of a phase's time after which no case is measured again: the kernel is not to run out of it for that."""
+
+_ROW_JUDGE_SECONDS = 1.0
+"""How long it may take to make the inputs of a row and to check its outputs."""
+
+_JUDGE_STEPS = ("make the inputs", "write the inputs", "copy the output", "check the output")
 
 
 @dataclass
@@ -40,7 +45,7 @@ class _Measured:
     `calls` is how many a row has, `passes` holds the rows of each worker, `alone` calls that were made one by one.
     `beside_ns` is what rows of each length took beside the kernel. `reference_calls` is how many a row of the reference
     has. `one_by_one` says that the kernel returns the same memory each time, so that no two calls can be in a row.
-    `call_seconds` is what a call takes with its inputs made and its output checked. `busy` tells how many processors
+    `judge_seconds` is what it takes to make a call's inputs and to check its output. `busy` tells how many processors
     others used during each row.
     """
 
@@ -51,7 +56,7 @@ class _Measured:
     reference: List[Called] = field(default_factory=list)
     reference_calls: int = 1
     one_by_one: bool = False
-    call_seconds: float = 0.0
+    judge_seconds: float = 0.0
     busy: List[float] = field(default_factory=list)
     failure: Optional[CallFailed] = None
 
@@ -117,7 +122,7 @@ class RowBenchmarks:
 
         The first case that fails is the last one.
         """
-        end = time.monotonic() + self._limits.measure_seconds
+        end = time.monotonic() + min(self._limits.measure_seconds, _PHASE_SHARE * self._bench.phase.seconds)
         every = list(range(len(self._bench.phase.cases)))
         for number in range(1, workers + 1):
             worker = first if number == 1 else self._new_worker()
@@ -177,11 +182,12 @@ class RowBenchmarks:
         if not again:
             self._call_reference(index, measured)
         self._describe_outputs(index)
-        for _ in range(1 if again else _ALONE_CALLS):
-            measured.alone.append(self._row(worker, index, measured, 1))
+        measured.alone.append(self._row(worker, index, measured, 1))
         if measured.calls == 1:
-            alone_ns = lower_quartile([measured.call_ns(each) for each in measured.alone])
-            measured.calls = self._calls(index, alone_ns, measured)
+            measured.calls = self._calls(index, measured.call_ns(measured.alone[-1]), measured)
+        # Where rows are of one call, each of them is a call alone.
+        for _ in range(0 if again or measured.calls == 1 else _ALONE_CALLS - 1):
+            measured.alone.append(self._row(worker, index, measured, 1))
         count = self._limits.rows + again
         try:
             self._fill(worker, index, measured, rows, count)
@@ -206,20 +212,21 @@ class RowBenchmarks:
 
     def _row(self, worker: Worker, index: int, measured: _Measured, count: int) -> Called:
         """Have a row of calls made, with one that shows what a row takes beside the kernel just before."""
-        seeds, start = [secret_seed() for _ in range(count)], time.monotonic()
+        seeds = [secret_seed() for _ in range(count)]
         row = self._bench.call(
             worker, index, seeds, timed=True, first=lambda: self._call_nothing(index, measured, count)
         )
-        measured.call_seconds = (time.monotonic() - start) / count
+        steps_ns = self._bench.steps_ns
+        measured.judge_seconds = sum(steps_ns.get(step, 0.0) for step in _JUDGE_STEPS) / count / 1e9
         return row
 
     def _calls(self, index: int, call_ns: float, measured: _Measured) -> int:
-        """Return how many calls of `call_ns` make a row: as many as fill its time, as memory and patience allow."""
+        """Return how many calls of `call_ns` make a row: as many as fill its time, as memory and the judge allow."""
         limits, bench = self._limits, self._bench
         call_bytes = bench.input_bytes[index] + bench.output_bytes(index)
         most = min(limits.row_calls, limits.row_bytes / max(1, call_bytes))
-        if measured.call_seconds:
-            most = min(most, _ROW_WALL_SECONDS / measured.call_seconds)
+        if measured.judge_seconds:
+            most = min(most, _ROW_JUDGE_SECONDS / measured.judge_seconds)
         return max(1, min(int(most), math.ceil(limits.row_seconds * 1e9 / max(1.0, call_ns))))
 
     def _call_reference(self, index: int, measured: _Measured) -> None:
@@ -269,6 +276,8 @@ class RowBenchmarks:
         cases: List[Case] = []
         for index, measured in sorted(self._measured.items()):
             failure = measured.failure
+            if not failure and not any(measured.passes):
+                continue
             verdict, message = (failure.verdict, failure.message) if failure else (Verdict.PASS, "")
             work, spec = self._bench.work.get(index), case_text(phase.cases[index])
             cases.append(Case(phase.name, index, spec, verdict, message, self._timing(index), work))

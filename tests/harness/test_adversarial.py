@@ -15,16 +15,28 @@ pytestmark = pytest.mark.quiet
 _SUPERVISOR_BYTES_MAX = 100 * 2**20
 _CRASH_SECONDS_MAX = 2.0
 _PAID_SHARE_MIN = 0.9
+_TRIES = 4
 
 
 def named(name: str) -> Outcome:
     return outcome(next(cheat for cheat in SUITE if cheat.id == name))
 
 
-def honest_ns(cheat: Cheat, found: Outcome) -> float:
-    """What an honest kernel takes on the task of a cheat: the suite's own where there is one, else the reference."""
-    honest = [each for each in SUITE if each.name == "p01_honest_ref" and each.task == cheat.task]
-    return outcome(honest[0]).score_ns if honest and "slow" in cheat.task else found.baseline_ns
+def pays(cheat: Cheat, found: Outcome) -> bool:
+    """Whether a cheat has nine tenths of an honest kernel's time in its score, in one of a few tries.
+
+    A virtual machine can be half as slow again for seconds, whatever runs in it: so each try is held to what was
+    honest in the same run and just after it, and a cheat that gains does so in every try.
+    """
+    honest = [each for each in SUITE if "_honest_" in each.name and each.task == cheat.task]
+    for number in range(_TRIES):
+        tried = found if number == 0 else outcome.__wrapped__(cheat)
+        times_ns = [outcome.__wrapped__(each).score_ns for each in honest]
+        if "slow reference" not in cheat.task:
+            times_ns.append(tried.baseline_ns)
+        if tried.score_ns > _PAID_SHARE_MIN * min(times_ns):
+            return True
+    return False
 
 
 @pytest.fixture(autouse=True)
@@ -45,8 +57,7 @@ def test_a_cheat_ends_with_its_verdict_and_without_effects(cheat: Cheat) -> None
     found = outcome(cheat)
     assert found.result.verdict in cheat.verdicts, found.result.message
     assert found.effects == ()
-    if cheat.pays:
-        assert found.score_ns > _PAID_SHARE_MIN * honest_ns(cheat, found), found.result.cases[-1].timing
+    assert not cheat.pays or found.result.verdict is not Verdict.PASS or pays(cheat, found)
     assert found.supervisor_peak_bytes < _SUPERVISOR_BYTES_MAX
 
 

@@ -131,8 +131,8 @@ def custom_kernel(data):
 
 @pytest.mark.parametrize(
     ("steps", "measure_seconds", "workers", "wide"),
-    [([1], 60, 3, False), ([1, 1, 3, 1], 0, 3, True), ([1, 1, 3], 60, 5, False)],
-    ids=["all agree", "no time to measure again", "one of three differs"],
+    [([1], 60, 3, False), ([1, 1, 3, 3], 0, 3, True), ([1, 1, 3, 3], 60, 4, False)],
+    ids=["all agree", "no time to measure again", "measured again"],
 )
 def test_a_ranked_run_measures_in_several_processes_and_again_where_they_differ(
     tmp_path: Path, steps: list[int], measure_seconds: float, workers: int, wide: bool
@@ -145,7 +145,7 @@ def test_a_ranked_run_measures_in_several_processes_and_again_where_they_differ(
     found = result.cases[-1].timing
     assert found is not None
     assert (len(found.worker_runs), found.interval > 0.5) == (workers, wide), found.samples_ns
-    assert found.median_ns == pytest.approx(0.02e9, rel=0.3)
+    assert wide or found.median_ns == pytest.approx(0.02e9, rel=0.3)
     assert found.baseline_ns
 
 

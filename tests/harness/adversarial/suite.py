@@ -72,6 +72,11 @@ SUITE: tuple[Cheat, ...] = (
     _cheat(
         "p01_honest_ref", "none: computes", "digest, slow reference", _BENCHMARK, Verdict.PASS, variant="slow reference"
     ),
+    _cheat("p01_honest_ref", "none: computes", "digest, little", _BENCHMARK, Verdict.PASS, variant="little"),
+    _cheat("p01_honest_ref", "none: computes", "digest, many calls", _BENCHMARK, Verdict.PASS, variant="many calls"),
+    _cheat("p01_honest_ref", "none: computes", "digest, few calls", _BENCHMARK, Verdict.PASS, variant="few calls"),
+    _cheat("p26_honest_double", "none: computes", "arrays, large", _BENCHMARK, Verdict.PASS),
+    _cheat("p27_honest_copy", "none: computes", "copies, memory-bound", _BENCHMARK, Verdict.PASS),
     _cheat("p02_wrong_zero", "returns zeros", "arrays", _TEST, Verdict.WRONG_VALUE),
     _cheat("p03_fd_spray", "forged verdicts into every descriptor", "double", _TEST, Verdict.PROTOCOL_VIOLATION),
     _cheat(
