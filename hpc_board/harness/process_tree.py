@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Union
+from typing import Dict, FrozenSet, Iterable, Iterator, List, Optional, Sequence, Union
 
 REAP_SECONDS = 5.0
 """How long a process that was killed may take to go."""
@@ -118,7 +118,7 @@ class ProcessorTimes:
     """The system's account of a submission, read while all of it is stopped, in nanoseconds.
 
     Of the worker's first thread: how long it has run and how long it has waited for a processor. `others_ns` is what
-    all of its other threads and the processes beside it have run. `last_pid` is the last process id that the node has
+    all of its other threads and the processes `beside` it have run. `last_pid` is the last process id that the node has
     given to anything; None where an account is missing, so that nothing is known.
     """
 
@@ -126,16 +126,19 @@ class ProcessorTimes:
     wait_ns: int = 0
     others_ns: int = 0
     last_pid: Optional[int] = None
+    beside: FrozenSet[int] = frozenset()
 
     def waited_since(self, before: "ProcessorTimes") -> float:
         """Return for how long since `before` others than the submission had the processor that it waited for.
 
         What else of the submission ran meanwhile is taken off: it may be the cause of the waiting, and do the work.
-        Where a process has begun since, that could have run and be gone, so that nothing is excused.
+        Where a process has begun since, that could have run and be gone, and of one that has ended since nobody knows
+        for how long it ran: then nothing is excused.
         """
-        if self.last_pid is None or self.last_pid != before.last_pid:
+        if self.last_pid is None or self.last_pid != before.last_pid or self.beside != before.beside:
             return 0.0
-        return float(max(0, self.wait_ns - before.wait_ns - (self.others_ns - before.others_ns)))
+        ran_ns = max(0, self.others_ns - before.others_ns)
+        return float(max(0, self.wait_ns - before.wait_ns - ran_ns))
 
 
 def processor_times(worker: int, company: Sequence[int]) -> ProcessorTimes:
@@ -149,7 +152,8 @@ def processor_times(worker: int, company: Sequence[int]) -> ProcessorTimes:
     except (OSError, ValueError):
         return ProcessorTimes()
     others_ns = processor_ns(worker) - int(run) + sum(map(processor_ns, company))
-    return ProcessorTimes(int(run), int(wait), others_ns, last_pid)
+    beside = frozenset(pid for pid in company if not ended(pid))
+    return ProcessorTimes(int(run), int(wait), others_ns, last_pid, beside)
 
 
 def ended(pid: int) -> bool:

@@ -187,12 +187,21 @@ MUTATIONS: tuple[Mutation, ...] = (
         "row.claimed_ns",
         _costs_less,
     ),
+    Mutation(
+        "no wait is excused where a process has ended",
+        "x55_loses_a_busy_child",
+        (
+            Edit("process_tree.py", " or self.beside != before.beside", ""),
+            Edit("process_tree.py", "ran_ns = max(0, self.others_ns", "ran_ns = (self.others_ns"),
+        ),
+        _costs_less,
+    ),
     _off(
         "no wait is excused while anything else of the submission runs",
         "x52_makes_itself_wait",
         "process_tree.py",
-        " - (self.others_ns - before.others_ns)",
-        "",
+        " - ran_ns))",
+        "))",
         _costs_less,
     ),
     _off(

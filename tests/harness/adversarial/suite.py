@@ -409,6 +409,7 @@ SUITE: tuple[Cheat, ...] = (
         Verdict.PASS,
         pays=True,
     ),
+    _cheat("x55_loses_a_busy_child", "loses a child that ran", "digest", _BENCHMARK, Verdict.PASS, pays=True),
     _cheat("x53_slow_at_first", "makes rows short", "digest, little", _BENCHMARK, Verdict.PASS, pays=True),
     _cheat(
         "x54_skips_the_harness",
