@@ -77,8 +77,14 @@ class _Measured:
         reference = [_trusted_ns(each) / each.calls for each in self.reference]
         claimed = [row.claimed_ns / row.calls for each in self.passes for row in each]
         alone = [*self.alone, *(row for each in self.passes for row in each if row.calls == 1)]
-        least_ns = max(1e9 * floor_seconds, least_of_alone_ns([self.call_ns(each) for each in alone]))
-        return of_rows(passes, reference, claimed, least_ns=least_ns, busy=statistics.median(self.busy))
+        return of_rows(
+            passes,
+            reference,
+            claimed,
+            floor_ns=1e9 * floor_seconds,
+            least_ns=least_of_alone_ns([self.call_ns(each) for each in alone]),
+            busy=statistics.median(self.busy),
+        )
 
 
 def _trusted_ns(called: Called) -> float:

@@ -38,19 +38,22 @@ def of_rows(
     reference_ns: Sequence[float],
     claimed_ns: Sequence[float],
     *,
+    floor_ns: float,
     least_ns: float,
     busy: float,
 ) -> Timing:
     """Return the statistics of the rows of each worker, each as the time of one call.
 
-    The time that counts is the lower quartile of all rows, or `least_ns` where that is more.
+    The time that counts is the lower quartile of all rows, or `floor_ns` or `least_ns` where that is more. Where calls
+    alone say `least_ns`, the interval reaches from the rows to that.
     """
+    least_ns = max(floor_ns, least_ns)
     samples_ns = [sample for each in passes for sample in each]
     found, (low_ns, high_ns) = lower_quartile(samples_ns), quartile_interval(samples_ns)
     return replace(
         timing(passes, reference_ns),
         median_ns=max(found, least_ns),
-        low_ns=max(low_ns, least_ns),
+        low_ns=max(low_ns, floor_ns),
         high_ns=max(high_ns, least_ns),
         least_ns=least_ns,
         claimed_ns=statistics.median(claimed_ns),

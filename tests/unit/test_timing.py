@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc_board.harness.timing import enough, timing
+from hpc_board.harness.timing import enough, of_rows, timing
 from hpc_board.model.limits import Limits, limit_faults
 from hpc_board.model.measurement import calls_needed, scatters, spread
 from hpc_board.model.result import Case, Timing, Verdict
@@ -138,3 +138,15 @@ def test_a_time_is_shown_with_three_digits_and_its_unit(nanoseconds: float, text
 def test_every_wrong_limit_of_a_task_is_named() -> None:
     faults = limit_faults({"call_second": 3, "timed_calls_min": 0, "case_seconds": float("nan"), "load_seconds": 5})
     assert set(faults) == {"call_second", "timed_calls_min", "case_seconds"}
+
+
+def test_of_rows_the_lower_quartile_counts_and_no_less_than_the_floor_and_calls_alone() -> None:
+    rows = [[10.0, 12.0, 11.0], [50.0, 10.5, 60.0]]
+    found = of_rows(rows, [30.0, 20.0, 90.0], [1.0, 2.0], floor_ns=1, least_ns=0, busy=0.5)
+    assert found.median_ns == pytest.approx(10.625)
+    assert (found.low_ns, found.high_ns) == (10, 12)
+    assert (found.worker_runs, found.baseline_ns, found.claimed_ns, found.is_busy) == ((3, 3), 30, 1.5, True)
+    slow = of_rows(rows, [], [1.0], floor_ns=1, least_ns=20, busy=0)
+    assert (slow.median_ns, slow.low_ns, slow.high_ns, slow.least_ns, slow.is_busy) == (20, 10, 20, 20, False)
+    tiny = of_rows(rows, [], [1.0], floor_ns=100, least_ns=0, busy=0)
+    assert (tiny.median_ns, tiny.low_ns, tiny.high_ns) == (100, 100, 100)
