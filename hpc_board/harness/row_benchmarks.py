@@ -66,7 +66,7 @@ class _Measured:
         Outputs that are written out within the row cost as much as they cost: where that were taken off, a worker that
         writes them faster would gain it for each call.
         """
-        beside_ns = statistics.median(self.beside_ns[row.calls if row.by_address else 1])
+        beside_ns = min(self.beside_ns[row.calls if row.by_address else 1])
         return max(1.0, (row.wall_ns - row.waited_ns - beside_ns) / row.calls)
 
     def timing(self, floor_seconds: float) -> Optional[Timing]:
