@@ -32,7 +32,7 @@ def _suite() -> list[str]:
         got = "left out: this node does not reach the isolation that it takes"
         if reaches(level(), cheat.isolation):
             found = outcome(cheat)
-            got = _told(found)
+            got = _told(found) + (_share(found) if cheat.pays else "")
             if found.result.verdict not in cheat.verdicts or found.effects:
                 faults.append(f"{cheat.id}: {got}")
         _row(cheat.id, cheat.mechanism, cheat.task, cheat.mode, expected, got, cheat.isolation)
@@ -61,6 +61,11 @@ def _mutations() -> list[str]:
 def _told(found: Outcome) -> str:
     """The verdict, and the first effect if there is one."""
     return "; ".join([str(found.result.verdict), *found.effects[:1]])
+
+
+def _share(found: Outcome) -> str:
+    """Return the time that counts as a share of the reference's in the same run, where both were timed."""
+    return f"; {found.score_ns / found.baseline_ns:.2f} of the reference's time" if found.baseline_ns else ""
 
 
 def _row(*cells: str) -> None:
