@@ -151,7 +151,7 @@ COLUMNS: Sequence[Column] = (
     _of_removal("removed_reason", Kind.TEXT, "why", lambda each: _line(each.reason) or None),
     _of_rerun("rerun_of", Kind.INTEGER, "the submission that this is, sent again", lambda each: each.of_submission),
     _of_rerun("rerun_by", Kind.TEXT, "which admin has sent it again", lambda each: _line(each.by_user)),
-    _number("score_low_s", "lower bound of the 95 % confidence interval of `score_s`, of times on a CPU"),
+    _number("score_low_s", "lower bound of the 80 % confidence interval of `score_s`, of times on a CPU"),
     _number("score_high_s", "upper bound of it"),
     Column(
         "overlaps_above",
