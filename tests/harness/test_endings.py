@@ -27,7 +27,9 @@ ZYGOTE_ENDS = Edit(
     '    preload(frame["modules"])\n',
     '    print("libcudart.so.12: no such file")\n    raise SystemExit(3)\n',
 )
-NO_SECOND_WORKER = Edit("supervisor.py", "lambda: self._worker(processes.loaded_worker(), allowance)", "lambda: 1 / 0")
+NO_SECOND_WORKER = Edit(
+    "supervisor.py", "lambda: self._worker(self._processes.loaded_worker(), allowance)", "lambda: 1 / 0"
+)
 NO_SECOND_CASE = Edit(
     "bench.py",
     "        case = dict(self.phase.cases[index])\n",
