@@ -354,7 +354,12 @@ def share_memory(one: Any, other: Any) -> bool:
 
 def any_share_memory(values: Sequence[Any]) -> bool:
     """Whether two of `values` have tensors or arrays that lie in the same memory."""
-    extents = sorted((begin, end, place) for place, value in enumerate(values) for begin, end in _extents(value))
+    return any_overlap([_extents(value) for value in values])
+
+
+def any_overlap(groups: "Sequence[Sequence[Tuple[int, int]]]") -> bool:
+    """Return whether an extent of one group, from its first address to the one after its last, meets one of another."""
+    extents = sorted((begin, end, place) for place, group in enumerate(groups) for begin, end in group)
     current, reached = -1, 0
     for begin, end, place in extents:
         if place == current:

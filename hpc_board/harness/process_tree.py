@@ -117,12 +117,11 @@ def processor_ns(pid: int) -> int:
 class ProcessorTimes:
     """The system's account of a submission, read while all of it is stopped, in nanoseconds.
 
-    Of the worker's first thread: how long it has run and how long it has waited for a processor. `others_ns` is what
-    all of its other threads and the processes `beside` it have run. `last_pid` is the last process id that the node has
+    `wait_ns` is how long the worker's first thread has waited for a processor, `others_ns` how long all of its other
+    threads and the processes `beside` it have run. `last_pid` is the last process id that the node has
     given to anything; None where an account is missing, so that nothing is known.
     """
 
-    run_ns: int = 0
     wait_ns: int = 0
     others_ns: int = 0
     last_pid: Optional[int] = None
@@ -153,7 +152,7 @@ def processor_times(worker: int, company: Sequence[int]) -> ProcessorTimes:
         return ProcessorTimes()
     others_ns = processor_ns(worker) - int(run) + sum(map(processor_ns, company))
     beside = frozenset(pid for pid in company if not ended(pid))
-    return ProcessorTimes(int(run), int(wait), others_ns, last_pid, beside)
+    return ProcessorTimes(int(wait), others_ns, last_pid, beside)
 
 
 def ended(pid: int) -> bool:

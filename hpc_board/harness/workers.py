@@ -285,7 +285,8 @@ class Worker:
             CallFailed: what it tells does not fit together.
         """
         found = self._alike(answer.alike, count) if answer.alike else self._described(answer, count, room)
-        if overlap([each.parts for each in found]):
+        extents = [[(address, address + size) for _, address, size in each.parts] for each in found]
+        if payload.any_overlap(extents):
             raise OutputsOverlap
         if not answer.alike and count == 1:
             self._model = found[0].without_parts()
@@ -498,22 +499,6 @@ class Output:
             )
         finally:
             os.close(later)
-
-
-def overlap(outputs: Sequence[Sequence[Held]]) -> bool:
-    """Return whether parts of two outputs lie in the same memory."""
-    extents = sorted(
-        (address, address + size, place) for place, each in enumerate(outputs) for _, address, size in each
-    )
-    current, reached = -1, 0
-    for begin, end, place in extents:
-        if place == current:
-            reached = max(reached, end)
-        elif begin < reached:
-            return True
-        else:
-            current, reached = place, end
-    return False
 
 
 def _send(source: int, base: int, target: int, begin: int, end: int) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from hpc_board.harness.process_tree import ProcessorTimes, processor_times, signal_all
 
-BEFORE = ProcessorTimes(run_ns=100, wait_ns=50, others_ns=1000, last_pid=7, beside=frozenset({5, 6}))
+BEFORE = ProcessorTimes(wait_ns=50, others_ns=1000, last_pid=7, beside=frozenset({5, 6}))
 
 
 def after(**changes: object) -> ProcessorTimes:
-    values = {"run_ns": 300, "wait_ns": 90, "others_ns": 1000, "last_pid": 7, "beside": frozenset({5, 6}), **changes}
+    values = {"wait_ns": 90, "others_ns": 1000, "last_pid": 7, "beside": frozenset({5, 6}), **changes}
     return ProcessorTimes(**values)  # type: ignore[arg-type]
 
 
