@@ -10,10 +10,12 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpc_board import catalog, config, intake, jobs, viewing, waiting
-from hpc_board.advance import Advance, Turn
+from hpc_board import settings as config
+from hpc_board.accounts import Groups, user_name
 from hpc_board.asking.looks import Looks
-from hpc_board.boards import (
+from hpc_board.boards import pages as viewing
+from hpc_board.boards.admin_views import Oversight
+from hpc_board.boards.editor import (
     AS_IT_IS,
     Boards,
     Kept,
@@ -26,7 +28,16 @@ from hpc_board.boards import (
     strangers,
     synced,
 )
-from hpc_board.clusters import Clusters
+from hpc_board.boards.moderation import Again, Rules, best_of_before, named, tags_of
+from hpc_board.catalog import folders
+from hpc_board.domain.feed import FeedEntry
+from hpc_board.domain.moderation import NO_LIMITS, Limits, Rerun
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.domain.run_filter import RunFilter
+from hpc_board.domain.standing import Page, Place, Placing, Rows, Standing, Version
+from hpc_board.domain.submission import Directives, Submission
+from hpc_board.domain.user_board import BoardChange, CreatedBoard, Plan
 from hpc_board.errors import (
     BoardError,
     InputError,
@@ -35,33 +46,27 @@ from hpc_board.errors import (
     SchedulerRefused,
     StorageError,
 )
-from hpc_board.model.created import BoardChange, CreatedBoard, Plan
-from hpc_board.model.feed import FeedEntry
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.result import Case, Result, Verdict
-from hpc_board.model.roles import Role
-from hpc_board.model.rules import NO_LIMITS, Limits, Rerun
-from hpc_board.model.run import Progress, Run, RunState, Status
-from hpc_board.model.run_filter import RunFilter
-from hpc_board.model.standings import Page, Place, Placing, Rows, Standing, Version
-from hpc_board.model.submission import Directives, Submission
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import printable
-from hpc_board.oversight import Oversight
-from hpc_board.people import Groups, user_name
-from hpc_board.rules import Again, Rules, best_of_before, named, tags_of
-from hpc_board.sending import Preview, Sending, Sent, new_submissions
+from hpc_board.runs import drafts as intake
+from hpc_board.runs import job_folder
+from hpc_board.runs import wait as waiting
+from hpc_board.runs.clusters import Clusters
+from hpc_board.runs.dispatch import Preview, Sending, Sent, new_submissions
+from hpc_board.runs.reconciler import Advance, Turn
 from hpc_board.store import Store, WholeRun
 from hpc_board.store.sharing import hindrance, is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
-    from hpc_board import site_check
-    from hpc_board.comparing import Compared
-    from hpc_board.export import Export
-    from hpc_board.model.checkup import Line
-    from hpc_board.model.statistics import Statistics
+    from hpc_board.admin import probe
+    from hpc_board.admin.export import Export
+    from hpc_board.boards.comparison import Compared
+    from hpc_board.domain.diagnostic import Line
+    from hpc_board.domain.statistics import Statistics
     from hpc_board.store.backup import Contents
-    from hpc_board.store.passes import Chosen
+    from hpc_board.store.batches import Chosen
 
 LOG_BYTES_MAX = 256 * 1024
 
@@ -94,7 +99,7 @@ class Board:
         self._clusters = Clusters(settings, self._warn)
         self._far_progress = Looks()
         self._groups = Groups()
-        self._known_tasks = catalog.Known()
+        self._known_tasks = folders.Known()
         self._told_hindrance = False
 
     @classmethod
@@ -153,7 +158,7 @@ class Board:
 
     # Tasks and GPUs
 
-    def tasks(self) -> catalog.Catalog:
+    def tasks(self) -> folders.Catalog:
         """Every task of the settings' folders and every board that the user sees, and the faults of folders.
 
         Raises:
@@ -164,8 +169,8 @@ class Board:
         self._tell_hindrance()
         return self._boards.catalog(self._tasks_of_settings())
 
-    def _tasks_of_settings(self) -> catalog.Catalog:
-        return catalog.tasks(self.settings.tasks, self._known_tasks)
+    def _tasks_of_settings(self) -> folders.Catalog:
+        return folders.tasks(self.settings.tasks, self._known_tasks)
 
     def task(self, name: str) -> Task:
         """The task called `name`.
@@ -194,7 +199,7 @@ class Board:
         send: bool = True,
         timeout_seconds: float | None = None,
         say: Callable[[str], object] = lambda _: None,
-    ) -> "list[site_check.Checked]":
+    ) -> "list[probe.Checked]":
         """Prove these GPUs of the settings, or all: what Slurm says to their jobs, and what a probe job of each finds.
 
         Without `send` no job is sent. No run is stored, and nothing is left in the board's folder.
@@ -203,23 +208,23 @@ class Board:
             InputError: there is no such GPU.
             StorageError: the board's folder cannot be written.
         """
-        from hpc_board import site_check
+        from hpc_board.admin import probe
 
         gpus = [self.gpu(name) for name in names] or list(self.settings.gpus)
         make_own_folder(self.settings.board)
-        plan = site_check.Plan(
+        plan = probe.Plan(
             folders=self._clusters.folders,
             tasks=self._tasks_of_settings().tasks,
             schedulers=self._clusters.schedulers,
             harness=_harness,
-            timeout_seconds=site_check.TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,
+            timeout_seconds=probe.TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,
             say=say,
         )
-        return site_check.check(gpus, plan, send=send)
+        return probe.check(gpus, plan, send=send)
 
     def examine(self, origin: str) -> "list[Line]":
         """What is wrong with this installation, and what is not; `origin` says what names the settings file."""
-        from hpc_board import doctor
+        from hpc_board.admin import doctor
         from hpc_board.transport.this_host import ThisHost
 
         count = self.in_flight
@@ -308,7 +313,7 @@ class Board:
             InputError: it cannot be read, or has no such set.
             Refused: the user is no admin.
         """
-        from hpc_board import task_sources
+        from hpc_board.catalog import sources as task_sources
 
         self.require(Role.ADMIN, "have the boards be those of a competition")
         competition = task_sources.read(source, problem_set)
@@ -401,8 +406,8 @@ class Board:
 
     def _offered(self, source: str) -> tuple[Task, ...]:
         """The tasks in the folder or file `source`, or the one of that name: the settings' own before a board's."""
-        from hpc_board import task_sources
-        from hpc_board.documents import is_folder
+        from hpc_board.catalog import sources as task_sources
+        from hpc_board.yaml_document import is_folder
 
         path = Path(source)
         if "/" in source or is_folder(path) or path.suffix in task_sources.ENDINGS:
@@ -808,9 +813,9 @@ class Board:
 
     def _progress(self, run: Run) -> list[Progress]:
         if self._clusters.folders_on(run.cluster).elsewhere:
-            data = self._far_progress.at(run.id, lambda: self._job_file(run, jobs.PROGRESS))
+            data = self._far_progress.at(run.id, lambda: self._job_file(run, job_folder.PROGRESS))
         else:
-            data = self._job_file(run, jobs.PROGRESS)
+            data = self._job_file(run, job_folder.PROGRESS)
         return [line for line in map(_progress, data.splitlines()) if line is not None]
 
     def log(self, run: int) -> str:
@@ -1039,7 +1044,7 @@ class Board:
         Raises:
             InputError: they cannot be compared: the message says why.
         """
-        from hpc_board.comparing import compare
+        from hpc_board.boards.comparison import compare
 
         first, second = self._submission(one), self._submission(other)
         try:
@@ -1069,7 +1074,7 @@ class Board:
             InputError: the form, a task or a GPU is none, or the form needs a library that is not here.
             Refused: the user is no admin.
         """
-        from hpc_board.export import Export
+        from hpc_board.admin.export import Export
 
         self.require(Role.ADMIN, "export the board")
         known = {task.name: task for task in self.tasks().tasks}
@@ -1089,7 +1094,7 @@ class Board:
         return self._store.statistics(self._chosen(tasks, (), since))
 
     def _chosen(self, tasks: Sequence[str], gpus: Sequence[str], since: datetime | None) -> "Chosen":
-        from hpc_board.store.passes import Chosen
+        from hpc_board.store.batches import Chosen
 
         for name in tasks:
             # One that has left the settings may still have runs; a mistyped name has none.

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hpc_board import bundled
-from hpc_board.catalog import read_task
+from hpc_board.catalog.folders import read_task
 from hpc_board.model.measurement import least_of_alone_ns
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Task

@@ -31,12 +31,13 @@ from job_folders import written
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from hpc_board import bundled, jobs
-from hpc_board.catalog import read_task
+from hpc_board import bundled
+from hpc_board.catalog.folders import read_task
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Result, Verdict
-from hpc_board.model.standings import score_of
+from hpc_board.model.score import score_of
 from hpc_board.model.task import Mode, Task
+from hpc_board.runs import job_folder
 from tests.harness.honest.suite import HONEST
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -233,7 +234,7 @@ def run(planned: Planned, scratch: Path) -> Ran:
         start = time.monotonic()
         submit(job)
         wall_s = time.monotonic() - start
-    report = job / jobs.RESULT
+    report = job / job_folder.RESULT
     result = Result.from_json(report.read_bytes()) if report.exists() else None
     shutil.rmtree(folder, ignore_errors=True)
     return as_ran(planned, result, wall_s)
@@ -272,7 +273,7 @@ def submit(job: Path) -> None:
     """Run a job as a scheduler does, and end it where it takes too long or this process is interrupted."""
     with (job / "job.log").open("wb") as log:
         shell = subprocess.Popen(
-            ["bash", jobs.SCRIPT], cwd=job, env=environment(), stdout=log, stderr=log, start_new_session=True
+            ["bash", job_folder.SCRIPT], cwd=job, env=environment(), stdout=log, stderr=log, start_new_session=True
         )
         try:
             with suppress(subprocess.TimeoutExpired):

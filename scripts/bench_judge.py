@@ -23,12 +23,13 @@ from pathlib import Path
 from job_folders import STDLIB_KERNEL, stdlib_task, written
 from process_trace import CannotTrace, Trace, counted_opens, traced
 
-from hpc_board import bundled, jobs
-from hpc_board.catalog import read_task
+from hpc_board import bundled
+from hpc_board.catalog.folders import read_task
 from hpc_board.harness.progress import PROGRESS
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Result
 from hpc_board.model.task import Mode, Task
+from hpc_board.runs import job_folder
 
 ROUNDS = 3
 TASK = "identity_py"
@@ -213,11 +214,11 @@ def timed(scratch: Path, task: Task, mode: Mode, code: str) -> Timed:
     job = new_job(scratch, task, mode, code, sys.executable)
     start = time.time()
     with (job / "job.log").open("wb") as log:
-        process = subprocess.Popen(["bash", jobs.SCRIPT], cwd=job, env=environment(), stdout=log, stderr=log)
+        process = subprocess.Popen(["bash", job_folder.SCRIPT], cwd=job, env=environment(), stdout=log, stderr=log)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     wall_s = time.time() - start
-    report = job / jobs.RESULT
+    report = job / job_folder.RESULT
     return Timed(
         wall_s=wall_s,
         cpu_s=usage.ru_utime + usage.ru_stime,
@@ -248,9 +249,9 @@ def counted(scratch: Path, task: Task, mode: Mode, code: str) -> tuple[Trace, in
     job = new_job(scratch, task, mode, code, str(python))
     with ExitStack() as held:
         imports = held.enter_context(counted_opens(module))
-        trace = traced(["bash", jobs.SCRIPT], cwd=job, env=environment(), output=job / "job.log")
+        trace = traced(["bash", job_folder.SCRIPT], cwd=job, env=environment(), output=job / "job.log")
         held.close()
-        verdict = Result.from_json((job / jobs.RESULT).read_bytes()).verdict
+        verdict = Result.from_json((job / job_folder.RESULT).read_bytes()).verdict
         if verdict != "pass":
             print(f"the counted run in mode {mode} ended early, as {verdict}: its counts are too low", file=sys.stderr)
         return trace, imports[0]
@@ -259,8 +260,8 @@ def counted(scratch: Path, task: Task, mode: Mode, code: str) -> tuple[Trace, in
 def traced_job(scratch: Path, task: Task, mode: Mode, code: str, file_name: str) -> Trace:
     """What a job starts."""
     job = new_job(scratch, task, mode, code, sys.executable, file_name)
-    trace = traced(["bash", jobs.SCRIPT], cwd=job, env=environment(), output=job / "job.log")
-    result = Result.from_json((job / jobs.RESULT).read_bytes())
+    trace = traced(["bash", job_folder.SCRIPT], cwd=job, env=environment(), output=job / "job.log")
+    result = Result.from_json((job / job_folder.RESULT).read_bytes())
     if result.verdict != "pass":
         print(f"the counted run of {file_name} ended as {result.verdict}: {result.message}", file=sys.stderr)
     return trace

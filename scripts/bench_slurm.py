@@ -27,10 +27,10 @@ from typing import Any
 
 from bench_judge import cpu_name
 
-from hpc_board import jobs
 from hpc_board.board import Board
-from hpc_board.model.run import Run, RunState, Status
+from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.task import Mode
+from hpc_board.runs import job_folder
 from hpc_board.store import NewRun, Store
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.slurm.lab import SlurmLab
@@ -167,7 +167,7 @@ def in_flight(board: BoardFiles, count: int) -> tuple[Run, ...]:
     )
 
     def send(run: Run) -> None:
-        path = jobs.folder(opened.settings.board, run.id)
+        path = job_folder.folder(opened.settings.board, run.id)
         path.mkdir(parents=True)
         argv = ["sbatch", "--parsable", f"--partition={PARTITION}", f"--job-name={run.token}", "--wrap=:"]
         job_id = subprocess.run(argv, cwd=path, check=True, capture_output=True, text=True).stdout.strip()
@@ -357,7 +357,9 @@ def waited_by_board(folder: Path) -> Waited:
         for run in runs:
             if run.state is RunState.FINISHED:
                 seen.setdefault(run.id, time.time())
-    late = [at - written_at(jobs.folder(board.settings.board, id_) / jobs.RESULT) for id_, at in seen.items()]
+    late = [
+        at - written_at(job_folder.folder(board.settings.board, id_) / job_folder.RESULT) for id_, at in seen.items()
+    ]
     return Waited(tuple(late), max(seen.values()) - start)
 
 

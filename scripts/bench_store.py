@@ -22,14 +22,14 @@ from pathlib import Path
 
 from board_generator import END, GPUS, Size, generate, task_versions, user_name
 
-from hpc_board.export import Export
+from hpc_board.admin.export import Export
+from hpc_board.boards.pages import page
+from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.standing import Page, Rows
 from hpc_board.model.result import Case, Result, Timing, Verdict
-from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.standings import Page, Rows
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, Store
-from hpc_board.store.passes import Chosen
-from hpc_board.viewing import page
+from hpc_board.store.batches import Chosen
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 REPETITIONS = 15

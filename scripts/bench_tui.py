@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.pilot import Pilot
 
-from hpc_board import config
+from hpc_board import settings as config
 from hpc_board.board import Board
+from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.result import Case, Result, Verdict
-from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store import runs as run_rows

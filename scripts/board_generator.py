@@ -20,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from hpc_board.model.feed import Entry, news
+from hpc_board.domain.feed import Entry, news
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile
 from hpc_board.store.database import DatabaseFile

@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from hpc_board import jobs
+from hpc_board.domain.run import Run
 from hpc_board.harness.bundle import harness_bytes
-from hpc_board.local_job import unstored_run
 from hpc_board.model.gpu import Gpu
-from hpc_board.model.run import Run
 from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile
+from hpc_board.runs import job_folder
+from hpc_board.task_check.local_job import unstored_run
 
 
 def a_run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
@@ -21,14 +21,14 @@ def a_run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
 def written(folder: Path, task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str = "submission.py") -> Path:
     """The job folder of a run, written below `folder`."""
     run = a_run(task, gpu, mode, file_name)
-    return jobs.Folders(folder).write(run, task, gpu, code=code.encode(), harness=harness_bytes())
+    return job_folder.Folders(folder).write(run, task, gpu, code=code.encode(), harness=harness_bytes())
 
 
 def parts(task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str) -> dict[str, str]:
     """The files of a job folder by their names, the batch script and the harness aside."""
-    facts = jobs.facts(a_run(task, gpu, mode, file_name), task, gpu, code=code.encode(), harness=harness_bytes())
+    facts = job_folder.facts(a_run(task, gpu, mode, file_name), task, gpu, code=code.encode(), harness=harness_bytes())
     files = {f"task/{file.name}": file.text for file in task.files if file.text is not None}
-    return {jobs.FACTS: json.dumps(facts, indent=1), f"submission/{task.name_on_node(file_name)}": code, **files}
+    return {job_folder.FACTS: json.dumps(facts, indent=1), f"submission/{task.name_on_node(file_name)}": code, **files}
 
 
 STDLIB_REFERENCE = """\

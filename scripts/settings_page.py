@@ -1,4 +1,4 @@
-"""Write the tables of keys in docs/settings.md anew, from what `hpc_board/config.py` says of each key."""
+"""Write the tables of keys in docs/settings.md anew, from what `hpc_board/settings.py` says of each key."""
 
 import ast
 import enum
@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from hpc_board import config
+from hpc_board import settings
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 
@@ -19,31 +19,31 @@ _BEGIN = "<!-- The part from here to the end mark is made by `make docs`. -->\n"
 _END = "<!-- end -->\n"
 
 _KINDS = {
-    "name": config.Name,
-    "text": config.Line,
-    "sbatch value": config.SlurmWord,
-    "module": config.Module,
-    "memory": config.Memory,
-    "count": config.Count,
-    "port": config.Port,
-    "user or group": config.Somebody,
-    "ssh name": config.SshWord,
-    "folder": config.Mount,
-    "seconds": config.Seconds,
-    "variable name": config.EnvName,
-    "variable value": config.EnvValue,
+    "name": settings.Name,
+    "text": settings.Line,
+    "sbatch value": settings.SlurmWord,
+    "module": settings.Module,
+    "memory": settings.Memory,
+    "count": settings.Count,
+    "port": settings.Port,
+    "user or group": settings.Somebody,
+    "ssh name": settings.SshWord,
+    "folder": settings.Mount,
+    "seconds": settings.Seconds,
+    "variable name": settings.EnvName,
+    "variable value": settings.EnvValue,
 }
 
 _SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
-    ("The file", config.SettingsFile),
-    ("`clusters.NAME`", config.ClusterSection),
-    ("`clusters.NAME.ssh`", config.SshSection),
-    ("`gpus.NAME`", config.GpuSection),
-    ("`gpus.NAME.request`", config.RequestSection),
-    ("`gpus.NAME.container`", config.ContainerSection),
-    ("`gpus.NAME.sandbox`", config.SandboxSection),
-    ("`defaults`", config.DefaultsSection),
-    ("`roles`", config.RolesSection),
+    ("The file", settings.SettingsFile),
+    ("`clusters.NAME`", settings.ClusterSection),
+    ("`clusters.NAME.ssh`", settings.SshSection),
+    ("`gpus.NAME`", settings.GpuSection),
+    ("`gpus.NAME.request`", settings.RequestSection),
+    ("`gpus.NAME.container`", settings.ContainerSection),
+    ("`gpus.NAME.sandbox`", settings.SandboxSection),
+    ("`defaults`", settings.DefaultsSection),
+    ("`roles`", settings.RolesSection),
 )
 
 

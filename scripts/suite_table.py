@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from hpc_board.harness.sandbox import reaches
+from hpc_board.harness.confine.sandbox import reaches
 from tests.harness.adversarial.attack import Outcome, level, outcome
 from tests.harness.adversarial.mutations import MUTATIONS
 from tests.harness.adversarial.suite import SUITE

@@ -13,10 +13,11 @@ from typing import Any, Self
 
 import yaml
 
-from hpc_board.catalog import read_task
+from hpc_board.catalog import single_file
+from hpc_board.catalog.folders import read_task
+from hpc_board.catalog.sources import sound_tasks
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import ISOLATED, OWN, Mode, Task
-from hpc_board.task_sources import single, sound_tasks
 
 FOLDER = Path(__file__).with_name("fixtures") / "tasks"
 KINDS = (ISOLATED, OWN)
@@ -94,7 +95,7 @@ class Fixture:
         folder = parent / f"{self.name}-{kind}"
         if self.source.is_file():
             folder.mkdir(parents=True)
-            single.lay_out(self.source, folder)
+            single_file.lay_out(self.source, folder)
         else:
             shutil.copytree(self.source, folder)
             shutil.copy(FOLDER / _SHARED, parent)

@@ -37,8 +37,8 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
     have to decide, stands in comments. Nothing is sent, and no settings are
     read.
     """
-    from hpc_board.cli.printing import remark
-    from hpc_board.detection import settings
+    from hpc_board.admin.detect import detected_settings
+    from hpc_board.cli.output import remark
     from hpc_board.model.names import NAME, NAME_WORDS
     from hpc_board.schedulers.slurm.detect import site
     from hpc_board.transport.this_host import ThisHost
@@ -46,7 +46,7 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
 
     if cluster is not None and not re.fullmatch(NAME, cluster):
         raise InputError(f"--cluster: {cluster!r} is no name.", hint=f"Give {NAME_WORDS}.")
-    detected = settings(site(ThisHost()), cluster)
+    detected = detected_settings(site(ThisHost()), cluster)
     if not detected.gpus:
         remark("No entry is certain, so that all lines are comments: read them, and take the # from what is right.")
     if output is None:
@@ -77,7 +77,7 @@ def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | Non
     folder, and Ctrl-C cancels it. The exit code is 3 if there is a problem.
     """
     from hpc_board.cli.exits import NO_VERDICT
-    from hpc_board.cli.printing import print_blocks, print_json, remark
+    from hpc_board.cli.output import print_blocks, print_json, remark
     from hpc_board.report import checkup_report
 
     checked = open_().check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
@@ -103,9 +103,9 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     Nothing is sent or changed. The exit code is 3 if there is a problem.
     """
     from hpc_board.cli.exits import NO_VERDICT
-    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.domain.diagnostic import Level, Line
     from hpc_board.errors import BoardError
-    from hpc_board.model.checkup import Level, Line
     from hpc_board.report import checkup_report
 
     try:
@@ -132,7 +132,7 @@ def backup(open_: Open, file: Path, force: bool) -> None:
     It holds every submission, run, result and submitted file. The job
     folders, which hold only what the jobs printed beside that, are not in it.
     """
-    from hpc_board.cli.printing import remark
+    from hpc_board.cli.output import remark
 
     remark(f"{file} holds {_contents(open_().backup(file, force=force))}.")
 
@@ -148,7 +148,7 @@ def restore(open_: Open, file: Path, yes: bool, force: bool) -> None:
     The present database is kept beside it. Numbers that it gave to
     submissions and runs are not given again.
     """
-    from hpc_board.cli.printing import remark
+    from hpc_board.cli.output import remark
 
     board = open_()
     if not yes:
@@ -158,7 +158,7 @@ def restore(open_: Open, file: Path, yes: bool, force: bool) -> None:
 
 
 def _contents(contents: "Contents") -> str:
-    from hpc_board.report.texts import count_text
+    from hpc_board.report.formatting import count_text
 
     going = f" ({contents.in_flight} in flight)" if contents.in_flight else ""
     return f"{count_text(contents.submissions, 'submission')} and {count_text(contents.runs, 'run')}{going}"

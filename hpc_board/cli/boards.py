@@ -11,7 +11,7 @@ from hpc_board.errors import InputError, Refused
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
-    from hpc_board.model.created import Plan
+    from hpc_board.domain.user_board import Plan
 
 REFUSED = Refused.exit_code
 BAD_FILE = InputError.exit_code
@@ -74,8 +74,8 @@ def create(
     NAME, each of its tasks becomes a board under its own name. Deadline and
     GPUs are the task's own unless they are given. It takes the role creator.
     """
-    from hpc_board.boards import Wishes
-    from hpc_board.cli.printing import remark
+    from hpc_board.boards.editor import Wishes
+    from hpc_board.cli.output import remark
 
     if len(words) not in (1, 2):
         raise click.UsageError("Give NAME and SOURCE, or SOURCE alone.")
@@ -138,8 +138,8 @@ def update(
     is needed if somebody is on them. The old ones stay readable. It takes the
     board's creator or an admin; everybody who sees the board sees its history.
     """
-    from hpc_board.boards import Wishes
-    from hpc_board.cli.printing import print_blocks
+    from hpc_board.boards.editor import Wishes
+    from hpc_board.cli.output import print_blocks
     from hpc_board.report import plan_report
 
     board = open_()
@@ -177,7 +177,7 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
     Runs in flight go on, and all results stay in the database. It takes the
     board's creator or an admin.
     """
-    from hpc_board.cli.printing import print_json, remark
+    from hpc_board.cli.output import print_json, remark
 
     board = open_()
     plan = board.plan_deletion(name)
@@ -218,7 +218,7 @@ def sync(
     alone. The exit code is 2 if tasks cannot be read, else 5 if some were
     skipped; all others are done.
     """
-    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import synced_table
 
     board = open_()
@@ -239,7 +239,7 @@ def sync(
 
 
 def _print_plans(plans: "tuple[Plan, ...] | list[Plan]", *, as_json: bool, stored: bool) -> None:
-    from hpc_board.cli.printing import print_blocks, print_json, remark
+    from hpc_board.cli.output import print_blocks, print_json, remark
     from hpc_board.report import plan_report
 
     if as_json:
@@ -259,7 +259,7 @@ def _print_plans(plans: "tuple[Plan, ...] | list[Plan]", *, as_json: bool, store
 
 
 def _print_history(board: "Board", name: str, *, as_json: bool) -> None:
-    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import changes_table
 
     changes = board.board_history(name)

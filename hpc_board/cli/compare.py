@@ -26,7 +26,7 @@ def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: boo
     Case by case, with the 95 % confidence interval that the scatter of the
     measured times leaves; so "no difference shown" is an answer too.
     """
-    from hpc_board.cli.printing import print_blocks, print_json, refresh
+    from hpc_board.cli.output import print_blocks, print_json, refresh
     from hpc_board.report import comparison_report
 
     board = open_()

@@ -18,10 +18,19 @@ if TYPE_CHECKING:
     from hpc_board.report import Block
 
 _FOLDER = "hpc_board/harness/"
-_DECIDING = ("judge.py", "worker.py", "phases.py", "bench.py", "timing.py", "consistency.py", "floor.py")
+_DECIDING = (
+    "judge/judge.py",
+    "worker/worker.py",
+    "measure/phases.py",
+    "measure/row_benchmarks.py",
+    "measure/bench.py",
+    "measure/timing.py",
+    "measure/consistency.py",
+    "measure/floor.py",
+)
 """What decides on right or wrong and on the time, in the order in which it reads best."""
 
-_COMPILING = ("toolchain.py", "builder.py", "compiled.py", "exports.py")
+_COMPILING = ("build/toolchain.py", "build/builder.py", "worker/compiled.py", "build/exports.py")
 _LANGUAGES = ("py", "cpp", "cu", "hip")
 
 
@@ -45,7 +54,7 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
     is the judge that travels with every job: its files, and with --file one of
     them. For a task with an eval of its own it is that eval.
     """
-    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.model.task import OWN
 
     task = None if name is None else open_().task(name)
@@ -56,12 +65,7 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
     own = task if task is not None and task.harness == OWN else None
     files = _judge_files() if own is None else _own_files(own)
     if file_name is not None:
-        if file_name not in files:
-            raise InputError(
-                f"there is no file {file_name} that evaluates.{suggestion(file_name, files)}",
-                hint=f"There are: {', '.join(files)}.",
-            )
-        click.echo(files[file_name].encode(), nl=False)
+        click.echo(_file(files, file_name).encode(), nl=False)
     elif as_json:
         print_json(_object(task, own, files))
     elif own is not None:
@@ -70,8 +74,20 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
         print_blocks(*_judge_blocks(files, language))
 
 
+def _file(files: "Mapping[str, str]", wanted: str) -> str:
+    """Return the text of the file `wanted`, given by its path or by its name alone where one file has it."""
+    found = [path for path in files if path == wanted or path.endswith(f"/{wanted}")]
+    if len(found) != 1:
+        names = {path.rpartition("/")[2] for path in files}
+        raise InputError(
+            f"there is no file {wanted} that evaluates.{suggestion(wanted, names)}",
+            hint=f"There are: {', '.join(files)}.",
+        )
+    return files[found[0]]
+
+
 def _print_own(task: "Task", files: "Mapping[str, str]") -> None:
-    from hpc_board.cli.printing import remark
+    from hpc_board.cli.output import remark
 
     first, *others = files
     click.echo(files[first].encode(), nl=False)
@@ -95,7 +111,9 @@ def _judge_files() -> "dict[str, str]":
     from hpc_board.harness.bundle import harness_bytes
 
     with zipfile.ZipFile(io.BytesIO(harness_bytes())) as archive:
-        names = sorted(name for name in archive.namelist() if name.startswith(_FOLDER))
+        names = sorted(
+            name for name in archive.namelist() if name.startswith(_FOLDER) and not name.endswith("/__init__.py")
+        )
         found = {name.removeprefix(_FOLDER): archive.read(name).decode() for name in names}
     first = [*_DECIDING, *_COMPILING]
     return {name: found[name] for name in (*first, *(each for each in found if each not in first))}

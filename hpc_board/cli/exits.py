@@ -11,8 +11,8 @@ from hpc_board.errors import BoardError
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
+    from hpc_board.domain.run import Run
     from hpc_board.model.result import Case
-    from hpc_board.model.run import Run
 
 DONE = 0
 NOT_PASSED = 1

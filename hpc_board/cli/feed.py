@@ -30,7 +30,7 @@ def feed(
     The newest first: records, places among the first three, first successes and personal bests, with whom they
     beat.
     """
-    from hpc_board.cli.printing import print_blocks, print_json, refresh
+    from hpc_board.cli.output import print_blocks, print_json, refresh
     from hpc_board.report import feed_lines
 
     board = open_()

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from hpc_board.cli.printing import remark
+from hpc_board.cli.output import remark
 from hpc_board.errors import WaitExpired
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from hpc_board.board import Board
-    from hpc_board.model.run import Run
+    from hpc_board.domain.run import Run
 
 
 _PLACE_CELLS_MIN = 8

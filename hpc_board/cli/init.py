@@ -10,7 +10,7 @@ from hpc_board.errors import InputError, SchedulerRefused
 from hpc_board.model.text import one_line
 
 if TYPE_CHECKING:
-    from hpc_board.detection import Detected
+    from hpc_board.admin.detect import Detected
 
 
 @click.command(
@@ -38,7 +38,7 @@ def init(folder: Path | None, group: str | None, output: Path, *, force: bool) -
     have to see it. The settings have what `admin detect` finds out about Slurm,
     or this machine by itself where there is none. Nothing is sent.
     """
-    from hpc_board.cli.printing import remark
+    from hpc_board.cli.output import remark
     from hpc_board.store.sharing import found
     from hpc_board.written_files import new_file
 
@@ -65,15 +65,15 @@ def _expanded(folder: Path) -> Path:
 
 
 def _settings(board: Path) -> "Detected":
-    from hpc_board.cli.printing import remark
-    from hpc_board.config import machine_gpu_names
-    from hpc_board.detection import Detected, settings, settings_without_slurm
+    from hpc_board.admin.detect import Detected, detected_settings, settings_without_slurm
+    from hpc_board.cli.output import remark
     from hpc_board.model.gpu import Device
     from hpc_board.schedulers.slurm.detect import site
+    from hpc_board.settings import machine_gpu_names
     from hpc_board.transport.this_host import ThisHost
 
     try:
-        return settings(site(ThisHost()), board=str(board))
+        return detected_settings(site(ThisHost()), board=str(board))
     except SchedulerRefused as error:
         remark(f"No Slurm here ({error.message}): the settings are for this machine by itself.")
         gpus = [*((name, Device.CUDA) for name in machine_gpu_names()), ("CPU", Device.CPU)]

@@ -6,32 +6,33 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from hpc_board.board import Board
-from hpc_board.model.checkup import Line
-from hpc_board.model.comparison import Difference
-from hpc_board.model.created import BoardChange, CreatedBoard, Entries, Plan
-from hpc_board.model.created import Difference as TermDifference
-from hpc_board.model.feed import Entry, FeedEntry
+from hpc_board.domain.board_options import Terms
+from hpc_board.domain.comparison import Difference
+from hpc_board.domain.diagnostic import Line
+from hpc_board.domain.feed import Entry, FeedEntry
+from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Category, Decision, Limits, Removal
+from hpc_board.domain.run import Run, Status
+from hpc_board.domain.standing import Mark, Page, Placing, Standing, Version, verdict_line
+from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
+from hpc_board.domain.user_board import BoardChange, CreatedBoard, Entries, Plan
+from hpc_board.domain.user_board import Difference as TermDifference
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.lint import PROBES, Probe, accepted_formats
 from hpc_board.model.result import Case, Log, Result, case_share, device_peak
-from hpc_board.model.rules import NO_LIMITS, REASON_CHARACTERS_MAX, Category, Decision, Limits, Removal
-from hpc_board.model.run import Run, Status
-from hpc_board.model.standings import Interval, Mark, Page, Placing, Standing, Version, verdict_line
-from hpc_board.model.submission import NOTE_CHARACTERS_MAX
+from hpc_board.model.score import Interval
 from hpc_board.model.task import Task
-from hpc_board.model.terms import Terms
 from hpc_board.model.text import one_line, printable
 from hpc_board.report import bests, feed_line
-from hpc_board.sending import Preview
+from hpc_board.runs.dispatch import Preview
 from hpc_board.store import WholeRun
 
 if TYPE_CHECKING:
-    from hpc_board.boards import Synced
-    from hpc_board.comparing import Compared
-    from hpc_board.lint import Checked
-    from hpc_board.rules import Again
-    from hpc_board.site_check import Checked as CheckedGpu
-    from hpc_board.trial import Trial
+    from hpc_board.admin.probe import Checked as CheckedGpu
+    from hpc_board.boards.comparison import Compared
+    from hpc_board.boards.editor import Synced
+    from hpc_board.boards.moderation import Again
+    from hpc_board.task_check.lint import Checked
+    from hpc_board.task_check.try_out import Trial
 
 _MESSAGE_MAX = 16_384
 

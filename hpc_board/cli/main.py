@@ -13,20 +13,20 @@ from hpc_board.cli.admin import admin
 from hpc_board.cli.boards import create, delete, sync, update
 from hpc_board.cli.compare import compare
 from hpc_board.cli.completion import completion
-from hpc_board.cli.data import export, stats
 from hpc_board.cli.eval_code import eval_code
 from hpc_board.cli.exits import Program
+from hpc_board.cli.export import export, stats
 from hpc_board.cli.feed import feed
 from hpc_board.cli.init import init
 from hpc_board.cli.milestones import milestones
+from hpc_board.cli.moderation import note, tag
 from hpc_board.cli.options import examples, open_board, take_text
-from hpc_board.cli.rules import note, tag
 from hpc_board.cli.runs import cancel, code, poll, run, runs, watch
 from hpc_board.cli.standings import history, show, show_personal
 from hpc_board.cli.streams import open_streams
 from hpc_board.cli.submit import submit
 from hpc_board.cli.tasks import gpus, list_, task, template
-from hpc_board.model.submission import EXTENSIONS
+from hpc_board.domain.submission import EXTENSIONS
 
 
 def _command_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -12,8 +12,8 @@ from hpc_board.model.text import one_line
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
+    from hpc_board.domain.run import Run, RunState
     from hpc_board.model.result import Verdict
-    from hpc_board.model.run import Run, RunState
 
 Open = Callable[[], "Board"]
 """Opens the board that the command line names; commands find it in click's context."""
@@ -93,7 +93,7 @@ def examples(*lines: str) -> str:
 def open_board(config: Path | None) -> "Board":
     """The board that the settings describe, in the file `config` or where settings are looked for."""
     from hpc_board.board import Board
-    from hpc_board.cli.printing import remark
+    from hpc_board.cli.output import remark
 
     return Board.open(config, warn=lambda text: remark(f"Warning: {text}"))
 
@@ -145,8 +145,8 @@ def outcome_called(word: str) -> "RunState | Verdict":
 
 def _outcomes() -> "dict[str, RunState | Verdict]":
     """Every state and verdict by its name; where both have one, the state is shown only where there is no verdict."""
+    from hpc_board.domain.run import RunState
     from hpc_board.model.result import Verdict
-    from hpc_board.model.run import RunState
 
     return {str(each): each for each in (*RunState, *Verdict)}
 

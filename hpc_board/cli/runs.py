@@ -28,7 +28,7 @@ from hpc_board.errors import BoardError, WaitExpired
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
-    from hpc_board.model.run import Run
+    from hpc_board.domain.run import Run
     from hpc_board.report import Block
     from hpc_board.store import WholeRun
 
@@ -79,9 +79,9 @@ def runs(
 
     What you and admins remarked on them stands at the end of each row.
     """
-    from hpc_board.cli.printing import output_width, print_blocks, print_json, refresh
-    from hpc_board.intake import mode_called
+    from hpc_board.cli.output import output_width, print_blocks, print_json, refresh
     from hpc_board.report import runs_table
+    from hpc_board.runs.drafts import mode_called
 
     kind, outcome = None if mode is None else mode_called(mode), None if state is None else outcome_called(state)
     board = open_()
@@ -120,7 +120,7 @@ def runs(
 @click.pass_obj
 def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> None:
     """Show one run: verdict, cases, times, machine, output."""
-    from hpc_board.cli.printing import print_blocks, print_json, refresh
+    from hpc_board.cli.output import print_blocks, print_json, refresh
 
     if samples and not as_json:
         raise click.UsageError("--samples needs --json.")
@@ -140,7 +140,7 @@ def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> 
 
 def _print_logs(board: "Board", run: "Run") -> None:
     """Print what the job and the kernel printed under titles; a stream that is alone has its title on stderr."""
-    from hpc_board.cli.printing import print_blocks, remark
+    from hpc_board.cli.output import print_blocks, remark
     from hpc_board.report import nothing_printed, run_logs
 
     logs = run_logs(board.result(run.id), board.log(run.id))
@@ -171,7 +171,7 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
     """
     from hpc_board.cli.follow import follow
     from hpc_board.cli.json_output import run_details
-    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_json
 
     board = open_()
     try:
@@ -236,7 +236,7 @@ def code(open_: Open, submission: int, output: Path | None, force: bool) -> None
     Admins may read everybody's, and others what a board shows after its
     deadline (`create --show-code`).
     """
-    from hpc_board.cli.printing import remark
+    from hpc_board.cli.output import remark
     from hpc_board.model.text import printable
     from hpc_board.written_files import write_file
 
@@ -276,7 +276,7 @@ def poll(open_: Open, as_json: bool) -> None:
     changed = [(old, new) for old, new in pairs if new.state is not old.state]
     if as_json:
         from hpc_board.cli.json_output import run_object
-        from hpc_board.cli.printing import print_json
+        from hpc_board.cli.output import print_json
 
         print_json([run_object(board, new) for _, new in changed])
     else:

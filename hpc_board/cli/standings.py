@@ -11,7 +11,7 @@ from hpc_board.model.names import listed
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
-    from hpc_board.model.standings import Page, Rows
+    from hpc_board.domain.standing import Page, Rows
     from hpc_board.report import Block
 
 _ROWS = 20
@@ -90,8 +90,8 @@ def show(
     A row is a user's best passing ranked run. Your own row is always shown. Rows without a rank are the task's own
     reference and milestones of its author.
     """
-    from hpc_board.cli.printing import remark
-    from hpc_board.model.standings import Rows
+    from hpc_board.cli.output import remark
+    from hpc_board.domain.standing import Rows
 
     if all_users and top is not None:
         raise click.UsageError("--top limits what --all-users asks for: give one of them.")
@@ -142,7 +142,7 @@ def show_personal(
     They are ranked among themselves, the best first: that is the one which counts on the board. Those that an admin has
     removed stand below, with the reason.
     """
-    from hpc_board.model.standings import Rows
+    from hpc_board.domain.standing import Rows
 
     board = open_()
     chosen = _chosen(board, name, gpus)
@@ -168,8 +168,8 @@ def history(
     Every passing ranked run in the order of the submissions: a plot in plain characters, and a table. CHANGE is
     against the fastest run before.
     """
-    from hpc_board.cli.printing import print_blocks, print_json
-    from hpc_board.model.standings import Rows
+    from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.domain.standing import Rows
     from hpc_board.report import history_report
 
     board = open_()
@@ -189,8 +189,8 @@ def history(
 
 
 def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows", *, as_json: bool) -> None:
-    from hpc_board.cli.printing import print_blocks, print_json
-    from hpc_board.model.standings import Rows
+    from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.domain.standing import Rows
     from hpc_board.report import board_report, removed_blocks
 
     task = board.task(name).name
@@ -224,7 +224,7 @@ def _began_anew(board: "Board", name: str) -> bool:
 def _print_rank(
     board: "Board", name: str, gpus: Sequence[str], rank: int, version: str | None, *, as_json: bool
 ) -> None:
-    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import rank_report
 
     task = board.task(name).name
@@ -243,7 +243,7 @@ def _print_rank(
 
 
 def _print_versions(board: "Board", name: str, *, as_json: bool) -> None:
-    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import versions_table
 
     task = board.task(name)
@@ -258,7 +258,7 @@ def _print_versions(board: "Board", name: str, *, as_json: bool) -> None:
 
 def _chosen(board: "Board", name: str, words: Sequence[str]) -> list[str]:
     """The names of the GPUs that were given, or of all of the task's; the runs in flight are carried on first."""
-    from hpc_board.cli.printing import refresh
+    from hpc_board.cli.output import refresh
 
     task = board.task(name)
     names = listed(words)

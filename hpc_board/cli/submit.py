@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hpc_board.board import Board
-    from hpc_board.model.run import Run
-    from hpc_board.sending import Preview
+    from hpc_board.domain.run import Run
+    from hpc_board.runs.dispatch import Preview
 
 
 @click.command(
@@ -121,7 +121,7 @@ def submit(
 def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
     """Print each script once; a single one, and nothing else, so that stdout is the file that would be sent."""
     from hpc_board.cli.json_output import preview_object
-    from hpc_board.cli.printing import print_json, remark
+    from hpc_board.cli.output import print_json, remark
 
     if as_json:
         print_json([preview_object(preview) for preview in previews])
@@ -143,7 +143,7 @@ def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
 
 def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *, as_json: bool) -> int:
     from hpc_board.cli.follow import follow
-    from hpc_board.cli.printing import print_blocks
+    from hpc_board.cli.output import print_blocks
     from hpc_board.cli.runs import summary
 
     try:
@@ -160,7 +160,7 @@ def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *
 
 def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> None:
     from hpc_board.cli.json_output import submission_object
-    from hpc_board.cli.printing import print_blocks, print_json, remark
+    from hpc_board.cli.output import print_blocks, print_json, remark
     from hpc_board.report import runs_table
 
     if as_json:

@@ -29,7 +29,7 @@ python_option = click.option(
 @click.pass_obj
 def list_(open_: Open, as_json: bool) -> None:
     """List the tasks with their deadlines and GPUs."""
-    from hpc_board.cli.printing import print_blocks, print_json, remark
+    from hpc_board.cli.output import print_blocks, print_json, remark
     from hpc_board.report import tasks_table
 
     board = open_()
@@ -58,7 +58,7 @@ def list_(open_: Open, as_json: bool) -> None:
 @click.pass_obj
 def gpus(open_: Open, as_json: bool) -> None:
     """List the GPUs: partition, how many are free, jobs waiting."""
-    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import gpus_table
 
     statuses = open_().gpus()
@@ -121,7 +121,7 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
 
     Everything that a participant may read, the reference among it, can be printed with --file.
     """
-    from hpc_board.cli.printing import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.model.names import suggestion
     from hpc_board.report import created_report, limits_facts, task_report
 
@@ -175,11 +175,11 @@ def check(
     pass, 2 if SOURCE cannot be read or a task in it has faults, 3 if this
     machine lacks what the judge needs.
     """
-    from hpc_board import lint
     from hpc_board.cli.exits import NOT_PASSED
-    from hpc_board.cli.printing import print_blocks, print_json, remark
+    from hpc_board.cli.output import print_blocks, print_json, remark
     from hpc_board.model.gpu import Device
     from hpc_board.report import check_report
+    from hpc_board.task_check import lint
 
     bounds = lint.Bounds(Device(device), python or sys.executable, cases or lint.CASES_MAX, seconds or lint.SECONDS)
     results = []
@@ -229,14 +229,14 @@ def test(
     or the task itself failed, 2 if one of them cannot be read or they do not
     fit, 3 if this machine lacks what the judge needs.
     """
-    from hpc_board import intake
     from hpc_board.cli.exits import exit_code_of_trial
-    from hpc_board.cli.printing import print_blocks, print_json, remark
+    from hpc_board.cli.output import print_blocks, print_json, remark
     from hpc_board.model.gpu import Device
     from hpc_board.report import trial_report
-    from hpc_board.trial import try_out
+    from hpc_board.runs import drafts
+    from hpc_board.task_check.try_out import try_out
 
-    submission, asked = intake.read_source(file), intake.mode_called(mode)
+    submission, asked = drafts.read_source(file), drafts.mode_called(mode)
     found = _source(open_, source)
     if len(found) > 1:
         raise InputError(
@@ -260,8 +260,8 @@ def _kind(device: str) -> str:
 
 def _source(open_: Open, source: str) -> "tuple[Task, ...]":
     """The tasks in the folder or file `source`, or the known task of that name."""
-    from hpc_board.documents import is_folder
-    from hpc_board.task_sources import ENDINGS, sound_tasks
+    from hpc_board.catalog.sources import ENDINGS, sound_tasks
+    from hpc_board.yaml_document import is_folder
 
     path = Path(source)
     if "/" in source or is_folder(path) or path.suffix in ENDINGS:
@@ -294,16 +294,16 @@ def new(folder: Path, languages: tuple[str, ...]) -> None:
     notes on choosing data and tolerances. NAME may have folders before it.
     Nothing that is there already is touched.
     """
-    from hpc_board import task_starter
-    from hpc_board.cli.printing import remark
+    from hpc_board.catalog import new_task
+    from hpc_board.cli.output import remark
     from hpc_board.model.names import NAME, NAME_WORDS
     from hpc_board.model.task import Language
     from hpc_board.written_files import write_new_folder
 
     if not re.fullmatch(NAME, folder.name):
         raise InputError(f'"{folder.name}" cannot be the name of a task.', hint=f"Give {NAME_WORDS}.")
-    write_new_folder(folder, task_starter.files([Language(each) for each in dict.fromkeys(languages)]))
-    remark(f"A task to start from is in {folder}; read {folder / task_starter.NOTES} first.")
+    write_new_folder(folder, new_task.files([Language(each) for each in dict.fromkeys(languages)]))
+    remark(f"A task to start from is in {folder}; read {folder / new_task.NOTES} first.")
     remark(f"`hpc-board task check {folder}` says what its check lets pass.")
 
 
@@ -326,8 +326,8 @@ def template(open_: Open, name: str, language: str | None, header: bool, output:
     Its header has the task's name, so that `submit` knows where it belongs,
     the GPUs that the task names, its description and its deadline.
     """
-    from hpc_board.cli.printing import remark
-    from hpc_board.starter import compiled_header, starter
+    from hpc_board.catalog.template import compiled_header, starter
+    from hpc_board.cli.output import remark
     from hpc_board.written_files import write_file
 
     board = open_()

@@ -20,8 +20,8 @@ sys.exit(main(sys.argv))
 def harness_bytes() -> bytes:
     """The zipapp that travels with every job; its sha256 is kept with every run."""
     files = [_PACKAGE / "__init__.py", _PACKAGE / "errors.py"]
-    files += sorted((_PACKAGE / "model").glob("*.py")) + sorted((_PACKAGE / "harness").glob("*.py"))
-    files += sorted((_PACKAGE / "harness").glob("*.h"))
+    files += sorted((_PACKAGE / "model").glob("*.py")) + sorted((_PACKAGE / "harness").rglob("*.py"))
+    files += sorted((_PACKAGE / "harness").rglob("*.h"))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "__main__.py", _MAIN.encode())

@@ -16,10 +16,10 @@ def main(argv: Sequence[str]) -> int:
     harness = Path(argv[0]).resolve()
     role = argv[1] if len(argv) > 1 else ""
     if role in ("supervise", "account") and len(argv) >= 3:
-        from hpc_board.harness.job import is_probe
+        from hpc_board.harness.job_spec import is_probe
 
         if is_probe(Path(argv[2])):
-            from hpc_board.harness.inspector import inspect
+            from hpc_board.harness.node_probe import inspect
 
             return inspect(Path(argv[2]), harness) if role == "supervise" else 1
     if role == "supervise" and len(argv) == 3:
@@ -27,21 +27,21 @@ def main(argv: Sequence[str]) -> int:
 
         return supervise(Path(argv[2]), harness)
     if role == "account" and len(argv) == 4 and argv[3].isdigit():
-        from hpc_board.harness.account import account
+        from hpc_board.harness.post_mortem import account
 
         return account(Path(argv[2]), int(argv[3]))
     if role == "lint" and len(argv) == 5 and argv[3].isdigit() and argv[4].isdigit():
-        from hpc_board.harness.linter import lint
+        from hpc_board.harness.lint.linter import lint
 
         return lint(Path(argv[2]), harness, int(argv[3]), int(argv[4]))
     if role == "zygote" and len(argv) == 4:
         return _zygote(int(argv[2]), int(argv[3]))
     if role == "build" and len(argv) == 3:
-        from hpc_board.harness.builder import become_compiler
+        from hpc_board.harness.build.builder import become_compiler
 
         become_compiler(int(argv[2]))
     if role == "program" and len(argv) == 3:
-        from hpc_board.harness.program import become_program
+        from hpc_board.harness.own_eval.program import become_program
 
         become_program(int(argv[2]))
     if role == "worker" and len(argv) >= 3:
@@ -56,9 +56,9 @@ def _worker(path: str, modules: Sequence[str]) -> int:
     import os
     import socket
 
-    from hpc_board.harness import worker
-    from hpc_board.harness.channel import Channel
-    from hpc_board.harness.sandbox import die_with_parent
+    from hpc_board.harness.confine.sandbox import die_with_parent
+    from hpc_board.harness.wire.channel import Channel
+    from hpc_board.harness.worker import worker
 
     die_with_parent(os.getppid())
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -68,9 +68,12 @@ def _worker(path: str, modules: Sequence[str]) -> int:
 
 
 def _zygote(descriptor: int, supervisor: int) -> int:
-    from hpc_board.harness import judge, prober, worker, zygote
-    from hpc_board.harness.channel import inherited
-    from hpc_board.harness.sandbox import die_with_parent, hide_memory
+    from hpc_board.harness.confine.sandbox import die_with_parent, hide_memory
+    from hpc_board.harness.judge import judge
+    from hpc_board.harness.lint import prober
+    from hpc_board.harness.processes import zygote
+    from hpc_board.harness.wire.channel import inherited
+    from hpc_board.harness.worker import worker
 
     die_with_parent(supervisor)
     hide_memory()

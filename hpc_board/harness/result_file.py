@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, Mapping, Sequence
 
-from hpc_board.harness.job import Facts
+from hpc_board.harness.job_spec import Facts
 from hpc_board.harness.progress import PROGRESS, now_text
 from hpc_board.model.result import Case, Result, ResultError, Verdict
 

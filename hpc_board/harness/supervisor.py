@@ -8,33 +8,33 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
-from hpc_board.harness import sandbox
-from hpc_board.harness.bench import Bench
-from hpc_board.harness.calls import Allowance, CallFailed, Phase
-from hpc_board.harness.child import Child
-from hpc_board.harness.disk import Disk
-from hpc_board.harness.interruption import Interrupted, Interruption
-from hpc_board.harness.job import Facts, facts
+from hpc_board.harness.confine import sandbox
+from hpc_board.harness.confine.disk import Disk
+from hpc_board.harness.confine.scratch import remove
+from hpc_board.harness.job_spec import Facts, facts
+from hpc_board.harness.launcher import Processes, processes_for
+from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.phases import Benchmarks, tested
+from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
+from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, is_root, node_facts, oom_kills
-from hpc_board.harness.phases import Benchmarks, tested
-from hpc_board.harness.process_tree import REAP_SECONDS
-from hpc_board.harness.processes import Processes, processes_for
-from hpc_board.harness.profile import FOLDER as PROFILE_FOLDER
-from hpc_board.harness.profile import Profile, Workers
-from hpc_board.harness.profilers import absent, available
+from hpc_board.harness.processes.calls import Allowance, CallFailed, Phase
+from hpc_board.harness.processes.child import Child
+from hpc_board.harness.processes.signals import Interrupted, Interruption
+from hpc_board.harness.processes.tree import REAP_SECONDS
+from hpc_board.harness.profile.evaluation import FOLDER as PROFILE_FOLDER
+from hpc_board.harness.profile.evaluation import Profile, Workers
+from hpc_board.harness.profile.profilers import absent, available
 from hpc_board.harness.progress import Progress, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
-from hpc_board.harness.row_benchmarks import RowBenchmarks
-from hpc_board.harness.scratch import remove
-from hpc_board.harness.workers import Worker
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, peak_of
 from hpc_board.model.result import INTERRUPTED, Case, Log, Result, Verdict
-from hpc_board.model.standings import score_s
+from hpc_board.model.score import score_s
 from hpc_board.model.task import OWN, Language, Mode
 
 if TYPE_CHECKING:
-    from hpc_board.harness.own_eval import OwnEval
+    from hpc_board.harness.own_eval.evaluation import OwnEval
 
 _INTERRUPTED_REAP_SECONDS = 0.3
 _JUDGE_SAID_MAX = 4000
@@ -96,7 +96,7 @@ class Supervisor:
     # a submission runs, which may be able to write that zip where nothing isolates it.
 
     def _own_eval_of(self, job: Facts) -> "OwnEval":
-        from hpc_board.harness.own_eval import OwnEval
+        from hpc_board.harness.own_eval.evaluation import OwnEval
 
         return OwnEval(job, self._folder, self._processes, self._say)
 
@@ -218,7 +218,7 @@ class Supervisor:
 
     def _build(self) -> None:
         """Compile the submission; one for a GPU is compiled on a CPU board too, and goes no further there."""
-        from hpc_board.harness.builder import BuildFailed, build
+        from hpc_board.harness.build.builder import BuildFailed, build
 
         job, processes = self._job, self._processes
         self._say("build", None, None, "compiling the submission")

@@ -6,15 +6,14 @@ Every text of a block is safe to print: what came from files, jobs and scheduler
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
 from hpc_board.report.boards import changes_table, created_report, plan_report, synced_table
 from hpc_board.report.checks import check_report
-from hpc_board.report.checkups import checkup_report
 from hpc_board.report.comparisons import comparison_report
+from hpc_board.report.diagnostics import checkup_report
+from hpc_board.report.explanations import Meaning, state_meaning, verdict_meaning
 from hpc_board.report.feeds import feed_line, feed_lines
+from hpc_board.report.formatting import span_text
 from hpc_board.report.histories import bests, history_report
-from hpc_board.report.meanings import Meaning, state_meaning, verdict_meaning
-from hpc_board.report.next_steps import NextSteps, next_steps
-from hpc_board.report.plain import plain
-from hpc_board.report.printed import nothing_printed, run_logs
-from hpc_board.report.rules import (
+from hpc_board.report.logs import nothing_printed, run_logs
+from hpc_board.report.moderation import (
     bans_table,
     decisions_table,
     detail_text,
@@ -28,6 +27,8 @@ from hpc_board.report.rules import (
     rerun_table,
     subject_text,
 )
+from hpc_board.report.next_steps import NextSteps, next_steps
+from hpc_board.report.plain import plain
 from hpc_board.report.runs import (
     outcome,
     outcome_line,
@@ -52,7 +53,6 @@ from hpc_board.report.standings import (
 )
 from hpc_board.report.tables import gpus_table, tasks_table
 from hpc_board.report.tasks import task_report
-from hpc_board.report.texts import span_text
 from hpc_board.report.times import advice, in_rows, processors_of, scatter_name, scatter_text
 
 __all__ = [

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.model.created import Action, BoardChange, CreatedBoard, Entries, Plan, what_changed
-from hpc_board.model.terms import Terms, Visibility, moment_words
+from hpc_board.domain.board_options import Terms, Visibility, moment_words
+from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries, Plan, what_changed
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
-from hpc_board.report.texts import count_text, moment_text
+from hpc_board.report.formatting import count_text, moment_text
 
 
 def terms_facts(terms: Terms) -> tuple[tuple[str, str], ...]:

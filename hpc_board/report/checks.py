@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from hpc_board.domain.findings import Finding, Severity
 from hpc_board.model.eval_program import eval_program
-from hpc_board.model.findings import Finding, Severity
 from hpc_board.model.lint import PROBES, UNMADE, CheckedCase, Lint, accepted_formats
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
-from hpc_board.report.texts import count_text
+from hpc_board.report.formatting import count_text
 
 _HALF = 2.0**-11
 _SINGLE = 2.0**-24

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from hpc_board.model.feed import PODIUM, FeedEntry, FeedKind, News
+from hpc_board.domain.feed import PODIUM, FeedEntry, FeedKind, News
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Paragraph
-from hpc_board.report.texts import count_text, moment_text, score_text
+from hpc_board.report.formatting import count_text, moment_text, score_text
 
 _PLACES = {1: "first", 2: "second", 3: "third"}
 

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Sequence
 
-from hpc_board.model.standings import Page, Standing, duration_text
+from hpc_board.domain.standing import Page, Standing
+from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Log, Paragraph, Table
-from hpc_board.report.texts import moment_text, score_text
+from hpc_board.report.formatting import moment_text, score_text
 
 PLOT_COLUMNS = 78
 _PLOT_ROWS = 11

@@ -4,14 +4,14 @@ import shlex
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from hpc_board.domain.run import Run, RunState
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Case, Result, Verdict
-from hpc_board.model.run import Run, RunState
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
-from hpc_board.report.meanings import Meaning, state_meaning, verdict_meaning
+from hpc_board.report.explanations import Meaning, state_meaning, verdict_meaning
+from hpc_board.report.formatting import telling_line
 from hpc_board.report.runs import outcome
-from hpc_board.report.texts import telling_line
 
 
 @dataclass(frozen=True)

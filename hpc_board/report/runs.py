@@ -5,20 +5,21 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.domain.standing import Placing, verdict_line
+from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.peaks import Peak, Share
 from hpc_board.model.result import PUBLIC_PASSED, Case, Result, Timing, Verdict, case_share, device_peak
 from hpc_board.model.result import Log as Printed
-from hpc_board.model.run import Progress, Run, RunState, Status
-from hpc_board.model.standings import Placing, duration_text, told_score, verdict_line
-from hpc_board.model.submission import NOTE_CHARACTERS_MAX
+from hpc_board.model.score import duration_text, told_score
 from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
-from hpc_board.report.meanings import state_meaning, verdict_meaning
-from hpc_board.report.printed import job_log, kernel_logs, message_log, profile_log
-from hpc_board.report.rules import remarks_text, removal_text
+from hpc_board.report.explanations import state_meaning, verdict_meaning
+from hpc_board.report.formatting import count_text, moment_text, score_text, telling_line
+from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
+from hpc_board.report.moderation import remarks_text, removal_text
 from hpc_board.report.standings import speedup_text
-from hpc_board.report.texts import count_text, moment_text, score_text, telling_line
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.model.standings import Mark, MarkKind, Page, Standing, Version, told_score, wide_interval_text
+from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version
+from hpc_board.model.score import told_score, wide_interval_text
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
-from hpc_board.report.texts import count_text, moment_text, score_text
+from hpc_board.report.formatting import count_text, moment_text, score_text
 
 NOBODY = "Nobody is on this board yet."
 NONE_OF_YOURS = "You have no passing ranked run on it."

@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from hpc_board.model.statistics import Statistics
+from hpc_board.domain.statistics import Statistics
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Table
-from hpc_board.report.texts import moment_text
+from hpc_board.report.formatting import moment_text
 
 
 def statistics_report(found: Statistics) -> tuple[Block, ...]:

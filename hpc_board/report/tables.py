@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from hpc_board.domain.board_options import moment_words
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Task
-from hpc_board.model.terms import moment_words
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Column, Table
-from hpc_board.report.texts import span_text
+from hpc_board.report.formatting import span_text
 
 
 def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: datetime) -> Table:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
+from hpc_board.domain.board_options import moment_words
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import Limits
 from hpc_board.model.task import ISOLATED, CaseValue, Milestone, Ranking, Task, case_text
-from hpc_board.model.terms import moment_words
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from hpc_board.model.measurement import BUSY_PROCESSORS
 from hpc_board.model.result import Case, Result, Timing
-from hpc_board.model.standings import error_text, interval_text
+from hpc_board.model.score import error_text, interval_text
 
 _ERROR_MAX = 0.1
 _CASES_NAMED_MAX = 3

@@ -6,9 +6,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from hpc_board.domain.cluster_info import Site
+from hpc_board.domain.run import JobNews, array_of
 from hpc_board.model.gpu import Availability, Gpu
-from hpc_board.model.run import JobNews, array_of
-from hpc_board.model.site import Site
 
 
 @dataclass(frozen=True)

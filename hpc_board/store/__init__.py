@@ -5,17 +5,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpc_board.model.created import BoardChange, Entries
-from hpc_board.model.feed import FeedEntry
-from hpc_board.model.oversight import HourCount
+from hpc_board.domain.admin_views import HourCount
+from hpc_board.domain.feed import FeedEntry
+from hpc_board.domain.moderation import Decision, Limits
+from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.run_filter import RunFilter
+from hpc_board.domain.standing import Place, Placing, Rows, Standing, Version
+from hpc_board.domain.submission import Submission
+from hpc_board.domain.user_board import BoardChange, Entries
 from hpc_board.model.result import Case, Result, Verdict
-from hpc_board.model.rules import Decision, Limits
-from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.run_filter import RunFilter
-from hpc_board.model.standings import Interval, Place, Placing, Rows, Standing, Version
-from hpc_board.model.submission import Submission
+from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode, Task
-from hpc_board.store import boards, decisions, feed, listing, oversight, ranking, remarks, runs, submissions
+from hpc_board.store import admin_views, boards, decisions, feed, listing, ranking, remarks, runs, submissions
 from hpc_board.store.boards import NewChange, Newest
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.journal import MOUNTS
@@ -23,11 +24,11 @@ from hpc_board.store.runs import WholeRun
 from hpc_board.store.submissions import NewRun, NewSubmission
 
 if TYPE_CHECKING:
-    from hpc_board.model.statistics import Statistics
+    from hpc_board.domain.statistics import Statistics
     from hpc_board.store.backup import Contents
-    from hpc_board.store.exporting import Best, RankedBoard
-    from hpc_board.store.fields import Row
-    from hpc_board.store.passes import Chosen
+    from hpc_board.store.batches import Chosen
+    from hpc_board.store.export import Best, RankedBoard
+    from hpc_board.store.row_reader import Row
 
 __all__ = ["NewChange", "NewRun", "NewSubmission", "Newest", "Store", "WholeRun"]
 
@@ -409,19 +410,19 @@ class Store:
     def names_of_people(self, *, after: str, limit: int, part: str) -> tuple[str, ...]:
         """Who has submitted or was decided about, by name: at most `limit` that come after `after` and have `part`."""
         with self._file.reading() as db:
-            return oversight.names(db, after=after, limit=limit, part=part)
+            return admin_views.names(db, after=after, limit=limit, part=part)
 
     def standing_of_people(
         self, users: Collection[str], now: datetime
     ) -> dict[str, tuple[Decision | None, datetime | None]]:
         """The ban of each of these users that holds at the time `now`, and when they submitted last."""
         with self._file.reading() as db:
-            return {user: oversight.standing_of(db, user, now) for user in users}
+            return {user: admin_views.standing_of(db, user, now) for user in users}
 
     def sent_since(self, since: datetime, users: Collection[str] | None = None) -> tuple[HourCount, ...]:
         """What was sent after `since`, by everybody or by these `users`, to each board."""
         with self._file.reading() as db:
-            return oversight.sent_since(db, since, users)
+            return admin_views.sent_since(db, since, users)
 
     def add_note(self, submission: int, text: str, by_user: str, at: datetime) -> None:
         """Append a note to those of a submission.
@@ -530,21 +531,21 @@ class Store:
 
     def ranked_boards(self, chosen: "Chosen") -> "tuple[RankedBoard, ...]":
         """Every chosen board on which somebody is, by the task's name, its versions in the order in which they came."""
-        from hpc_board.store.exporting import ranked_boards
+        from hpc_board.store.export import ranked_boards
 
         with self._file.reading() as db:
             return ranked_boards(db, chosen)
 
     def bests_by_day(self, task: str, task_version: str, gpu: str) -> "tuple[Best, ...]":
         """The best time that each day brought to this board, days without any left out, in their order."""
-        from hpc_board.store.exporting import bests_by_day
+        from hpc_board.store.export import bests_by_day
 
         with self._file.reading() as db:
             return bests_by_day(db, task, task_version, gpu)
 
     def exported_runs(self, chosen: "Chosen", *, with_code: bool = False) -> "Iterator[Row]":
         """Every chosen run with all that is told of it outside, oldest first, read in many short transactions."""
-        from hpc_board.store.exporting import runs as exported
+        from hpc_board.store.export import runs as exported
 
         for page in exported(self._file, chosen, with_code=with_code):
             yield from page
@@ -559,7 +560,7 @@ class Store:
         """Whether somebody has submitted for a task of this name, or made a board of it; no database is made."""
         if not self._file.is_there():
             return False
-        from hpc_board.store.exporting import knows_task
+        from hpc_board.store.export import knows_task
 
         with self._file.reading() as db:
             return knows_task(db, task)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from hpc_board.domain.board_options import Terms, TermsError, deadline_refusal
+from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries
 from hpc_board.errors import InputError, Refused
-from hpc_board.model.created import Action, BoardChange, CreatedBoard, Entries
 from hpc_board.model.task import Task
-from hpc_board.model.terms import Terms, TermsError, deadline_refusal
 from hpc_board.model.text import one_line
-from hpc_board.store.fields import Fields, unreadable
+from hpc_board.store.row_reader import Fields, unreadable
 from hpc_board.store.rows import plain_text, task_definition, task_value, time_text
 
 if TYPE_CHECKING:

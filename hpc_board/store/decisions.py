@@ -8,9 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hpc_board.errors import InputError, Refused, StorageError, UnreadableError
-from hpc_board.model.names import suggestion
-from hpc_board.model.rules import (
+from hpc_board.domain.moderation import (
     BAN,
     BOARD,
     EVERYTHING,
@@ -31,10 +29,12 @@ from hpc_board.model.rules import (
     limit_refusal,
     stop_refusal,
 )
+from hpc_board.errors import InputError, Refused, StorageError, UnreadableError
+from hpc_board.model.names import suggestion
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.store import boards, ranking
-from hpc_board.store.fields import Fields
+from hpc_board.store.row_reader import Fields
 from hpc_board.store.rows import decision_row, decision_value, plain_text, row_id, time_text
 from hpc_board.store.submissions import NewSubmission, submission
 

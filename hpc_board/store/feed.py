@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News, news
 from hpc_board.errors import StorageError
-from hpc_board.model.feed import Entry, FeedEntry, FeedKind, News, news
 from hpc_board.store import ranking
-from hpc_board.store.fields import Fields
+from hpc_board.store.row_reader import Fields
 from hpc_board.store.rows import row_id, time_text
 
 if TYPE_CHECKING:

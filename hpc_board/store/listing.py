@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.run_filter import RunFilter
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import Run, RunState
-from hpc_board.model.run_filter import RunFilter
 from hpc_board.model.task import Mode
 from hpc_board.store.rows import plain_text, row_id, run_value
 

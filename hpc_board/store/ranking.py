@@ -7,10 +7,10 @@ row for each run that counts, `bests` one for each user on each board; both foll
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hpc_board.model.feed import Entry
-from hpc_board.model.run import Run
-from hpc_board.model.standings import Mark, Place, Placing, Rows, Standing, Version, ranks
-from hpc_board.store.fields import Fields
+from hpc_board.domain.feed import Entry
+from hpc_board.domain.run import Run
+from hpc_board.domain.standing import Mark, Place, Placing, Rows, Standing, Version, ranks
+from hpc_board.store.row_reader import Fields
 from hpc_board.store.rows import mark_value, row_id, run_value, standing_value
 
 if TYPE_CHECKING:

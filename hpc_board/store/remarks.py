@@ -4,8 +4,8 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hpc_board.domain.moderation import NOTE, NOTES_MAX, TAG, TAGS_MAX, UNTAG
 from hpc_board.errors import InputError
-from hpc_board.model.rules import NOTE, NOTES_MAX, TAG, TAGS_MAX, UNTAG
 from hpc_board.store.rows import plain_text, time_text
 
 if TYPE_CHECKING:

@@ -6,15 +6,27 @@ from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from hpc_board.domain.moderation import (
+    NOTE,
+    RERUN,
+    TAG,
+    UNKNOWN_MOMENT,
+    UNTAG,
+    Decision,
+    Remark,
+    Remarks,
+    Removal,
+    Rerun,
+)
+from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.standing import Mark, MarkKind, Standing
+from hpc_board.domain.submission import Submission
 from hpc_board.errors import UnreadableError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, ResultError, Timing, Verdict
-from hpc_board.model.rules import NOTE, RERUN, TAG, UNKNOWN_MOMENT, UNTAG, Decision, Remark, Remarks, Removal, Rerun
-from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.standings import Interval, Mark, MarkKind, Standing, overlaps
-from hpc_board.model.submission import Submission
+from hpc_board.model.score import Interval, overlaps
 from hpc_board.model.task import CaseValue, Language, Milestone, Mode, Ranking, Task, TaskFile, Timeouts
 from hpc_board.model.text import one_line
-from hpc_board.store.fields import Fields, Row, moment_of, unreadable
+from hpc_board.store.row_reader import Fields, Row, moment_of, unreadable
 
 _NUMBERS = 2**63
 """More than any row is numbered with."""

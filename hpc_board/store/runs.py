@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.standing import Placing
 from hpc_board.errors import InputError
 from hpc_board.model.result import Case, Result, ResultError
-from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.standings import Interval, Placing
+from hpc_board.model.score import Interval
 from hpc_board.store import feed, ranking
-from hpc_board.store.fields import Fields, unreadable
+from hpc_board.store.row_reader import Fields, unreadable
 from hpc_board.store.rows import (
     case_row,
     case_value,

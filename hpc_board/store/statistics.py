@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hpc_board.model.run import RunState
-from hpc_board.model.statistics import GpuStatistics, Statistics, UserStatistics, Waits
+from hpc_board.domain.run import RunState
+from hpc_board.domain.statistics import GpuStatistics, Statistics, UserStatistics, Waits
+from hpc_board.store.batches import Chosen, pages
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.fields import Fields, Row
-from hpc_board.store.passes import Chosen, pages
+from hpc_board.store.row_reader import Fields, Row
 from hpc_board.store.rows import optional_time_text
 
 if TYPE_CHECKING:

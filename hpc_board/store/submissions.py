@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hpc_board.domain.moderation import RERUN, SUBMISSION, Decision, Rerun
+from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.submission import Submission
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
-from hpc_board.model.rules import RERUN, SUBMISSION, Decision, Rerun
-from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.submission import Submission
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
-from hpc_board.store.fields import unreadable
+from hpc_board.store.row_reader import unreadable
 from hpc_board.store.rows import (
     decision_row,
     event_row,

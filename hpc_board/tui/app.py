@@ -24,14 +24,15 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from hpc_board.board import Board
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError, SchedulerError
 from hpc_board.model.result import Verdict
-from hpc_board.model.roles import Role
-from hpc_board.model.run import Run
 from hpc_board.model.task import Mode
 from hpc_board.tui import keys, preferences, themes
 from hpc_board.tui.actions import Actions
 from hpc_board.tui.choice import Choice
+from hpc_board.tui.formatting import score, state
 from hpc_board.tui.messages import (
     Beat,
     Chosen,
@@ -72,7 +73,6 @@ from hpc_board.tui.screens.watch import Watched, WatchScreen
 from hpc_board.tui.terminal import TerminalDriver, abandon_questions, clipboard_sequence, notification_sequence
 from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.source_view import SourceView
-from hpc_board.tui.wording import score, state
 
 BEAT_SECONDS = 1.0
 """How often the screen in front looks at the board again."""

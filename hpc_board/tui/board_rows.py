@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hpc_board.model.standings import Mark, Page, Standing
+from hpc_board.domain.standing import Mark, Page, Standing
 
 
 @dataclass(frozen=True)

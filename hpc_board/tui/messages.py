@@ -12,26 +12,26 @@ from typing import Any
 
 from textual.message import Message
 
-from hpc_board.catalog import Catalog
+from hpc_board.boards.moderation import Again
+from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.feed import FeedEntry
+from hpc_board.domain.moderation import Decision
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Progress, Run, Status
+from hpc_board.domain.standing import Page as BoardPage
+from hpc_board.domain.standing import Place, Placing
+from hpc_board.domain.submission import Directives
 from hpc_board.errors import BoardError
-from hpc_board.intake import Draft
-from hpc_board.model.feed import FeedEntry
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.result import Result
-from hpc_board.model.roles import Role
-from hpc_board.model.rules import Decision
-from hpc_board.model.run import Progress, Run, Status
-from hpc_board.model.standings import Page as BoardPage
-from hpc_board.model.standings import Place, Placing
-from hpc_board.model.submission import Directives
 from hpc_board.model.task import Mode
 from hpc_board.report import Block
-from hpc_board.rules import Again
-from hpc_board.sending import Preview
-from hpc_board.tui.best import Best
+from hpc_board.runs.dispatch import Preview
+from hpc_board.runs.drafts import Draft
 from hpc_board.tui.choice import Choice
+from hpc_board.tui.file_watcher import Saves
+from hpc_board.tui.leader import Best
 from hpc_board.tui.listing import Part
-from hpc_board.tui.saves import Saves
 
 
 class Answer(Message, bubble=False):

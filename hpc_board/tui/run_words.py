@@ -2,10 +2,10 @@
 
 from datetime import datetime, timedelta
 
-from hpc_board.model.run import Progress, Run, RunState
+from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.model.text import one_line
 from hpc_board.report import span_text
-from hpc_board.tui.wording import why
+from hpc_board.tui.formatting import why
 
 _SHORT_PHASES = {"benchmark": "bench", "profile": "prof"}
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from job_folders import parts  # noqa: E402 - found by the line above
 
-from hpc_board.catalog import read_task  # noqa: E402
+from hpc_board.catalog.folders import read_task  # noqa: E402
 from hpc_board.harness.bundle import harness_bytes  # noqa: E402
 from hpc_board.model.gpu import Cluster, Device, Gpu  # noqa: E402
 from hpc_board.model.task import Language, Mode, Task  # noqa: E402

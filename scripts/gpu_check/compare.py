@@ -26,7 +26,7 @@ def main() -> int:
     sys.path.insert(0, sys.argv[1])
     import torch
 
-    from hpc_board.harness.device import open_device
+    from hpc_board.harness.device.device import open_device
 
     device: Any = open_device("cuda")
     source, target = torch.rand(2**26 // 4), torch.empty(2**26 // 4)

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from hpc_board import config, jobs
+from hpc_board import settings
 from hpc_board.board import Board
+from hpc_board.domain.run import JobNews, Run, RunState, Status
+from hpc_board.domain.submission import Submission
 from hpc_board.model.result import Result
-from hpc_board.model.run import JobNews, Run, RunState, Status
-from hpc_board.model.standings import Interval
-from hpc_board.model.submission import Submission
+from hpc_board.model.score import Interval
+from hpc_board.runs import job_folder
 from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler
 from hpc_board.store import NewSubmission, Store
 
@@ -42,7 +43,7 @@ class DeadlyStore(Store):
     def record_each(self, statuses: Mapping[int, Status]) -> set[int]:
         sent = [run for run, status in statuses.items() if status.state is RunState.SUBMITTING]
         if self.point == "after the folder" and sent:
-            folders = jobs.Folders(Path(os.environ["BOARD_FOLDER"]))
+            folders = job_folder.Folders(Path(os.environ["BOARD_FOLDER"]))
             assert all(folders.of(self.run(run)).is_dir() for run in sent)
             die()
         return super().record_each(statuses)
@@ -99,7 +100,7 @@ class DeadlyArrays(DeadlyScheduler):
 def main() -> None:
     """Submit a file so many times for every GPU named, wait for the end, and die at the point named."""
     settings_file, kernel, count, point, *gpus = sys.argv[1:]
-    board = Board(config.load(Path(settings_file), os.environ))
+    board = Board(settings.load(Path(settings_file), os.environ))
     os.environ["BOARD_FOLDER"] = str(board.settings.board)
     drafts = [board.draft(Path(kernel), gpus=gpus, mode="ranked") for _ in range(int(count))]
     store = DeadlyStore(board.settings.board / "board.db")

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpc_board import jobs
 from hpc_board.board import Board
+from hpc_board.domain.run import Run, RunState
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import Run, RunState
+from hpc_board.runs import job_folder
 from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import BoardFiles, board_files, slurm_jobs
 from tests.e2e.terminal import Terminal
@@ -96,7 +96,7 @@ class Site:
         assert sum(status.state.ended for status in history) == 1
         assert sum(status.state is RunState.SUBMITTING for status in history) == 1
         assert [name for _, name, _ in slurm_jobs(self.files.environ)].count(run.token) == 1
-        assert len(list(jobs.folder(board.settings.board, id_).glob("slurm-*.out"))) == 1
+        assert len(list(job_folder.folder(board.settings.board, id_).glob("slurm-*.out"))) == 1
 
 
 @pytest.fixture

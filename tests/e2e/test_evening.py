@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.board import Board
-from hpc_board.model.run import RunState
+from hpc_board.domain.run import RunState
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.e2e.terminal import Terminal
 from tests.slurm.lab import SlurmLab

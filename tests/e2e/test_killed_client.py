@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import config, jobs
+from hpc_board import settings
 from hpc_board.board import Board
+from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import RunState
+from hpc_board.runs import job_folder
 from tests.e2e.boards import BoardFiles, board_files, slurm_jobs
 from tests.e2e.killed_client import POINTS
 from tests.slurm.lab import SlurmLab
@@ -33,7 +34,7 @@ def killed(files: BoardFiles, point: str, gpus: list[str], count: int = 1) -> No
 
 def carried_on(files: BoardFiles) -> Board:
     """Another client of the same board, which carries on until nothing is in flight."""
-    board = Board(config.load(files.settings, os.environ))
+    board = Board(settings.load(files.settings, os.environ))
     board.__dict__["_advance"] = replace(board._advance, settle=SETTLED)
     deadline = time.monotonic() + 60
     while board._store.in_flight():
@@ -52,7 +53,7 @@ def assert_nothing_lost(board: Board, point: str, gpus: list[str], count: int = 
         assert run.verdict is Verdict.PASS
         finished = [status for status in board.history(run.id) if status.state is RunState.FINISHED]
         assert len(finished) == 1
-        assert len(list(jobs.Folders(board.settings.board).of(run).glob("slurm-*.out"))) == 1
+        assert len(list(job_folder.Folders(board.settings.board).of(run).glob("slurm-*.out"))) == 1
 
 
 @pytest.mark.parametrize("point", POINTS)

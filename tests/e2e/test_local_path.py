@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import config
+from hpc_board import settings
 from hpc_board.board import Board
-from hpc_board.model.run import RunState
+from hpc_board.domain.run import RunState
 from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files
 
 SLOW = RIGHT.replace("    return", "    import time; time.sleep(0.02)\n    return")
@@ -67,7 +67,7 @@ def test_clients_that_submit_at_once_send_every_run_once(board: BoardFiles) -> N
 
 
 def test_a_run_that_another_client_took_up_first_is_not_sent_again(board: BoardFiles) -> None:
-    opened = Board(config.load(board.settings, os.environ))
+    opened = Board(settings.load(board.settings, os.environ))
     draft = opened.draft(board.kernel(), mode="test")
     launch = opened._advance.launch
 

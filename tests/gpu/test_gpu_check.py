@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from hpc_board.harness.bundle import harness_bytes
-from hpc_board.harness.device import CudaDevice
+from hpc_board.harness.device.device import CudaDevice
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from tests.harness.evaluations import a_task, job_folder
+from tests.harness.evaluations import a_task, make_job_folder
 from tests.harness.test_device import Gpu
 
 HERE = Path(__file__).parent
@@ -136,7 +136,7 @@ def rows() -> Iterator[dict[str, Any]]:
 
 def a_run(folder: Path, code: str, **entry: Any) -> dict[str, Any]:
     """A run of a bundle, on a CPU where the check's own are for a GPU."""
-    job = job_folder(folder, code, a_task(), Mode.RANKED)
+    job = make_job_folder(folder, code, a_task(), Mode.RANKED)
     files = {
         str(path.relative_to(job)): path.read_text() for path in job.rglob("*.*") if path.suffix in (".json", ".py")
     }

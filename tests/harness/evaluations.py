@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hpc_board import jobs
+from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.result import Result
-from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile, Timeouts
+from hpc_board.runs import job_folder
 
 REFERENCE = """
 import random
@@ -75,7 +75,7 @@ def a_task(reference: str = REFERENCE, **changes: Any) -> Task:
     return Task(**{**values, **changes})
 
 
-def job_folder(
+def make_job_folder(
     folder: Path,
     submission: str,
     task: Task,
@@ -109,7 +109,9 @@ def job_folder(
         created_at=status.at,
         status=status,
     )
-    return jobs.Folders(folder).write(run, task, gpu, code=submission.encode(), harness=harness or harness_bytes())
+    return job_folder.Folders(folder).write(
+        run, task, gpu, code=submission.encode(), harness=harness or harness_bytes()
+    )
 
 
 def evaluate(
@@ -127,11 +129,11 @@ def evaluate(
 ) -> Evaluation:
     """Run the batch script of a job under bash, as a scheduler does, and read what it left."""
     task = task or a_task()
-    job = job_folder(
+    job = make_job_folder(
         folder, submission, task, mode, device, file_name=file_name, arch=arch, harness=harness, sandbox=sandbox
     )
     done = subprocess.run(
-        ["bash", jobs.SCRIPT],
+        ["bash", job_folder.SCRIPT],
         cwd=job,
         env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42", **(environ or {})},
         stdout=subprocess.PIPE,
@@ -141,11 +143,11 @@ def evaluate(
         timeout=240,
         check=False,
     )
-    data = (job / jobs.RESULT).read_bytes() if (job / jobs.RESULT).exists() else b""
+    data = (job / job_folder.RESULT).read_bytes() if (job / job_folder.RESULT).exists() else b""
     assert data, f"no result; the job printed:\n{done.stdout}"
     return Evaluation(job, done.returncode, done.stdout, Result.from_json(data))
 
 
 def progress(folder: Path) -> list[dict[str, Any]]:
     """The lines of the progress file."""
-    return [json.loads(line) for line in (folder / jobs.PROGRESS).read_text().splitlines()]
+    return [json.loads(line) for line in (folder / job_folder.PROGRESS).read_text().splitlines()]

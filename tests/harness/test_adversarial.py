@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from hpc_board.harness.sandbox import reaches
+from hpc_board.harness.confine.sandbox import reaches
 from hpc_board.model.result import Verdict
 from tests.harness.adversarial.attack import Outcome, level, outcome
 from tests.harness.adversarial.suite import KERNELS, SUITE, Cheat

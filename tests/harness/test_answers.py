@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness.answers import Done, Failure, answer_of
-from hpc_board.harness.channel import ProtocolViolation
+from hpc_board.harness.wire.channel import ProtocolViolation
+from hpc_board.harness.wire.replies import Done, Failure, answer_of
 from hpc_board.model.result import Verdict
 
 DONE = {"type": "done", "call": 7, "elapsed_ns": 5, "outputs": [], "held": [], "alike": []}

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import jobs
-from hpc_board.harness import sandbox
-from hpc_board.harness.build_cache import BuildCache, Kept
-from hpc_board.harness.exports import exported
-from hpc_board.harness.toolchain import Inside, ToolchainMissing, cache_key, command, toolchain
+from hpc_board.harness.build.cache import BuildCache, Kept
+from hpc_board.harness.build.exports import exported
+from hpc_board.harness.build.toolchain import Inside, ToolchainMissing, cache_key, command, toolchain
+from hpc_board.harness.confine import sandbox
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Log, Result, Verdict
 from hpc_board.model.task import Language
+from hpc_board.runs import job_folder
 from tests.harness.compiling import BODY, compiled, kernel, needs_gcc, needs_nvcc
 
 pytest.importorskip("numpy")
@@ -351,4 +351,4 @@ def test_exported_names_are_read_from_the_file(tmp_path: Path) -> None:
 
 
 def test_the_job_file_says_how_to_compile(tmp_path: Path) -> None:
-    assert (tmp_path / "runs/7" / jobs.BUILD_CACHE).resolve() == tmp_path / "cache/build"
+    assert (tmp_path / "runs/7" / job_folder.BUILD_CACHE).resolve() == tmp_path / "cache/build"

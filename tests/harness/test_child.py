@@ -10,11 +10,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from hpc_board.harness import child
-from hpc_board.harness.channel import pair
-from hpc_board.harness.child import Child
-from hpc_board.harness.printed import Printed
-from hpc_board.harness.process_tree import REAP_SECONDS
+from hpc_board.harness.processes import child
+from hpc_board.harness.processes.child import Child
+from hpc_board.harness.processes.output import Printed
+from hpc_board.harness.processes.tree import REAP_SECONDS
+from hpc_board.harness.wire.channel import pair
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -114,8 +114,8 @@ def test_a_process_is_ended_by_the_next_call_wherever_a_signal_cuts_the_first_on
 
 ENDED = """
 import os, signal, time
-from hpc_board.harness.channel import pair
-from hpc_board.harness.child import Child, ChildEnded
+from hpc_board.harness.wire.channel import pair
+from hpc_board.harness.processes.child import Child, ChildEnded
 for end in (lambda: os._exit(3), lambda: os.kill(os.getpid(), signal.SIGSEGV), lambda: os._exit(0)):
     channel, theirs = pair(takes_fds=False)
     pid = os.fork()

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.harness import compiled as abi
-from hpc_board.harness import payload, sandbox, toolchain
-from hpc_board.harness.device import CpuDevice, Device
-from hpc_board.harness.payload import _ITEM_BYTES
-from hpc_board.harness.toolchain import header_text
+from hpc_board.harness.build import toolchain
+from hpc_board.harness.build.toolchain import header_text
+from hpc_board.harness.confine import sandbox
+from hpc_board.harness.device.device import CpuDevice, Device
+from hpc_board.harness.wire import payload
+from hpc_board.harness.wire.payload import _ITEM_BYTES
+from hpc_board.harness.worker import compiled as abi
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
 from tests.harness.compiling import BODY, REFERENCE, compiled, kernel, needs_gcc

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from hpc_board.harness.calls import Called
-from hpc_board.harness.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
-from hpc_board.harness.floor import floor_ns
-from hpc_board.harness.judge import _failed
-from hpc_board.harness.other_work import OtherWork, _own_ticks
-from hpc_board.harness.timing import enough, timing
+from hpc_board.harness.judge.judge import _failed
+from hpc_board.harness.measure.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
+from hpc_board.harness.measure.contention import OtherWork, _own_ticks
+from hpc_board.harness.measure.floor import floor_ns
+from hpc_board.harness.measure.timing import enough, timing
+from hpc_board.harness.processes.calls import Called
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, Work, peak_of
 from hpc_board.model.result import Verdict

@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import jobs
-from hpc_board.harness.container import Apptainer, Bubblewrap, ContainerUnavailable, container, through_links
-from hpc_board.harness.printed import Printed
-from hpc_board.harness.process_tree import children_by_parent
-from hpc_board.harness.starting import started
+from hpc_board.harness.confine.container import Apptainer, Bubblewrap, ContainerUnavailable, container, through_links
+from hpc_board.harness.processes.output import Printed
+from hpc_board.harness.processes.spawn import started
+from hpc_board.harness.processes.tree import children_by_parent
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
+from hpc_board.runs import job_folder
 from tests.harness import test_profile
 from tests.harness.compiling import ALL, needs_gcc
 from tests.harness.compiling import REFERENCE as SCALE
 from tests.harness.compiling import kernel as cpp
-from tests.harness.evaluations import QUICK, a_task, evaluate, job_folder, progress
+from tests.harness.evaluations import QUICK, a_task, evaluate, make_job_folder, progress
 from tests.harness.evaluations import REFERENCE as DOUBLE
 from tests.harness.test_build import TIME_BOMB
 from tests.harness.test_verdicts import RIGHT, kernel
@@ -186,13 +186,13 @@ def test_what_takes_long_to_import_is_there_before_the_first_call(tmp_path: Path
 
 @needs_bwrap
 def test_a_supervisor_that_is_killed_takes_the_container_along(tmp_path: Path) -> None:
-    folder = job_folder(tmp_path, kernel("import time\ntime.sleep(300)"), a_task(), Mode.TEST, sandbox=BUBBLEWRAP)
+    folder = make_job_folder(tmp_path, kernel("import time\ntime.sleep(300)"), a_task(), Mode.TEST, sandbox=BUBBLEWRAP)
     environ = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-I", "-B", jobs.HARNESS, "supervise", jobs.FACTS]
+    command = [sys.executable, "-I", "-B", job_folder.HARNESS, "supervise", job_folder.FACTS]
     scratch = f"{tmp_path}/hpc-board-"
     with subprocess.Popen(command, cwd=folder, env=environ) as supervisor:
         try:
-            eventually(lambda: (folder / jobs.PROGRESS).exists() and progress(folder)[-1]["phase"] == "test")
+            eventually(lambda: (folder / job_folder.PROGRESS).exists() and progress(folder)[-1]["phase"] == "test")
             assert named(scratch)
         finally:
             supervisor.kill()
@@ -311,7 +311,7 @@ def test_a_node_that_forbids_namespaces_says_so(tmp_path: Path) -> None:
 def test_a_container_that_does_not_start_in_time_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpc_board.harness.container._CHECK_SECONDS", 0.2)
+    monkeypatch.setattr("hpc_board.harness.confine.container._CHECK_SECONDS", 0.2)
     test_profile.script(tmp_path / "bin", "bwrap", "import time\ntime.sleep(60)\n")
     environ = {"PATH": f"{tmp_path / 'bin'}:/bin:/usr/bin"}
     with pytest.raises(ContainerUnavailable, match=r"does not start on this node \(nothing within 0.2 s\)"):
@@ -339,7 +339,7 @@ def test_bubblewrap_is_given_gpus_where_the_board_has_them(
     monkeypatch: pytest.MonkeyPatch, device: str, count: int
 ) -> None:
     monkeypatch.setattr(
-        "hpc_board.harness.sandbox.gpu_devices",
+        "hpc_board.harness.confine.sandbox.gpu_devices",
         lambda: ["/dev/nvidia0", "/dev/nvidia-caps", "/dev/nvidia-caps/nvidia-cap1"],
     )
     wrap = Bubblewrap("bwrap", "bubblewrap 0", Path("/jobs/7/harness.pyz"))

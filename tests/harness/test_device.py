@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness.device import CudaDevice, _Kept
-from hpc_board.harness.profiled import ProfiledDevice
+from hpc_board.harness.device.device import CudaDevice, _Kept
+from hpc_board.harness.profile.profiled_device import ProfiledDevice
 
 
 class Gpu:

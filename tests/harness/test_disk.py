@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness import disk
-from hpc_board.harness.disk import Disk
-from hpc_board.harness.scratch import remove
+from hpc_board.harness.confine import disk
+from hpc_board.harness.confine.disk import Disk
+from hpc_board.harness.confine.scratch import remove
 
 MIB = 2**20
 

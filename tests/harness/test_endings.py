@@ -23,7 +23,7 @@ LOADED_TWICE = (
 )
 
 ZYGOTE_ENDS = Edit(
-    "zygote.py",
+    "processes/zygote.py",
     '    preload(frame["modules"])\n',
     '    print("libcudart.so.12: no such file")\n    raise SystemExit(3)\n',
 )
@@ -31,7 +31,7 @@ NO_SECOND_WORKER = Edit(
     "supervisor.py", "lambda: self._worker(self._processes.loaded_worker(), allowance)", "lambda: 1 / 0"
 )
 NO_SECOND_CASE = Edit(
-    "bench.py",
+    "measure/bench.py",
     "        case = dict(self.phase.cases[index])\n",
     '        case = dict(self.phase.cases[index])\n        1 / (1000 - case["size"])\n',
 )

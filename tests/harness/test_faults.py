@@ -2,9 +2,9 @@
 
 import pytest
 
-from hpc_board.harness.device import DeviceMissing
-from hpc_board.harness.faults import fault, lacking, message_of
-from hpc_board.harness.payload import NoRoom
+from hpc_board.harness.device.device import DeviceMissing
+from hpc_board.harness.device.faults import fault, lacking, message_of
+from hpc_board.harness.wire.payload import NoRoom
 from hpc_board.model.result import Verdict
 
 ASYNCHRONOUS = "\nCUDA kernel errors might be asynchronously reported at some other API call."

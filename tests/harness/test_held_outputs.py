@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness import channel, child, payload, process_tree
-from hpc_board.harness.calls import Allowance, CallFailed
-from hpc_board.harness.memory import may_read, read_memory
-from hpc_board.harness.workers import Worker
+from hpc_board.harness.measure.worker_handle import Worker
+from hpc_board.harness.processes import child, tree
+from hpc_board.harness.processes.calls import Allowance, CallFailed
+from hpc_board.harness.processes.memory import may_read, read_memory
+from hpc_board.harness.wire import channel, payload
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
@@ -77,7 +78,7 @@ def custom_kernel(data):
     return shared[:len(data)]
 """
 LYING = """
-import hpc_board.harness.payload as payload
+import hpc_board.harness.wire.payload as payload
 
 honest = payload.outline
 
@@ -103,7 +104,7 @@ def test_where_memory_cannot_be_read_outputs_are_written(tmp_path: Path, monkeyp
     from tests.harness import evaluations
     from tests.harness.adversarial.attack import Edit, edited
 
-    never = edited((Edit("memory.py", "-errno.EFAULT and", "-errno.EFAULT and False and"),))
+    never = edited((Edit("processes/memory.py", "-errno.EFAULT and", "-errno.EFAULT and False and"),))
     monkeypatch.setattr(evaluations, "harness_bytes", lambda: never)
     result = evaluate(tmp_path, RIGHT, a_task(ARRAYS, **LARGE), Mode.RANKED).result
     assert result.verdict is Verdict.PASS, result.message
@@ -191,17 +192,17 @@ def holder() -> Iterator[tuple[child.Child, int]]:
 
 def test_a_process_is_stopped_read_and_goes_on(holder: tuple[child.Child, int]) -> None:
     process, address = holder
-    assert not process_tree.all_stopped(process.pid)
+    assert not tree.all_stopped(process.pid)
     for _ in range(3):
         process.freeze(time.monotonic() + 10)
-        assert process_tree.all_stopped(process.pid)
+        assert tree.all_stopped(process.pid)
         memory = bytearray(2**22 + 64)
         read_memory(process.pid, address, memory, 2**22)
         assert memory == b"held" * 2**20 + bytes(64)
         with pytest.raises(OSError, match="Bad address"):
             read_memory(process.pid, 4096, memory, 64)
         process.thaw()
-        while process_tree.all_stopped(process.pid):
+        while tree.all_stopped(process.pid):
             time.sleep(0.001)
     assert not may_read(process.pid), "it has no filter of system calls"
     os.kill(process.pid, signal.SIGKILL)
@@ -216,18 +217,18 @@ def test_processes_that_start_others_without_end_are_not_waited_for(holder: tupl
     with pytest.raises(CallFailed, match="still running") as failed, worker.frozen():
         raise AssertionError
     assert failed.value.verdict is Verdict.LATE_WRITE
-    assert not process_tree.all_stopped(process.pid)
+    assert not tree.all_stopped(process.pid)
 
 
 def test_the_descendants_of_a_process_are_found_below_it() -> None:
     nested = "import subprocess, sys; subprocess.run(['sleep', '100'])"
     process = subprocess.Popen([sys.executable, "-c", nested])
     try:
-        while len(process_tree.below(process.pid)) != 1:
+        while len(tree.below(process.pid)) != 1:
             time.sleep(0.01)
-        (sleeper,) = process_tree.below(process.pid)
-        assert {process.pid, sleeper} <= set(process_tree.below(os.getpid()))
-        assert not {process.pid, sleeper} & set(process_tree.below(os.getpid(), [process.pid]))
+        (sleeper,) = tree.below(process.pid)
+        assert {process.pid, sleeper} <= set(tree.below(os.getpid()))
+        assert not {process.pid, sleeper} & set(tree.below(os.getpid(), [process.pid]))
         os.kill(sleeper, signal.SIGKILL)
     finally:
         process.kill()

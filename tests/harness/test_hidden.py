@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from hpc_board import jobs
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
+from hpc_board.runs import job_folder
 from tests.accounts import command_as, needs_accounts
-from tests.harness.evaluations import QUICK, a_task, job_folder
+from tests.harness.evaluations import QUICK, a_task, make_job_folder
 
 pytestmark = [needs_accounts, pytest.mark.quiet]
 
@@ -34,7 +34,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 FAMILY = """
 import atexit, json, os, signal, subprocess, sys
-from hpc_board.harness import process_tree
+from hpc_board.harness.processes import tree as process_tree
 
 HIDES = "import ctypes, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print(flush=True); time.sleep(60)"
 child = subprocess.Popen([sys.executable, "-c", HIDES], stdout=subprocess.PIPE)
@@ -114,14 +114,14 @@ def folder() -> Iterator[Path]:
 
 def judged(folder: Path, source: str, mode: Mode) -> Result:
     """The result of a submission on a node that hides processes."""
-    job = job_folder(folder, source, a_task(limits={**QUICK, "first_call_seconds": 10}), mode)
+    job = make_job_folder(folder, source, a_task(limits={**QUICK, "first_call_seconds": 10}), mode)
     for path in (folder, *folder.rglob("*")):
         shutil.chown(path, USER, USER)
     environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42", "TMPDIR": str(folder), "HOME": str(folder)}
-    command = hiding([shutil.which("bash") or "bash", "-c", f"cd {job} && bash {jobs.SCRIPT}"])
+    command = hiding([shutil.which("bash") or "bash", "-c", f"cd {job} && bash {job_folder.SCRIPT}"])
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False)
-    assert (job / jobs.RESULT).exists(), f"{done.stdout}{done.stderr}"
-    return Result.from_json((job / jobs.RESULT).read_bytes())
+    assert (job / job_folder.RESULT).exists(), f"{done.stdout}{done.stderr}"
+    return Result.from_json((job / job_folder.RESULT).read_bytes())
 
 
 def test_an_honest_kernel_is_ranked_on_a_node_that_hides_processes(folder: Path) -> None:

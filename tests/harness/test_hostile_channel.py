@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.harness.channel import ChannelFull, pair
+from hpc_board.harness.wire.channel import ChannelFull, pair
 from hpc_board.model.result import Verdict
 from tests.harness.evaluations import a_task, evaluate
 

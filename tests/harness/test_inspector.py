@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from hpc_board.harness.bundle import harness_bytes
-from hpc_board.harness.sandbox import landlock_abi, level_of
-from hpc_board.jobs import FACTS, HARNESS, RESULT
-from hpc_board.model.inspection import ANSWER, GREETING, Greeting, Inspection
+from hpc_board.harness.confine.sandbox import landlock_abi, level_of
+from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, Inspection
+from hpc_board.runs.job_folder import FACTS, HARNESS, RESULT
 
 NVIDIA_SMI = """\
 #!/bin/sh

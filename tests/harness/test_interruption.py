@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import jobs
-from hpc_board.harness.process_tree import children_of
+from hpc_board.harness.processes.tree import children_of
 from hpc_board.harness.result_file import judged_before
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
-from tests.harness.evaluations import a_task, job_folder, progress
+from hpc_board.runs import job_folder
+from tests.harness.evaluations import a_task, make_job_folder, progress
 
 pytestmark = pytest.mark.quiet
 
@@ -34,7 +34,7 @@ def job(
     where: Path, source: str = HANGS_AT_10, mode: Mode = Mode.TEST
 ) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
     """A running job, as a terminal starts it: a process group of its own; and its folder."""
-    folder = job_folder(where, source, a_task(limits={"first_call_seconds": 120, "call_seconds": 120}), mode)
+    folder = make_job_folder(where, source, a_task(limits={"first_call_seconds": 120, "call_seconds": 120}), mode)
     with running(where, folder) as shell:
         yield shell, folder
 
@@ -43,7 +43,7 @@ def job(
 def running(where: Path, folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
     """The running job of a folder."""
     environ = {"PATH": os.environ["PATH"], "TMPDIR": str(where)}
-    shell = subprocess.Popen(["bash", jobs.SCRIPT], cwd=folder, env=environ, start_new_session=True)
+    shell = subprocess.Popen(["bash", job_folder.SCRIPT], cwd=folder, env=environ, start_new_session=True)
     try:
         yield shell
     finally:
@@ -55,7 +55,7 @@ def running(where: Path, folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
 def await_step(folder: Path, phase: str, case: int) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        path = folder / jobs.PROGRESS
+        path = folder / job_folder.PROGRESS
         if path.exists() and any((line["phase"], line["case"]) == (phase, case) for line in progress(folder)):
             return
         time.sleep(0.02)
@@ -63,7 +63,7 @@ def await_step(folder: Path, phase: str, case: int) -> None:
 
 
 def result_in(folder: Path) -> Result:
-    return Result.from_json((folder / jobs.RESULT).read_bytes())
+    return Result.from_json((folder / job_folder.RESULT).read_bytes())
 
 
 def test_a_job_that_is_told_to_end_says_where_it_stood_and_leaves_no_process(tmp_path: Path) -> None:
@@ -139,12 +139,14 @@ def test_a_benchmark_that_is_stopped_keeps_the_tests_and_the_cases_that_were_tim
 
 
 def test_a_supervisor_that_ends_before_it_heeds_signals_is_accounted_for(tmp_path: Path) -> None:
-    folder = job_folder(tmp_path, HANGS_AT_10, a_task(), Mode.TEST)
-    script = (folder / jobs.SCRIPT).read_text()
+    folder = make_job_folder(tmp_path, HANGS_AT_10, a_task(), Mode.TEST)
+    script = (folder / job_folder.SCRIPT).read_text()
     stopped = script.replace("-I -B harness.pyz supervise", "-c 'import os; os.kill(os.getpid(), 15)'")
     assert stopped != script
-    (folder / jobs.SCRIPT).write_text(stopped)
-    done = subprocess.run(["bash", jobs.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=False)
+    (folder / job_folder.SCRIPT).write_text(stopped)
+    done = subprocess.run(
+        ["bash", job_folder.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=False
+    )
     assert done.returncode == 128 + signal.SIGTERM
     result = result_in(folder)
     assert result.provenance["interrupted"] == "SIGTERM"
@@ -152,18 +154,20 @@ def test_a_supervisor_that_ends_before_it_heeds_signals_is_accounted_for(tmp_pat
 
 
 def test_a_job_that_is_begun_again_is_judged_again_unless_it_was_judged(tmp_path: Path) -> None:
-    folder = job_folder(tmp_path, "def custom_kernel(data):\n    return [2 * x for x in data]\n", a_task(), Mode.TEST)
+    folder = make_job_folder(
+        tmp_path, "def custom_kernel(data):\n    return [2 * x for x in data]\n", a_task(), Mode.TEST
+    )
     environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7"}
 
     def attempt(count: int) -> Result:
         begun_again = {"SLURM_RESTART_COUNT": str(count)} if count else {}
-        subprocess.run(["bash", jobs.SCRIPT], cwd=folder, env=environ | begun_again, check=True, timeout=120)
+        subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, env=environ | begun_again, check=True, timeout=120)
         return result_in(folder)
 
     first = attempt(0)
     assert attempt(1) == first
     stopped = replace(first, provenance={**first.provenance, "interrupted": "SIGTERM"})
-    (folder / jobs.RESULT).write_text(stopped.to_json())
+    (folder / job_folder.RESULT).write_text(stopped.to_json())
     second = attempt(2)
     assert (second.verdict, second.restart_count) == (Verdict.PASS, 2)
     assert Result.from_json((folder / "result.1.json").read_bytes()) == stopped
@@ -172,10 +176,12 @@ def test_a_job_that_is_begun_again_is_judged_again_unless_it_was_judged(tmp_path
 def test_a_task_of_a_job_array_is_called_as_slurm_s_commands_call_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = job_folder(tmp_path, "def custom_kernel(data):\n    return [2 * x for x in data]\n", a_task(), Mode.TEST)
+    folder = make_job_folder(
+        tmp_path, "def custom_kernel(data):\n    return [2 * x for x in data]\n", a_task(), Mode.TEST
+    )
     array = {"SLURM_JOB_ID": "130", "SLURM_ARRAY_JOB_ID": "123", "SLURM_ARRAY_TASK_ID": "0"}
     environ = {"PATH": os.environ["PATH"], **array}
-    subprocess.run(["bash", jobs.SCRIPT], cwd=folder, env=environ, check=True, timeout=120)
+    subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, env=environ, check=True, timeout=120)
     assert result_in(folder).job_id == "123_0"
     for name, value in {**array, "SLURM_RESTART_COUNT": "1"}.items():
         monkeypatch.setenv(name, value)

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import jobs
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Task
+from hpc_board.runs import job_folder
 from tests.harness.containers import needs_containers, play
-from tests.harness.evaluations import REFERENCE, a_task, job_folder, progress
+from tests.harness.evaluations import REFERENCE, a_task, make_job_folder, progress
 
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 SETTING = "gpus.CPU.container"
@@ -75,11 +75,11 @@ class Site:
             python=self.python,
             env={"GREETING": "of the settings", "DATA": data, **self.environ},
         )
-        return job_folder(self.folder / "board", source, task or a_task(LOOKS_AROUND), Mode.TEST, gpu=gpu)
+        return make_job_folder(self.folder / "board", source, task or a_task(LOOKS_AROUND), Mode.TEST, gpu=gpu)
 
     def shell(self, job: Path) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            ["bash", jobs.SCRIPT],
+            ["bash", job_folder.SCRIPT],
             cwd=job,
             env={
                 "PATH": f"{self.programs}:/usr/bin:/bin",
@@ -98,12 +98,12 @@ class Site:
         shell = self.shell(job)
         output, _ = shell.communicate(timeout=120)
         assert shell.returncode == 1
-        assert not (job / jobs.RESULT).exists()
+        assert not (job / job_folder.RESULT).exists()
         return output.splitlines()
 
 
 def result_in(job: Path) -> Result:
-    return Result.from_json((job / jobs.RESULT).read_bytes())
+    return Result.from_json((job / job_folder.RESULT).read_bytes())
 
 
 @needs_containers
@@ -134,7 +134,7 @@ def test_a_job_in_a_container_that_is_told_to_end_says_where_it_stood(
     shell = site.shell(job)
     try:
         deadline = time.monotonic() + 60
-        path = job / jobs.PROGRESS
+        path = job / job_folder.PROGRESS
         while not (path.exists() and any(line["case"] == 1 for line in progress(job))) and time.monotonic() < deadline:
             time.sleep(0.02)
         os.kill(shell.pid, signal.SIGTERM)
@@ -187,16 +187,16 @@ def test_a_folder_that_no_option_can_name_is_refused(tmp_path: Path, name: str) 
 @pytest.mark.parametrize(("device", "option"), [(Device.CUDA, " --nv\n"), (Device.HIP, " --rocm\n")])
 def test_apptainer_is_told_whose_gpus_there_are(device: Device, option: str) -> None:
     gpu = Gpu("X", Cluster("here"), device, container=JobContainer(ContainerRuntime.APPTAINER, "/k.sif"))
-    assert option in jobs.probe_script(gpu).text
+    assert option in job_folder.probe_script(gpu).text
 
 
 def test_what_is_compiled_in_an_image_is_not_kept(tmp_path: Path) -> None:
     job = Site(tmp_path, ContainerRuntime.ENROOT).job()
-    assert '"build_cache": ""' in (job / jobs.FACTS).read_text()
+    assert '"build_cache": ""' in (job / job_folder.FACTS).read_text()
 
 
 def test_a_python_that_is_too_old_says_so_in_one_line(tmp_path: Path) -> None:
-    harness = tmp_path / jobs.HARNESS
+    harness = tmp_path / job_folder.HARNESS
     harness.write_bytes(harness_bytes())
     older = f"import runpy, sys\nsys.version_info = (3, 6, 8)\nrunpy.run_path({str(harness)!r}, run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", older], capture_output=True, text=True, check=False)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from hpc_board import jobs
 from hpc_board.harness.bundle import harness_bytes
-from hpc_board.harness.judge import _amounts
-from hpc_board.harness.sandbox import readable_folders
+from hpc_board.harness.confine.sandbox import readable_folders
+from hpc_board.harness.judge.judge import _amounts
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Task, TaskFile, Timeouts
-from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, job_folder
+from hpc_board.runs import job_folder
+from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, make_job_folder
 
 pytestmark = pytest.mark.quiet
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def forging(layout: str) -> str:
     """A submission whose worker writes `layout` where its output belongs."""
     return (
-        "import json, os\nfrom hpc_board.harness import payload\n"
+        "import json, os\nfrom hpc_board.harness.wire import payload\n"
         "def outline(value, descriptor, *arguments):\n"
         f"    header = json.dumps({layout}).encode()\n"
         "    data = payload.MAGIC + len(header).to_bytes(8, 'little') + header\n"
@@ -61,7 +61,7 @@ def test_an_output_that_the_device_cannot_hold_beside_the_inputs_is_out_of_memor
     pytest.importorskip("torch")
     reference = (
         "import torch\n"
-        "from hpc_board.harness.device import CpuDevice\n"
+        "from hpc_board.harness.device.device import CpuDevice\n"
         "def place(self, tensor):\n    raise torch.OutOfMemoryError('Tried to allocate 20 GiB')\n"
         "def generate_input(size, seed):\n    CpuDevice.place = place\n    return torch.ones(size)\n"
         "def check_implementation(data, output):\n    return True\n"
@@ -271,13 +271,13 @@ def test_a_submission_can_use_the_site_s_toolchain(tmp_path: Path) -> None:
         "    try:\n        print(name, open(os.path.join(root, name)).read()[:8])\n"
         "    except OSError:\n        print(name, 'is hidden')\n" + RIGHT
     )
-    folder = job_folder(tmp_path / "job", source, a_task(), Mode.TEST)
-    facts = json.loads((folder / jobs.FACTS).read_text())
-    (folder / jobs.FACTS).write_text(json.dumps({**facts, "readable": [str(tmp_path / "spack")]}))
+    folder = make_job_folder(tmp_path / "job", source, a_task(), Mode.TEST)
+    facts = json.loads((folder / job_folder.FACTS).read_text())
+    (folder / job_folder.FACTS).write_text(json.dumps({**facts, "readable": [str(tmp_path / "spack")]}))
     path = f"{tmp_path}/tool/bin:{tmp_path}/bin:{os.environ['PATH']}"
     environ = {"PATH": path, "ROCM_PATH": str(tmp_path / "rocm")}
-    subprocess.run(["bash", jobs.SCRIPT], cwd=folder, env=environ, timeout=120, check=True)
-    result = Result.from_json((folder / jobs.RESULT).read_bytes())
+    subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, env=environ, timeout=120, check=True)
+    result = Result.from_json((folder / job_folder.RESULT).read_bytes())
     assert result.verdict is Verdict.PASS, result.message
     if result.provenance["isolation"] < "S3":
         pytest.skip(f"this kernel confines workers at {result.provenance['isolation']} only")
@@ -297,15 +297,15 @@ def test_no_folder_above_a_hidden_one_becomes_readable(tmp_path: Path) -> None:
 
 
 def test_a_supervisor_that_was_killed_when_memory_ran_out_is_out_of_memory(tmp_path: Path) -> None:
-    folder = job_folder(tmp_path, RIGHT, a_task(), Mode.TEST)
+    folder = make_job_folder(tmp_path, RIGHT, a_task(), Mode.TEST)
     lines = (
         {"phase": "start", "case": None, "of": None, "message": "", "oom_kills": -1},
         {"phase": "test", "case": 2, "of": 3, "message": "size: 10"},
     )
-    (folder / jobs.PROGRESS).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    command = [sys.executable, "-I", "-B", jobs.HARNESS, "account", jobs.FACTS, "137"]
+    (folder / job_folder.PROGRESS).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    command = [sys.executable, "-I", "-B", job_folder.HARNESS, "account", job_folder.FACTS, "137"]
     subprocess.run(command, cwd=folder, timeout=60, check=True)
-    result = Result.from_json((folder / jobs.RESULT).read_bytes())
+    result = Result.from_json((folder / job_folder.RESULT).read_bytes())
     assert result.verdict is Verdict.OUT_OF_MEMORY
     assert "killed by signal 9 while test case 2 of 3 ran (size: 10)" in result.message
     assert result.cases[0].index == 1
@@ -335,8 +335,8 @@ def _held_back(pid: int) -> "subprocess.Popen[str]":
 ENDER = """
 import os, sys
 from pathlib import Path
-from hpc_board.harness.starting import Zygote
-from hpc_board.harness.printed import Printed
+from hpc_board.harness.processes.spawn import Zygote
+from hpc_board.harness.processes.output import Printed
 zygote = Zygote(Path(sys.argv[1]), env=dict(os.environ), modules=[], printed=Printed())
 print(zygote.pid, flush=True)
 sys.stdin.readline()
@@ -363,7 +363,7 @@ def test_a_process_that_does_not_go_when_killed_is_not_waited_for_forever(tmp_pa
 
 KILLER = """
 import subprocess, sys
-from hpc_board.harness.process_tree import kill_orphans
+from hpc_board.harness.processes.tree import kill_orphans
 orphan = subprocess.Popen(["sleep", "100"])
 print(orphan.pid, flush=True)
 sys.stdin.readline()

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BOMB = f"""
 import json, os, resource, sys, threading, time
 sys.path.insert(0, {str(ROOT)!r})
-from hpc_board.harness.sandbox import limit_resources
+from hpc_board.harness.confine.sandbox import limit_resources
 resource.setrlimit(resource.RLIMIT_NPROC, (60, 60))
 spared, nobody, says = *map(int, sys.argv[1:]), os.pipe()
 os.setresuid(nobody, nobody, nobody)
@@ -57,7 +57,7 @@ def test_a_bomb_leaves_others_the_processes_that_it_is_told_to_spare(spared: int
 def test_whoever_is_limited_is_the_first_to_be_killed_where_memory_runs_out() -> None:
     code = (
         f"import os, sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from hpc_board.harness.sandbox import limit_resources\n"
+        "from hpc_board.harness.confine.sandbox import limit_resources\n"
         "print(open('/proc/self/oom_score_adj').read().strip(), flush=True)\n"
         "limit_resources(2**20)\n"
         "if os.fork() == 0:\n"

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from hpc_board import bundled, jobs
-from hpc_board.catalog import read_task
+from hpc_board import bundled
+from hpc_board.catalog.folders import read_task
+from hpc_board.domain.findings import Severity
 from hpc_board.errors import BoardError
-from hpc_board.harness.parts import mapped
-from hpc_board.lint import Bounds, Checked, check
-from hpc_board.model.findings import Severity
+from hpc_board.harness.lint.leaves import mapped
 from hpc_board.model.lint import PROBES
 from hpc_board.model.task import Mode, Task
-from tests.harness.evaluations import a_task, job_folder
+from hpc_board.runs import job_folder
+from hpc_board.task_check.lint import Bounds, Checked, check
+from tests.harness.evaluations import a_task, make_job_folder
 
 SOUND = """
 import random
@@ -271,8 +272,8 @@ def test_as_many_cases_are_looked_at_as_are_asked_for_and_the_others_are_named()
 
 
 def test_no_more_is_asked_when_the_time_is_over(tmp_path: Path) -> None:
-    folder = job_folder(tmp_path, "", a_task(SOUND), Mode.TEST)
-    command = [sys.executable, "-I", "-B", jobs.HARNESS, "lint", jobs.FACTS, "9", "0"]
+    folder = make_job_folder(tmp_path, "", a_task(SOUND), Mode.TEST)
+    command = [sys.executable, "-I", "-B", job_folder.HARNESS, "lint", job_folder.FACTS, "9", "0"]
     subprocess.run(command, cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
     found = json.loads((folder / "lint.json").read_text())
     assert found["cases"] == []

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from hpc_board.harness.sandbox import reaches
+from hpc_board.harness.confine.sandbox import reaches
 from tests.harness.adversarial.attack import level
 from tests.harness.adversarial.mutations import MUTATIONS, Mutation
 

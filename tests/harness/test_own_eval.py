@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import jobs
-from hpc_board.harness.own_eval import _changed
-from hpc_board.harness.process_tree import children_by_parent, children_of, stat_fields
+from hpc_board.harness.own_eval.evaluation import _changed
+from hpc_board.harness.processes.tree import children_by_parent, children_of, stat_fields
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import LIBRARY_MISSING, Verdict
 from hpc_board.model.task import Mode, Ranking, Timeouts
-from tests.harness.evaluations import Evaluation, evaluate, job_folder, progress
+from hpc_board.runs import job_folder
+from tests.harness.evaluations import Evaluation, evaluate, make_job_folder, progress
 from tests.harness.own_evals import EVAL, RIGHT, judged, own_task, scoring_task, scripted
 from tests.harness.test_container import BUBBLEWRAP, needs_bwrap
 from tests.harness.test_interruption import HANGS_AT_10, await_step, result_in, running
@@ -359,7 +359,11 @@ for entry in pathlib.Path("/proc").iterdir() if sys.argv[1:2] != ["test"] else (
     assert "of the tests" not in result.stdout.text
 
 
-OWN_MEMORY = [sys.executable, "-c", "from hpc_board.harness.own_memory import *; exit(not own_shared_memory())"]
+OWN_MEMORY = [
+    sys.executable,
+    "-c",
+    "from hpc_board.harness.confine.private_shm import *; exit(not own_shared_memory())",
+]
 
 
 def test_memory_with_a_name_ends_with_the_start_that_made_it(tmp_path: Path) -> None:
@@ -408,7 +412,7 @@ def _evals_of(before: set[int]) -> list[int]:
 
 
 def test_an_interrupted_eval_keeps_what_it_had_reported(tmp_path: Path) -> None:
-    folder = job_folder(tmp_path, HANGS_AT_10, own_task(timeouts=Timeouts(100, 100, 100)), Mode.TEST)
+    folder = make_job_folder(tmp_path, HANGS_AT_10, own_task(timeouts=Timeouts(100, 100, 100)), Mode.TEST)
     with running(tmp_path, folder) as shell:
         await_step(folder, "test", 2)
         (supervisor,) = children_of(shell.pid)
@@ -449,7 +453,7 @@ def test_a_file_that_was_changed_all_the_same_is_noticed(tmp_path: Path) -> None
 
 
 def test_a_job_folder_whose_task_was_changed_judges_nothing(tmp_path: Path) -> None:
-    folder = job_folder(tmp_path, RIGHT, own_task(), Mode.TEST)
+    folder = make_job_folder(tmp_path, RIGHT, own_task(), Mode.TEST)
     (folder / "task" / "eval.py").write_text(EVAL + "\n")
     with running(tmp_path, folder) as shell:
         shell.wait(60)
@@ -465,4 +469,6 @@ def test_no_secret_stands_in_the_job_s_files(tmp_path: Path) -> None:
 
 
 def _written(evaluation: Evaluation) -> str:
-    return "".join((evaluation.folder / name).read_text() for name in (jobs.FACTS, jobs.PROGRESS, jobs.RESULT))
+    return "".join(
+        (evaluation.folder / name).read_text() for name in (job_folder.FACTS, job_folder.PROGRESS, job_folder.RESULT)
+    )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpc_board.harness.payload import MAGIC, PayloadError, TooLarge, any_share_memory, read, write
+from hpc_board.harness.wire.payload import MAGIC, PayloadError, TooLarge, any_share_memory, read, write
 
 LIMIT = 2**28
 

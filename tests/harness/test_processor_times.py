@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpc_board.harness.process_tree import ProcessorTimes, processor_times, signal_all
+from hpc_board.harness.processes.tree import ProcessorTimes, processor_times, signal_all
 
 BEFORE = ProcessorTimes(wait_ns=50, others_ns=1000, last_pid=7, beside=frozenset({5, 6}))
 

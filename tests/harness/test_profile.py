@@ -18,15 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import jobs
-from hpc_board.harness import starting
 from hpc_board.harness.bundle import harness_bytes
-from hpc_board.harness.printed import Printed
-from hpc_board.harness.profile_files import head_of, keep
-from hpc_board.harness.starting import NotForked, started
+from hpc_board.harness.processes import spawn
+from hpc_board.harness.processes.output import Printed
+from hpc_board.harness.processes.spawn import NotForked, started
+from hpc_board.harness.profile.files import head_of, keep
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
+from hpc_board.runs import job_folder
 from tests.harness import evaluations
 from tests.harness.compiling import REFERENCE, compiled, kernel, needs_gcc
 from tests.harness.evaluations import Evaluation, a_task, evaluate
@@ -301,7 +301,7 @@ def test_a_command_whose_worker_cannot_be_reached_does_not_live_on(
         commands.append(process)
         raise OSError(errno.EMFILE, "too many open files")
 
-    monkeypatch.setattr(starting, "_connected", fails)
+    monkeypatch.setattr(spawn, "_connected", fails)
     with pytest.raises(NotForked, match=r"was ended, since its worker cannot be reached: .*too many open files"):
         begun("time.sleep(60)", tmp_path)
     assert [each.returncode for each in commands] == [-signal.SIGKILL]
@@ -326,4 +326,6 @@ def test_a_command_that_starts_nothing_in_time_is_ended(tmp_path: Path) -> None:
 
 def test_a_profile_has_time_for_both_of_its_parts() -> None:
     gpu, task = Gpu("CPU", Cluster("here"), Device.CPU), a_task()
-    assert jobs.time_limit_seconds(task, gpu, Mode.PROFILE) > jobs.time_limit_seconds(task, gpu, Mode.BENCHMARK)
+    assert job_folder.time_limit_seconds(task, gpu, Mode.PROFILE) > job_folder.time_limit_seconds(
+        task, gpu, Mode.BENCHMARK
+    )

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness import phases
-from hpc_board.harness.calls import Called
-from hpc_board.harness.phases import Benchmarks
+from hpc_board.harness.measure import phases
+from hpc_board.harness.measure.phases import Benchmarks
+from hpc_board.harness.processes.calls import Called
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Case, Verdict
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import jobs
-from hpc_board.harness import sandbox
+from hpc_board.harness.confine import sandbox
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
+from hpc_board.runs import job_folder
 from tests.accounts import command_as, needs_accounts
 from tests.harness import evaluations
 from tests.harness.adversarial.attack import Edit, edited
-from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, job_folder
+from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, make_job_folder
 
 pytestmark = pytest.mark.quiet
 
@@ -69,7 +69,7 @@ def test_no_call_takes_less_than_the_floor(tmp_path: Path) -> None:
 
 
 CLAIMS_LITTLE = """
-from hpc_board.harness.device import CpuDevice
+from hpc_board.harness.device.device import CpuDevice
 
 honest = CpuDevice.timed
 
@@ -185,12 +185,12 @@ os.execvp(sys.argv[1], sys.argv[1:])
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of system calls are those of x86-64")
 @pytest.mark.parametrize(("mode", "verdict"), [(Mode.RANKED, Verdict.INFRA_ERROR), (Mode.TEST, Verdict.PASS)])
 def test_a_board_can_ask_for_more_isolation_than_a_node_has(tmp_path: Path, mode: Mode, verdict: Verdict) -> None:
-    folder = job_folder(tmp_path, RIGHT, a_task(), mode)
-    facts = json.loads((folder / jobs.FACTS).read_text())
-    (folder / jobs.FACTS).write_text(json.dumps({**facts, "minimum_isolation": "S3"}))
-    command = [sys.executable, "-c", WITHOUT_LANDLOCK, "bash", jobs.SCRIPT]
+    folder = make_job_folder(tmp_path, RIGHT, a_task(), mode)
+    facts = json.loads((folder / job_folder.FACTS).read_text())
+    (folder / job_folder.FACTS).write_text(json.dumps({**facts, "minimum_isolation": "S3"}))
+    command = [sys.executable, "-c", WITHOUT_LANDLOCK, "bash", job_folder.SCRIPT]
     subprocess.run(command, cwd=folder, timeout=120, check=True)
-    result = Result.from_json((folder / jobs.RESULT).read_bytes())
+    result = Result.from_json((folder / job_folder.RESULT).read_bytes())
     assert result.provenance["isolation"] == "S2"
     assert result.verdict is verdict
     if verdict is Verdict.INFRA_ERROR:
@@ -201,7 +201,7 @@ def test_a_board_can_ask_for_more_isolation_than_a_node_has(tmp_path: Path, mode
 THREADED = """
 import sys, threading, time
 sys.path.insert(0, sys.argv[1])
-from hpc_board.harness import sandbox
+from hpc_board.harness.confine import sandbox
 if sys.argv[2] == "2":
     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 print(sandbox.landlock_abi() > 0, sandbox.confine([sys.argv[1]], []) > 0)
@@ -223,9 +223,9 @@ def test_a_job_that_runs_as_root_judges_where_its_cluster_says_so_alone(
 ) -> None:
     gpu = Gpu("L4", Cluster("main", "slurm", allow_root=allow_root), Device.CPU, python=sys.executable)
     source = f"open({str(tmp_path / 'ran')!r}, 'w')\n{RIGHT}" if not allow_root else RIGHT
-    folder = job_folder(tmp_path / "job", source, a_task(), Mode.TEST, gpu=gpu)
-    subprocess.run(["bash", jobs.SCRIPT], cwd=folder, timeout=120, check=True)
-    result = Result.from_json((folder / jobs.RESULT).read_bytes())
+    folder = make_job_folder(tmp_path / "job", source, a_task(), Mode.TEST, gpu=gpu)
+    subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, timeout=120, check=True)
+    result = Result.from_json((folder / job_folder.RESULT).read_bytes())
     assert result.provenance["root"] is True
     if allow_root:
         assert result.verdict is Verdict.PASS, result.message
@@ -254,7 +254,7 @@ def test_the_root_of_a_user_namespace_is_no_root() -> None:
 READS = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from hpc_board.harness import sandbox
+from hpc_board.harness.confine import sandbox
 if not sandbox.confine(sandbox.readable_folders(os.environ, [sys.argv[1]], []), []):
     sys.exit("no Landlock")
 
@@ -297,7 +297,7 @@ def dialled(port):
 CONFINES = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from hpc_board.harness import sandbox
+from hpc_board.harness.confine import sandbox
 {confine}
 print(*dialled(int(sys.argv[2])))
 """
@@ -330,7 +330,7 @@ def test_landlock_alone_closes_tcp_but_to_what_a_profiler_starts(confine: str, o
 def test_a_worker_has_no_tcp_without_the_filter_either(
     tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unfiltered = edited((Edit("worker.py", "filtered=not traced and deny_outside_effects()", "filtered=True"),))
+    unfiltered = edited((Edit("worker/worker.py", "filtered=not traced and deny_outside_effects()", "filtered=True"),))
     monkeypatch.setattr(evaluations, "harness_bytes", lambda: unfiltered)
     result = evaluate(tmp_path, f"{DIALS}print(*dialled({port}))\n{RIGHT}").result
     assert result.verdict is Verdict.PASS, result.message
@@ -344,9 +344,9 @@ def test_a_worker_whose_device_cannot_be_stopped_gets_the_memory_of_inputs_with_
     knows = 'print("knows", "memfd:inputs" in open("/proc/self/maps").read())'
     changed = edited(
         (
-            Edit("workers.py", 'self._stops = device == "cpu"', f"self._stops = {stops}"),
+            Edit("measure/worker_handle.py", 'self._stops = device == "cpu"', f"self._stops = {stops}"),
             # Between its answer to "map" and its call.
-            Edit("worker.py", 'return {"type": "mapped"}', f'{knows}; return {{"type": "mapped"}}'),
+            Edit("worker/worker.py", 'return {"type": "mapped"}', f'{knows}; return {{"type": "mapped"}}'),
         )
     )
     monkeypatch.setattr(evaluations, "harness_bytes", lambda: changed)

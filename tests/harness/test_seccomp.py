@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness import seccomp
+from hpc_board.harness.confine import seccomp
 
 pytestmark = pytest.mark.skipif(
     platform.machine() not in ("x86_64", "aarch64"), reason="the filter knows x86_64 and aarch64"
@@ -37,7 +37,7 @@ START = """
 import ctypes, fcntl, json, mmap, os, resource, shutil, signal, socket, subprocess, sys, tempfile, threading
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from hpc_board.harness.seccomp import deny_outside_effects
+from hpc_board.harness.confine.seccomp import deny_outside_effects
 
 libc = ctypes.CDLL(None, use_errno=True)
 user, filtered, given, NUMBERS = json.loads(sys.argv[2])
@@ -451,7 +451,7 @@ def test_a_process_that_kept_its_privileges_is_told_that_there_is_no_filter() ->
     body = f"""
     import os, sys
     sys.path.insert(0, {str(ROOT)!r})
-    from hpc_board.harness.seccomp import deny_outside_effects
+    from hpc_board.harness.confine.seccomp import deny_outside_effects
     os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
     print(deny_outside_effects())
     """

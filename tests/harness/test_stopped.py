@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.harness import workers
-from hpc_board.harness.calls import Allowance
-from hpc_board.harness.channel import pair
-from hpc_board.harness.child import Child
-from hpc_board.harness.process_tree import Turns, processor_ns, turns
-from hpc_board.harness.workers import Worker
+from hpc_board.harness.measure import worker_handle
+from hpc_board.harness.measure.worker_handle import Worker
+from hpc_board.harness.processes.calls import Allowance
+from hpc_board.harness.processes.child import Child
+from hpc_board.harness.processes.tree import Turns, processor_ns, turns
+from hpc_board.harness.wire.channel import pair
 from hpc_board.model.limits import Limits
 
 pytestmark = pytest.mark.quiet
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STOPPER = """
 import json, subprocess, sys, time
 from pathlib import Path
-from hpc_board.harness.process_tree import children_of, stopped_but
+from hpc_board.harness.processes.tree import children_of, stopped_but
 
 PARENT = "import subprocess, sys; print(subprocess.Popen(['sleep', '100']).pid, flush=True); sys.stdin.read()"
 
@@ -98,7 +98,7 @@ def _charged(spinning: Child, monkeypatch: pytest.MonkeyPatch, runs_meanwhile: b
             spinning.freeze(time.monotonic() + 10)
         return turns(pids)
 
-    monkeypatch.setattr(workers, "turns", read)
+    monkeypatch.setattr(worker_handle, "turns", read)
     worker = Worker(spinning, Limits(), Allowance(60))
     still_ns = worker._stop()
     worker._go_on()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.harness import sandbox
+from hpc_board.harness.confine import sandbox
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import REFERENCE, a_task, evaluate

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import jobs
-from hpc_board.harness import sandbox
-from hpc_board.harness.process_tree import children_of
+from hpc_board.harness.confine import sandbox
+from hpc_board.harness.processes.tree import children_of
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Timeouts
-from tests.harness.evaluations import REFERENCE, a_task, evaluate, job_folder, progress
+from hpc_board.runs import job_folder
+from tests.harness.evaluations import REFERENCE, a_task, evaluate, make_job_folder, progress
 
 pytestmark = pytest.mark.quiet
 
@@ -254,10 +254,10 @@ def test_the_three_forms_of_a_check_s_answer_count(tmp_path: Path, answer: str) 
 
 
 def test_a_job_folder_whose_submission_was_exchanged_is_not_evaluated(tmp_path: Path) -> None:
-    folder = job_folder(tmp_path, RIGHT, a_task(), Mode.TEST)
+    folder = make_job_folder(tmp_path, RIGHT, a_task(), Mode.TEST)
     (folder / "submission/submission.py").write_text(RIGHT + "# another\n")
-    subprocess.run(["bash", jobs.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
-    result = Result.from_json((folder / jobs.RESULT).read_bytes())
+    subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
+    result = Result.from_json((folder / job_folder.RESULT).read_bytes())
     assert result.verdict is Verdict.INFRA_ERROR
     assert "not the file that was sent" in result.message
 
@@ -270,7 +270,7 @@ def test_a_supervisor_that_is_killed_leaves_a_result_that_names_the_case(tmp_pat
         job.wait(30)
     finally:
         job.kill()
-    result = Result.from_json((folder / jobs.RESULT).read_bytes())
+    result = Result.from_json((folder / job_folder.RESULT).read_bytes())
     assert result.verdict is Verdict.CRASH
     assert "killed by signal 9 while test case 1 of 3" in result.message
     assert result.provenance["isolation"] in sandbox.LEVELS
@@ -281,11 +281,11 @@ def test_the_harness_runs_under_the_oldest_python_that_sites_have(tmp_path: Path
     python = next((path for path in candidates if _version(path)), None)
     if python is None:
         pytest.skip("no Python 3.10 on this machine")
-    folder = job_folder(tmp_path, RIGHT, a_task(), Mode.RANKED)
-    script = (folder / jobs.SCRIPT).read_text().replace(sys.executable, python)
-    (folder / jobs.SCRIPT).write_text(script)
-    subprocess.run(["bash", jobs.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
-    result = Result.from_json((folder / jobs.RESULT).read_bytes())
+    folder = make_job_folder(tmp_path, RIGHT, a_task(), Mode.RANKED)
+    script = (folder / job_folder.SCRIPT).read_text().replace(sys.executable, python)
+    (folder / job_folder.SCRIPT).write_text(script)
+    subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
+    result = Result.from_json((folder / job_folder.RESULT).read_bytes())
     assert result.verdict is Verdict.PASS, result.message
     assert result.provenance["python"].startswith("3.10.")
 
@@ -300,14 +300,14 @@ def _version(python: str) -> str:
 
 def _hanging_job(where: Path) -> "tuple[subprocess.Popen[bytes], Path]":
     limits = {"first_call_seconds": 120}
-    folder = job_folder(where, kernel("time.sleep(100)"), a_task(limits=limits), Mode.TEST)
-    return subprocess.Popen(["bash", jobs.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}), folder
+    folder = make_job_folder(where, kernel("time.sleep(100)"), a_task(limits=limits), Mode.TEST)
+    return subprocess.Popen(["bash", job_folder.SCRIPT], cwd=folder, env={"PATH": os.environ["PATH"]}), folder
 
 
 def _await_case(folder: Path, case: int) -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        if (folder / jobs.PROGRESS).exists() and any(line["case"] == case for line in progress(folder)):
+        if (folder / job_folder.PROGRESS).exists() and any(line["case"] == case for line in progress(folder)):
             return
         time.sleep(0.05)
     raise AssertionError("the case did not begin")

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 import yaml
 
-from hpc_board import config, jobs
+from hpc_board import settings as config
 from hpc_board.board import Board
+from hpc_board.domain.run import JobNews, JobState, Run, RunState
+from hpc_board.domain.sbatch import options_for
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import JobNews, JobState, Run, RunState
-from hpc_board.model.sbatch import options_for
+from hpc_board.runs import job_folder
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm.client import SlurmScheduler
 from hpc_board.transport import Completed
@@ -250,7 +251,7 @@ class Site:
             time.sleep(0.2)
 
     def folder(self, run: Run) -> Path:
-        return jobs.Folders(self.board.settings.board).of(run)
+        return job_folder.Folders(self.board.settings.board).of(run)
 
 
 def site_on(lab: SlurmLab, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Site:

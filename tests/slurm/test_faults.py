@@ -21,11 +21,12 @@ from typing import Any
 import pytest
 import yaml
 
-from hpc_board import advance, config, jobs
+from hpc_board import settings as config
 from hpc_board.board import Board
+from hpc_board.domain.run import MISSING_GRACE, RESULT_GRACE, UNREADABLE, Run, RunState
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Verdict
-from hpc_board.model.run import MISSING_GRACE, RESULT_GRACE, UNREADABLE, Run, RunState
+from hpc_board.runs import job_folder, reconciler
 from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, SlurmScheduler
 from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder, skip_without_slurm
@@ -154,7 +155,7 @@ class Site:
         assert len(list(self.folder(run).glob("slurm-*.out"))) <= 1
 
     def folder(self, run: Run) -> Path:
-        return jobs.folder(self.board.settings.board, run.id)
+        return job_folder.folder(self.board.settings.board, run.id)
 
     def job(self, run: Run) -> str:
         """Slurm's word for the state of the run's job, empty where it does not list it."""
@@ -167,7 +168,7 @@ class Site:
 
     def later(self, delta: timedelta) -> None:
         """The board's clock from now on."""
-        self.patch.setattr(advance, "_now", lambda: datetime.now(UTC) + delta)
+        self.patch.setattr(reconciler, "_now", lambda: datetime.now(UTC) + delta)
 
 
 @pytest.fixture
@@ -424,7 +425,7 @@ def test_a_job_that_is_preempted(site: Site) -> None:
 def test_a_job_that_is_preempted_and_put_back_into_the_queue(site: Site) -> None:
     short = HANGING.replace("120", "2")
     (run,) = site.submit("H100", kernel=short, task="slow")
-    running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / jobs.PROGRESS).exists())
+    running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
     # hpc-board says --no-requeue; whoever runs the cluster may overrule that.
     site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "Requeue=1")
     urgent(site, "sleep 1")
@@ -447,7 +448,7 @@ def urgent(site: Site, command: str) -> None:
 
 def test_a_job_that_exceeds_its_time(site: Site) -> None:
     (run,) = site.submit("CPU", kernel=HANGING, task="slow")
-    running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / jobs.PROGRESS).exists())
+    running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
     site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "EndTime=now")
     ended = site.until(run, RunState.TIMEOUT)
     assert ended.status.evidence == "squeue: TIMEOUT (TimeLimit)"
@@ -473,7 +474,7 @@ def test_a_job_that_exceeds_its_memory(site: Site) -> None:
 
 def test_a_job_that_is_cancelled_with_slurm_s_own_command(site: Site) -> None:
     (running,) = site.submit("CPU", kernel=HANGING, task="slow")
-    site.until(running, RunState.RUNNING, fits=lambda run: (site.folder(run) / jobs.PROGRESS).exists())
+    site.until(running, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
     site.lab.run("scontrol", "update", "PartitionName=a100", "State=down")
     try:
         (waiting,) = site.submit("A100")
@@ -638,7 +639,7 @@ def test_result_files_that_are_none(site: Site) -> None:
     runs = dict(zip(names, (run for _ in names for run in site.submit("CPU")), strict=True))
     for run in runs.values():
         site.job_until(run, "COMPLETED")
-    paths = {name: site.folder(run) / jobs.RESULT for name, run in runs.items()}
+    paths = {name: site.folder(run) / job_folder.RESULT for name, run in runs.items()}
     written = {name: path.read_bytes() for name, path in paths.items()}
     paths["truncated"].write_bytes(written["truncated"][:500])
     paths["empty"].write_bytes(b"")
@@ -671,7 +672,7 @@ def test_a_result_that_cannot_be_read_for_a_while(site: Site) -> None:
     site.until(run, RunState.RUNNING)
     site.released()
     site.job_until(run, "COMPLETED")
-    result = site.folder(run) / jobs.RESULT
+    result = site.folder(run) / job_folder.RESULT
     # Reading the first byte of a process's memory is an error of input and output.
     mount = ["mount", "--bind", f"/proc/{os.getpid()}/mem", str(result)]
     if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
@@ -728,7 +729,7 @@ def test_a_node_whose_clock_is_an_hour_off(site: Site) -> None:
     change_settings(site.files, CPU={**settings_of(site.files)["gpus"]["CPU"], "env": {"LD_PRELOAD": str(library)}})
     (run,) = site.submit("CPU")
     site.finished(run)
-    said = json.loads((site.folder(run) / jobs.RESULT).read_text())["ended_at"]
+    said = json.loads((site.folder(run) / job_folder.RESULT).read_text())["ended_at"]
     assert datetime.fromisoformat(said) > datetime.now(UTC) + timedelta(minutes=50)
     ended = site.now(run)
     assert ended.ended_at is None

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from hpc_board.board import Board
+from hpc_board.domain.run import Run, RunState
 from hpc_board.model.result import Result, Verdict
-from hpc_board.model.run import Run, RunState
 from hpc_board.model.task import ISOLATED, OWN, Mode, Ranking
 from tests.e2e.boards import board_files
 from tests.fixture_tasks import FIXTURES, Attempt

@@ -13,10 +13,10 @@ from typing import TypeVar
 
 import pytest
 
+from hpc_board.domain.run import JobNews, JobState
+from hpc_board.domain.sbatch import directive, options_for
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
-from hpc_board.model.run import JobNews, JobState
-from hpc_board.model.sbatch import directive, options_for
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm.client import SlurmScheduler
 from hpc_board.transport import Completed

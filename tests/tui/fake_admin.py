@@ -5,14 +5,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
-from hpc_board.boards import AS_IT_IS, Wishes
-from hpc_board.errors import BoardError
-from hpc_board.intake import Source
-from hpc_board.model.created import Action, Difference, Plan
-from hpc_board.model.oversight import BoardState, LimitUse, PersonState
-from hpc_board.model.result import Verdict
-from hpc_board.model.roles import Role
-from hpc_board.model.rules import (
+from hpc_board.boards.admin_views import Oversight
+from hpc_board.boards.editor import AS_IT_IS, Wishes
+from hpc_board.boards.moderation import Again, Rules
+from hpc_board.domain.admin_views import BoardState, LimitUse, PersonState
+from hpc_board.domain.board_options import Terms, Visibility, deadline_of, moment_words
+from hpc_board.domain.moderation import (
     BAN,
     BOARD,
     LIMIT,
@@ -31,12 +29,14 @@ from hpc_board.model.rules import (
     Remarks,
     Removal,
 )
-from hpc_board.model.run import Run, RunState
-from hpc_board.model.submission import Submission
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.submission import Submission
+from hpc_board.domain.user_board import Action, Difference, Plan
+from hpc_board.errors import BoardError
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.model.terms import Terms, Visibility, deadline_of, moment_words
-from hpc_board.oversight import Oversight
-from hpc_board.rules import Again, Rules
+from hpc_board.runs.drafts import Source
 from tests.tui.fake_board import A100, H100, NOW, RUNS, FakeBoard, run
 
 DAY = timedelta(days=1)

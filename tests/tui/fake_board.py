@@ -6,20 +6,21 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hpc_board import intake
 from hpc_board.board import Board
-from hpc_board.catalog import Catalog
+from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.feed import FeedEntry
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.domain.run_filter import RunFilter
+from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
 from hpc_board.errors import BoardError
-from hpc_board.model.feed import FeedEntry
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
-from hpc_board.model.roles import Role
-from hpc_board.model.run import Progress, Run, RunState, Status
-from hpc_board.model.run_filter import RunFilter
-from hpc_board.model.standings import Interval, Mark, Page, Place, Placing, Rows, Standing
+from hpc_board.model.score import Interval
 from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, TaskFile
 from hpc_board.report import outcome as outcome_of
-from hpc_board.sending import Preview
+from hpc_board.runs import drafts as intake
+from hpc_board.runs.dispatch import Preview
 
 NOW = datetime(2030, 5, 17, 12, 0, tzinfo=UTC)
 

@@ -9,16 +9,16 @@ import pytest
 from textual.command import CommandPalette
 from textual.widgets import Input
 
+from hpc_board.domain.admin_views import PersonState
+from hpc_board.domain.moderation import STOP, Decision, Limits
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import RunState
+from hpc_board.domain.run_filter import Word, run_filter
 from hpc_board.errors import InputError, Refused, StorageError
-from hpc_board.model.oversight import PersonState
 from hpc_board.model.result import Verdict
-from hpc_board.model.roles import Role
-from hpc_board.model.rules import STOP, Decision, Limits
-from hpc_board.model.run import RunState
-from hpc_board.model.run_filter import Word, run_filter
 from hpc_board.tui.screens.admin import AdminScreen
-from hpc_board.tui.screens.ask_lines import AskLines
 from hpc_board.tui.screens.code import CodeScreen
+from hpc_board.tui.screens.form_dialog import AskLines
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from hpc_board.domain.moderation import STOP, Decision
+from hpc_board.domain.roles import Role
 from hpc_board.errors import StorageError
-from hpc_board.model.roles import Role
-from hpc_board.model.rules import STOP, Decision
 from tests.tui.driving import app_on, press, settled
 from tests.tui.fake_admin import AdminBoard
 from tests.tui.fake_board import NOW

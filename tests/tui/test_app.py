@@ -15,11 +15,11 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Button, Input, Log
 
+from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.run_filter import RunFilter
 from hpc_board.errors import BoardError, InputError, SchedulerError, StorageError
 from hpc_board.model.gpu import GpuStatus
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import Run, RunState
-from hpc_board.model.run_filter import RunFilter
 from hpc_board.model.task import Language, Mode
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.messages import Answer, Answered, Followed, Pulse

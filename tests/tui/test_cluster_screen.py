@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from hpc_board.domain.run import RunState
 from hpc_board.errors import StorageError
 from hpc_board.model.gpu import Availability, GpuStatus, Request, RequestStyle
-from hpc_board.model.run import RunState
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.cluster import ClusterScreen
 from hpc_board.tui.screens.runs import RunsScreen

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from textual.app import App
 
-from hpc_board.comparing import Compared
+from hpc_board.boards.comparison import Compared
+from hpc_board.domain.comparison import compared
+from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError, Refused
-from hpc_board.model.comparison import compared
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import RunState
 from hpc_board.model.task import Ranking
 from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.screens.compare import CompareScreen

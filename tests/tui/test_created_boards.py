@@ -3,9 +3,9 @@
 from datetime import timedelta
 from pathlib import Path
 
-from hpc_board import config
+from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.boards import Wishes
+from hpc_board.boards.editor import Wishes
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until

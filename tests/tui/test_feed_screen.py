@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
+from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News
 from hpc_board.errors import StorageError
-from hpc_board.model.feed import Entry, FeedEntry, FeedKind, News
 from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen

@@ -20,8 +20,8 @@ from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Input
 
 from hpc_board.board import Board
+from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError, SchedulerError
-from hpc_board.model.run import RunState
 from hpc_board.tui import app as app_module
 from hpc_board.tui import keys, preferences, themes
 from hpc_board.tui.app import KEYED, BoardApp, wishes

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from hpc_board import config
+from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.boards import Wishes
+from hpc_board.boards.editor import Wishes
+from hpc_board.domain.run import Run
 from hpc_board.errors import Refused
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import Run
 from hpc_board.store import Store
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.admin import AdminScreen
-from hpc_board.tui.screens.ask_lines import AskLines
+from hpc_board.tui.screens.form_dialog import AskLines
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import press, settled, text_of, until
 from tests.tui.test_admin_screen import front, typed

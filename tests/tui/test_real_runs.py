@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hpc_board.board import Board
+from hpc_board.domain.run_filter import run_filter
 from hpc_board.errors import InputError, Refused
-from hpc_board.model.run_filter import run_filter
 from hpc_board.model.task import Mode
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.next_steps import NextStepsScreen

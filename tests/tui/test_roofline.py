@@ -9,7 +9,7 @@ from rich.text import Text
 from hpc_board.errors import Refused
 from hpc_board.model.peaks import Peak, Work
 from hpc_board.model.result import Case, Result
-from hpc_board.tui.best import Best
+from hpc_board.tui.leader import Best
 from hpc_board.tui.widgets.roofline import BEST, OWN, REFERENCE, Measured, measured, roofline, roofline_lines, words
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_board import FakeBoard

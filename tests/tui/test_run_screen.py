@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from textual import events
 
+from hpc_board.domain.run import RunState
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Case, Log, Result, Verdict
-from hpc_board.model.run import RunState
 from hpc_board.model.task import Mode
 from hpc_board.report import next_steps
 from hpc_board.tui.screens.next_steps import NextStepsScreen

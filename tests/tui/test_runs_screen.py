@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from textual import events
 
+from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.run_filter import RunFilter
 from hpc_board.errors import Refused, StorageError
-from hpc_board.model.run import Run, RunState
-from hpc_board.model.run_filter import RunFilter
 from hpc_board.model.task import Mode
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory

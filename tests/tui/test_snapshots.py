@@ -10,12 +10,12 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from hpc_board import tui
+from hpc_board.domain.run import Progress, Run
 from hpc_board.errors import SchedulerError, StorageError
-from hpc_board.model.run import Progress, Run
 from hpc_board.tui import themes
 from hpc_board.tui.app import BoardApp
+from hpc_board.tui.demo import Rehearsal
 from hpc_board.tui.preferences import Preferences
-from hpc_board.tui.rehearsal import Rehearsal
 from hpc_board.tui.screens import tour
 from hpc_board.tui.screens.tour import TourScreen
 from tests.tui.driving import app_on, press, settled, stop_blinking, until

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
+from hpc_board.domain.moderation import Remarks, Removal
+from hpc_board.domain.run import RunState
+from hpc_board.domain.standing import Mark, MarkKind, Page
 from hpc_board.errors import Refused, StorageError
 from hpc_board.model.result import Verdict
-from hpc_board.model.rules import Remarks, Removal
-from hpc_board.model.run import RunState
-from hpc_board.model.standings import Mark, MarkKind, Page
 from hpc_board.tui.board_rows import BoardRows, lines
 from hpc_board.tui.screens import trend
 from hpc_board.tui.screens.code import CodeScreen

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import ContainerRuntime, JobContainer
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import RunState
 from hpc_board.model.task import Mode
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
@@ -18,7 +18,7 @@ from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.watch import WatchScreen
-from hpc_board.tui.unusual import unusual
+from hpc_board.tui.script_notes import unusual
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import A100, H100, L4, NOW, FakeBoard, run
 

@@ -10,9 +10,9 @@ from textual.widgets import Input
 from hpc_board.errors import StorageError
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
-from hpc_board.tui.screens.ask_path import AskPath
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.screens.feed import FeedScreen
+from hpc_board.tui.screens.path_dialog import AskPath
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid

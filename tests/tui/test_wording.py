@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import RunState
 from hpc_board.model.task import Language, Mode, Ranking
 from hpc_board.report import outcome, plain, standings_table, task_report
+from hpc_board.tui.formatting import MODE_HELP, RANKED_BY, languages, listing, state, time_left, trust, why
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.widgets.path_input import completion
-from hpc_board.tui.wording import MODE_HELP, RANKED_BY, languages, listing, state, time_left, trust, why
 from tests.tui.fake_board import NOW, STANDINGS, TASKS, run
 
 

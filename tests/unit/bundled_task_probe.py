@@ -18,7 +18,9 @@ from typing import Any
 
 import torch
 
-from hpc_board.harness import compiled, payload, toolchain
+from hpc_board.harness.build import toolchain
+from hpc_board.harness.wire import payload
+from hpc_board.harness.worker import compiled
 from hpc_board.model.task import Language
 
 

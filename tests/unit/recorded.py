@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from hpc_board.board import Board
+from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
-from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.standings import Interval
+from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, Store
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import jobs
-from hpc_board.model.acceptance import ended_at
+from hpc_board.domain.result_checks import ended_at
+from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import RunState
+from hpc_board.runs import job_folder
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import AT, result_of
 from tests.unit.test_advance import right_result, with_times, world_in
@@ -68,7 +68,7 @@ def test_a_run_that_was_sent_before_an_update_is_not_held_to_the_limits_of_the_n
     world, task = world_in(tmp_path), a_task()
     run = world.run()
     world.advance.launch([run])
-    world.leave(run, jobs.RESULT, with_times(right_result(run, task), *medians_ns).to_json().encode())
+    world.leave(run, job_folder.RESULT, with_times(right_result(run, task), *medians_ns).to_json().encode())
     advance = replace(world.advance, harness=lambda: b"a newer harness") if updated else world.advance
     advance()
     ended = world.store.run(run.id)

@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from hpc_board import jobs
-from hpc_board.advance import TRIES_MAX, Advance, Turn
 from hpc_board.asking.looks import Looking
+from hpc_board.domain.result_checks import is_model
+from hpc_board.domain.run import RESULT_GRACE, UNREADABLE, JobNews, JobState, Run, RunState, Status
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
-from hpc_board.model.acceptance import is_model
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
-from hpc_board.model.run import RESULT_GRACE, UNREADABLE, JobNews, JobState, Run, RunState, Status
 from hpc_board.model.task import Mode, Task
+from hpc_board.runs import job_folder as jobs
+from hpc_board.runs.reconciler import TRIES_MAX, Advance, Turn
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.store import NewRun, Store
 from hpc_board.transport.local_files import LocalFiles
@@ -268,7 +268,7 @@ def test_a_folder_on_another_machine_is_looked_into_less_and_less_often(
     world: World, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ) -> None:
     clock = [datetime(2026, 5, 1, tzinfo=UTC)]
-    monkeypatch.setattr("hpc_board.advance._now", lambda: clock[0])
+    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
     run, task, files = world.run(), a_task(), Counting()
     folders = jobs.Folders(world.folder, files, elsewhere=elsewhere)
     clusters = {"main": replace(CLUSTER, poll_seconds=3600)}
@@ -301,7 +301,7 @@ def test_a_scheduler_with_nothing_new_is_asked_less_and_less_often(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [datetime(2026, 5, 1, tzinfo=UTC)]
-    monkeypatch.setattr("hpc_board.advance._now", lambda: clock[0])
+    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
     run = world.run()
     patient = replace(world.advance, clusters={"main": replace(CLUSTER, scheduler="slurm", poll_seconds=10)})
     patient.launch([run])
@@ -347,8 +347,8 @@ class Hanging(Scripted):
 def beside(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Hanging, Advance, list[float]]:
     """A board that has a cluster `hangs` beside `main`, and its clock."""
     clock, noon = [0.0], datetime(2026, 5, 1, 12, tzinfo=UTC)
-    monkeypatch.setattr("hpc_board.advance._now", lambda: noon + timedelta(seconds=clock[0]))
-    monkeypatch.setattr("hpc_board.advance.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: noon + timedelta(seconds=clock[0]))
+    monkeypatch.setattr("hpc_board.runs.reconciler.time", SimpleNamespace(monotonic=lambda: clock[0]))
     hanging = Hanging(clock)
     advance = replace(
         world.advance,
@@ -543,7 +543,7 @@ def test_a_job_that_ended_without_a_result_says_what_it_printed_last(
     world.advance()
     waiting = world.store.run(run.id).status.evidence
     assert waiting == "squeue: FAILED (NonZeroExitCode)"
-    monkeypatch.setattr("hpc_board.advance._now", lambda: datetime.now(UTC) + RESULT_GRACE)
+    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: datetime.now(UTC) + RESULT_GRACE)
     world.advance()
     ended = world.store.run(run.id)
     assert ended.state is RunState.ERROR
@@ -604,7 +604,7 @@ def test_a_wish_to_cancel_says_when_it_was_made(world: World, monkeypatch: pytes
     run = world.run()
     world.advance.launch([run])
     since = world.store.run(run.id).status.at
-    monkeypatch.setattr("hpc_board.advance._now", lambda: datetime(2026, 5, 1, 13, 3, 9, tzinfo=UTC))
+    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: datetime(2026, 5, 1, 13, 3, 9, tzinfo=UTC))
     world.advance.cancel(run, "ada")
     status = world.store.history(run.id)[-1]
     assert (status.reason, status.at) == ("cancel requested by ada at 13:03:09 UTC", since)
@@ -829,7 +829,7 @@ def test_a_run_whose_folder_cannot_be_read_for_hours_ends_with_its_result(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [datetime.now(UTC)]
-    monkeypatch.setattr("hpc_board.advance._now", lambda: clock[0])
+    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
     run, task = world.run(), a_task()
     world.advance.launch([run])
     world.leave(run, jobs.RESULT, right_result(run, task).to_json().encode())
@@ -852,7 +852,7 @@ def test_a_result_that_comes_while_the_scheduler_is_asked_is_not_taken_for_none(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [datetime.now(UTC)]
-    monkeypatch.setattr("hpc_board.advance._now", lambda: clock[0])
+    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
     run, task = world.run(), a_task()
     world.advance.launch([run])
     world.scheduler.news = JobNews(JobState.ENDED)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.advance import TRIES_MAX, Advance
 from hpc_board.asking.looks import Looking
+from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
-from hpc_board.model.run import Run, RunState
 from hpc_board.model.task import Mode, Task
+from hpc_board.runs.reconciler import TRIES_MAX, Advance
 from hpc_board.schedulers import Arrays, Job
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.harness.evaluations import a_task

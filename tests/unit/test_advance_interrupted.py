@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from hpc_board import jobs
+from hpc_board.domain.run import JobNews, JobState, Run, RunState, Status
 from hpc_board.model.result import Case, Result, Verdict
-from hpc_board.model.run import JobNews, JobState, Run, RunState, Status
 from hpc_board.report import plain, run_report, run_summary
+from hpc_board.runs import job_folder
 from tests.harness.evaluations import a_task
 from tests.unit.test_advance import World, right_result, world_in
 
@@ -55,7 +55,7 @@ def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept
 ) -> None:
     run = running(world)
     left = partial(run)
-    world.leave(run, jobs.RESULT, left.to_json().encode())
+    world.leave(run, job_folder.RESULT, left.to_json().encode())
     world.advance()
     assert world.state(run) is RunState.RUNNING
 
@@ -77,7 +77,7 @@ def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept
 
 def test_a_job_that_is_still_listed_is_waited_for(world: World) -> None:
     run = running(world)
-    world.leave(run, jobs.RESULT, partial(run).to_json().encode())
+    world.leave(run, job_folder.RESULT, partial(run).to_json().encode())
     world.scheduler.news = JobNews(JobState.COMPLETING)
     world.advance()
     assert world.state(run) is RunState.COLLECTING
@@ -88,11 +88,11 @@ def test_a_job_that_is_still_listed_is_waited_for(world: World) -> None:
 
 def test_what_an_earlier_attempt_had_come_to_explains_nothing_of_the_next_one(world: World) -> None:
     run = running(world)
-    world.leave(run, jobs.RESULT, partial(run).to_json().encode())
+    world.leave(run, job_folder.RESULT, partial(run).to_json().encode())
     world.scheduler.news = JobNews(JobState.NODE_FAIL, evidence="squeue: NODE_FAIL, restart 1", restarts=1)
     world.advance()
     assert world.state(run) is RunState.COLLECTING
-    world.leave(run, jobs.RESULT, partial(run, restart_count=1).to_json().encode())
+    world.leave(run, job_folder.RESULT, partial(run, restart_count=1).to_json().encode())
     world.advance()
     assert world.state(run) is RunState.NODE_FAIL
 
@@ -100,7 +100,7 @@ def test_what_an_earlier_attempt_had_come_to_explains_nothing_of_the_next_one(wo
 def test_a_job_that_nobody_knows_any_more_and_that_was_interrupted_says_both(world: World) -> None:
     run = running(world)
     left = partial(run)
-    world.leave(run, jobs.RESULT, left.to_json().encode())
+    world.leave(run, job_folder.RESULT, left.to_json().encode())
     world.scheduler.news = JobNews(JobState.MISSING, evidence="squeue: not listed")
     world.advance()
     evidence = world.store.run(run.id).status.evidence
@@ -111,7 +111,7 @@ def test_a_result_that_passed_and_was_interrupted_is_not_accepted(world: World) 
     run = running(world)
     whole = right_result(run, a_task())
     forged = replace(whole, provenance={**whole.provenance, "interrupted": "SIGTERM"})
-    world.leave(run, jobs.RESULT, forged.to_json().encode())
+    world.leave(run, job_folder.RESULT, forged.to_json().encode())
     world.advance()
     ended = world.store.run(run.id)
     assert ended.state is RunState.ERROR
@@ -120,7 +120,7 @@ def test_a_result_that_passed_and_was_interrupted_is_not_accepted(world: World) 
 
 def test_a_partial_result_of_another_run_ends_it_as_any_other_would(world: World) -> None:
     run = running(world)
-    world.leave(run, jobs.RESULT, replace(partial(run), nonce="another").to_json().encode())
+    world.leave(run, job_folder.RESULT, replace(partial(run), nonce="another").to_json().encode())
     world.advance()
     assert world.state(run) is RunState.ERROR
     assert world.store.result(run.id) is None

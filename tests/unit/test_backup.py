@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
+from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import RunState
 from hpc_board.store import Store
 from hpc_board.store.backup import contents
 from hpc_board.store.library import Database

@@ -19,18 +19,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hpc_board import config
+from hpc_board import settings
 from hpc_board.board import Board
-from hpc_board.boards import Wishes
+from hpc_board.boards.editor import Wishes
 from hpc_board.cli.main import cli
+from hpc_board.domain.board_options import CodeShown, Terms, TermsError, Visibility, deadline_of
+from hpc_board.domain.moderation import Rerun
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.submission import directives
 from hpc_board.errors import InputError, Refused, StorageError
 from hpc_board.model.result import Verdict
-from hpc_board.model.roles import Role
-from hpc_board.model.rules import Rerun
-from hpc_board.model.run import Run, RunState
-from hpc_board.model.submission import directives
 from hpc_board.model.task import Mode, Task
-from hpc_board.model.terms import CodeShown, Terms, TermsError, Visibility, deadline_of
 from hpc_board.report import changes_table
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store import boards as stored_boards
@@ -79,7 +79,7 @@ def task_folder(folder: Path, name: str = "echo", text: str = TASK) -> Path:
 
 def of(place: Recorded, user: str | None = None) -> Board:
     """The board as it is to `user`; to the owner where none is given."""
-    return Board(config.load(place.settings, {"XDG_STATE_HOME": str(place.folder / "state")}), user=user)
+    return Board(settings.load(place.settings, {"XDG_STATE_HOME": str(place.folder / "state")}), user=user)
 
 
 def call(place: Recorded, *argv: str | Path, user: str | None = None) -> Result:
@@ -1244,14 +1244,14 @@ def test_the_programs_that_evaluate_are_shown(place: Recorded) -> None:
     assert "judge.py" in shown
     assert "toolchain.py" in shown
     assert "toolchain.py" not in call(place, "eval-code", "vectoradd_py", "--language", "py").stdout
-    from hpc_board.harness import judge
+    from hpc_board.harness.judge import judge
 
     assert call(place, "eval-code", "--file", "judge.py").stdout == Path(judge.__file__).read_text()
     wrong = call(place, "eval-code", "--file", "juge.py")
     assert (wrong.exit_code, 'Did you mean "judge.py"?' in wrong.stderr) == (2, True)
     assert call(place, "eval-code", "vectoradd_py", "--language", "cu").exit_code == 2
     names = [each["name"] for each in read(place, "eval-code", "vectoradd_py")["files"]]
-    assert {"judge.py", "supervisor.py", "hpc_board.h"} <= set(names)
+    assert {"judge/judge.py", "supervisor.py", "build/hpc_board.h"} <= set(names)
 
 
 def test_an_eval_of_a_tasks_own_is_shown_itself(place: Recorded) -> None:

@@ -15,10 +15,10 @@ from typing import TypedDict
 import pytest
 import yaml
 
-from hpc_board.catalog import read_task
-from hpc_board.harness.exports import exported
-from hpc_board.harness.toolchain import HEADER, command, header_text, toolchain
-from hpc_board.model.submission import directives
+from hpc_board.catalog.folders import read_task
+from hpc_board.domain.submission import directives
+from hpc_board.harness.build.exports import exported
+from hpc_board.harness.build.toolchain import HEADER, command, header_text, toolchain
 from hpc_board.model.task import Language
 
 REPOSITORY = Path(__file__).parents[2]

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import bundled, config
+from hpc_board import bundled
+from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.catalog import Catalog, Known, read_task, tasks
+from hpc_board.catalog.folders import Catalog, Known, read_task, tasks
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.task import Language, Ranking, TaskFile, Timeouts
@@ -386,7 +387,7 @@ def test_an_unknown_task_is_answered_with_the_nearest_name(tmp_path: Path) -> No
 
 
 def test_reading_tasks_loads_no_heavy_library() -> None:
-    code = "import sys, hpc_board.catalog, hpc_board.config, hpc_board.intake; print(*sys.modules)"
+    code = "import sys, hpc_board.catalog.folders, hpc_board.settings, hpc_board.runs.drafts; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"textual", "torch", "numpy", "paramiko", "jinja2", "sqlite_utils", "sqlite3", "rich"} & set(loaded)
 
@@ -599,7 +600,7 @@ def test_a_folder_with_faults_is_read_until_it_has_none(tmp_path: Path, monkeypa
     assert [len(tasks([tmp_path], known).faults) for _ in range(2)] == [1, 1]
     (folder / "away.py").rename(folder / "reference.py")
     with monkeypatch.context() as patched:
-        patched.setattr("hpc_board.catalog.read_text", no_descriptors)
+        patched.setattr("hpc_board.catalog.folders.read_text", no_descriptors)
         assert "too many open files" in tasks([tmp_path], known).faults[0].message
     assert [task.name for task in tasks([tmp_path], known).tasks] == ["add_py"]
 
@@ -609,7 +610,9 @@ def test_only_so_much_is_remembered_and_nothing_of_folders_that_are_gone(
 ) -> None:
     first = folder_with(tmp_path, name="a")
     folder_with(tmp_path, name="b")
-    monkeypatch.setattr("hpc_board.catalog.KNOWN_BYTES_MAX", 2_000)  # one has two files, and 1,000 for their names
+    monkeypatch.setattr(
+        "hpc_board.catalog.folders.KNOWN_BYTES_MAX", 2_000
+    )  # one has two files, and 1,000 for their names
     known = settled()
 
     def remembered() -> list[str]:
@@ -648,7 +651,7 @@ def test_threads_that_read_at_once_find_what_is_there(tmp_path: Path) -> None:
 def test_a_board_reads_its_task_folders_again_only_where_something_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpc_board.catalog.SETTLED_SECONDS", -3_600)
+    monkeypatch.setattr("hpc_board.catalog.folders.SETTLED_SECONDS", -3_600)
     board = Board(config.load(recorded(tmp_path).settings, {}))
     first, second = board.tasks().tasks, board.tasks().tasks
     assert first

@@ -23,9 +23,9 @@ from click.testing import CliRunner, Result
 from hpc_board import __version__
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
-from hpc_board.harness.toolchain import header_text
+from hpc_board.domain.run import RunState
+from hpc_board.harness.build.toolchain import header_text
 from hpc_board.model.result import Case, Verdict
-from hpc_board.model.run import RunState
 from hpc_board.model.task import Mode
 from hpc_board.report import gpus_table, plain
 from tests.unit.recorded import (

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
-from hpc_board.model.comparison import Difference, compared, figures
+from hpc_board.domain.comparison import Difference, compared, figures
+from hpc_board.domain.run import Run
 from hpc_board.model.result import Case, Timing, Verdict
-from hpc_board.model.run import Run
 from hpc_board.model.task import Mode, Ranking
 from hpc_board.report import comparison_report, plain
 from hpc_board.store import NewRun, Store

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from hpc_board import bundled
-from hpc_board.config import Settings, find, load, machine_gpu_names, time_limit_seconds
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.gpu import (
     Cluster,
@@ -22,6 +21,7 @@ from hpc_board.model.gpu import (
     Sandbox,
     SandboxRuntime,
 )
+from hpc_board.settings import Settings, find, load, machine_gpu_names, time_limit_seconds
 from tests.conftest import short_folder
 from tests.unit.users import NEEDS_ROOT, another_user
 

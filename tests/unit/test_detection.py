@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import config
-from hpc_board.detection import settings
+from hpc_board import settings
+from hpc_board.admin.detect import detected_settings
+from hpc_board.domain.cluster_info import Site
+from hpc_board.domain.sbatch import options_for
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Device, Gpu, RequestStyle
-from hpc_board.model.sbatch import options_for
-from hpc_board.model.site import Site
 from hpc_board.schedulers.slurm.detect import CONFIGURATION, NODES, PARTITIONS, seconds, site
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 
@@ -49,15 +49,15 @@ def recorded_site(name: str) -> Site:
 
 @pytest.mark.parametrize("name", SITES)
 def test_the_settings_of_a_site_are_those_beside_its_recording(name: str) -> None:
-    assert settings(recorded_site(name)).text == (RECORDED / f"{name}.yaml").read_text()
+    assert detected_settings(recorded_site(name)).text == (RECORDED / f"{name}.yaml").read_text()
 
 
 @pytest.mark.parametrize("name", SITES)
 def test_the_settings_of_a_site_can_be_read_as_they_are(name: str, tmp_path: Path) -> None:
-    detected = settings(recorded_site(name))
+    detected = detected_settings(recorded_site(name))
     path = tmp_path / "hpc-board.yaml"
     path.write_text(detected.text)
-    read = config.load(path, {})
+    read = settings.load(path, {})
     assert tuple(gpu.name for gpu in read.gpus) == detected.gpus
     for gpu in read.gpus:
         assert options_for(gpu, 60)["partition"] == gpu.partition
@@ -65,7 +65,7 @@ def test_the_settings_of_a_site_can_be_read_as_they_are(name: str, tmp_path: Pat
 
 @pytest.mark.parametrize("name", SITES)
 def test_an_entry_that_is_commented_can_be_read_when_its_marks_are_taken_away(name: str, tmp_path: Path) -> None:
-    detected = settings(recorded_site(name))
+    detected = detected_settings(recorded_site(name))
     lines = []
     for line in detected.text.splitlines():
         bare = line.removeprefix("  # ")
@@ -73,7 +73,7 @@ def test_an_entry_that_is_commented_can_be_read_when_its_marks_are_taken_away(na
         lines.append(f"  {bare}" if is_key else line)
     path = tmp_path / "hpc-board.yaml"
     path.write_text("\n".join(lines))
-    read = {gpu.name for gpu in config.load(path, {}).gpus}
+    read = {gpu.name for gpu in settings.load(path, {}).gpus}
     assert read >= set(detected.gpus)
     assert len(read) == len(re.findall(r"^(?:  # )?    *cluster: |^  #   cluster: ", detected.text, re.MULTILINE))
 
@@ -83,7 +83,7 @@ def test_the_order_in_which_slurm_lists_things_changes_nothing() -> None:
     head, *lines = text.splitlines()
     end = next(index for index, line in enumerate(lines) if line.startswith("$"))
     turned = "\n".join([head, *reversed(lines[:end]), *lines[end:], ""])
-    assert settings(site(Recording(turned))) == settings(site(Recording(text)))
+    assert detected_settings(site(Recording(turned))) == detected_settings(site(Recording(text)))
 
 
 def test_a_typed_gpu_is_asked_for_by_its_type_and_an_untyped_one_by_a_feature_beside(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_typed_gpu_is_asked_for_by_its_type_and_an_untyped_one_by_a_feature_be
     found: dict[tuple[str, str], Gpu] = {}
     for name in ("autodetect", "features"):
         path.write_text((RECORDED / f"{name}.yaml").read_text())
-        found |= {(name, gpu.name): gpu for gpu in config.load(path, {}).gpus}
+        found |= {(name, gpu.name): gpu for gpu in settings.load(path, {}).gpus}
     typed, untyped = found["autodetect", "H100"], found["features", "A100-40GB"]
     assert (typed.request.style, typed.request.value) == (RequestStyle.GRES, "gpu:nvidia_h100_80gb_hbm3:1")
     assert (untyped.request.value, untyped.constraint) == ("gpu:1", "GPU_SKU:A100_SXM4&GPU_MEM:40GB")
@@ -114,10 +114,10 @@ def test_of_partitions_with_the_same_gpus_one_that_takes_everybody_s_jobs_is_cho
     rows += "n2|a|up|idle|8|infinite|gpu:h100:1||\n"
     recording = Recording("")
     recording.answers[" ".join(NODES)] = Completed(0, rows, "")
-    assert "partition: a\n" in settings(site(recording)).text
+    assert "partition: a\n" in detected_settings(site(recording)).text
     described = f"PartitionName=a {worse}\nPartitionName=b {better}\n"
     recording.answers[" ".join(PARTITIONS)] = Completed(0, described, "")
-    assert "partition: b\n" in settings(site(recording)).text
+    assert "partition: b\n" in detected_settings(site(recording)).text
 
 
 ROW = "n1|gpu|up|idle|8|1:00:00|gpu:{type}:1|{features}|\n"
@@ -138,29 +138,29 @@ def test_what_a_cluster_prints_adds_no_line_and_no_key(gres_type: str, features:
     rows = ROW.format(type=gres_type, features=features) + "n1|a: b #|up|idle|8|infinite|gpu:a100:1||\n"
     recording = Recording("")
     recording.answers[" ".join(NODES)] = Completed(0, rows, "")
-    detected = settings(site(recording))
+    detected = detected_settings(site(recording))
     assert detected.text.isascii()
     assert detected.text.replace("\n", "").isprintable()
     path = tmp_path / "hpc-board.yaml"
     path.write_text(detected.text)
-    assert {gpu.python for gpu in config.load(path, {}).gpus} <= {"python3", *_local_pythons()}
+    assert {gpu.python for gpu in settings.load(path, {}).gpus} <= {"python3", *_local_pythons()}
     assert set(detected.gpus) <= {"H100"}
 
 
 def _local_pythons() -> set[str]:
-    return {gpu.python for gpu in config.load(None, {}).gpus}
+    return {gpu.python for gpu in settings.load(None, {}).gpus}
 
 
 def test_a_cluster_without_a_certain_entry_gives_comments_alone(tmp_path: Path) -> None:
     recording = Recording("")
     recording.answers[" ".join(NODES)] = Completed(0, "n1|gpu|up|idle|8|infinite|gpu:kepler:2|(null)|\n", "")
-    detected = settings(site(recording), "mine")
+    detected = detected_settings(site(recording), "mine")
     assert detected.gpus == ()
     assert all(line.lstrip().startswith("#") for line in detected.text.splitlines() if line)
     assert "#   mine: {scheduler: slurm}" in detected.text
     path = tmp_path / "hpc-board.yaml"
     path.write_text(detected.text)
-    assert config.load(path, {}).gpus
+    assert settings.load(path, {}).gpus
 
 
 @pytest.mark.parametrize(
@@ -189,17 +189,17 @@ def test_a_sinfo_that_fails_is_an_error_with_its_words(
 
 def test_no_more_cpus_are_proposed_than_a_node_has() -> None:
     recorded = (RECORDED / "typed.txt").read_text()
-    assert "# cpus_per_task: 8    # as many as kernels are to have" in settings(site(Recording(recorded))).text
+    assert "# cpus_per_task: 8    # as many as kernels are to have" in detected_settings(site(Recording(recorded))).text
     small = re.sub(r"\|([a-z*]+)\|[0-9]+\|([^|]*)\|\(null\)\|", r"|\1|4|\2|(null)|", recorded)
     assert small != recorded
-    assert "# cpus_per_task: 4    # as many as kernels are to have" in settings(site(Recording(small))).text
+    assert "# cpus_per_task: 4    # as many as kernels are to have" in detected_settings(site(Recording(small))).text
 
 
 def test_a_scontrol_that_fails_is_named_as_not_known() -> None:
     recording = Recording((RECORDED / "typed.txt").read_text())
     recording.answers[" ".join(PARTITIONS)] = CommandMissing("scontrol is not here")
     recording.answers[" ".join(CONFIGURATION)] = CommandTimeout("late")
-    text = settings(site(recording)).text
+    text = detected_settings(site(recording)).text
     assert "# Not known: scontrol cannot be run: scontrol is not here." in text
     assert "# Not known: scontrol did not answer within 60 s." in text
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from hpc_board import doctor
-from hpc_board.catalog import Catalog
-from hpc_board.config import Settings
-from hpc_board.doctor import Patient, examine
+from hpc_board.admin import doctor
+from hpc_board.admin.doctor import Patient, examine
+from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.diagnostic import Level, Line
+from hpc_board.domain.roles import Roles
+from hpc_board.domain.run import Run
 from hpc_board.errors import DocumentError, Fault, SchedulerError, StorageError
-from hpc_board.model.checkup import Level, Line
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer, Login
-from hpc_board.model.roles import Roles
-from hpc_board.model.run import Run
 from hpc_board.report import checkup_report, plain
+from hpc_board.settings import Settings
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
 from tests.harness.evaluations import a_task

@@ -12,8 +12,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpc_board.documents import DOCUMENT_BYTES_MAX, Document, read_text
 from hpc_board.errors import DocumentError, InputError
+from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document, read_text
 
 
 class Colour(enum.Enum):

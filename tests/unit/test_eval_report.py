@@ -1,6 +1,6 @@
 """What an eval of a task's own reports, in whatever pieces it comes."""
 
-from hpc_board.harness.eval_report import REPORT_BYTES_MAX, Report
+from hpc_board.harness.own_eval.report import REPORT_BYTES_MAX, Report
 
 TOLD = b"check: fail\ntest.0.status: fail\ntest.0.error: first\nsecond: line\nlast: word"
 

@@ -17,18 +17,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hpc_board.boards import Wishes
+from hpc_board.admin.export.chart import chart, records
+from hpc_board.admin.export.columns import CODE, COLUMNS
+from hpc_board.boards.editor import Wishes
 from hpc_board.cli.main import cli
-from hpc_board.export.chart import chart, records
-from hpc_board.export.columns import CODE, COLUMNS
+from hpc_board.domain.moderation import Rerun
+from hpc_board.domain.run import RunState
+from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
 from hpc_board.model.result import Verdict
-from hpc_board.model.rules import Rerun
-from hpc_board.model.run import RunState
-from hpc_board.model.standings import Interval, Mark, MarkKind, Page, Standing
+from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
-from hpc_board.store.exporting import Best
-from hpc_board.store.passes import Chosen
+from hpc_board.store.batches import Chosen
+from hpc_board.store.export import Best
 from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, recorded, result_of, row_case, status_of, timed_case
 
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "'=1", "'")
@@ -414,7 +415,7 @@ def test_a_closed_board_is_on_the_page_only_where_it_is_named(board: Recorded) -
 
 
 def test_what_has_no_rank_keeps_its_place_when_ranks_are_sorted() -> None:
-    from hpc_board.export import page
+    from hpc_board.admin.export import page
 
     def standing(rank: int, score_s: float) -> Standing:
         return Standing(rank, f"user{rank}", score_s, rank, rank, AT, "k.py", "self-run")
@@ -496,8 +497,8 @@ def test_an_export_of_many_runs_takes_no_more_memory_than_one_of_few(tmp_path: P
         program = (
             "import sys; from pathlib import Path\n"
             "from datetime import UTC, datetime\n"
-            "from hpc_board.export import Export; from hpc_board.store import Store\n"
-            "from hpc_board.store.passes import Chosen\n"
+            "from hpc_board.admin.export import Export; from hpc_board.store import Store\n"
+            "from hpc_board.store.batches import Chosen\n"
             "export = Export(Store(Path(sys.argv[1])), {}, sys.argv[2], Chosen(), True, datetime.now(UTC))\n"
             "written = export.write(open('/dev/null', 'wb'))\n"
             "status = Path('/proc/self/status').read_text()\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News
+from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.errors import StorageError
-from hpc_board.model.feed import Entry, FeedEntry, FeedKind, News
 from hpc_board.model.result import Result, Verdict
-from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, Store
 

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 import yaml
 
-from hpc_board.catalog import FileEntry, OwnSection, TaskDocument
+from hpc_board.catalog.folders import FileEntry, OwnSection, TaskDocument
+from hpc_board.domain.findings import Severity
 from hpc_board.errors import DocumentError
-from hpc_board.lint import Bounds, check
 from hpc_board.model.eval_program import EvalProgram, eval_program
-from hpc_board.model.findings import Severity
 from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Ranking
 from hpc_board.store import NewRun, Store
+from hpc_board.task_check.lint import Bounds, check
 from tests.fixture_tasks import FIXTURES, FOLDER, KINDS, Fixture
 
 SECTIONS = {TaskDocument: (), OwnSection: ("hpc_board",), FileEntry: ("files",)}

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from hpc_board.cli.follow import _Hindrances, _table, tell_unsent
-from hpc_board.model.run import Run, RunState, Status
+from hpc_board.domain.run import Run, RunState, Status
 from tests.unit.recorded import AT
 from tests.unit.test_report import run_of
 

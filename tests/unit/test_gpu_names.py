@@ -2,8 +2,8 @@
 
 import pytest
 
+from hpc_board.domain.gpu_names import MODELS, Model, Named, board_name, gpu_model_name, misfit, named, named_by_any
 from hpc_board.model.gpu import Device
-from hpc_board.model.gpu_names import MODELS, Model, Named, board_name, gpu_model_name, misfit, named, named_by_any
 
 
 @pytest.mark.parametrize(

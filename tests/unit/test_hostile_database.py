@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hpc_board.boards import Wishes
+from hpc_board.boards.editor import Wishes
 from hpc_board.cli.main import cli
+from hpc_board.domain.moderation import Limits
+from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError, Refused, StorageError, UnreadableError
 from hpc_board.model.result import INTERRUPTED, Verdict
-from hpc_board.model.rules import Limits
-from hpc_board.model.run import RunState
 from hpc_board.model.task import Mode
 from hpc_board.store import Store
 from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, status_of, timed_case

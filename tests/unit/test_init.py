@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hpc_board import config
+from hpc_board import settings
+from hpc_board.admin.detect import detected_settings
 from hpc_board.cli.main import cli
-from hpc_board.detection import settings
 from hpc_board.store.sharing import is_shared
 from tests.unit.test_detection import recorded_site
 
@@ -30,7 +30,7 @@ def test_a_machine_without_slurm_gets_settings_that_work(tmp_path: Path) -> None
     assert (done.exit_code, done.stdout) == (0, "")
     assert "No Slurm here" in done.stderr
     assert stat.S_IMODE(board.stat().st_mode) == 0o700
-    read = config.load(file, {})
+    read = settings.load(file, {})
     assert read.board == board
     assert "CPU" in [gpu.name for gpu in read.gpus]
     assert {cluster.scheduler for cluster in read.clusters} == {"local"}
@@ -97,5 +97,5 @@ def test_the_settings_of_a_cluster_name_the_board(tmp_path: Path) -> None:
     path = tmp_path / "hpc-board.yaml"
     strange = '/shared/my "board": # 1'
     for board in ("/shared/kernels", strange):
-        path.write_text(settings(recorded_site("typed"), board=board).text)
-        assert config.load(path, {}).board == Path(board)
+        path.write_text(detected_settings(recorded_site("typed"), board=board).text)
+        assert settings.load(path, {}).board == Path(board)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc_board.catalog import Catalog
+from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.submission import Submission
 from hpc_board.errors import BoardError, InputError, Refused
-from hpc_board.intake import Draft, Source, allowed_gpus, check_owner, draft, gpu, read_source
 from hpc_board.model.gpu import Cluster, Device, Gpu
-from hpc_board.model.submission import Submission
 from hpc_board.model.task import Language, Mode, Task, TaskFile
+from hpc_board.runs.drafts import Draft, Source, allowed_gpus, check_owner, draft, gpu, read_source
 
 MAIN = Cluster("main", "slurm")
 H100 = Gpu("H100", MAIN, Device.CUDA)

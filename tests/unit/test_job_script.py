@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import jobs
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer
 from hpc_board.model.task import Language, Mode, Task, TaskFile
+from hpc_board.runs import job_folder
 
 TASK = Task("vector_add", Language.PY, "Add two vectors.", (TaskFile("submission.py", None),))
 CPU = Gpu("CPU", Cluster("here", "local"), Device.CPU, "cpu")
@@ -31,7 +31,7 @@ def test_a_template_that_cannot_be_rendered_is_named(tmp_path: Path, template: s
     path = tmp_path / "job.sh.j2"
     path.write_text(template)
     with pytest.raises(InputError, match=words) as refusal:
-        jobs.script(TASK, replace(CPU, template=str(path)), Mode.TEST)
+        job_folder.script(TASK, replace(CPU, template=str(path)), Mode.TEST)
     assert refusal.value.message.startswith(f"{path}: the batch script template cannot be rendered: ")
     assert "gpus.CPU.template" in refusal.value.hint
 
@@ -42,9 +42,9 @@ def test_a_template_that_leaves_the_container_out_is_refused(tmp_path: Path) -> 
     contained = JobContainer(ContainerRuntime.APPTAINER, "/k.sif", (), "gpus.CPU.container")
     gpu = replace(CPU, template=str(path), container=contained)
     with pytest.raises(InputError, match=r"does not start the container that gpus\.CPU\.container asks for"):
-        jobs.script(TASK, gpu, Mode.TEST)
+        job_folder.script(TASK, gpu, Mode.TEST)
     path.write_text('{% include "container.sh.j2" %}\n"${container[@]}" ' + path.read_text())
-    assert "apptainer --silent exec" in jobs.script(TASK, gpu, Mode.TEST).text
+    assert "apptainer --silent exec" in job_folder.script(TASK, gpu, Mode.TEST).text
 
 
 SCRIPT = """#!/bin/bash -l
@@ -60,7 +60,7 @@ set -u
 
 
 def test_an_array_repeats_the_options_of_its_runs_and_runs_their_script_by_its_own_interpreter() -> None:
-    array = jobs.array_script(jobs.Script(SCRIPT, {"partition": "gpu"}, 60), CPU)
+    array = job_folder.array_script(job_folder.Script(SCRIPT, {"partition": "gpu"}, 60), CPU)
     assert array is not None
     lines = array.text.splitlines()
     assert lines[:4] == [
@@ -83,21 +83,21 @@ def test_an_array_repeats_the_options_of_its_runs_and_runs_their_script_by_its_o
     ],
 )
 def test_an_interpreter_is_called_as_the_kernel_calls_it(shebang: str, interpreter: str) -> None:
-    array = jobs.array_script(jobs.Script(f"{shebang}\ntrue\n", {}, 60), CPU)
+    array = job_folder.array_script(job_folder.Script(f"{shebang}\ntrue\n", {}, 60), CPU)
     assert array is not None
     assert array.text.endswith(f"exec {interpreter} ./job.sh\n")
 
 
 @pytest.mark.parametrize("text", ["", "true\n", "# /bin/sh\n", "#!\n"])
 def test_a_script_without_an_interpreter_is_no_task_of_an_array(text: str) -> None:
-    assert jobs.array_script(jobs.Script(text, {}, 60), CPU) is None
+    assert job_folder.array_script(job_folder.Script(text, {}, 60), CPU) is None
 
 
 def test_scripts_that_tell_slurm_the_same_go_together_whatever_their_tasks() -> None:
     slurm = replace(CPU, cluster=Cluster("main", "slurm"), time_limit_seconds=600)
     other = replace(TASK, name="other")
-    scripts = [jobs.script(task, slurm, Mode.TEST) for task in (TASK, other)]
+    scripts = [job_folder.script(task, slurm, Mode.TEST) for task in (TASK, other)]
     assert scripts[0].text != scripts[1].text
-    assert jobs.array_script(scripts[0], slurm) == jobs.array_script(scripts[1], slurm)
-    longer = jobs.script(TASK, replace(slurm, time_limit_seconds=1200), Mode.TEST)
-    assert jobs.array_script(longer, slurm) != jobs.array_script(scripts[0], slurm)
+    assert job_folder.array_script(scripts[0], slurm) == job_folder.array_script(scripts[1], slurm)
+    longer = job_folder.script(TASK, replace(slurm, time_limit_seconds=1200), Mode.TEST)
+    assert job_folder.array_script(longer, slurm) != job_folder.array_script(scripts[0], slurm)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.run import JobNews, JobState
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.gpu import Cluster, Device, Gpu
-from hpc_board.model.run import JobNews, JobState
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.local import records
 from hpc_board.schedulers.local.client import LOG_BYTES_MAX, LocalScheduler

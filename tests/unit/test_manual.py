@@ -19,20 +19,22 @@ import pytest
 import yaml
 from msgspec import Struct
 
-from hpc_board import catalog, config, jobs, task_starter
+from hpc_board import settings as config
 from hpc_board.board import Board
+from hpc_board.catalog import folders, new_task
 from hpc_board.cli import exits
 from hpc_board.cli.main import cli
+from hpc_board.domain import findings
+from hpc_board.domain.run import RunState
 from hpc_board.errors import BoardError
-from hpc_board.harness import toolchain
-from hpc_board.model import findings
+from hpc_board.harness.build import toolchain
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.gpu import Cluster, Device, Gpu, RequestStyle
 from hpc_board.model.limits import Limits
 from hpc_board.model.lint import PROBES
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import RunState
 from hpc_board.model.task import Language, Mode
+from hpc_board.runs import job_folder
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import REPOSITORY
@@ -123,7 +125,9 @@ def test_every_style_of_request_is_shown() -> None:
 
 def test_every_variable_of_batch_script_templates_is_listed() -> None:
     listed = text("settings.md").partition("## Batch script templates")[2].partition("\n## ")[0]
-    calls = [node for node in ast.walk(ast.parse(inspect.getsource(jobs._rendered))) if isinstance(node, ast.Call)]
+    calls = [
+        node for node in ast.walk(ast.parse(inspect.getsource(job_folder._rendered))) if isinstance(node, ast.Call)
+    ]
     (render,) = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "render"]
     given = {str(keyword.arg) for keyword in render.keywords}
     assert named_in_first_cells(listed) == given
@@ -141,7 +145,7 @@ def test_the_commands_that_a_template_must_run_are_those_of_the_one_that_ships(t
 
 
 def script(gpu: Gpu, template: Path | None = None) -> str:
-    return jobs.script(a_task(), replace(gpu, template=str(template) if template else None), Mode.TEST).text
+    return job_folder.script(a_task(), replace(gpu, template=str(template) if template else None), Mode.TEST).text
 
 
 # Tasks
@@ -149,15 +153,15 @@ def script(gpu: Gpu, template: Path | None = None) -> str:
 
 def test_every_key_of_task_files_is_explained() -> None:
     explained = named_in_first_cells(text("tasks.md"))
-    expected = {*keys(catalog.TaskDocument)} - {"hpc_board"}
-    expected |= {f"files[].{key}" for key in keys(catalog.FileEntry)}
-    expected |= {f"hpc_board.{key}" for key in keys(catalog.OwnSection)}
+    expected = {*keys(folders.TaskDocument)} - {"hpc_board"}
+    expected |= {f"files[].{key}" for key in keys(folders.FileEntry)}
+    expected |= {f"hpc_board.{key}" for key in keys(folders.OwnSection)}
     assert expected <= explained
 
 
 def test_the_defaults_of_task_files_are_the_codes_own() -> None:
     shown = {row[0].strip("`"): row[1].strip("`") for row in rows(text("tasks.md")) if len(row) > 1}
-    for field in msgspec.structs.fields(catalog.TaskDocument):
+    for field in msgspec.structs.fields(folders.TaskDocument):
         if field.required:
             assert shown[field.name] == "must be given"
         elif isinstance(field.default, int | str):
@@ -193,7 +197,7 @@ def example_task(folder: Path) -> Path:
 
 
 def test_the_task_that_the_page_shows_can_be_read(tmp_path: Path) -> None:
-    task = catalog.read_task(example_task(tmp_path))
+    task = folders.read_task(example_task(tmp_path))
     assert (task.name, task.harness, task.warnings) == ("saxpy_py", "isolated", ())
 
 
@@ -226,7 +230,7 @@ def test_the_task_that_the_page_shows_refuses_every_cheap_answer(tmp_path: Path)
 
 def test_the_files_of_a_new_task_are_those_on_the_page() -> None:
     section = text("authors.md").partition("## Start")[2].partition("\n## ")[0]
-    assert named_in_first_cells(section) | {"template.cu", "template.hip"} == set(task_starter.files([*Language]))
+    assert named_in_first_cells(section) | {"template.cu", "template.hip"} == set(new_task.files([*Language]))
 
 
 def test_the_helpers_on_the_page_have_the_arguments_that_it_shows() -> None:

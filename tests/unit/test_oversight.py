@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import config
+from hpc_board import settings
 from hpc_board.board import Board
-from hpc_board.boards import Wishes
+from hpc_board.boards.editor import Wishes
+from hpc_board.domain.board_options import Visibility
+from hpc_board.domain.moderation import BAN, USER, Category, Decision, Limits, Rerun
+from hpc_board.domain.roles import Role
 from hpc_board.errors import Refused, StorageError
-from hpc_board.model.roles import Role
-from hpc_board.model.rules import BAN, USER, Category, Decision, Limits, Rerun
 from hpc_board.model.task import Mode
-from hpc_board.model.terms import Visibility
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.unit.recorded import Recorded, recorded
 
@@ -31,7 +31,7 @@ def place(tmp_path: Path) -> Recorded:
 
 
 def board_of(place: Recorded, user: str | None = None) -> Board:
-    return Board(config.load(place.settings, {}), user=user)
+    return Board(settings.load(place.settings, {}), user=user)
 
 
 def store_of(place: Recorded) -> Store:

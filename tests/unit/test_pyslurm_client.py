@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.run import JobState
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Cluster
-from hpc_board.model.run import JobState
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.slurm.pyslurm_client import PAUSE_SECONDS, PAUSE_SECONDS_MAX, PyslurmScheduler
 from hpc_board.transport import Completed

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlite_utils import Database
 
+from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.standing import Placing, Rows, Standing
 from hpc_board.model.result import Result, Verdict
-from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.standings import Interval, Placing, Rows, Standing
+from hpc_board.model.score import Interval
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, NewSubmission, Store, feed, ranking
 from hpc_board.store.migrations import MIGRATIONS

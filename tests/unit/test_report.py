@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.domain.standing import Placing, Standing
 from hpc_board.errors import SchedulerError
-from hpc_board.harness.account import killed
+from hpc_board.harness.post_mortem import killed
 from hpc_board.harness.progress import Step
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.peaks import Work
 from hpc_board.model.result import LIBRARY_MISSING, Case, Log, Result, Verdict, secretly_failed
-from hpc_board.model.run import Progress, Run, RunState, Status
-from hpc_board.model.standings import Interval, Placing, Standing
+from hpc_board.model.score import Interval
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.report import (
     Block,
@@ -43,8 +44,8 @@ from hpc_board.report import (
     trial_report,
     verdict_meaning,
 )
-from hpc_board.report.printed import message_log
-from hpc_board.report.texts import telling_line
+from hpc_board.report.formatting import telling_line
+from hpc_board.report.logs import message_log
 from tests.unit.recorded import AT, result_of, row_case, status_of, timed_case
 from tests.unit.test_advance import world_in
 

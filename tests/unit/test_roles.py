@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board import config
+from hpc_board import settings as config
+from hpc_board.accounts import Groups
 from hpc_board.board import Board
+from hpc_board.domain.roles import Role, Roles
 from hpc_board.errors import DocumentError, Refused
-from hpc_board.model.roles import Role, Roles
-from hpc_board.people import Groups
 
 ROLES = Roles(admins=("ada", "@ops"), creators=("@staff",), participants=("@students", "eve"))
 

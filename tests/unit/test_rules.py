@@ -16,12 +16,11 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from hpc_board import config
+from hpc_board import settings
 from hpc_board.board import Board
+from hpc_board.boards.moderation import Again
 from hpc_board.cli.main import cli
-from hpc_board.errors import InputError, Refused
-from hpc_board.model.result import Verdict
-from hpc_board.model.rules import (
+from hpc_board.domain.moderation import (
     BAN,
     NO_REMARKS,
     NOTES_MAX,
@@ -38,10 +37,11 @@ from hpc_board.model.rules import (
     tag_of,
     wait_text,
 )
-from hpc_board.model.run import Run, RunState, Status
+from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.errors import InputError, Refused
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report import plain, run_report, run_summary, runs_table
-from hpc_board.rules import Again
 from hpc_board.store import NewRun, NewSubmission, Store, decisions, submissions
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, timed_case
@@ -60,7 +60,7 @@ class Place:
     files: BoardFiles
 
     def board(self, user: str = ADMIN) -> Board:
-        return Board(config.load(self.files.settings, {}), user=user)
+        return Board(settings.load(self.files.settings, {}), user=user)
 
     @property
     def store(self) -> Store:
@@ -304,7 +304,7 @@ def test_what_a_user_has_sent_again_is_found_by_index(place: Place) -> None:
 CLIENT = """
 import sys
 from pathlib import Path
-from hpc_board import config
+from hpc_board import settings as config
 from hpc_board.board import Board
 from hpc_board.errors import Refused
 
@@ -443,7 +443,7 @@ def test_a_stopped_board_takes_only_what_admins_send(place: Place) -> None:
         place.board("bob").submit(drafted)
     assert place.store.in_flight() == running
     heard: list[str] = []
-    admin = Board(config.load(place.files.settings, {}), user=ADMIN, warn=heard.append)
+    admin = Board(settings.load(place.files.settings, {}), user=ADMIN, warn=heard.append)
     admin.draft(kernel)
     assert heard == ["The board takes no submissions at present; yours are taken, since you are an admin."]
     assert "accepted before, either" in place.call(ADMIN, "admin", "stop").stderr

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
+from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.run_filter import run_filter
 from hpc_board.model.result import Case, Verdict
-from hpc_board.model.run import Run, RunState
-from hpc_board.model.run_filter import run_filter
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, Store
 from tests.e2e.boards import RIGHT, BoardFiles, board_files

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.run import RunState, Status
+from hpc_board.domain.run_filter import CHARACTERS_MAX, WORDS_MAX, Word, run_filter
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import RunState, Status
-from hpc_board.model.run_filter import CHARACTERS_MAX, WORDS_MAX, Word, run_filter
 from hpc_board.model.task import Mode
 from hpc_board.store import NewSubmission, Store
 from tests.unit.test_store import TASK, add, finish, later, new_run, numbers

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hpc_board.model.run import (
+from hpc_board.domain.run import (
     CANCELLED_GRACE,
     MISSING_GRACE,
     RESULT_GRACE,

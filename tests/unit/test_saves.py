@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.model.submission import SOURCE_BYTES_MAX
-from hpc_board.tui.saves import Saves, version
+from hpc_board.domain.submission import SOURCE_BYTES_MAX
+from hpc_board.tui.file_watcher import Saves, version
 
 
 @pytest.fixture

@@ -13,13 +13,14 @@ from click.testing import CliRunner, Result
 
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
+from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News
+from hpc_board.domain.moderation import BAN, EVERYTHING, START, STOP, USER, Decision
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
 from hpc_board.errors import SchedulerRefused
-from hpc_board.model.feed import Entry, FeedEntry, FeedKind, News
 from hpc_board.model.result import Case, Verdict
-from hpc_board.model.roles import Role
-from hpc_board.model.rules import BAN, EVERYTHING, START, STOP, USER, Decision
-from hpc_board.model.run import Run, RunState
-from hpc_board.model.standings import Interval, Mark, MarkKind, Page, Standing
+from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
 from hpc_board.report import board_report, feed_line, history_report, plain
 from hpc_board.schedulers import Job

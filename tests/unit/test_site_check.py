@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from hpc_board import jobs, site_check
+from hpc_board.admin import probe
+from hpc_board.admin.probe import Checked, Plan, check
 from hpc_board.board import Board
-from hpc_board.config import Settings
+from hpc_board.domain.cluster_info import Partition, Site
+from hpc_board.domain.diagnostic import Level, Line
+from hpc_board.domain.run import JobNews, JobState
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
-from hpc_board.model.checkup import Level, Line
 from hpc_board.model.gpu import (
     Availability,
     Cluster,
@@ -27,13 +29,12 @@ from hpc_board.model.gpu import (
     Sandbox,
     SandboxRuntime,
 )
-from hpc_board.model.inspection import ANSWER, GREETING, Inspection, SeenGpu, Torch
-from hpc_board.model.run import JobNews, JobState
-from hpc_board.model.site import Partition, Site
+from hpc_board.model.node_probe import ANSWER, GREETING, Inspection, SeenGpu, Torch
 from hpc_board.model.task import Task
 from hpc_board.report import checkup_report, plain
+from hpc_board.runs import job_folder as jobs
 from hpc_board.schedulers import Job, JobKey
-from hpc_board.site_check import Checked, Plan, check
+from hpc_board.settings import Settings
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import recorded
 
@@ -146,7 +147,7 @@ def checked(
     known = tasks or [a_task()]
     plan = Plan({"main": jobs.Folders(tmp_path / "board")}, known, {"main": cast}, lambda: b"harness", seconds, say)
     (found,) = check([gpu], plan, send=send)
-    assert not (tmp_path / "board" / site_check.FOLDER).exists()
+    assert not (tmp_path / "board" / probe.FOLDER).exists()
     return found
 
 
@@ -360,7 +361,7 @@ def test_an_interrupt_cancels_the_job_and_removes_its_folder(tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt):
         checked(tmp_path, cast, say=interrupt)
     assert cast.cancelled == ["7"]
-    assert not (tmp_path / "board" / site_check.FOLDER).exists()
+    assert not (tmp_path / "board" / probe.FOLDER).exists()
 
 
 def test_a_job_whose_submission_got_no_clear_answer_is_looked_up_and_cancelled(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.run import JobState
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
-from hpc_board.model.run import JobState
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm.capacity import availability
 from hpc_board.schedulers.slurm.client import SlurmScheduler

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
+from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.statistics import Waits, three_digits
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import Run, RunState
-from hpc_board.model.statistics import Waits, three_digits
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, Store
 from tests.unit.recorded import AT, Recorded, recorded, result_of, status_of, timed_case

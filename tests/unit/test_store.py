@@ -21,10 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlite_utils import Database
 
+from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.standing import Standing
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Log, Result, ResultError, Timing, Verdict
-from hpc_board.model.run import Run, RunState, Status
-from hpc_board.model.standings import Standing
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, Store, listing, ranking, runs
 from hpc_board.store.database import DatabaseFile

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.result import Case, Result, Timing, Verdict
-from hpc_board.model.run import Run, RunState, Status
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, Store
 from tests.accounts import command_as, needs_accounts

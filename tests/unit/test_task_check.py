@@ -9,16 +9,16 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
-from hpc_board.catalog import read_task
+from hpc_board.catalog.folders import read_task
 from hpc_board.cli.main import cli
-from hpc_board.lint import Bounds, check
-from hpc_board.model.findings import findings
+from hpc_board.domain.findings import findings
+from hpc_board.domain.run import RunState
 from hpc_board.model.lint import Behaviour, CheckedCase, Lint, Probed, accepted_formats
 from hpc_board.model.result import Verdict
-from hpc_board.model.run import RunState
 from hpc_board.model.task import TaskFile
 from hpc_board.report import check_report, plain
 from hpc_board.store.rows import task_definition, task_value
+from hpc_board.task_check.lint import Bounds, check
 from tests.harness.evaluations import REFERENCE, a_task
 from tests.harness.own_evals import own_task
 from tests.unit.recorded import Recorded, recorded, result_of, status_of

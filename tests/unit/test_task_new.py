@@ -17,12 +17,12 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from hpc_board import task_starter
-from hpc_board.catalog import read_task
+from hpc_board.catalog import new_task
+from hpc_board.catalog.folders import read_task
+from hpc_board.catalog.sources import sound_tasks
 from hpc_board.cli.main import cli
-from hpc_board.harness.toolchain import HEADER, header_text
+from hpc_board.harness.build.toolchain import HEADER, header_text
 from hpc_board.model.task import Language
-from hpc_board.task_sources import sound_tasks
 from tests.harness.evaluations import REFERENCE
 from tests.unit.recorded import REPOSITORY
 from tests.unit.test_task_sources import WHOLE
@@ -175,7 +175,7 @@ def test_a_new_task_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> 
 def test_a_new_task_that_cannot_be_written_whole_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task_starter, "files", lambda _: {"a": "1", "no/such/folder": "2"})
+    monkeypatch.setattr(new_task, "files", lambda _: {"a": "1", "no/such/folder": "2"})
     done = call("new", tmp_path / "mine")
     assert done.exit_code == 2
     assert "cannot be written" in done.stderr
@@ -186,8 +186,8 @@ def test_every_file_of_a_new_task_but_the_notes_belongs_to_it(tmp_path: Path) ->
     folder = new(tmp_path / "mine", ["py", "cpp"])
     task = yaml.safe_load((folder / "task.yml").read_text())
     named = {file["source"] for file in task["files"]} - {"@SUBMISSION@"} | set(task["templates"].values())
-    assert {path.name for path in folder.iterdir()} == named | {"task.yml", task_starter.NOTES}
-    assert "$" not in (folder / "task.yml").read_text() + (folder / task_starter.NOTES).read_text()
+    assert {path.name for path in folder.iterdir()} == named | {"task.yml", new_task.NOTES}
+    assert "$" not in (folder / "task.yml").read_text() + (folder / new_task.NOTES).read_text()
 
 
 @pytest.fixture(scope="module")

@@ -17,13 +17,14 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hpc_board.catalog import archive
+from hpc_board.catalog.contract import defined
+from hpc_board.catalog.sources import read, sound_tasks
 from hpc_board.cli.main import cli
 from hpc_board.errors import DocumentError, InputError
-from hpc_board.lint import Bounds, check
-from hpc_board.model.contract import defined
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode, Task
-from hpc_board.task_sources import archive, read, sound_tasks
+from hpc_board.task_check.lint import Bounds, check
 from tests.harness.evaluations import evaluate
 from tests.unit.recorded import REPOSITORY
 from tests.unit.test_malformed_tasks import DOCUMENT, REFERENCE
@@ -165,7 +166,7 @@ def test_folders_in_folders_are_not_followed_without_end(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", ["folder", "competition", "competitions"])
 def test_a_source_of_very_many_tasks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.setattr("hpc_board.task_sources.competition.TASKS_MAX", 2)
+    monkeypatch.setattr("hpc_board.catalog.competition.TASKS_MAX", 2)
     if kind == "folder":
         for index in range(3):
             folder_of(tmp_path, f"task{index}")

@@ -10,9 +10,9 @@ from datetime import datetime
 from pathlib import Path
 
 import hpc_board
+from hpc_board.domain.run import JobNews, JobState
 from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
-from hpc_board.model.run import JobNews, JobState
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.local.queue import Queue, is_number, running, waiting
 from hpc_board.schedulers.local.records import End, Entry

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, TypeVar
 
+from hpc_board.domain.run import JobState
 from hpc_board.model.gpu import Device
-from hpc_board.model.run import JobState
 
 RECORD_BYTES_MAX = 256 * 1024
 """The size from which a record is not believed to be one."""

@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from hpc_board.domain.run import JobState
 from hpc_board.errors import StorageError
-from hpc_board.model.run import JobState
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.local.processes import (
     Process,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from hpc_board.domain.cluster_info import Site
+from hpc_board.domain.run import JobNews, JobState, array_of
+from hpc_board.domain.sbatch import argument, ranges
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Gpu
-from hpc_board.model.run import JobNews, JobState, array_of
-from hpc_board.model.sbatch import argument, ranges
-from hpc_board.model.site import Site
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm.capacity import availability

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from hpc_board.domain.cluster_info import Partition, Site, SiteNode
 from hpc_board.errors import SchedulerError, SchedulerRefused
-from hpc_board.model.site import Partition, Site, SiteNode
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.slurm.outputs import table
 from hpc_board.transport import CommandMissing, CommandTimeout, Host

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from hpc_board.model.run import NEVER_STARTS, JobState
+from hpc_board.domain.run import NEVER_STARTS, JobState
 
 _STATES: Final = {
     "PENDING": JobState.PENDING,

@@ -12,21 +12,21 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.boards import Wishes
-from hpc_board.model.oversight import BoardState, PersonState
-from hpc_board.model.roles import Role
-from hpc_board.model.rules import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
-from hpc_board.model.run import Run, RunState
-from hpc_board.model.run_filter import parts_of, run_filter
-from hpc_board.model.terms import Visibility, utc_words
+from hpc_board.boards.editor import Wishes
+from hpc_board.domain.admin_views import BoardState, PersonState
+from hpc_board.domain.board_options import Visibility, utc_words
+from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.run_filter import parts_of, run_filter
 from hpc_board.report import limits_text
-from hpc_board.tui import admin_lists
+from hpc_board.tui import admin_tables
 from hpc_board.tui.listing import Part, Span
 from hpc_board.tui.messages import Answer, Decided, ListRead, OpenCode, OpenReport, OpenStandings, RerunPlanned
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.ask_lines import AskLines, Line
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.screens.form_dialog import AskLines, Line
 from hpc_board.tui.widgets.list_pane import ListPane
 from hpc_board.tui.widgets.sections import Sections
 
@@ -109,10 +109,10 @@ class AdminScreen(BoardScreen):
         yield Static(toned("Looking …", Tone.MUTED), id="stop", markup=False)
         yield Sections(self._pages, id="pages")
         kinds: dict[str, Any] = {
-            "boards": admin_lists.boards,
-            "people": admin_lists.people,
-            "runs": admin_lists.runs,
-            "log": admin_lists.log,
+            "boards": admin_tables.boards,
+            "people": admin_tables.people,
+            "runs": admin_tables.runs,
+            "log": admin_tables.log,
         }
         with Container(id="lists"):
             for name, _ in self._pages:
@@ -492,7 +492,7 @@ class AdminScreen(BoardScreen):
     @on(ListRead)
     def _show_read(self, event: ListRead) -> None:
         self._stop, self._knows_stop = event.stopped, True
-        self.stop_line.update(admin_lists.stop_text(event.stopped, self.now()))
+        self.stop_line.update(admin_tables.stop_text(event.stopped, self.now()))
         pane = self._pane_of(event.page)
         if pane.words == event.words:
             pane.show(event.parts)

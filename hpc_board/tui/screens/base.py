@@ -14,8 +14,8 @@ from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from hpc_board.board import Board
+from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
-from hpc_board.model.run import Run
 from hpc_board.report import span_text
 from hpc_board.tui.keys import named
 from hpc_board.tui.messages import Answer, Answered, Beat, CancelRequested, Pulse

@@ -14,16 +14,16 @@ from textual.containers import Container, VerticalScroll
 from textual.widgets import Static
 
 from hpc_board.board import Board
+from hpc_board.domain.run import Run, RunState
 from hpc_board.model.gpu import Availability, Gpu, GpuStatus, RequestStyle
-from hpc_board.model.run import Run, RunState
 from hpc_board.report import span_text
+from hpc_board.tui.formatting import state, why
 from hpc_board.tui.messages import ClusterArrived, OpenRuns
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import times
 from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import state, why
 
 _PAUSE = timedelta(seconds=2)
 """The shortest time between two looks; how often a scheduler itself is asked is up to the board."""

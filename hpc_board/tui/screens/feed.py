@@ -9,13 +9,13 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.model.feed import FeedEntry, FeedKind
+from hpc_board.domain.feed import FeedEntry, FeedKind
 from hpc_board.report import feed_line, span_text
+from hpc_board.tui.formatting import moment
 from hpc_board.tui.messages import FeedArrived, OpenReport, OpenStandings
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import moment
 
 _COLUMNS = (
     Column("age", "Age", 6, right=True),

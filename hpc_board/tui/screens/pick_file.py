@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import DirectoryTree, Static
 
-from hpc_board.model.submission import EXTENSIONS
+from hpc_board.domain.submission import EXTENSIONS
 from hpc_board.model.text import one_line
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.key_line import KeyLine

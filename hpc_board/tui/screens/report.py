@@ -12,14 +12,15 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.board import Board
+from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, device_peak
-from hpc_board.model.run import Run
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
 from hpc_board.report import NextSteps, next_steps, nothing_printed, processors_of, run_evidence, run_logs, run_overview
-from hpc_board.tui.best import Best
+from hpc_board.tui.formatting import since, state
+from hpc_board.tui.leader import Best
 from hpc_board.tui.messages import OpenSent, OpenStandings, OpenSubmit, OpenWatch, RunRead, Sent
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
@@ -31,7 +32,6 @@ from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.roofline import RooflinePane
 from hpc_board.tui.widgets.sections import Sections
 from hpc_board.tui.widgets.text_pane import TextPane
-from hpc_board.tui.wording import since, state
 
 _PAGES = (
     ("overview", "Overview"),

@@ -14,10 +14,11 @@ from textual.containers import Container, VerticalScroll
 from textual.widgets import Static
 
 from hpc_board.board import Board
+from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.domain.run_filter import RunFilter, run_filter
 from hpc_board.errors import BoardError
-from hpc_board.model.run import Progress, Run, RunState
-from hpc_board.model.run_filter import RunFilter, run_filter
 from hpc_board.report import span_text, step_text
+from hpc_board.tui.formatting import MARKED, MODE_WORDS, age, moment, score, since, state, trust, why
 from hpc_board.tui.listing import Listing, Part, Span
 from hpc_board.tui.messages import (
     OpenCluster,
@@ -36,7 +37,6 @@ from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import MARKED, MODE_WORDS, age, moment, score, since, state, trust, why
 
 _STEPS_MAX = 16
 """Of how many running runs at most the progress is read at a time: each of them is a file."""

@@ -10,8 +10,8 @@ from textual.containers import Horizontal
 from textual.widgets import Static, Tab, Tabs
 
 from hpc_board.board import Board
-from hpc_board.model.run import Run
-from hpc_board.model.standings import Mark, Rows, Standing
+from hpc_board.domain.run import Run
+from hpc_board.domain.standing import Mark, Rows, Standing
 from hpc_board.tui.messages import (
     AllowedGpusArrived,
     OpenCode,

@@ -15,13 +15,14 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
 
-from hpc_board import intake
 from hpc_board.board import Board
+from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.submission import Directives
 from hpc_board.model.gpu import Gpu, GpuStatus
-from hpc_board.model.run import Run, RunState
-from hpc_board.model.submission import Directives
 from hpc_board.model.task import Mode
+from hpc_board.runs import drafts
 from hpc_board.tui.choice import Choice
+from hpc_board.tui.formatting import MODE_HELP, listing
 from hpc_board.tui.messages import (
     AllowedGpusArrived,
     Chosen,
@@ -41,7 +42,6 @@ from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.widgets.gpu_list import GpuList
 from hpc_board.tui.widgets.path_input import PathInput
 from hpc_board.tui.widgets.preview import PreviewPane
-from hpc_board.tui.wording import MODE_HELP, listing
 
 _FORM_SUBJECTS = ("tasks", "allowed", "header", "draft", "send")
 
@@ -381,7 +381,7 @@ class SubmitScreen(BoardScreen):
         draft = self._draft(choice)
         return DraftChecked(draft, tuple(self.board.preview(draft)))
 
-    def _draft(self, choice: Choice) -> intake.Draft:
+    def _draft(self, choice: Choice) -> drafts.Draft:
         return self.board.draft(
             choice.file or Path(), task=choice.task, gpus=choice.gpus, mode=str(choice.mode), note=choice.note
         )

@@ -14,13 +14,14 @@ from textual.containers import Container, VerticalScroll
 from textual.widgets import ContentSwitcher, Input, Markdown, Static, Tab, Tabs
 
 from hpc_board.board import Board
-from hpc_board.catalog import Catalog
+from hpc_board.catalog.folders import Catalog
+from hpc_board.catalog.template import starter
+from hpc_board.domain.board_options import moment_words
+from hpc_board.domain.standing import Page, Place
 from hpc_board.errors import BoardError, InputError
-from hpc_board.model.standings import Page, Place
 from hpc_board.model.task import Task
-from hpc_board.model.terms import moment_words
 from hpc_board.model.text import printable
-from hpc_board.starter import starter
+from hpc_board.tui.formatting import RANKED_BY, languages, score, time_left
 from hpc_board.tui.messages import (
     OpenFeed,
     OpenRuns,
@@ -32,12 +33,11 @@ from hpc_board.tui.messages import (
     TasksArrived,
 )
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.ask_path import AskPath
 from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.path_dialog import AskPath
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 from hpc_board.tui.widgets.source_view import SourceView
-from hpc_board.tui.wording import RANKED_BY, languages, score, time_left
 from hpc_board.written_files import write_file
 
 _COLUMNS = (

@@ -10,13 +10,13 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.model.run import Run
+from hpc_board.domain.run import Run
+from hpc_board.tui.demo import Rehearsal, is_possible
+from hpc_board.tui.formatting import score, since, state, why
 from hpc_board.tui.messages import TourRun
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.rehearsal import Rehearsal, is_possible
 from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.source_view import SourceView
-from hpc_board.tui.wording import score, since, state, why
 
 _WELCOME = """\
 You write one file with a kernel. It runs on the GPUs of a cluster, under a judge that checks every answer and \

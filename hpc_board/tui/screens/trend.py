@@ -6,7 +6,7 @@ from textual import getters, on
 from textual.app import ComposeResult
 
 from hpc_board.board import Board
-from hpc_board.model.standings import Rows
+from hpc_board.domain.standing import Rows
 from hpc_board.report import history_report
 from hpc_board.tui.messages import BlocksRead
 from hpc_board.tui.screens.base import BoardScreen, Clock

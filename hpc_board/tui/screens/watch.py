@@ -13,19 +13,19 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.model.run import Progress, Run
+from hpc_board.domain.run import Progress, Run
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report import Paragraph, run_overview, span_text
 from hpc_board.report import Tone as ReportTone
+from hpc_board.tui.file_watcher import Saves
+from hpc_board.tui.formatting import listing, state
 from hpc_board.tui.messages import OpenReport, Saved, SavesSent, WatchedRead
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import why_now
-from hpc_board.tui.saves import Saves
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import listing, state
 
 LOOK_SECONDS = 0.5
 """How long the watch rests before it looks at the file again."""

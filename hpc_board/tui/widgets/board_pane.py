@@ -11,14 +11,15 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Static
 
-from hpc_board.model.run import Run
-from hpc_board.model.standings import Mark, MarkKind, Page, Standing, told_score, wide_interval_text
+from hpc_board.domain.run import Run
+from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
+from hpc_board.model.score import told_score, wide_interval_text
 from hpc_board.model.task import ISOLATED
 from hpc_board.report import OVERLAPS, rank_text, span_text, speedup_text
 from hpc_board.tui.board_rows import BoardRows, lines
+from hpc_board.tui.formatting import MARKED, moment, score, trust
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column, Grid, Row
-from hpc_board.tui.wording import MARKED, moment, score, trust
 
 _RANK = Column("rank", "Rank", 5, right=True)
 _MARKED_RANK = Column("rank", "Rank", 6, right=True)

@@ -12,7 +12,7 @@ from textual.containers import Container, VerticalScroll
 from textual.widgets import Static
 
 from hpc_board.model.result import Case, Timing, Verdict
-from hpc_board.model.standings import duration_text
+from hpc_board.model.score import duration_text
 from hpc_board.model.text import printable
 from hpc_board.report import advice, in_rows, scatter_text, speedup_text
 from hpc_board.tui.palette import Tone, toned

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from hpc_board.model.standings import duration_text
+from hpc_board.model.score import duration_text
 from hpc_board.tui.palette import Tone
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"

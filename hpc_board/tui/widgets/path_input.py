@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.suggester import Suggester
 from textual.widgets import Input
 
-from hpc_board.model.submission import EXTENSIONS
+from hpc_board.domain.submission import EXTENSIONS
 
 _ENTRIES_MAX = 5000
 

@@ -10,9 +10,9 @@ from textual.containers import Vertical
 from textual.widgets import Static, Tab, Tabs, TextArea
 
 from hpc_board.model.text import printable
-from hpc_board.sending import Preview
+from hpc_board.runs.dispatch import Preview
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.unusual import unusual
+from hpc_board.tui.script_notes import unusual
 
 
 class _ScriptArea(TextArea):

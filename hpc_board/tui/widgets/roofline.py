@@ -18,9 +18,9 @@ from textual.widgets import Static
 from hpc_board.model.peaks import Peak, Work, share_of_peak
 from hpc_board.model.result import Result, Verdict, device_peak
 from hpc_board.model.text import printable
-from hpc_board.tui.best import Best
+from hpc_board.tui.formatting import listing
+from hpc_board.tui.leader import Best
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.wording import listing
 
 OWN, BEST, REFERENCE = "o", "b", "r"
 """The signs of the points: this run, the best of its board, the task's reference."""

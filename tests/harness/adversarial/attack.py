@@ -23,13 +23,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from hpc_board import jobs
 from hpc_board.harness.bundle import harness_bytes
-from hpc_board.harness.process_tree import children_of
+from hpc_board.harness.processes.tree import children_of
 from hpc_board.model.result import Result
+from hpc_board.runs import job_folder
 from tests.harness.adversarial.suite import SUITE, Cheat
 from tests.harness.adversarial.tasks import TASKS
-from tests.harness.evaluations import job_folder
+from tests.harness.evaluations import make_job_folder
 
 _PR_SET_CHILD_SUBREAPER = 36
 _SECONDS = 150
@@ -133,13 +133,13 @@ def _outcome(folder: Path, cheat: Cheat, edits: tuple[Edit, ...]) -> Outcome:
     with socket.create_server(("127.0.0.1", 0)) as server:
         source = cheat.source.replace("@canary@", str(victims / "canary")).replace("@secret@", secret)
         source = source.replace("@port@", str(server.getsockname()[1]))
-        job = job_folder(folder, source, TASKS[cheat.task], cheat.mode, file_name=f"k{cheat.path.suffix}")
+        job = make_job_folder(folder, source, TASKS[cheat.task], cheat.mode, file_name=f"k{cheat.path.suffix}")
         if edits:
             _exchange_harness(job, edited(edits))
         environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42", "TMPDIR": str(scratch), "HPC_BOARD_TOKEN": secret}
         with _adopting() as survivors:
             peak_bytes = _run(job, environ, _prefix(cheat, scratch))
-    result = Result.from_json((job / jobs.RESULT).read_bytes())
+    result = Result.from_json((job / job_folder.RESULT).read_bytes())
     logs = f"{result.stdout.text}\n{result.stderr.text}"
     effects = [line for line in logs.splitlines() if line.startswith("REACHED")]
     effects += ["a secret in what it printed"] * (secret in logs)
@@ -148,21 +148,21 @@ def _outcome(folder: Path, cheat: Cheat, edits: tuple[Edit, ...]) -> Outcome:
     effects += ["another folder changed"] * ([path.name for path in victims.iterdir()] != ["kept"])
     effects += ["control characters in what it printed"] * bool(_CONTROL.search(logs + result.message))
     effects += ["nothing was tried"] * (cheat.tries and "TRIED" not in logs)
-    lines = [json.loads(line) for line in (job / jobs.PROGRESS).read_text().splitlines()]
+    lines = [json.loads(line) for line in (job / job_folder.PROGRESS).read_text().splitlines()]
     return Outcome(result, tuple(effects), tuple(lines), peak_bytes)
 
 
 def _exchange_harness(job: Path, harness: bytes) -> None:
-    facts = json.loads((job / jobs.FACTS).read_text())
+    facts = json.loads((job / job_folder.FACTS).read_text())
     facts["sha256"]["harness"] = sha256(harness).hexdigest()
-    (job / jobs.HARNESS).write_bytes(harness)
-    (job / jobs.FACTS).write_text(json.dumps(facts))
+    (job / job_folder.HARNESS).write_bytes(harness)
+    (job / job_folder.FACTS).write_text(json.dumps(facts))
 
 
 def _run(job: Path, environ: dict[str, str], prefix: list[str]) -> int:
     """Run the batch script by way of a command, and return the peak of the supervisor's resident memory."""
     shell = subprocess.Popen(
-        [*prefix, "bash", jobs.SCRIPT],
+        [*prefix, "bash", job_folder.SCRIPT],
         cwd=job,
         env=environ,
         stdout=subprocess.DEVNULL,

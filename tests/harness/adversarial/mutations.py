@@ -62,15 +62,15 @@ def _off(
 
 _CHECK = "message = self._check(number, group, answer, copy, probe=probe)"
 _CHECK_INPUTS = "    if self._rules.const_inputs:\n                        self._check_inputs(numbers, arena, bases)\n"
-_CAPABLE = Edit("sandbox.py", "    _give_up_capabilities()\n    abi", "    abi")
-_NO_LANDLOCK = Edit("sandbox.py", "    if abi < 1:\n", "    if True:\n")
+_CAPABLE = Edit("confine/sandbox.py", "    _give_up_capabilities()\n    abi", "    abi")
+_NO_LANDLOCK = Edit("confine/sandbox.py", "    if abi < 1:\n", "    if True:\n")
 
 MUTATIONS: tuple[Mutation, ...] = (
-    _off("the judge's own opinion", "p02_wrong_zero", "judge.py", "if good:", "if True:", _passes),
+    _off("the judge's own opinion", "p02_wrong_zero", "judge/judge.py", "if good:", "if True:", _passes),
     _off(
         "an output has as many numbers as the right one",
         "x44_returns_no_numbers",
-        "judge.py",
+        "judge/judge.py",
         "if difference is not None and difference.final:",
         "if False:",
         _passes,
@@ -78,7 +78,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "every timed output is checked",
         "p17_call_counter",
-        "bench.py",
+        "measure/bench.py",
         _CHECK,
         f'{_CHECK} if not timed else ""',
         _passes,
@@ -86,7 +86,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "outputs are looked at again later",
         "x05_double_fork_fills_later",
-        "bench.py",
+        "measure/bench.py",
         "(wrong or probe)",
         "False",
         _is_called(Verdict.WRONG_VALUE),
@@ -94,7 +94,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "an output is copied once nothing runs any more",
         "x30_finishes_while_it_is_copied",
-        "workers.py",
+        "measure/worker_handle.py",
         "        self._signal_stop(self._companions)\n        self.child.freeze(deadline)\n",
         "        return time.monotonic_ns()\n",
         _passes,
@@ -102,7 +102,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "who is stopped stays so while an output is copied",
         "x32_wakes_itself",
-        "workers.py",
+        "measure/worker_handle.py",
         'if turns(self._turns) != self._turns:\n                message = "it ran on',
         'if False:\n                message = "it ran on',
         _passes,
@@ -110,7 +110,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "nobody seals the memory of inputs further",
         "x36_seals_its_inputs",
-        "workers.py",
+        "measure/worker_handle.py",
         " | fcntl.F_SEAL_SEAL",
         "",
         _is_called(Verdict.TASK_ERROR),
@@ -118,7 +118,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "the judge writes inputs where it wants to",
         "x37_appends_to_its_inputs",
-        "workers.py",
+        "measure/worker_handle.py",
         "fcntl.fcntl(descriptor, fcntl.F_SETFL, 0)",
         "pass",
         _is_called(Verdict.TASK_ERROR),
@@ -126,7 +126,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "all that a worker has started is stopped with it",
         "x35_helper_finishes_the_end",
-        "workers.py",
+        "measure/worker_handle.py",
         "found = self._company()",
         "found = []",
         _passes,
@@ -134,7 +134,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "the clock runs on until all company is stopped",
         "x34_companion_that_cannot_stop",
-        "workers.py",
+        "measure/worker_handle.py",
         "                    still_ns = time.monotonic_ns()\n                looks += 1",
         "                looks += 1",
         _passes,
@@ -142,7 +142,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "a seed of its own for every call",
         "p14_hash_cache",
-        "calls.py",
+        "processes/calls.py",
         "return _entropy.randrange(2**31)",
         "return 1",
         _has_effects,
@@ -150,7 +150,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "inputs have to stay as they are",
         "x26_uses_inputs_as_workspace",
-        "judge.py",
+        "judge/judge.py",
         "return payload.same(scratch, inputs, base)",
         "return True",
         _passes,
@@ -158,7 +158,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "inputs are compared before the worker goes on",
         "x38_puts_its_inputs_back",
-        "bench.py",
+        "measure/bench.py",
         f"                {_CHECK_INPUTS}",
         f"                time.sleep(0.05)\n            {_CHECK_INPUTS}",
         _passes,
@@ -166,7 +166,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "outputs have to be new",
         "p12_return_input_alias-fresh",
-        "worker.py",
+        "worker/worker.py",
         'frame["fresh_output"] and',
         "False and",
         _passes,
@@ -174,7 +174,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "the reference stays with the judge",
         "p19_import_precompute",
-        "scratch.py",
+        "confine/scratch.py",
         'return any(part.partition(".")[0] in _PRIVATE_STEMS for',
         'return False and any(part.partition(".")[0] in _PRIVATE_STEMS for',
         _passes,
@@ -182,7 +182,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "the supervisor's clock counts, and no other",
         "x20_hides_in_the_slack",
-        "row_benchmarks.py",
+        "measure/row_benchmarks.py",
         "(row.wall_ns - row.waited_ns - beside_ns)",
         "row.claimed_ns",
         _costs_less,
@@ -191,15 +191,15 @@ MUTATIONS: tuple[Mutation, ...] = (
         "no wait is excused where a process has ended",
         "x55_loses_a_busy_child",
         (
-            Edit("process_tree.py", " or self.beside != before.beside", ""),
-            Edit("process_tree.py", "ran_ns = max(0, self.others_ns", "ran_ns = (self.others_ns"),
+            Edit("processes/tree.py", " or self.beside != before.beside", ""),
+            Edit("processes/tree.py", "ran_ns = max(0, self.others_ns", "ran_ns = (self.others_ns"),
         ),
         _costs_less,
     ),
     _off(
         "no wait is excused while anything else of the submission runs",
         "x52_makes_itself_wait",
-        "process_tree.py",
+        "processes/tree.py",
         " - ran_ns))",
         "))",
         _costs_less,
@@ -207,7 +207,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "an end is seen whoever holds the channel",
         "x06_channel_held_after_crash",
-        "child.py",
+        "processes/child.py",
         "self._selector.register(self._pidfd, selectors.EVENT_READ)",
         "pass",
         _is_called(Verdict.TIMEOUT),
@@ -215,7 +215,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "the supervisor may open more files than a worker",
         "x33_descriptors_on_their_way",
-        "sandbox.py",
+        "confine/sandbox.py",
         "    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))\n",
         "    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))\n",
         _is_called(Verdict.PROTOCOL_VIOLATION),
@@ -223,7 +223,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "whatever is left is killed",
         "p21_daemon_fork",
-        "process_tree.py",
+        "processes/tree.py",
         "if not orphans or time.monotonic() >= deadline:",
         "if True:",
         _has_effects,
@@ -231,7 +231,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "the environment is an allow-list",
         "p20_env_argv_probe",
-        "scratch.py",
+        "confine/scratch.py",
         'return {"LC_ALL": "C.UTF-8", **kept,',
         'return {"LC_ALL": "C.UTF-8", **environ,',
         _has_effects,
@@ -239,7 +239,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "logs without control characters",
         "x25_terminal_codes",
-        "printed.py",
+        "processes/output.py",
         'return printable(data.decode("utf-8", errors="replace"))',
         'return data.decode("utf-8", errors="replace")',
         _has_effects,
@@ -247,7 +247,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "memory hidden from processes of the same user",
         "p04_parent_fd",
-        "sandbox.py",
+        "confine/sandbox.py",
         "_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)",
         "_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)",
         _has_effects,
@@ -256,7 +256,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "the system-call filter",
         "x15_opens_the_network",
-        "worker.py",
+        "worker/worker.py",
         "filtered=not traced and deny_outside_effects()",
         "filtered=True",
         _has_effects,
@@ -264,7 +264,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "nobody hides from the supervisor",
         "x41_hides_from_the_supervisor",
-        "seccomp.py",
+        "confine/seccomp.py",
         '    _Rule("prctl", 157, 167, _EPERM, _NOT_HIDDEN),\n',
         "",
         _has_effects,
@@ -274,8 +274,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "no device files",
         "x42_makes_device_nodes",
         (
-            Edit("sandbox.py", "handled & ~_MAKE_DEVICES", "handled"),
-            Edit("seccomp.py", "_NO_DEVICE = (0, ", "_NO_DEVICE = (0, 0o020000, 0o060000, "),
+            Edit("confine/sandbox.py", "handled & ~_MAKE_DEVICES", "handled"),
+            Edit("confine/seccomp.py", "_NO_DEVICE = (0, ", "_NO_DEVICE = (0, 0o020000, 0o060000, "),
         ),
         _has_effects,
         (_CAPABLE,),
@@ -283,7 +283,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "Landlock for the secrets of /etc",
         "x43_uses_root_s_privileges",
-        (Edit("sandbox.py", '    "OpenCL",\n', '    "shadow",\n'),),
+        (Edit("confine/sandbox.py", '    "OpenCL",\n', '    "shadow",\n'),),
         _has_effects,
     ),
     _off(
@@ -299,7 +299,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "Landlock for signals",
         "x13_kills_its_siblings",
-        "sandbox.py",
+        "confine/sandbox.py",
         "_SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3",
         "_SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 0",
         _has_effects,

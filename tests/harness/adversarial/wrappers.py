@@ -5,8 +5,9 @@ A wrapper is the text that is put behind the submission. It knows the harness as
 
 _HARNESS = """
 import gc as _gc, os as _os, threading as _threading, time as _time
-from hpc_board.harness import payload as _payload, worker as _worker
-from hpc_board.harness.device import CpuDevice as _Cpu
+from hpc_board.harness.wire import payload as _payload
+from hpc_board.harness.worker import worker as _worker
+from hpc_board.harness.device.device import CpuDevice as _Cpu
 
 _honest = custom_kernel
 """

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from hpc_board import bundled
-from hpc_board.catalog import read_task
-from hpc_board.model.submission import directives
+from hpc_board.catalog.folders import read_task
+from hpc_board.domain.submission import directives
 from hpc_board.model.task import Task
 from tests.harness.honest.tasks import TASKS
 

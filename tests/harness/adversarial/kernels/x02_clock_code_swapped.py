@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from hpc_board.harness.device import CpuDevice
+from hpc_board.harness.device.device import CpuDevice
 
 
 def timed(self, call, shown, *, cold):

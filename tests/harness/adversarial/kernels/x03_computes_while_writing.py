@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from hpc_board.harness import payload
+from hpc_board.harness.wire import payload
 
 honest = payload.outline
 

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from hpc_board.harness import payload
+from hpc_board.harness.wire import payload
 
 shown, answers = queue.Queue(), queue.Queue()
 honest = payload.value_in

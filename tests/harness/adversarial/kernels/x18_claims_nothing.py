@@ -1,6 +1,6 @@
 """Claims that a call takes no time at all."""
 
-from hpc_board.harness.device import CpuDevice
+from hpc_board.harness.device.device import CpuDevice
 
 honest = CpuDevice.timed
 

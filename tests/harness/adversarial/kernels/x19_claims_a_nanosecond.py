@@ -1,6 +1,6 @@
 """Claims a nanosecond for calls that are short enough to hide in the slack."""
 
-from hpc_board.harness.device import CpuDevice
+from hpc_board.harness.device.device import CpuDevice
 
 honest = CpuDevice.timed
 

@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from hpc_board.harness.device import CpuDevice
+from hpc_board.harness.device.device import CpuDevice
 
 honest = CpuDevice.timed
 

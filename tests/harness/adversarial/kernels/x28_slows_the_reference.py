@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from hpc_board.harness.device import CpuDevice
+from hpc_board.harness.device.device import CpuDevice
 
 HOGS = 4 * len(os.sched_getaffinity(0))
 honest_prepare, honest_timed = CpuDevice.prepare, CpuDevice.timed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hpc_board.harness.device import CpuDevice
+from hpc_board.harness.device.device import CpuDevice
 
 honest = CpuDevice.timed
 notes = Path(os.environ["XDG_CACHE_HOME"], "notes")

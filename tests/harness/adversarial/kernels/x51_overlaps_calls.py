@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from hpc_board.harness import worker
+from hpc_board.harness.worker import worker
 
 pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 answers = {}

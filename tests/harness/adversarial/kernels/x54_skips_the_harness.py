@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from hpc_board.harness import worker
+from hpc_board.harness.worker import worker
 
 honest = worker._Worker._run
 

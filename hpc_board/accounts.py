@@ -1,0 +1,86 @@
+"""Who somebody is on this machine: names of users and of their groups."""
+
+import grp
+import os
+import pwd
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from hpc_board.domain.roles import GROUP
+
+GROUPS_SECONDS: Final = 60.0
+"""For how long the groups of somebody are taken to be those that they were."""
+
+_KNOWN_MAX: Final = 1_000
+
+
+def user_name(uid: int) -> str:
+    """The name of the user with this number; the number itself where it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def is_user(name: str) -> bool:
+    """Whether this machine knows a user of this name, or of this number where it has none."""
+    try:
+        pwd.getpwnam(name)
+    except (KeyError, ValueError):  # no user, or no name of any: it has a zero byte
+        return name.isascii() and name.isdecimal()
+    return True
+
+
+def groups_of(user: str) -> frozenset[str]:
+    """The names of the groups that `user` is in; none where this machine does not know the user."""
+    try:
+        account = pwd.getpwnam(user)
+    except (KeyError, ValueError):  # a name with a null is nobody's
+        return frozenset()
+    return frozenset(filter(None, map(_group_name, os.getgrouplist(user, account.pw_gid))))
+
+
+class Groups:
+    """The groups of people, asked for at most once a minute for each: the answer may come from far away."""
+
+    def __init__(
+        self, ask: Callable[[str], frozenset[str]] = groups_of, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._known: dict[str, tuple[float, frozenset[str]]] = {}
+
+    def of(self, user: str) -> frozenset[str]:
+        """The names of the groups that `user` is in, now or within the last minute; callable from any thread."""
+        now = self._clock()
+        at, groups = self._known.get(user, (None, frozenset()))
+        if at is None or now - at >= GROUPS_SECONDS:
+            groups = self._ask(user)
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            self._known[user] = now, groups
+        return groups
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return ""
+
+
+def unknown_people(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of `names`, of users and with a `@` of groups, that this machine does not know; it knows every number."""
+    return tuple(name for name in names if not _is_known(name))
+
+
+def _is_known(name: str) -> bool:
+    try:
+        if name.startswith(GROUP):
+            grp.getgrnam(name.removeprefix(GROUP))
+        elif not name.isdigit():
+            pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Administration: detection of a cluster, probe jobs, diagnosis, export."""

@@ -1,0 +1,520 @@
+"""What is wrong with an installation: the settings, the board's folder, the tasks, Slurm, the entries' Pythons."""
+
+import fcntl
+import os
+import re
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hpc_board.accounts import unknown_people
+from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.diagnostic import Level, Line
+from hpc_board.domain.run import Run
+from hpc_board.errors import BoardError, SchedulerError
+from hpc_board.model.gpu import Cluster, Gpu
+from hpc_board.model.text import one_line
+from hpc_board.runs import job_folder
+from hpc_board.schedulers.slurm.detect import CONFIGURATION, configuration
+from hpc_board.settings import Settings
+from hpc_board.store.journal import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, mounted
+from hpc_board.store.sharing import group_name, is_shared, own_folder
+from hpc_board.transport import CommandMissing, CommandTimeout, Completed, Host
+
+ADVANCE_LOCK = "advance.lock"
+DATABASE = "board.db"
+CHECKS = "checks"
+
+_NEEDED = ("sbatch", "squeue", "scancel", "sinfo")
+_USEFUL = {
+    "sacct": "without it, a job that left the queue without a result is `lost` after five minutes",
+    "scontrol": "without it, `admin detect`, `admin check` and this page know less of the cluster",
+}
+_OLDEST = (21, 8)
+_COMMAND_SECONDS = 30.0
+_SLOW_SECONDS = 5.0
+_SPACE_BYTES = 2**30
+_LITTLE_SPACE_BYTES = 50 * 2**20
+_FILES = 1000
+_LOCK_SECONDS = 2.0
+_LOCK_LOOK_SECONDS = 0.1
+_PYTHON = (3, 10)
+_PYTHON_QUESTION = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
+_LOCAL_LOCKS = re.compile(r"(?:^|,)(?:local_lock=(?!none)\w+|nolock|localflock|noflock)(?:,|$)")
+
+
+@dataclass(frozen=True)
+class Patient:
+    """An installation: its settings and what names their file, its tasks, a way to its runs, and the host to ask on.
+
+    `origin` is "" where the file is one of those that are looked for.
+    `in_flight` reads the runs that have not ended from the database that is there. `logins` has the login nodes of the
+    clusters that are used over SSH, by the clusters' names.
+    """
+
+    settings: Settings
+    origin: str
+    tasks: Catalog
+    in_flight: Callable[[], Sequence[Run]]
+    host: Host
+    mounts: Path = MOUNTS
+    logins: Mapping[str, Host] = field(default_factory=dict)
+
+    def on(self, cluster: Cluster) -> Host:
+        """Where a cluster's commands run."""
+        return self.logins.get(cluster.name, self.host)
+
+
+def examine(patient: Patient) -> Iterator[Line]:
+    """One line for each thing, in the order in which they depend on each other."""
+    yield from _settings(patient)
+    yield from _roles(patient)
+    yield from _folder(patient)
+    yield from _tasks(patient)
+    for cluster in patient.settings.clusters:
+        if cluster.scheduler == "slurm":
+            yield from _slurm(cluster, patient.on(cluster))
+    for gpu in patient.settings.gpus:
+        yield from _entry(gpu, patient.on(gpu.cluster))
+
+
+def _line(bad: Level, subject: str, message: str, advice: str, *, good: str | None) -> Line:
+    """The line of something that is as it should be where `good` says how."""
+    return Line(bad, subject, message, advice) if good is None else Line(Level.OK, subject, good)
+
+
+# The settings
+
+
+def _settings(patient: Patient) -> Iterator[Line]:
+    settings = patient.settings
+    if settings.file is None:
+        yield Line(Level.OK, "settings", "none found, so the built-in ones: this machine, the tasks that ship")
+        return
+    origin = patient.origin or _origin(settings.file)
+    yield Line(
+        Level.OK,
+        "settings",
+        f"{settings.file} ({origin}); {len(settings.gpus)} GPU {'entry' if len(settings.gpus) == 1 else 'entries'}",
+    )
+    with suppress(OSError):
+        mode = settings.file.stat().st_mode
+        if mode & 0o022:
+            yield Line(
+                Level.WARNING,
+                "settings",
+                f"others may write {settings.file}, and settings decide what runs in your name",
+                f"chmod go-w {settings.file}",
+            )
+
+
+def _roles(patient: Patient) -> Iterator[Line]:
+    """The users and groups in `roles` that this machine does not know: nobody gets a role by a name with a slip."""
+    roles = patient.settings.roles
+    for key, names in (("admins", roles.admins), ("creators", roles.creators), ("participants", roles.participants)):
+        unknown = unknown_people(names)
+        if unknown:
+            message = f"roles.{key}: this machine does not know {one_line(', '.join(unknown), 500)}"
+            advice = "Correct the names: a group has @ before it. Nobody has a role by one that is not known."
+            yield Line(Level.WARNING, "roles", message, advice)
+
+
+def _origin(file: Path) -> str:
+    """Where a settings file was found that nothing names."""
+    with suppress(OSError):
+        if file.parent == Path.cwd():
+            return "in the current folder"
+    return "the system's" if file.is_relative_to("/etc") else "yours"
+
+
+# The board's folder
+
+
+def _folder(patient: Patient) -> Iterator[Line]:
+    board = patient.settings.board
+    there = next(path for path in (board, *board.parents) if path.is_dir())
+    advice = "Point `board` in the settings to a folder that you may write."
+    if there != board and board.exists():
+        yield Line(Level.PROBLEM, "board", f"{board} is no folder", advice)
+        return
+    owner = there.stat().st_uid
+    if there == board and is_shared(board):
+        yield from _shared(board)
+    elif there == board and owner != os.geteuid():
+        message = f"{board} belongs to user {owner}: a board belongs to one account, or to a group that may write it"
+        yield Line(Level.PROBLEM, "board", message, f"{advice} Or have its owner share it: chmod 2770 {board}")
+    try:
+        yield from _written(there, board)
+    except OSError as error:
+        yield Line(Level.PROBLEM, "board", f"{there} cannot be written: {error.strerror or error}", advice)
+    yield from _file_system(patient, there)
+    yield from _room(there)
+    if there == board:
+        yield from _left_over(own_folder(board))
+        yield from _database(patient)
+
+
+def _shared(board: Path) -> Iterator[Line]:
+    """Whose the board is, where it is a group's."""
+    status = board.stat()
+    group = group_name(status.st_gid)
+    if os.geteuid() != 0 and status.st_gid not in (os.getegid(), *os.getgroups()):
+        message = f"{board} is for the group {group}, and you are not in it"
+        yield Line(Level.PROBLEM, "board", message, "Ask its owner, or point `board` in the settings elsewhere.")
+    else:
+        yield Line(Level.OK, "board", f"{board} is shared by the group {group}, whose members have to trust each other")
+    if status.st_mode & stat.S_IWOTH:
+        yield Line(Level.WARNING, "board", f"everybody may write {board}", f"chmod o-w {board}")
+
+
+def _written(there: Path, board: Path) -> Iterator[Line]:
+    """Whether files can be made in the folder, and locks held on them."""
+    with tempfile.NamedTemporaryFile(prefix=".doctor.", dir=there) as file:
+        os.fsync(file.fileno())
+        made = f"{board} can be written" if there == board else f"{board} is not there yet, and can be made in {there}"
+        yield Line(Level.OK, "board", made)
+        why = _lock_fault(file.fileno(), Path(file.name))
+        advice = "On Lustre, mount with the option `flock`; on NFS, start the lock service. Or use another folder."
+        good = None if why else "flock and POSIX locks work"
+        yield _line(Level.PROBLEM, "locks", f"{why}: two programs would carry on the same runs", advice, good=good)
+
+
+def _lock_fault(descriptor: int, path: Path) -> str:
+    """Why locks on this file do not work; "" if they do."""
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return f"POSIX locks do not work ({error.strerror})"
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_UN)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with path.open("rb+") as other:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return ""
+    except OSError as error:
+        return f"flock does not work ({error.strerror})"
+    return "flock lets two hold the same lock"
+
+
+def _file_system(patient: Patient, there: Path) -> Iterator[Line]:
+    try:
+        table = patient.mounts.read_text(errors="surrogateescape")
+    except OSError:
+        table = ""
+    mount = mounted(table, there.resolve())
+    kind, local = one_line(mount.kind, 40), mount.kind in LOCAL_FILE_SYSTEMS
+    journal = journal_mode(there, patient.mounts)
+    whose = "of this machine alone" if local else "shared between machines, or not known to be of one"
+    yield Line(Level.OK, "file system", f"{kind or 'unknown'}, {whose}; SQLite's journal is {journal}")
+    if mount.kind in ("tmpfs", "ramfs"):
+        advice = "Point `board` in the settings to a disk."
+        yield Line(Level.WARNING, "file system", f"{kind} is gone when the machine starts anew", advice)
+    # Over SSH, the jobs' folders lie below `board_folder` there.
+    jobs_here = [each for each in patient.settings.clusters if each.scheduler == "slurm" and each.ssh is None]
+    if local and jobs_here:
+        yield Line(
+            Level.WARNING,
+            "file system",
+            f"compute nodes have to see {there} under the same path, and {kind} is seldom shared",
+            "Point `board` to a shared folder, unless it is exported; `hpc-board admin check` proves it.",
+        )
+    options = _LOCAL_LOCKS.search(mount.options)
+    if not local and options:
+        yield Line(
+            Level.WARNING,
+            "locks",
+            f"mounted with {options[0].strip(',')}: locks hold within this machine alone",
+            "Use the board from one login node only, or have it mounted otherwise.",
+        )
+
+
+def _room(there: Path) -> Iterator[Line]:
+    facts = os.statvfs(there)
+    free = facts.f_bavail * facts.f_frsize
+    words = f"{free / 2**30:.1f} GiB free" if free >= _SPACE_BYTES else f"{free // 2**20} MiB free"
+    advice = "A job folder has about 100 KB: make room, or point `board` in the settings elsewhere."
+    few = facts.f_files > 0 and facts.f_favail < _FILES
+    if few:
+        yield Line(Level.WARNING, "space", f"{facts.f_favail} more files can be made in {there}", advice)
+    bad = Level.PROBLEM if free < _LITTLE_SPACE_BYTES else Level.WARNING
+    enough = free >= _SPACE_BYTES
+    yield _line(bad, "space", words, advice, good=f"{words} (quotas are not looked at)" if enough else None)
+
+
+def _left_over(board: Path) -> Iterator[Line]:
+    checks = [path.name for path in _listed(board / CHECKS)]
+    if checks:
+        yield Line(
+            Level.WARNING,
+            "left over",
+            f"{board / CHECKS} has the folders of {len(checks)} checks that were killed, or are under way",
+            "Remove it while no `hpc-board admin check` is under way.",
+        )
+    drafts = [path for path in _listed(board / "runs") if _is_abandoned(path)]
+    if drafts:
+        yield Line(
+            Level.WARNING,
+            "left over",
+            f"{len(drafts)} unfinished job folders, such as {one_line(str(drafts[0]))}",
+            "They may be removed.",
+        )
+    yield _held(board / ADVANCE_LOCK)
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether it is the beginning of a job folder that nobody has touched for an hour."""
+    with suppress(OSError):
+        return path.name.startswith(".") and time.time() - path.lstat().st_mtime > 3600
+    return False
+
+
+def _held(path: Path) -> Line:
+    """Whether a program holds the lock for longer than carrying runs on takes."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    try:
+        with path.open("rb") as file:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if time.monotonic() >= deadline:
+                        break
+                    time.sleep(_LOCK_LOOK_SECONDS)
+                else:
+                    return Line(Level.OK, "lock", f"{path.name} is free")
+            holder = _holder(os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return Line(Level.OK, "lock", f"{path.name} is not there yet")
+    except OSError as error:
+        return Line(Level.WARNING, "lock", f"{path} cannot be looked at: {error.strerror}", "Is it yours?")
+    who = f"process {holder} of this machine" if holder else "a program on another machine"
+    message = f"{path.name} is held by {who}, for {_LOCK_SECONDS:g} s at least"
+    return Line(Level.WARNING, "lock", message, "It carries the runs on, or hangs: end it if it does so for minutes.")
+
+
+def _holder(file: os.stat_result) -> str:
+    """The process that holds a lock on the file, as the kernel lists it; "" if none of this machine does."""
+    place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            fields = line.split()
+            if place in fields and "WRITE" in fields:
+                return fields[fields.index("WRITE") + 1]
+    return ""
+
+
+def _database(patient: Patient) -> Iterator[Line]:
+    path = patient.settings.board / DATABASE
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        yield Line(Level.OK, "database", "is not there yet")
+        return
+    except OSError as error:
+        yield Line(Level.PROBLEM, "database", f"{path} cannot be looked at: {error.strerror}", "Is the board yours?")
+        return
+    try:
+        count = len(patient.in_flight())
+    except BoardError as error:
+        yield Line(Level.PROBLEM, "database", error.message, error.hint)
+        return
+    size = status.st_size / 2**20
+    yield Line(Level.OK, "database", f"{size:.1f} MiB; {count} {'run' if count == 1 else 'runs'} in flight")
+    mode, shared = stat.S_IMODE(status.st_mode), is_shared(path.parent)
+    if mode & (0o002 if shared else 0o022):
+        advice = f"chmod {'o' if shared else 'go'}-w {path}"
+        yield Line(Level.WARNING, "database", f"others may write {path}", advice)
+    if shared and mode & 0o060 != 0o060:
+        yield Line(Level.PROBLEM, "database", f"the group may not write {path}", f"Its owner says: chmod g+rw {path}")
+
+
+# Tasks
+
+
+def _tasks(patient: Patient) -> Iterator[Line]:
+    catalog = patient.tasks
+    for fault in catalog.faults:
+        yield Line(Level.PROBLEM, "tasks", str(fault), "Correct it, or remove the folder: it is left out until then.")
+    for task in catalog.tasks:
+        if task.warnings:
+            advice = f"hpc-board task check {one_line(task.name)}"
+            yield Line(Level.WARNING, "tasks", f"{one_line(task.name)}: {one_line(task.warnings[0], 500)}", advice)
+    advice = "Name folders of tasks in the settings' `tasks`, or `bundled`."
+    good = f"{len(catalog.tasks)} can be read" if catalog.tasks else None
+    yield _line(Level.WARNING, "tasks", "there are none", advice, good=good)
+
+
+# Slurm
+
+
+def _slurm(cluster: Cluster, host: Host) -> Iterator[Line]:
+    subject = f"slurm {cluster.name}"
+    unreached = _unreached(host)
+    if unreached is not None:
+        advice = unreached.hint or "Look whether `ssh` logs in there without a question."
+        yield Line(Level.PROBLEM, subject, one_line(unreached.message, 500), advice)
+        return
+    versions: dict[str, list[str]] = {}
+    failures: dict[str, list[str]] = {}
+    for command in (*_NEEDED, *_USEFUL):
+        done, why = _ran(host, [command, "--version"])
+        if done is not None and done.returncode == 0:
+            versions.setdefault(one_line(done.stdout, 60), []).append(command)
+        else:
+            failures.setdefault(_why(why, done, command), []).append(command)
+    for words, commands in failures.items():
+        bad = Level.WARNING if set(commands) <= set(_USEFUL) else Level.PROBLEM
+        notes = "".join(f"; {_USEFUL[command]}" for command in commands if command in _USEFUL)
+        advice = "Run hpc-board on a login node with Slurm's commands on PATH, and SLURM_CONF where it is needed."
+        yield Line(bad, subject, f"{', '.join(commands)}: {words}{notes}", advice)
+    if not versions:
+        return
+    told = "; ".join(f"{version} ({', '.join(names)})" for version, names in versions.items())
+    yield _line(
+        Level.WARNING,
+        subject,
+        f"commands of several releases: {told}",
+        "Put the folder of one installation first on PATH.",
+        good=", ".join(versions) if len(versions) == 1 else None,
+    )
+    if any(_is_old(version) for version in versions):
+        yield Line(Level.WARNING, subject, "releases before 21.08 are not supported", "Ask for a newer one.")
+    yield from _controller(subject, host)
+    done, why = _ran(host, CONFIGURATION)
+    if done is None or done.returncode != 0:
+        words = _why(why, done, "scontrol")
+        yield Line(Level.WARNING, subject, f"its configuration is not known: {words}", "Try `scontrol show config`.")
+        return
+    yield from _configured(subject, cluster, configuration(done.stdout), host)
+
+
+def _unreached(host: Host) -> SchedulerError | None:
+    """Why no command can be run on the host, whichever it is; None where that can be tried."""
+    try:
+        host.run([_NEEDED[0], "--version"], timeout_seconds=_COMMAND_SECONDS)
+    except (CommandMissing, CommandTimeout):
+        return None
+    except SchedulerError as error:
+        return error
+    return None
+
+
+def _is_old(version: str) -> bool:
+    match = re.search(r"(\d{2})\.(\d{2})\.", version)
+    return match is not None and (int(match[1]), int(match[2])) < _OLDEST
+
+
+def _controller(subject: str, host: Host) -> Iterator[Line]:
+    start = time.monotonic()
+    done, why = _ran(host, ["squeue", "--noheader", "--me", "--format=%i"])
+    seconds = time.monotonic() - start
+    if done is None or done.returncode != 0:
+        words = _why(why, done, "squeue")
+        yield Line(Level.PROBLEM, subject, f"the controller does not answer: {words}", "Try later; nothing is lost.")
+        return
+    words = f"the controller answers in {seconds * 1000:.0f} ms"
+    slow = seconds > _SLOW_SECONDS
+    advice = "Raise `poll_seconds` of the cluster in the settings."
+    yield _line(Level.WARNING, subject, words, advice, good=None if slow else words)
+
+
+def _configured(subject: str, cluster: Cluster, found: Mapping[str, str], host: Host) -> Iterator[Line]:
+    accounted = "slurmdbd" in found.get("AccountingStorageType", "")
+    if accounted:
+        done, why = _ran(host, ["sacct", "--allocations", "--noheader", f"--starttime=uts{_now() - 60}"])
+        accounted = done is not None and done.returncode == 0
+        advice = "How jobs ended is told from results and the queue until it answers."
+        message = f"there is accounting, and sacct fails: {_why(why, done, 'sacct')}"
+        yield _line(Level.WARNING, subject, message, advice, good="sacct answers" if accounted else None)
+    else:
+        message = "no accounting: a job that left the queue without a result is `lost` after five minutes"
+        yield Line(Level.OK, subject, message)
+    age = re.match(r"\d{1,9}", found.get("MinJobAge", ""))
+    if age:
+        short = not accounted and 0 < int(age[0]) < 4 * cluster.poll_seconds
+        message = f"MinJobAge is {age[0]} s, and Slurm is asked every {cluster.poll_seconds:g} s"
+        advice = "How a job without a result ended may be gone from the queue by then: lower `poll_seconds`."
+        yield _line(Level.WARNING, subject, message, advice, good=None if short else message)
+    private = found.get("PrivateData", "").lower().split(",")
+    if not {"jobs", "all"}.isdisjoint(private):
+        message = "PrivateData hides others' jobs: the numbers of waiting jobs are too small"
+        yield Line(Level.OK, subject, message)
+
+
+def _now() -> int:
+    return int(datetime.now(UTC).timestamp())
+
+
+# The entries
+
+
+def _entry(gpu: Gpu, host: Host) -> Iterator[Line]:
+    subject = f"gpu {gpu.name}"
+    try:
+        text = job_folder.probe_script(gpu).text
+    except BoardError as error:
+        yield Line(Level.PROBLEM, subject, error.message, error.hint)
+    else:
+        if gpu.template is not None:
+            missing = [role for role in ("supervise", "account") if f" {role} " not in text]
+            message = f"its template does not run `{' and '.join(missing)}`"
+            advice = "Begin with a copy of the one that ships; the page on settings says what a template has to run."
+            yield _line(Level.PROBLEM, subject, message, advice, good=None if missing else "its template is rendered")
+    yield _python(subject, gpu, host)
+
+
+def _python(subject: str, gpu: Gpu, host: Host) -> Line:
+    python = gpu.python
+    if gpu.container is not None:
+        image = one_line(gpu.container.image)
+        return Line(Level.OK, subject, f"what is in {image} only a node can tell: `hpc-board admin check {gpu.name}`")
+    if gpu.modules or not python.startswith("/") or gpu.cluster.ssh is not None:
+        return Line(
+            Level.OK, subject, f"which `{one_line(python)}` nodes have, `hpc-board admin check {gpu.name}` tells"
+        )
+    if not Path(python).exists():
+        message = f"{one_line(python)} is not on this machine"
+        advice = f"It may be on the nodes: `hpc-board admin check {gpu.name}` tells."
+        return Line(Level.WARNING, subject, message, advice)
+    done, why = _ran(host, [python, "-I", "-c", _PYTHON_QUESTION])
+    version = one_line(done.stdout, 40) if done is not None and done.returncode == 0 else ""
+    match = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
+    advice = f"Name a Python 3.10 or newer with gpus.{gpu.name}.python."
+    if match is None:
+        words = _why(why, done, "python")
+        return Line(Level.PROBLEM, subject, f"{one_line(python)} does not run here: {words}", advice)
+    good = f"{one_line(python)} is Python {version} here" if (int(match[1]), int(match[2])) >= _PYTHON else None
+    return _line(Level.PROBLEM, subject, f"{one_line(python)} is Python {version}, too old", advice, good=good)
+
+
+def _why(why: str, done: Completed | None, command: str) -> str:
+    """Why a command failed: `why` it did not run, or else its own words, without its name before each."""
+    if done is None:
+        return why
+    lines = (re.sub(rf"^{command}: (?:error: |fatal: )?", "", line) for line in done.stderr.splitlines() if line)
+    return one_line("; ".join(lines), 300) or f"it ended with status {done.returncode}"
+
+
+def _ran(host: Host, argv: Sequence[str]) -> tuple[Completed | None, str]:
+    """The command's end, or why there is none."""
+    try:
+        return host.run(argv, timeout_seconds=_COMMAND_SECONDS), ""
+    except CommandMissing as error:
+        return None, one_line(str(error), 300)
+    except CommandTimeout:
+        return None, f"no answer within {_COMMAND_SECONDS:g} s"
+    except SchedulerError as error:
+        return None, one_line(error.message, 300)

@@ -1,0 +1,82 @@
+"""What leaves a board: its runs as CSV, JSON or Parquet, and its standings as a page for a browser."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import IO
+
+from hpc_board.admin.export.columns import columns
+from hpc_board.errors import InputError
+from hpc_board.model.task import Task
+from hpc_board.store import Store
+from hpc_board.store.batches import Chosen
+
+CSV, JSON, PARQUET, HTML = "csv", "json", "parquet", "html"
+FORMATS = (CSV, JSON, PARQUET, HTML)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: how many runs, none into a page, and how many boards with somebody on them, if these were."""
+
+    runs: int
+    boards: int
+
+
+@dataclass(frozen=True)
+class Export:
+    """What of a board is to leave it, and in which form.
+
+    `tasks` are those that there are, by their names; those that are `kept_back` are not on a page for everybody.
+    """
+
+    store: Store
+    tasks: Mapping[str, Task]
+    form: str
+    chosen: Chosen
+    with_code: bool
+    at: datetime
+    kept_back: frozenset[str] = frozenset()
+
+    def check(self) -> None:
+        """Pass if this can be written.
+
+        Raises:
+            InputError: the form is none, cannot hold what is wanted, or needs a library that is not here.
+        """
+        if self.form not in FORMATS:
+            raise InputError(f"{self.form!r} is no format", hint=f"Formats: {', '.join(FORMATS)}.")
+        if self.form == HTML and (self.with_code or self.chosen.since):
+            raise InputError(
+                "the page shows standings, which have neither files nor a day on which they begin",
+                hint="Leave the option out, or take the format csv, json or parquet.",
+            )
+        if self.form == PARQUET:
+            from hpc_board.admin.export.parquet_file import check
+
+            check()
+
+    def write(self, sink: IO[bytes]) -> Written:
+        """Write everything to `sink`, in the order of the runs' numbers, with memory for some of them at a time.
+
+        Raises:
+            InputError: as `check` says.
+            StorageError: the database cannot be read.
+        """
+        self.check()
+        if self.form == HTML:
+            from hpc_board.admin.export.page import write as write_page
+
+            boards = [board for board in self.store.ranked_boards(self.chosen) if board.task not in self.kept_back]
+            return Written(0, write_page(sink, self.store, self.tasks, boards, self.at))
+        if self.form == JSON:
+            from hpc_board.admin.export.json_file import write as write_json
+
+            return Written(*write_json(sink, self.store, columns(with_code=self.with_code), self.chosen, self.at))
+        if self.form == PARQUET:
+            from hpc_board.admin.export.parquet_file import write as write_parquet
+
+            return Written(write_parquet(sink, self.store, columns(with_code=self.with_code), self.chosen), 0)
+        from hpc_board.admin.export.csv_file import write as write_csv
+
+        return Written(write_csv(sink, self.store, columns(with_code=self.with_code), self.chosen), 0)

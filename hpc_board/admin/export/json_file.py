@@ -1,0 +1,78 @@
+"""Standings and runs as one JSON object, of which each run and each board has a line of its own."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import IO, Any
+
+from hpc_board.admin.export.columns import Column, Value
+from hpc_board.model.text import one_line
+from hpc_board.store import Store
+from hpc_board.store.batches import Chosen
+from hpc_board.store.export import RankedBoard
+
+FORMAT = "hpc-board export 1"
+
+
+def write(sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: Chosen, at: datetime) -> tuple[int, int]:
+    """Write every chosen run and the standings of the chosen boards; how many of each there were."""
+    head = {
+        "format": FORMAT,
+        "exported_at": moment(at),
+        "tasks": list(chosen.tasks),
+        "gpus": list(chosen.gpus),
+        "since": None if chosen.since is None else moment(chosen.since),
+    }
+    sink.write(_text(head).removesuffix("}").encode() + b',\n"boards": [')
+    boards = _write_lines(sink, (_board(store, key) for key in store.ranked_boards(chosen)))
+    sink.write(b'],\n"runs": [')
+    rows = store.exported_runs(chosen, with_code=columns[-1].name == "code")
+    runs = _write_lines(sink, ({column.name: _plain(column.value(row)) for column in columns} for row in rows))
+    sink.write(b"]}\n")
+    return runs, boards
+
+
+def _write_lines(sink: IO[bytes], values: Iterable[Any]) -> int:
+    count = 0
+    for count, value in enumerate(values, start=1):
+        sink.write((",\n" if count > 1 else "\n").encode() + _text(value).encode())
+    return count
+
+
+def _board(store: Store, key: RankedBoard) -> dict[str, Any]:
+    return {
+        "task": one_line(key.task),
+        "task_version": key.task_version,
+        "gpu": one_line(key.gpu),
+        "rows": [
+            {
+                "rank": row.rank,
+                "user": one_line(row.user),
+                "score_s": row.score_s,
+                "submission": row.submission,
+                "run": row.run,
+                "submitted_at": moment(row.submitted_at),
+                "file_name": one_line(row.file_name),
+                "trust": row.trust,
+                "emulated": row.emulated,
+                "score_low_s": None if row.interval is None else row.interval.low_s,
+                "score_high_s": None if row.interval is None else row.interval.high_s,
+                "overlaps_above": row.overlaps_above,
+            }
+            for row in store.standings(key.task, key.task_version, key.gpu)
+        ],
+    }
+
+
+def moment(at: datetime) -> str:
+    """A moment in ISO 8601, UTC, to the microsecond."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _plain(value: Value) -> Any:
+    return moment(value) if isinstance(value, datetime) else value
+
+
+def _text(value: Any) -> str:
+    # In ASCII, which no terminal and no locale can trip over.
+    return json.dumps(value, allow_nan=False)

@@ -1,0 +1,589 @@
+"""Proving the GPUs of the settings: what Slurm says to their jobs, and what a short job finds on a node.
+
+A probe job is started by the batch script of a run, under the entry's own modules, environment and Python. It is in no
+database; its folder is removed, and it is cancelled when nobody waits for it any more.
+"""
+
+import json
+import math
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from hpc_board.domain.cluster_info import Site
+from hpc_board.domain.diagnostic import Level, Line
+from hpc_board.domain.gpu_names import misfit
+from hpc_board.domain.run import JobNews, JobState
+from hpc_board.domain.sbatch import options_for, time_limit
+from hpc_board.errors import BoardError, SchedulerError, StorageError
+from hpc_board.harness.confine.sandbox import lacking, reaches
+from hpc_board.model.gpu import Device, Gpu
+from hpc_board.model.node_probe import ANSWER, GREETING, INSPECTION_BYTES_MAX, Greeting, Inspection
+from hpc_board.model.task import Mode, Task
+from hpc_board.model.text import one_line, printable
+from hpc_board.runs import job_folder
+from hpc_board.runs.drafts import allowed_gpus
+from hpc_board.schedulers import Job, JobKey, Rehearsing, Scheduler
+from hpc_board.transport import Files
+
+FOLDER = "checks"
+"""The folder in the board's that holds the folders of probe jobs while they run."""
+
+TIMEOUT_SECONDS = 600.0
+"""How long to wait for probe jobs unless the admin says otherwise."""
+
+ANSWER_SECONDS = 60.0
+"""How long a probe job waits for the answer to its greeting."""
+
+_LOOK_SECONDS = 0.05
+_FAR_LOOK_SECONDS = 1.0
+_GRACE_SECONDS = 60.0
+_LOCAL_GRACE_SECONDS = 3.0
+_END_SECONDS = 15.0
+_END_LOOK_SECONDS = 0.5
+_LOG_BYTES = 4096
+_SKEW_SECONDS = 5.0
+_LATE_SECONDS = 30.0
+_SCRATCH_BYTES = 2**30
+_TASKS_NAMED_MAX = 3
+_IMPORTS_TORCH = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
+T = TypeVar("T")
+_GOING = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETING, JobState.UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A GPU of the settings, what was found out about it, and the report of its probe job if there is one."""
+
+    gpu: Gpu
+    lines: tuple[Line, ...]
+    inspection: Inspection | None = None
+
+    @property
+    def proven(self) -> bool:
+        """Whether nothing stands in the way of runs."""
+        return all(line.level is not Level.PROBLEM for line in self.lines)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What checking needs: job folders and schedulers by cluster, the board's tasks, and the bytes of the harness.
+
+    `say` is told what the waiting is for, each thing once.
+    """
+
+    folders: Mapping[str, job_folder.Folders]
+    tasks: Sequence[Task]
+    schedulers: Mapping[str, Scheduler]
+    harness: Callable[[], bytes]
+    timeout_seconds: float = TIMEOUT_SECONDS
+    say: Callable[[str], object] = lambda _: None
+
+
+@dataclass
+class _Probe:
+    """A probe job, from its folder to its end."""
+
+    gpu: Gpu
+    scheduler: Scheduler
+    folders: job_folder.Folders
+    job: Job
+    nonce: str
+    lines: list[Line] = field(default_factory=list)
+    key: JobKey | None = None
+    sent_at: datetime | None = None
+    greeting: Greeting | None = None
+    looked_at: float = -math.inf
+    greeted_at: float = 0.0
+    answered_at: float = 0.0
+    inspection: Inspection | None = None
+    news: JobNews | None = None
+    told: str = ""
+    ended_since: float | None = None
+    done: bool = False
+    need_torch: Sequence[str] = ()
+
+    def line(self, level: Level, subject: str, message: str, advice: str = "") -> None:
+        self.lines.append(Line(level, subject, message, advice))
+
+    def failed(self, subject: str, error: BoardError) -> None:
+        self.done = True
+        self.line(Level.PROBLEM, subject, error.message, error.hint)
+
+
+def check(gpus: Sequence[Gpu], plan: Plan, *, send: bool) -> list[Checked]:
+    """Check these GPUs, all at the same time; without `send` no job is sent.
+
+    Raises:
+        StorageError: the board's folder cannot be written.
+    """
+    name = secrets.token_hex(8)
+    probes: list[_Probe] = []
+    try:
+        for number, gpu in enumerate(gpus):
+            probes.append(_prepared(gpu, Path(FOLDER, name, str(number)), plan))
+            probes[-1].need_torch = _need_torch(plan.tasks, gpu)
+        sites: dict[str, Site | SchedulerError] = {}
+        for probe in probes:
+            _rehearse(probe, plan.tasks, sites)
+        if send:
+            for probe in probes:
+                if not probe.done:
+                    _send(probe)
+            _follow([probe for probe in probes if not probe.done], plan)
+    finally:
+        _end([probe for probe in probes if probe.sent_at is not None], plan.say)
+        for folders in {id(probe.folders): probe.folders for probe in probes}.values():
+            _remove(folders.files, folders.board / FOLDER / name)
+    return [Checked(probe.gpu, tuple(probe.lines), probe.inspection) for probe in probes]
+
+
+# Before anything is sent
+
+
+def _prepared(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
+    folders = plan.folders[gpu.cluster.name]
+    folder = folders.board / place
+    nonce = secrets.token_hex(16)
+    name = f"hb-{secrets.token_hex(8)}"
+    probe = _Probe(
+        gpu, plan.schedulers[gpu.cluster.name], folders, Job(name, folder, job_folder.SCRIPT, gpu, {}, 0), nonce
+    )
+    try:
+        script = job_folder.probe_script(gpu)
+    except BoardError as error:
+        probe.failed("script", error)
+        return probe
+    probe.job = Job(name, folder, job_folder.SCRIPT, gpu, script.options, script.time_limit_seconds)
+    contents = {
+        job_folder.SCRIPT: script.text.encode(),
+        job_folder.FACTS: json.dumps(job_folder.probe_facts(gpu, nonce, ANSWER_SECONDS), indent=1).encode(),
+        job_folder.HARNESS: plan.harness(),
+    }
+    try:
+        folders.files.write_folder(folder, contents)
+    except SchedulerError as error:
+        probe.failed("cluster", error)
+    except OSError as error:
+        fault = StorageError(
+            f"{folder}: the folder of a probe job cannot be written: {error.strerror or error}",
+            hint=f"Free some space, or point `{folders.setting}` in the settings to a folder that you may write.",
+        )
+        if not folders.elsewhere:
+            raise fault from error
+        probe.failed("folder", fault)
+    return probe
+
+
+def _rehearse(probe: _Probe, tasks: Sequence[Task], sites: dict[str, Site | SchedulerError]) -> None:
+    """What the scheduler says to the options of the longest run that there is."""
+    gpu, scheduler = probe.gpu, probe.scheduler
+    if probe.done or not isinstance(scheduler, Rehearsing):
+        return
+    if gpu.cluster.name not in sites:
+        try:
+            sites[gpu.cluster.name] = scheduler.site()
+        except SchedulerError as error:
+            sites[gpu.cluster.name] = error
+    site = sites[gpu.cluster.name]
+    if isinstance(site, SchedulerError):
+        probe.failed("cluster", site)
+        return
+    longest, whose = _longest(gpu, tasks)
+    for name in gpu.partition.split(","):
+        _check_partition(probe, site, name, longest, whose)
+    options = options_for(gpu, longest)
+    job = Job(probe.job.name, probe.job.folder, probe.job.script, gpu, options, longest)
+    try:
+        probe.line(Level.OK, "sbatch", scheduler.rehearse(job) or "accepts the options of a job")
+    except BoardError as error:
+        probe.failed("sbatch", error)
+
+
+def _longest(gpu: Gpu, tasks: Sequence[Task]) -> tuple[int, str]:
+    """The longest time limit that a run on `gpu` has, and whose it is."""
+    if gpu.time_limit_seconds is not None:
+        return gpu.time_limit_seconds, f"gpus.{gpu.name}.time"
+    limits = [
+        (job_folder.time_limit_seconds(task, gpu, mode), f"a {mode} run of {one_line(task.name)}")
+        for task in tasks
+        for mode in Mode
+    ]
+    return max(limits, default=(job_folder.PROBE_SECONDS, "a probe job"))
+
+
+def _check_partition(probe: _Probe, site: Site, name: str, longest: int, whose: str) -> None:
+    gpu, partition = probe.gpu, site.partition(name)
+    where = f"gpus.{gpu.name}"
+    if partition is None:
+        known = ", ".join(one_line(each.name, 64) for each in site.partitions[:20]) or "none"
+        probe.line(
+            Level.PROBLEM,
+            "partition",
+            f"there is no partition {name} that you may see; there are {known}",
+            f"Correct {where}.partition in the settings.",
+        )
+        return
+    if not partition.up:
+        probe.line(Level.WARNING, "partition", f"{name} is not up now", "Jobs wait until it is.")
+    allowed = partition.max_time_seconds
+    if allowed is not None and longest > allowed:
+        probe.line(
+            Level.PROBLEM,
+            "partition",
+            f"{name} allows {time_limit(allowed)}, and {whose} has the time limit {time_limit(longest)}",
+            f'Set {where}.time to "{time_limit(allowed)}" at most, or use another partition.',
+        )
+    if partition.accounts and gpu.account not in partition.accounts.split(","):
+        probe.line(
+            Level.WARNING,
+            "partition",
+            f"{name} is for the accounts {one_line(partition.accounts)}, and the entry names "
+            + (gpu.account or "none"),
+            f"Set {where}.account, unless one of these is your default.",
+        )
+    if partition.preempted:
+        advice = "Prefer a partition without."
+        probe.line(Level.WARNING, "partition", f"jobs in {name} may be ended for others (preemption)", advice)
+    if not probe.lines:
+        limit = "jobs of any length" if allowed is None else f"jobs of up to {time_limit(allowed)}"
+        probe.line(Level.OK, "partition", f"{name} is there and takes {limit}")
+
+
+# The job
+
+
+def _send(probe: _Probe) -> None:
+    probe.sent_at = datetime.now(UTC)
+    try:
+        job_id = probe.scheduler.submit(probe.job)
+    except BoardError as error:
+        probe.failed("job", error)
+        return
+    probe.key = JobKey(probe.job.name, job_id, probe.sent_at)
+
+
+def _follow(probes: Sequence[_Probe], plan: Plan) -> None:
+    """Wait for the reports, answer the greetings, and ask the schedulers now and then."""
+    deadline = time.monotonic() + plan.timeout_seconds
+    asked: dict[str, float] = {}
+    going = list(probes)
+    while going:
+        for probe in going:
+            _look(probe)
+        for cluster in {probe.gpu.cluster for probe in going if not probe.done}:
+            if time.monotonic() - asked.get(cluster.name, 0) >= cluster.poll_seconds:
+                asked[cluster.name] = time.monotonic()
+                _ask([probe for probe in going if probe.gpu.cluster == cluster and not probe.done], plan.say)
+        for probe in going:
+            if not probe.done and time.monotonic() >= deadline:
+                _give_up(probe, plan.timeout_seconds)
+        going = [probe for probe in going if not probe.done]
+        if going:
+            time.sleep(_LOOK_SECONDS)
+
+
+def _look(probe: _Probe) -> None:
+    """What is new in the job's folder."""
+    files, folder = probe.folders.files, probe.job.folder
+    if probe.folders.elsewhere and time.monotonic() - probe.looked_at < _FAR_LOOK_SECONDS:
+        return
+    probe.looked_at = time.monotonic()
+    try:
+        names = files.names(folder)
+    except OSError:
+        return
+    now = time.time()
+    if probe.greeting is None and GREETING in names:
+        probe.greeting = _read(probe, GREETING, Greeting)
+        if probe.greeting is not None:
+            probe.greeted_at, probe.answered_at = now, time.time()
+            with suppress(OSError):
+                files.write(folder / ANSWER, json.dumps(asdict(Greeting(probe.answered_at))).encode())
+    if job_folder.RESULT in names:
+        found = _read(probe, job_folder.RESULT, Inspection)
+        if found is not None and found.nonce == probe.nonce:
+            probe.inspection, probe.done = found, True
+            probe.lines += _judged(probe, found)
+
+
+def _read(probe: _Probe, name: str, type_: type[T]) -> T | None:
+    """A small JSON file of the job's; None if it is not that, or not whole yet."""
+    try:
+        data = probe.folders.files.read(probe.job.folder / name, INSPECTION_BYTES_MAX)
+    except OSError:
+        return None
+    if len(data) > INSPECTION_BYTES_MAX:
+        return None
+    try:
+        return msgspec.json.decode(data, type=type_)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _ask(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
+    """What the scheduler says of the jobs; one that has ended and left no report in time has failed."""
+    keys = [probe.key for probe in probes if probe.key is not None]
+    try:
+        news = probes[0].scheduler.poll(keys)
+    except SchedulerError as error:
+        _tell(probes[0], error.message, say)
+        return
+    for probe in probes:
+        found = news.get(probe.job.name)
+        if found is None:
+            continue
+        probe.news = found
+        if found.state in _GOING:
+            probe.ended_since = None
+            _tell(probe, found.reason or f"the job is {found.state}", say)
+            continue
+        probe.ended_since = probe.ended_since or time.monotonic()
+        grace = _GRACE_SECONDS if isinstance(probe.scheduler, Rehearsing) else _LOCAL_GRACE_SECONDS
+        if _log(probe) or found.state not in (JobState.ENDED, JobState.MISSING):
+            # The log is the last that a job leaves, so its report is not merely late.
+            grace = min(grace, _LOCAL_GRACE_SECONDS)
+        if time.monotonic() - probe.ended_since >= grace:
+            _no_report(probe, found)
+
+
+def _tell(probe: _Probe, words: str, say: Callable[[str], object]) -> None:
+    if words != probe.told:
+        probe.told = words
+        say(f"{probe.gpu.name}: {words}")
+
+
+def _no_report(probe: _Probe, news: JobNews) -> None:
+    probe.done = True
+    log = _log(probe)
+    where = f"gpus.{probe.gpu.name}"
+    container = f", {where}.container" if probe.gpu.container is not None else ""
+    probe.line(
+        Level.PROBLEM,
+        "job",
+        f"it left no report ({one_line(news.evidence or str(news.state))})"
+        + (f"; its output ends:\n{log}" if log else ""),
+        f"Look at {where}.python, {where}.modules{container} and {where}.template, and whether the node sees the"
+        " board's folder.",
+    )
+
+
+def _give_up(probe: _Probe, seconds: float) -> None:
+    probe.done = True
+    state = probe.news.reason or f"it is {probe.news.state}" if probe.news else "nothing is known of it"
+    probe.line(
+        Level.PROBLEM,
+        "job",
+        f"no report within {seconds:g} s: {one_line(state)}; the job is cancelled",
+        "Try again later, or wait longer with --timeout.",
+    )
+
+
+def _log(probe: _Probe) -> str:
+    """The end of what the job printed."""
+    if probe.key is None:
+        return ""
+    path = probe.job.folder / f"slurm-{probe.key.job_id}.out"
+    try:
+        data = probe.folders.files.read(path, _LOG_BYTES, end=True)
+    except OSError:
+        return ""
+    return "\n".join(printable(data.decode(errors="replace")).strip().splitlines()[-8:])
+
+
+def _end(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
+    """Cancel the jobs that have not reported, and wait a while for the end of all, as they use their folders."""
+    deadline = time.monotonic() + _END_SECONDS
+    for scheduler in {id(probe.scheduler): probe.scheduler for probe in probes}.values():
+        mine = [probe for probe in probes if probe.scheduler is scheduler]
+        try:
+            keys = {key.name: key for key in filter(None, map(_known, mine))}
+            unwanted = [probe.job.name for probe in mine if probe.inspection is None]
+            scheduler.cancel([keys[name] for name in unwanted if name in keys])
+            while keys and time.monotonic() < deadline:
+                news = scheduler.poll(list(keys.values()))
+                keys = {name: key for name, key in keys.items() if name in news and news[name].state in _GOING}
+                if keys:
+                    time.sleep(_END_LOOK_SECONDS)
+        except BoardError as error:
+            commands = "; ".join(f"scancel --user=$USER --name={probe.job.name}" for probe in mine)
+            say(f"A probe job may be left: {error.message}. When Slurm answers: {commands}")
+
+
+def _known(probe: _Probe) -> JobKey | None:
+    """The job's key, looked up where the scheduler gave no clear answer to its submission."""
+    if probe.key is None and probe.sent_at is not None:
+        job_id = probe.scheduler.find(probe.job.name, probe.sent_at)
+        probe.key = None if job_id is None else JobKey(probe.job.name, job_id, probe.sent_at)
+    return probe.key
+
+
+def _remove(files: Files, folder: Path) -> None:
+    """Remove the folder; a job that ends in this moment may still write into it."""
+    for _ in range(20):
+        with suppress(OSError):
+            files.remove_folder(folder)
+            return
+        time.sleep(_LOOK_SECONDS)
+
+
+# What the report means
+
+
+def _need_torch(tasks: Sequence[Task], gpu: Gpu) -> list[str]:
+    """The names of the tasks for this GPU whose own files import PyTorch."""
+    return [
+        one_line(task.name)
+        for task in tasks
+        if allowed_gpus(task, [gpu]) and any(_IMPORTS_TORCH.search(file.text or "") for file in task.files)
+    ]
+
+
+def _judged(probe: _Probe, found: Inspection) -> Iterator[Line]:
+    gpu = probe.gpu
+    where = f"gpus.{gpu.name}"
+    job = f" (job {one_line(found.job_id, 20)})" if found.job_id else ""
+    yield Line(Level.OK, "job", f"ran on {one_line(found.node, 64)}{job}")
+    if gpu.container is not None:
+        yield Line(Level.OK, "container", f"{gpu.container.runtime} started {one_line(gpu.container.image)}")
+    yield Line(Level.OK, "python", f"{one_line(found.python, 40)} ({one_line(found.executable)})")
+    yield from _gpu_lines(gpu, found)
+    yield from _torch_lines(gpu, found, probe.need_torch)
+    yield _compiler_line(gpu, found)
+    yield _isolation_line(gpu, found)
+    if found.sandbox_error:
+        setting = gpu.sandbox.setting if gpu.sandbox else where
+        yield Line(Level.PROBLEM, "sandbox", one_line(found.sandbox_error, 500), f"Change {setting} or the node.")
+    elif found.sandbox:
+        yield Line(Level.OK, "sandbox", one_line(found.sandbox))
+    if found.scratch_free_bytes < _SCRATCH_BYTES:
+        message = f"{one_line(found.scratch)} has {found.scratch_free_bytes // 2**20} MiB left for scratch folders"
+        yield Line(Level.WARNING, "scratch", message, f"Name a roomier folder as TMPDIR in {where}.env.")
+    else:
+        message = f"{one_line(found.scratch)} has {found.scratch_free_bytes // 2**30} GiB left"
+        yield Line(Level.OK, "scratch", message)
+    yield from _time_lines(probe, found)
+
+
+def _gpu_lines(gpu: Gpu, found: Inspection) -> Iterator[Line]:
+    where = f"gpus.{gpu.name}"
+    if gpu.device is Device.CPU:
+        emulated = "not looked for: jobs of this entry run on the CPU (`device: cpu`)"
+        yield Line(Level.OK, "gpu", emulated if gpu.emulated else "none is asked for")
+        return
+    names = _gpu_names(found)
+    if not names:
+        yield Line(
+            Level.PROBLEM,
+            "gpu",
+            "the job sees no GPU: neither nvidia-smi nor PyTorch has one",
+            f"Does {where}.request ask for one, and does the node have its driver?",
+        )
+        return
+    one = found.gpus[0] if len(found.gpus) == 1 else None
+    mig = "MIG-" in found.visible or bool(one and one.mig == "Enabled")
+    why = misfit(gpu.name, names[0], mig=mig)
+    if why:
+        advice = f"Correct {where}.request, {where}.constraint or the entry's name: runs would be ranked under it."
+        yield Line(Level.PROBLEM, "gpu", one_line(why), advice)
+    else:
+        yield Line(Level.OK, "gpu", "; ".join(filter(None, (one_line(names[0]), _clocks(found)))))
+    seen = max(len(found.gpus), len(found.torch.devices))
+    if seen > 1:
+        yield Line(
+            Level.WARNING,
+            "gpu",
+            f"the job sees {seen} GPUs, and one was asked for",
+            "Others' jobs may be on them: is ConstrainDevices=yes in the cluster's cgroup.conf? A job on a whole node "
+            "(`exclusive: true`) has all of them.",
+        )
+
+
+def _gpu_names(found: Inspection) -> tuple[str, ...]:
+    """The GPUs that the job can use, as their driver calls them, the one that a kernel would get first."""
+    if found.torch.devices:
+        return found.torch.devices
+    first = found.visible.split(",")[0]
+    if len(found.gpus) > 1 and first.isdigit() and int(first) < len(found.gpus):
+        return (found.gpus[int(first)].name,)
+    by_uuid = tuple(gpu.name for gpu in found.gpus if gpu.uuid == first)
+    return by_uuid or tuple(gpu.name for gpu in found.gpus)
+
+
+def _clocks(found: Inspection) -> str:
+    if not found.gpus:
+        return ""
+    gpu = found.gpus[0]
+    clocks = f"clocks {gpu.clock_sm}/{gpu.clock_sm_max} MHz, memory {gpu.clock_memory} MHz"
+    return one_line(f"driver {gpu.driver}; {clocks}; {gpu.memory} MiB; MIG {gpu.mig}")
+
+
+def _torch_lines(gpu: Gpu, found: Inspection, need_torch: Sequence[str]) -> Iterator[Line]:
+    torch, where = found.torch, f"gpus.{gpu.name}"
+    advice = f"Name a Python that has PyTorch with {where}.python."
+    if torch.error and need_torch:
+        more = len(need_torch) - _TASKS_NAMED_MAX
+        names = ", ".join(need_torch[:_TASKS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+        message = f"does not import: {one_line(torch.error)}; runs of {names} would end as infra_error"
+        yield Line(Level.PROBLEM, "torch", message, f"{advice} Or let these tasks name other GPUs.")
+    elif torch.error:
+        message = f"does not import: {one_line(torch.error)}; no task of the board needs it here"
+        yield Line(Level.WARNING, "torch", message, f"{advice} Only kernels that use it need it.")
+    elif gpu.device is not Device.CPU and not torch.devices:
+        message = f"{one_line(torch.version)} imports, and sees no GPU ({one_line(torch.runtime) or 'built for CPUs'})"
+        yield Line(Level.PROBLEM, "torch", message, f"{advice} It has to be built for the node's driver.")
+    else:
+        yield Line(Level.OK, "torch", " ".join(filter(None, (one_line(torch.version), one_line(torch.runtime)))))
+
+
+def _compiler_line(gpu: Gpu, found: Inspection) -> Line:
+    wanted = {Device.CUDA: ("g++", "nvcc"), Device.HIP: ("hipcc",), Device.CPU: ("g++",)}[gpu.device]
+    there = "; ".join(f"{name} {one_line(found.compilers[name], 80)}" for name in wanted if name in found.compilers)
+    missing = [name for name in wanted if name not in found.compilers]
+    if not missing:
+        return Line(Level.OK, "compilers", there)
+    return Line(
+        Level.WARNING,
+        "compilers",
+        f"no {' and no '.join(missing)}: compiled submissions end as infra_error" + (f"; {there}" if there else ""),
+        f"Bring them by gpus.{gpu.name}.modules or gpus.{gpu.name}.env, if tasks take compiled submissions.",
+    )
+
+
+def _isolation_line(gpu: Gpu, found: Inspection) -> Line:
+    level, wanted = found.isolation, gpu.minimum_isolation
+    if not reaches(level, wanted):
+        advice = f"Lower gpus.{gpu.name}.minimum_isolation, or use other nodes."
+        message = f"{one_line(level, 8) or 'unknown'}, and ranked runs want {wanted}: {lacking(level, wanted)}"
+        return Line(Level.PROBLEM, "isolation", message, advice)
+    if not level:
+        return Line(Level.WARNING, "isolation", "could not be tried", "Look at `isolation` in the result of a run.")
+    return Line(Level.OK, "isolation", one_line(level, 8))
+
+
+def _time_lines(probe: _Probe, found: Inspection) -> Iterator[Line]:
+    """How late files are and how the clocks differ: the greeting and its answer went both ways between two clocks."""
+    if probe.greeting is None or not found.answered_at:
+        advice = "Results may be late, too: do node and client see the same folder, and who caches it for how long?"
+        message = f"the node did not see the answer to its greeting within {ANSWER_SECONDS:g} s"
+        yield Line(Level.WARNING, "files", message, advice)
+        return
+    there, back = found.greeted_at - probe.greeted_at, found.answered_at - probe.answered_at
+    late = max(0.0, back - there) / 2
+    skew = (there + back) / 2
+    advice = "A result that is a minute late counts as lost: look at the mount options (`actimeo`, `lookupcache`)."
+    bad = late > _LATE_SECONDS
+    message = f"appear on the other side within {late:.2g} s (half of a round trip)"
+    yield Line(Level.WARNING if bad else Level.OK, "files", message, advice if bad else "")
+    off = abs(skew) > max(_SKEW_SECONDS, late)
+    ahead = "ahead of" if skew > 0 else "behind"
+    message = f"the node's is {abs(skew):.2g} s {ahead} this machine's, give or take {late:.2g} s"
+    yield Line(Level.WARNING if off else Level.OK, "clock", message, "Set the node's clock (NTP)." if off else "")

@@ -1,0 +1,1 @@
+"""Leaderboards: creation and change, moderation, pages of standings, comparison."""

@@ -1,0 +1,125 @@
+"""What there is for admins to look at: how boards stand, and people with what holds for them."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.admin_views import BoardState, HourCount, LimitUse, PersonState
+from hpc_board.domain.board_options import Visibility
+from hpc_board.domain.moderation import LIMITED_PERIOD, NO_LIMITS, Category, Decision, Limits
+from hpc_board.domain.roles import GROUP, Role, Roles
+from hpc_board.domain.user_board import CreatedBoard
+from hpc_board.store import Store
+
+
+class Require(Protocol):
+    """What lets only people with a role do something."""
+
+    def __call__(self, least: Role, what: str) -> None:
+        """Pass if the user may act as `least`; else a Refused says that they may not do `what`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Oversight:
+    """What `user` may look at, whose role is `role`: an admin everything, a creator their own boards.
+
+    `roles` are those of the settings, `role_of` says which one somebody has.
+    """
+
+    store: Store
+    user: str
+    role: Role
+    roles: Roles
+    require: Require
+    tasks: Callable[[], Catalog]
+    created: Callable[[], tuple[CreatedBoard, ...]]
+    role_of: Callable[[str], Role]
+
+    def stop(self) -> Decision | None:
+        """The decision to take no submissions, if it holds."""
+        return self.store.stopped()
+
+    def boards(self) -> tuple[BoardState, ...]:
+        """The boards that the user may look after, by name.
+
+        Raises:
+            Refused: they are no creator.
+        """
+        self.require(Role.CREATOR, "look after boards")
+        made = {board.name: board for board in self.created() if board.terms.changeable_by(self.user, self.role)}
+        tasks = [task for task in self.tasks().tasks if self.role is Role.ADMIN or task.name in made]
+        limits = {decision.subject: each for decision, each in self.store.limits()}
+        sent = self.store.sent_since(_now() - LIMITED_PERIOD)
+        boards = []
+        for task in tasks:
+            here = [each for each in sent if each.board == task.name]
+            terms = made[task.name].terms if task.name in made else None
+            boards.append(
+                BoardState(
+                    task.name,
+                    task.gpus,
+                    task.deadline,
+                    "" if terms is None else terms.creator,
+                    Visibility.PUBLIC if terms is None else terms.visibility,
+                    limits.get(task.name, NO_LIMITS),
+                    sum(each.submissions for each in here),
+                    len({each.user for each in here}),
+                )
+            )
+        return tuple(boards)
+
+    def people(self, *, after: str = "", limit: int = 50, part: str = "") -> tuple[PersonState, ...]:
+        """Who has submitted, was decided about or is named by the settings, by name, and what holds for them.
+
+        There are at most `limit` of them, who come after `after` and have `part` in their names.
+
+        Raises:
+            Refused: the user is no admin.
+        """
+        self.require(Role.ADMIN, "look after people")
+        known = self.store.names_of_people(after=after, limit=limit, part=part)
+        chosen = sorted({*known, *self._named(after, part)})[:limit]
+        now = _now()
+        limits = {decision.subject: each for decision, each in self.store.limits()}
+        sent = self.store.sent_since(now - LIMITED_PERIOD, chosen)
+        found = self.store.standing_of_people(chosen, now)
+        people = []
+        for name in chosen:
+            ban, newest_at = found[name]
+            own = [each for each in sent if each.user == name]
+            role = self.role_of(name)
+            people.append(
+                PersonState(
+                    name,
+                    role,
+                    ban,
+                    newest_at,
+                    sum(each.submissions for each in own),
+                    sum(each.runs for each in own),
+                    () if role is Role.ADMIN else _uses(own, limits),
+                )
+            )
+        return tuple(people)
+
+    def _named(self, after: str, part: str) -> Collection[str]:
+        names = (*self.roles.admins, *self.roles.creators, *self.roles.participants)
+        fitting = (name for name in names if name > after and part.lower() in name.lower())
+        return {name for name in fitting if not name.startswith(GROUP)}
+
+
+def _uses(own: Collection[HourCount], limits: dict[str, Limits]) -> tuple[LimitUse, ...]:
+    uses = []
+    for board, limit in limits.items():
+        for category in Category:
+            most = limit.of(category)
+            used = sum(each.limited for each in own if (each.board, each.category) == (board, category))
+            if most is not None and used:
+                uses.append(LimitUse(board, category, used, most))
+    return tuple(uses)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

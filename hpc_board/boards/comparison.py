@@ -1,0 +1,73 @@
+"""Which runs of two submissions can be compared, and what comes of that."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from hpc_board.domain.comparison import Comparison, compared
+from hpc_board.domain.run import Run
+from hpc_board.domain.submission import Submission
+from hpc_board.errors import InputError
+from hpc_board.model.result import Result
+from hpc_board.store import Store
+
+_HINT = "Modes benchmark and ranked measure times; `hpc-board runs --all --task NAME` lists what has run."
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A run of each submission on one GPU, with their results, and how their times differ."""
+
+    runs: tuple[Run, Run]
+    results: tuple[Result, Result]
+    comparison: Comparison
+
+    @property
+    def gpu(self) -> str:
+        """The GPU on which both ran."""
+        return self.runs[0].gpu
+
+
+def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str] = ()) -> list[Compared]:
+    """Two submissions to one version of a task beside each other, on `gpus` or on each GPU where both were timed.
+
+    Raises:
+        InputError: they are for different tasks or versions of one, or not both were timed on a GPU that is wanted.
+    """
+    if (one.task, one.task_version) != (other.task, other.task_version):
+        kinds = "tasks" if one.task != other.task else f"versions of {one.task}"
+        raise InputError(
+            f"submissions {one.id} and {other.id} are for different {kinds}, so their times cannot be compared",
+            hint=f"`hpc-board runs --all --task {one.task}` lists what has run for the task of the first.",
+        )
+    first, second = (_timed(store, each) for each in (one, other))
+    chosen = gpus or [gpu for gpu in first if gpu in second]
+    if not chosen or not set(chosen) <= set(first) & set(second):
+        raise InputError(_missing((one, other), (first, second), gpus), hint=_HINT)
+    ranking_by = store.task(one.task, one.task_version).ranking_by
+    found = []
+    for gpu in chosen:
+        (run, result), (other_run, other_result) = first[gpu], second[gpu]
+        difference = compared(result.cases, other_result.cases, ranking_by)
+        found.append(Compared((run, other_run), (result, other_result), difference))
+    return found
+
+
+def _timed(store: Store, submission: Submission) -> dict[str, tuple[Run, Result]]:
+    """The runs of a submission that have times, by their GPU, of several the newest."""
+    timed: dict[str, tuple[Run, Result]] = {}
+    for run in reversed(store.runs(submission=submission.id)):
+        result = store.result(run.id) if run.verdict is not None else None
+        if result is not None and any(case.timing for case in result.cases if case.phase == "benchmark"):
+            timed[run.gpu] = run, result
+    return timed
+
+
+def _missing(submissions: Sequence[Submission], timed: Sequence[Mapping[str, object]], gpus: Collection[str]) -> str:
+    parts = []
+    for submission, of in zip(submissions, timed, strict=True):
+        lacking = sorted(set(gpus) - set(of))
+        if lacking:
+            parts.append(f"submission {submission.id} has no times on {', '.join(lacking)}")
+        elif not gpus:
+            parts.append(f"submission {submission.id} has times on {', '.join(of) or 'no GPU'}")
+    return "there is nothing to compare: " + "; ".join(parts)

@@ -1,0 +1,636 @@
+"""Boards that people made: which there are for whom, and what it takes to make, change and delete one."""
+
+import errno
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hpc_board.accounts import unknown_people
+from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.board_options import CodeShown, Terms, Visibility, moment_words
+from hpc_board.domain.roles import SOMEBODY, SOMEBODY_WORDS, Role
+from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Difference, Entries, Plan, differences
+from hpc_board.errors import DocumentError, InputError, Refused, StorageError
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
+from hpc_board.model.task import Task
+from hpc_board.model.text import one_line
+from hpc_board.runs.drafts import allowed_gpus, check_reason, end_given, gpu
+from hpc_board.store import NewChange, Newest, Store
+from hpc_board.store.sharing import is_shared
+
+EXPORTS = "exports"
+"""The folder of a board that has what was kept of deleted ones."""
+
+_EXPORTS_MODE = 0o3770
+"""All of the group may keep something there, and nobody may remove another one's."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who asks: a user, their groups, and what they may do."""
+
+    name: str
+    groups: frozenset[str]
+    role: Role
+
+    def sees(self, terms: Terms) -> bool:
+        """Whether they may know of a board with these terms."""
+        return terms.visible_to(self.name, self.groups, self.role)
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What somebody wants the terms of a board to be, in their own words; None leaves them as they are.
+
+    `gpus` and the lists of members may hold commas, `gpus` also "all". `members` are added, `no_members` taken away.
+    """
+
+    deadline: str | None = None
+    gpus: tuple[str, ...] | None = None
+    closed: bool | None = None
+    members: tuple[str, ...] = ()
+    no_members: tuple[str, ...] = ()
+    show_code: bool | None = None
+
+
+AS_IT_IS = Wishes()
+"""What somebody wants who leaves the terms as they are."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is written of a board before it is deleted: its standings by GPU, as JSON has them."""
+
+    plan: Plan
+    at: datetime
+    by_user: str
+    reason: str
+    standings: Mapping[str, Sequence[Mapping[str, Any]]]
+    history: Sequence[Mapping[str, Any]]
+
+
+class Boards:
+    """The boards in the database of `store`, as `person` may see and change them; `gpus` are those of the settings.
+
+    Looking at them makes no database, and their tasks are read once.
+    """
+
+    def __init__(self, store: Store, person: Callable[[], Person], gpus: Sequence[Gpu]) -> None:
+        self._store = store
+        self._person = person
+        self._gpus = gpus
+        self._known: dict[int, Newest] = {}
+
+    def catalog(self, of_settings: Catalog) -> Catalog:
+        """The tasks of the settings and of the boards that the person sees; a board's wins where names are the same.
+
+        A board that the person does not see hides the settings' task of its name too, and goes on to do so when it was
+        deleted: there are not two under one.
+        """
+        newest = self._newest()
+        if not newest:
+            return of_settings
+        hidden = _hidden_from(self._person(), newest)
+        seen = {each.name: each.task for each in newest if isinstance(each, CreatedBoard) and each.name not in hidden}
+        tasks = {task.name: task for task in of_settings.tasks if task.name not in hidden} | seen
+        replaced = tuple(task.name for task in of_settings.tasks if task.name in seen)
+        return Catalog(tuple(tasks[name] for name in sorted(tasks)), of_settings.faults, replaced)
+
+    def visible(self) -> tuple[CreatedBoard, ...]:
+        """The boards that the person sees, by name."""
+        person = self._person()
+        return tuple(board for board in self._boards() if person.sees(board.terms))
+
+    def hidden(self) -> frozenset[str]:
+        """The names of boards of which the person is not to know, deleted ones among them."""
+        return _hidden_from(self._person(), self._newest())
+
+    def closed(self) -> frozenset[str]:
+        """The names of boards that are not for everybody, deleted ones among them."""
+        return _hidden_from(Person("", frozenset(), Role.PARTICIPANT), self._newest())
+
+    def board(self, name: str) -> CreatedBoard | None:
+        """The board of this name, None where there is none that the person sees."""
+        return next((board for board in self.visible() if board.name == name), None)
+
+    def history(self, name: str) -> tuple[BoardChange, ...]:
+        """Everything that was done to the boards of this name, oldest first; empty where the person sees none."""
+        return () if name in self.hidden() else self._store.board_changes(name)
+
+    def left_to_settings(self, names: Collection[str], of_settings: Callable[[], Catalog]) -> frozenset[str]:
+        """Those of `names` whose board was deleted, so that a task of the settings has its place again."""
+        newest = self._newest()
+        deleted = {each.name for each in newest if isinstance(each, BoardChange) and each.name in names}
+        deleted -= _hidden_from(self._person(), newest)
+        return frozenset(task.name for task in of_settings().tasks if task.name in deleted) if deleted else frozenset()
+
+    def shows_code(self, name: str, submitted_at: datetime, now: datetime) -> bool:
+        """Whether participants may read what others submitted to the board `name` at that time.
+
+        It is so for what was submitted after the board's terms had promised it, and as long as they do.
+        """
+        board = self.board(name)
+        if board is None or not board.terms.shows_code(now):
+            return False
+        promised_at = board.change.at
+        for change in reversed(self._store.board_changes(name)):
+            if change.action is Action.DELETE or change.terms.code_shown is CodeShown.NEVER:
+                break
+            promised_at = change.at
+        return submitted_at >= promised_at
+
+    def creation(self, tasks: Sequence[Task], wishes: Wishes, of_settings: Catalog, now: datetime) -> tuple[Plan, ...]:
+        """How a board for each of `tasks` would be made, under the task's name.
+
+        Raises:
+            InputError: a name, or something that is wished, cannot be; all that is wrong is said.
+            Refused: a name is not the person's to take; see `_require_name`.
+        """
+        newest = {_name(each): each for each in self._newest()}
+        plans, faults = [], []
+        for task in tasks:
+            before = newest.get(task.name)
+            try:
+                _check_name(task.name, before)
+                _check_own_deadline(task, wishes, now)
+                terms = self._terms(Terms(self._person().name, task.deadline, task.gpus), task, wishes, now)
+                _check_stays_closed(terms, before)
+            except InputError as error:
+                faults.append(error)
+                continue
+            plans.append(self._created(task, terms, before, of_settings))
+        _raise_together(faults)
+        for plan in plans:
+            self._require_name(plan)
+        return tuple(plans)
+
+    def update(self, board: CreatedBoard, task: Task, wishes: Wishes, now: datetime) -> Plan:
+        """What would become of `board` with this task, and with terms as they are wished.
+
+        Raises:
+            InputError: something that is wished cannot be.
+        """
+        return self._changed(board, task, self._terms(board.terms, task, wishes, now))
+
+    def of_competition(self, task: Task, of_settings: Catalog, now: datetime) -> Plan:
+        """What would become of the board of a competition's task: what the competition says counts, else what was.
+
+        Raises:
+            InputError: it cannot be a board: the message says why.
+        """
+        newest = {_name(each): each for each in self._newest()}
+        before = newest.get(task.name)
+        if not isinstance(before, CreatedBoard):
+            _check_name(task.name, before)
+            _check_own_deadline(task, AS_IT_IS, now)
+            terms = Terms(self._person().name, task.deadline, task.gpus)
+            _check_stays_closed(terms, before)
+            self._check_gpus(task, terms)
+            return self._created(task, terms, before, of_settings)
+        terms = replace(
+            before.terms, deadline=task.deadline or before.terms.deadline, gpus=task.gpus or before.terms.gpus
+        )
+        self._check_gpus(task, terms)
+        return self._changed(before, task, terms)
+
+    def deletion(self, board: CreatedBoard) -> Plan:
+        """How `board` would be deleted."""
+        left = self._store.entries(board.name, board.change.task_version or "")
+        return Plan(board.name, Action.DELETE, board.terms, None, board, left=left, after_change=board.change.id)
+
+    def require_change(self, board: CreatedBoard) -> None:
+        """Pass if the person may change and delete `board`.
+
+        Raises:
+            Refused: it is somebody else's.
+        """
+        person = self._person()
+        if not board.terms.changeable_by(person.name, person.role):
+            raise Refused(
+                f"you may not change the board {board.name}: it belongs to {one_line(board.terms.creator)}, and "
+                f"{person.name}'s role is {person.role}.",
+                hint="Ask them, or an admin.",
+            )
+
+    def _require_name(self, plan: Plan) -> None:
+        """Pass if the person may make the new board of `plan` under its name.
+
+        What was submitted under a name stays with it, so that its new owner could show or hide what others sent.
+
+        Raises:
+            Refused: a task of the settings has or had the name, or a board of somebody else had it, and they are no
+                admin.
+        """
+        person = self._person()
+        if person.role is Role.ADMIN:
+            return
+        hint = "Give another name, or ask an admin to make the board."
+        if plan.shadows:
+            raise Refused(
+                f"you may not make a board {plan.name}: a task of the settings' folders has this name, and "
+                f"{person.name}'s role is {person.role}.",
+                hint=hint,
+            )
+        # Of what came after the plan was made, the store tells.
+        changes = self._store.board_changes(plan.name)
+        if not changes and self._store.knows_task(plan.name):
+            raise Refused(
+                f"you may not make a board {plan.name}: a task of this name was in the settings' folders and has runs, "
+                f"and {person.name}'s role is {person.role}.",
+                hint=hint,
+            )
+        if any(each.terms.creator != person.name for each in changes if each.id <= plan.after_change):
+            raise Refused(
+                f"you may not make a board {plan.name}: somebody else had one of this name, and "
+                f"{person.name}'s role is {person.role}.",
+                hint=hint,
+            )
+
+    def carry_out(
+        self, plans: Sequence[Plan], *, force: bool, reason: str, at: datetime, store: Store
+    ) -> tuple[Plan, ...]:
+        """Do what `plans` say, all of it or nothing; those that change nothing are left out.
+
+        Who is on the standings that are left is counted at the moment of the change: the plans with that count.
+
+        Raises:
+            InputError: somebody else has changed a board meanwhile, or `reason` is too long or not one line.
+            Refused: a board or its name is somebody else's, or users would lose their ranks and `force` is not given.
+        """
+        person = self._person()
+        check_reason(reason)
+        for plan in plans:
+            if plan.before is not None:
+                self.require_change(plan.before)
+            else:
+                self._require_name(plan)
+        counted: dict[str, tuple[Entries, ...]] = {}
+
+        def leave(plan: Plan, left: tuple[Entries, ...]) -> None:
+            counted[plan.name] = left
+            if left and not force:
+                raise Refused(
+                    loss(replace(plan, left=left)),
+                    hint="--force does it; the standings of the version that is left are kept.",
+                )
+
+        store.change_boards(
+            [
+                NewChange(
+                    plan.name,
+                    plan.action,
+                    plan.task,
+                    plan.terms,
+                    person.name,
+                    at,
+                    reason,
+                    plan.after_change,
+                    partial(leave, plan) if plan.restarts else None,
+                )
+                for plan in plans
+                if plan.action is not Action.UPDATE or plan.differences
+            ]
+        )
+        return tuple(replace(plan, left=counted.get(plan.name, plan.left)) for plan in plans)
+
+    def _created(self, task: Task, terms: Terms, before: Newest | None, of_settings: Catalog) -> Plan:
+        return Plan(
+            task.name,
+            Action.CREATE,
+            terms,
+            task,
+            joined=self._store.entries(task.name, task.version),
+            after_change=before.id if isinstance(before, BoardChange) else 0,
+            shadows=any(each.name == task.name for each in of_settings.tasks),
+        )
+
+    def _changed(self, board: CreatedBoard, task: Task, terms: Terms) -> Plan:
+        restarts = task.version != board.task.version
+        return Plan(
+            board.name,
+            Action.UPDATE,
+            terms,
+            replace(task, name=board.name),
+            board,
+            differences(board.task, task, board.terms, terms),
+            self._store.entries(board.name, board.task.version) if restarts else (),
+            self._store.entries(board.name, task.version) if restarts else (),
+            board.change.id,
+        )
+
+    def _terms(self, terms: Terms, task: Task, wishes: Wishes, now: datetime) -> Terms:
+        """The terms as they are wished.
+
+        Raises:
+            InputError: they cannot be.
+        """
+        faults: list[InputError] = []
+        changes: dict[str, Any] = {}
+        for name, wished in (
+            ("deadline", lambda: _deadline(terms.deadline, wishes.deadline, now)),
+            ("gpus", lambda: terms.gpus if wishes.gpus is None else self._named(wishes.gpus)),
+            ("members", lambda: _members(terms.members, wishes)),
+        ):
+            try:
+                changes[name] = wished()
+            except InputError as error:
+                faults.append(error)
+        if wishes.closed is not None:
+            changes["visibility"] = Visibility.CLOSED if wishes.closed else Visibility.PUBLIC
+        if wishes.show_code is not None:
+            changes["code_shown"] = CodeShown.AFTER_DEADLINE if wishes.show_code else CodeShown.NEVER
+        changed = replace(terms, **changes)
+        if wishes.members and changed.visibility is Visibility.PUBLIC:
+            faults.append(InputError("only a closed board has members.", hint="Add --closed, or leave out --member."))
+        if not faults:
+            try:
+                self._check_gpus(task, changed)
+            except InputError as error:
+                faults.append(error)
+        _raise_together(faults)
+        return changed
+
+    def _named(self, words: Sequence[str]) -> tuple[str, ...]:
+        """The names of the settings' GPUs that are meant, none for "all"."""
+        names = listed(words)
+        if any(name.casefold() == "all" for name in names):
+            return ()
+        return tuple(dict.fromkeys(gpu(name, self._gpus).name for name in names))
+
+    def _check_gpus(self, task: Task, terms: Terms) -> None:
+        if not allowed_gpus(replace(task, gpus=terms.gpus), self._gpus):
+            raise InputError(
+                f"{task.name}: none of its GPUs ({', '.join(map(one_line, terms.gpus))}) is in the settings.",
+                hint=f"These are: {', '.join(each.name for each in self._gpus) or 'none'}. Choose with --gpu.",
+            )
+
+    def _boards(self) -> tuple[CreatedBoard, ...]:
+        return tuple(each for each in self._newest() if isinstance(each, CreatedBoard))
+
+    def _newest(self) -> tuple[Newest, ...]:
+        newest = self._known = self._store.boards(self._known)
+        return tuple(newest.values())
+
+
+def chosen_task(name: str, tasks: Sequence[Task], source: str) -> Task:
+    """The one of a source's tasks that is meant for the board `name`: the only one, or else that of its name.
+
+    Raises:
+        InputError: there are several, and none of that name.
+    """
+    if len(tasks) == 1:
+        return replace(tasks[0], name=name)
+    found = next((task for task in tasks if task.name == name), None)
+    if found is None:
+        names = ", ".join(task.name for task in tasks)
+        raise InputError(
+            f"{one_line(source)} holds {len(tasks)} tasks, and none is called {one_line(name, 80)}: {names}.",
+            hint="Give the source of one of them; to make a board of each, leave out the name.",
+        )
+    return found
+
+
+def not_a_board(name: str, boards: Sequence[CreatedBoard], of_settings: Catalog) -> InputError:
+    """The error for a name that no board has which somebody made."""
+    if any(task.name == name for task in of_settings.tasks):
+        return InputError(
+            f"{name} is a task of the settings' folders, where it is changed, and no board that somebody made.",
+            hint=f"`hpc-board create {name} {name}` makes it one.",
+        )
+    names = [board.name for board in boards]
+    return InputError(
+        f'unknown board "{one_line(name, 80)}".{suggestion(name, names)}',
+        hint=f"Boards that somebody made: {', '.join(names) or 'none'}.",
+    )
+
+
+def loss(plan: Plan) -> str:
+    """What users lose by an update that begins a new version."""
+    what = ", ".join(difference.what for difference in plan.differences if difference.restarts)
+    who = ", ".join(f"{each.gpu}: {each.users}" for each in plan.left)
+    return f"the standings of {plan.name} would start anew ({what}), and users are on them ({who})."
+
+
+def keep(kept: Kept, board: Path) -> Path:
+    """Write what is kept of a board that is about to be deleted into the folder `board`; the file.
+
+    In a group's board the folder for it may be another member's doing: a link there is not followed.
+
+    Raises:
+        StorageError: it cannot be written, or the folder is none.
+    """
+    folder = board / EXPORTS
+    shared = is_shared(board)
+    file = folder / f"{kept.plan.name}-{kept.at:%Y%m%dT%H%M%S.%fZ}.json"
+    document = json.dumps(_document(kept), indent=2, allow_nan=False)
+    try:
+        with _opened_folder(folder, _EXPORTS_MODE if shared else 0o700) as opened:
+            draft = f".{file.name}.{os.getpid()}"
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                with os.fdopen(os.open(draft, flags, 0o600, dir_fd=opened), "w", encoding="utf-8") as written:
+                    written.write(document + "\n")
+                    written.flush()
+                    os.fchmod(written.fileno(), 0o640 if shared else 0o600)
+                    os.fsync(written.fileno())
+                os.rename(draft, file.name, src_dir_fd=opened, dst_dir_fd=opened)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(draft, dir_fd=opened)
+    except OSError as error:
+        raise StorageError(
+            f"{file}: what is kept of the board cannot be written: {error.strerror or error}",
+            hint="The board is not deleted. Make room, or have the folder's permissions mended.",
+        ) from error
+    return file
+
+
+@contextmanager
+def _opened_folder(folder: Path, mode: int) -> Iterator[int]:
+    """A descriptor of the folder, which is made where it is missing; whatever is put in its place later is not used.
+
+    Raises:
+        StorageError: something else is there.
+    """
+    try:
+        folder.mkdir(mode=0o700)
+        made = True
+    except FileExistsError:
+        made = False
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        raise StorageError(
+            f"{folder} is a link or a file, and should be a folder: what is kept of the board could go anywhere.",
+            hint="The board is not deleted. Have it removed by whom it belongs to, or by the owner of the board.",
+        ) from error
+    try:
+        if made and os.fstat(opened).st_uid == os.geteuid():
+            # Whatever the umask: it would keep the others of a group out.
+            os.fchmod(opened, mode)
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _document(kept: Kept) -> dict[str, Any]:
+    before = kept.plan.before
+    task = None if before is None else before.task
+    return {
+        "board": kept.plan.name,
+        "deleted_at": kept.at.isoformat(),
+        "deleted_by": kept.by_user,
+        "reason": kept.reason,
+        "terms": kept.plan.terms.to_json(),
+        "task_version": None if task is None else task.version,
+        "description": "" if task is None else task.description,
+        "files": {} if task is None else {file.name: file.text for file in task.files},
+        "tests": [] if task is None else [dict(case) for case in task.tests],
+        "benchmarks": [] if task is None else [dict(case) for case in task.benchmarks],
+        "ranking_by": "" if task is None else str(task.ranking_by),
+        "history": list(kept.history),
+        "standings": {gpu: list(rows) for gpu, rows in kept.standings.items()},
+    }
+
+
+def _name(each: Newest) -> str:
+    return each.name
+
+
+def _check_name(name: str, before: Newest | None) -> None:
+    if not re.fullmatch(NAME, name):
+        raise InputError(f'"{one_line(name, 80)}" cannot be the name of a board.', hint=f"Give {NAME_WORDS}.")
+    if isinstance(before, CreatedBoard):
+        raise InputError(
+            f"there is a board {name} already.", hint=f"Give another name, or change it: hpc-board update {name}"
+        )
+
+
+def _check_stays_closed(terms: Terms, before: Newest | None) -> None:
+    """Pass unless a public board would begin with the runs of a closed one that was deleted.
+
+    Raises:
+        InputError: it would.
+    """
+    was_closed = isinstance(before, BoardChange) and before.terms.visibility is Visibility.CLOSED
+    if before is not None and was_closed and terms.visibility is Visibility.PUBLIC:
+        raise InputError(
+            f"there was a closed board {before.name}, whose runs everybody would see on a public one of this name.",
+            hint=f"Give another name, or add --closed; `hpc-board update {before.name} --open` opens it then.",
+        )
+
+
+def _hidden_from(person: Person, newest: Collection[Newest]) -> frozenset[str]:
+    """The names of which `person` is not to know: the terms of the newest change decide, also of deleted boards."""
+    if person.role is Role.ADMIN:
+        return frozenset()
+    changes = (each.change if isinstance(each, CreatedBoard) else each for each in newest)
+    return frozenset(change.name for change in changes if not person.sees(change.terms))
+
+
+def _check_own_deadline(task: Task, wishes: Wishes, now: datetime) -> None:
+    if wishes.deadline is None and task.deadline is not None and task.deadline <= now:
+        raise InputError(
+            f"{task.name}: its own deadline, {moment_words(task.deadline)}, has passed.",
+            hint="Give another one, or none: --deadline +30d, --deadline none.",
+        )
+
+
+def _deadline(before: datetime | None, wished: str | None, now: datetime) -> datetime | None:
+    return before if wished is None else end_given(wished, now, what="deadline", option="--deadline")
+
+
+def _members(before: Sequence[str], wishes: Wishes) -> tuple[str, ...]:
+    added, taken = (listed(words) for words in (wishes.members, wishes.no_members))
+    for name in added:
+        if not re.fullmatch(SOMEBODY, name):
+            raise InputError(f'"{one_line(name, 80)}" cannot be a member.', hint=f"Give {SOMEBODY_WORDS}.")
+    for name in taken:
+        if name not in before:
+            raise InputError(
+                f'"{one_line(name, 80)}" is no member.{suggestion(name, before)}',
+                hint=f"Members: {', '.join(before) or 'none'}.",
+            )
+    kept = (name for name in before if name not in taken)
+    return tuple(dict.fromkeys((*kept, *added)))
+
+
+def strangers(plan: Plan) -> tuple[str, ...]:
+    """The new members whom this machine does not know, by typing error or because they have no account yet."""
+    before = plan.before.terms.members if plan.before else ()
+    return unknown_people(name for name in plan.terms.members if name not in before)
+
+
+def _raise_together(faults: Sequence[InputError]) -> None:
+    """Raise one error for all of `faults`, if there are any.
+
+    Raises:
+        InputError: there are.
+    """
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        hints = dict.fromkeys(fault.hint for fault in faults if fault.hint)
+        raise InputError("\n".join(fault.message for fault in faults), hint=" ".join(hints))
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What became of one task of a competition: `result` is created, updated, unchanged, skipped or error."""
+
+    name: str
+    result: str
+    reason: str = ""
+    plan: Plan | None = None
+
+    @property
+    def stored(self) -> bool:
+        """Whether there is something to store."""
+        return self.plan is not None and self.result in ("created", "updated")
+
+
+def synced(
+    boards: Boards, competition: Catalog, of_settings: Catalog, *, force: bool, now: datetime
+) -> Iterator[Synced]:
+    """What has to be done at the time `now` for the boards to be those of `competition`, one task after the other."""
+    for task in competition.tasks:
+        try:
+            plan = boards.of_competition(task, of_settings, now)
+        except InputError as error:
+            yield Synced(task.name, "skipped", one_line(error.message, 500))
+            continue
+        if plan.action is Action.CREATE:
+            yield Synced(task.name, "created", _opening(plan.terms), plan)
+        elif not plan.differences:
+            yield Synced(task.name, "unchanged", plan=plan)
+        elif plan.needs_force and not force:
+            yield Synced(task.name, "skipped", f"{loss(plan)} --force does it", plan)
+        else:
+            yield Synced(task.name, "updated", _changes(plan.differences), plan)
+    for fault in competition.faults:
+        yield Synced(_of_fault(fault), "error", fault.message)
+
+
+def _opening(terms: Terms) -> str:
+    until = "" if terms.deadline is None else f", until {moment_words(terms.deadline)}"
+    return f"on {', '.join(map(one_line, terms.gpus)) or 'every GPU'}{until}"
+
+
+def _changes(found: Sequence[Difference]) -> str:
+    what = ", ".join(difference.what for difference in found)
+    return f"{what}; the standings start anew" if any(difference.restarts for difference in found) else what
+
+
+def _of_fault(fault: DocumentError) -> str:
+    path = Path(fault.file)
+    return one_line(path.parent.name if path.name == "task.yml" else path.name)

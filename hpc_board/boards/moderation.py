@@ -1,0 +1,375 @@
+"""The rules of play of a board: who may submit now, what admins decide, and what users remark on their submissions."""
+
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+from hpc_board.accounts import is_user
+from hpc_board.domain.moderation import (
+    BAN,
+    EVERYTHING,
+    LIMIT_MAX,
+    START,
+    STOP,
+    UNBAN,
+    USER,
+    Category,
+    Decision,
+    Limits,
+    may_read_code,
+    tag_of,
+)
+from hpc_board.domain.roles import Role
+from hpc_board.domain.submission import Submission
+from hpc_board.errors import InputError
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.task import Mode, Task
+from hpc_board.model.text import one_line
+from hpc_board.runs import drafts
+from hpc_board.store import Store
+
+_NAME_CHARACTERS_MAX = 64
+
+
+class Require(Protocol):
+    """What lets only people with a role do something."""
+
+    def __call__(self, least: Role, what: str) -> None:
+        """Pass if the user may act as `least`; else a Refused says that they may not do `what`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Again:
+    """A submission that is to be sent again, and the GPUs for that; or `why` not.
+
+    With `unless_ranked`, it is for files alone that have not passed at the present version.
+    """
+
+    submission: Submission
+    source: drafts.Source | None
+    gpus: tuple[Gpu, ...]
+    why: str = ""
+    unless_ranked: bool = False
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules as one `user` meets them, and may change them as far as `require` lets them.
+
+    `hidden` gives the names of the boards that the user does not see.
+    """
+
+    store: Store
+    user: str
+    admin: bool
+    require: Require
+    hidden: Callable[[], Collection[str]] = frozenset
+
+    # Users and the whole board
+
+    def ban(self, user: str, reason: str, until: str = "") -> bool:
+        """Let `user` submit no more, and say whether this ban did not hold before; their runs in flight go on.
+
+        `until` is when that ends by itself, in the words that deadlines have; never, where it is empty or "none".
+
+        Raises:
+            InputError: nobody is called so, the reason cannot be stored, or the end is no moment that is to come.
+            Refused: the caller is no admin.
+        """
+        self.require(Role.ADMIN, "ban users")
+        self._check_known(user)
+        because, now = _reason(reason, needed=True), _now()
+        ends_at = drafts.end_given(until, now, what="end of the ban", option="--until") if until.strip() else None
+        end = "" if ends_at is None else ends_at.isoformat()
+        return self.store.switch(Decision(BAN, USER, user, self.user, now, because, end))
+
+    def unban(self, user: str, reason: str = "") -> bool:
+        """Let a banned user submit again, and say whether they were banned.
+
+        Raises:
+            InputError: nobody can be called so, or the reason cannot be stored.
+            Refused: the caller is no admin.
+        """
+        self.require(Role.ADMIN, "unban users")
+        _check_name(user)
+        return self._switch(UNBAN, USER, user, _reason(reason))
+
+    def bans(self) -> tuple[Decision, ...]:
+        """The bans that hold, by user.
+
+        Raises:
+            Refused: the caller is no admin.
+        """
+        self.require(Role.ADMIN, "see who is banned")
+        return self.store.bans(_now())
+
+    def stop(self, reason: str = "") -> bool:
+        """Take no submissions but those of admins, and say whether others were taken before.
+
+        Raises:
+            InputError: the reason cannot be stored.
+            Refused: the caller is no admin.
+        """
+        self.require(Role.ADMIN, "stop the board")
+        return self._switch(STOP, EVERYTHING, "", _reason(reason))
+
+    def start(self, reason: str = "") -> bool:
+        """Take everybody's submissions again, and say whether that was stopped.
+
+        Raises:
+            InputError: the reason cannot be stored.
+            Refused: the caller is no admin.
+        """
+        self.require(Role.ADMIN, "start the board")
+        return self._switch(START, EVERYTHING, "", _reason(reason))
+
+    def _switch(self, action: str, kind: str, subject: str, reason: str) -> bool:
+        return self.store.switch(Decision(action, kind, subject, self.user, _now(), reason))
+
+    def _check_known(self, user: str) -> None:
+        _check_name(user)
+        if not self.store.knows_user(user) and not is_user(user):
+            raise InputError(
+                f"{user} is no user of this machine, and has never submitted.{self.store.nearest_user(user)}",
+                hint="`hpc-board runs --all` shows who has.",
+            )
+
+    # Limits
+
+    def limit(self, board: str, change: Callable[[Limits], Limits]) -> Limits:
+        """Give a board the limits that `change` makes of those that it has, and return them.
+
+        Raises:
+            InputError: a limit is no number that there can be.
+            Refused: the caller is no admin.
+        """
+        self.require(Role.ADMIN, "limit submissions")
+
+        def checked(present: Limits) -> Limits:
+            limits = change(present)
+            for limit in (limits.ranked, limits.other):
+                if limit is not None and not 0 <= limit <= LIMIT_MAX:
+                    raise InputError(f"{limit} is no limit.", hint=f"Give a number from 0 to {LIMIT_MAX}, or `none`.")
+            return limits
+
+        return self.store.set_limits(board, checked, self.user, _now())
+
+    def limits(self) -> tuple[tuple[Decision, Limits], ...]:
+        """The boards that have limits and that the user sees, by name, each with the decision that gave it them."""
+        hidden = self.hidden()
+        return tuple(found for found in self.store.limits() if found[0].subject not in hidden)
+
+    # Submissions of others
+
+    def remove(self, numbers: Collection[int], reason: str) -> None:
+        """Take submissions out of the standings, all or none; they stay readable, and their owners see why.
+
+        Raises:
+            InputError: there is no such submission, one is removed already, or the reason cannot be stored.
+            Refused: the caller is no admin.
+        """
+        self.require(Role.ADMIN, "remove submissions")
+        self.store.remove(dict.fromkeys(numbers), self.user, _now(), _reason(reason, needed=True))
+
+    def readmit(self, numbers: Collection[int], reason: str = "") -> None:
+        """Put removed submissions back into the standings, all or none.
+
+        Raises:
+            InputError: there is no such submission, one is not removed, or the reason cannot be stored.
+            Refused: the caller is no admin.
+        """
+        self.require(Role.ADMIN, "readmit submissions")
+        self.store.readmit(dict.fromkeys(numbers), self.user, _now(), _reason(reason))
+
+    def decisions(
+        self,
+        *,
+        user: str | None = None,
+        board: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+        words: Sequence[str] = (),
+    ) -> tuple[Decision, ...]:
+        """What was decided, newest first: by or about `user` or their submissions, and about `board` or those to it.
+
+        `before` is the number of a decision; those older than it are found. All of `words` are somewhere in them.
+
+        Raises:
+            Refused: the caller is no admin.
+        """
+        self.require(Role.ADMIN, "read the audit log")
+        return self.store.decisions(user=user, board=board, limit=limit, before=before, words=words)
+
+    def check_reader(self, found: Submission, *, shown_to_others: bool) -> None:
+        """Pass if the user may read the file of a submission; `shown_to_others` is that of `may_read_code`.
+
+        Raises:
+            Refused: they may not.
+        """
+        if not may_read_code(self.user, found.user, admin=self.admin, shown_to_others=shown_to_others):
+            drafts.check_owner(found, self.user)
+
+    # Submissions of one's own
+
+    def note(self, found: Submission, text: str) -> None:
+        """Put a note on a submission of one's own, after those that it has.
+
+        Raises:
+            InputError: the text is empty, too long or not one line, or there are too many notes.
+            Refused: the submission belongs to somebody else.
+        """
+        drafts.check_owner(found, self.user)
+        if not text.strip():
+            raise InputError("The note is empty.", hint="Give some words.")
+        drafts.check_note(text)
+        self.store.add_note(found.id, text.strip(), self.user, _now())
+
+    def tag(self, found: Submission, add: Sequence[str], remove: Sequence[str] = ()) -> tuple[str, ...]:
+        """Give a submission of one's own tags and take others from it; those that it has then.
+
+        Raises:
+            InputError: a word is no tag, the submission has not what is to be removed, or has too many.
+            Refused: it belongs to somebody else.
+        """
+        drafts.check_owner(found, self.user)
+        return self.store.change_tags(found.id, tags_of(add), tags_of(remove), self.user, _now())
+
+    # Submitting
+
+    def check_open(self) -> Decision | None:
+        """Pass if the user may submit at all; a stop that does not hold for them, an admin, is returned.
+
+        Raises:
+            Refused: the board takes no submissions, or none of theirs.
+        """
+        return self.store.check_open(self.user, _now(), admin=self.admin)
+
+    def admission(self) -> Callable[[Task, Mode], None]:
+        """What lets the submissions of one batch pass as far as the limits of their boards allow.
+
+        It raises Refused for the first that is too many.
+        """
+        return _Admission(self.store, self.user, limited=not self.admin)
+
+
+@dataclass(frozen=True)
+class _Admission:
+    """Counts the submissions of a batch together with those that are stored."""
+
+    store: Store
+    user: str
+    limited: bool
+    seen: dict[tuple[str, Category], int] = field(default_factory=dict)
+
+    def __call__(self, task: Task, mode: Mode) -> None:
+        if not self.limited:
+            return
+        key = task.name, Category.of(mode)
+        self.seen[key] = self.seen.get(key, 0) + 1
+        self.store.check_limit(self.user, task.name, mode, self.seen[key], _now())
+
+
+def tags_of(words: Sequence[str]) -> list[str]:
+    """The tags that `words` mean, each once.
+
+    Raises:
+        InputError: one of them cannot be a tag.
+    """
+    try:
+        return list(dict.fromkeys(map(tag_of, words)))
+    except ValueError as error:
+        raise InputError(
+            f"{error}.", hint="Put longer remarks into a note: `hpc-board note SUBMISSION TEXT`."
+        ) from None
+
+
+def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[Again]:
+    """The best submissions of the first `top` users of each of these GPUs, at the version of `task` before this one.
+
+    One that has passed at the present version, or is on its way, is there with the reason why it is not sent again.
+
+    Raises:
+        InputError: nobody was ranked at another version.
+    """
+    version = store.version_before(task.name, task.version)
+    if version is None:
+        raise InputError(
+            f"nobody was ranked on {task.name} at another version than the present one.",
+            hint="--submission names submissions to send again.",
+        )
+    wanted: dict[int, list[Gpu]] = {}
+    for gpu in gpus:
+        for row in store.standings(task.name, version, gpu.name)[:top]:
+            wanted.setdefault(row.submission, []).append(gpu)
+    done = {gpu.name: store.ranked_files(task.name, task.version, gpu.name) for gpu in gpus}
+    plans = []
+    for number, chosen in wanted.items():
+        found = store.submission(number)
+        left = [gpu for gpu in chosen if (found.user, found.code_sha256) not in done[gpu.name]]
+        if left:
+            plans.append(replace(_again(store, found, task, left), unless_ranked=True))
+        else:
+            plans.append(Again(found, None, tuple(chosen), "the same file has been sent for the present version"))
+    return plans
+
+
+def named(
+    store: Store, task: Task, numbers: Sequence[int], gpus: Sequence[Gpu], *, allowed: Sequence[Gpu]
+) -> list[Again]:
+    """These submissions, on `gpus` or on those of the GPUs `allowed` where they have run.
+
+    Raises:
+        InputError: there is no such submission, it is to another task, or it measures a milestone.
+    """
+    going = store.reruns_in_flight(task.name, task.version)
+    plans = []
+    for number in dict.fromkeys(numbers):
+        found, runs = store.submission(number), store.runs(submission=number)
+        if found.task != task.name:
+            raise InputError(
+                f"submission {number} is for {found.task}, not for {task.name}.", hint="Name its own task."
+            )
+        drafts.check_no_milestone(found)
+        has_run = {run.gpu for run in runs}
+        chosen = list(gpus) or [gpu for gpu in allowed if gpu.name in has_run]
+        left = [gpu for gpu in chosen if (number, gpu.name) not in going]
+        if any(run.remarks.removal for run in runs):
+            plans.append(Again(found, None, tuple(chosen), f"it was removed; `admin readmit {number}` comes first"))
+        elif not chosen:
+            plans.append(Again(found, None, (), f"it ran on no GPU that {task.name} has now; name some with --gpu"))
+        elif not left:
+            plans.append(Again(found, None, tuple(chosen), "it was sent again and is on its way"))
+        else:
+            plans.append(_again(store, found, task, left))
+    return plans
+
+
+def _again(store: Store, found: Submission, task: Task, gpus: Sequence[Gpu]) -> Again:
+    source = drafts.Source(found.file_name, store.code(found.code_sha256).decode(errors="replace"))
+    try:
+        if hashlib.sha256(source.data).hexdigest() != found.code_sha256:
+            raise InputError("its file is not UTF-8 text")
+        drafts.check_fit(source, task, gpus, Mode.RANKED)
+    except InputError as error:
+        return Again(found, None, tuple(gpus), error.message)
+    return Again(found, source, tuple(gpus))
+
+
+def _check_name(user: str) -> None:
+    if not (0 < len(user) <= _NAME_CHARACTERS_MAX and user.isprintable()):
+        raise InputError(f"{one_line(user, 80)!r} is no name of a user.", hint="Give the name of a Unix user.")
+
+
+def _reason(text: str, *, needed: bool = False) -> str:
+    reason = text.strip()
+    if needed and not reason:
+        raise InputError("The reason is empty.", hint="Say why with --reason: the user is shown it.")
+    drafts.check_reason(reason)
+    return reason
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,94 @@
+"""What a reader sees of a board: a page of it, their own row, and what stands beside the ranks."""
+
+from dataclasses import replace
+
+from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing
+from hpc_board.errors import InputError
+from hpc_board.model.score import reference_score_s
+from hpc_board.model.task import Task
+from hpc_board.model.text import one_line
+from hpc_board.store import Store
+
+PREVIOUS = "previous"
+"""What the version is called, other than the present one, in which somebody was ranked last."""
+
+_VERSION_CHARACTERS_MIN = 4
+_SHORT_VERSION = 12
+
+
+def version_called(word: str | None, task: Task, store: Store) -> str:
+    """The version that `word` names: the beginning of one, "previous", or the present one where it is None.
+
+    Raises:
+        InputError: nobody has submitted for such a version, or was ranked in another one; or several begin like that.
+    """
+    if word is None:
+        return task.version
+    hint = f"`hpc-board show {task.name} --versions` lists them."
+    if word == PREVIOUS:
+        former = store.version_before(task.name, task.version)
+        if former is None:
+            raise InputError(
+                f"there is no version of {task.name} before the present one in which somebody was ranked", hint=hint
+            )
+        return former
+    if len(word) < _VERSION_CHARACTERS_MIN:
+        raise InputError(f'"{one_line(word)}" is too short: give 4 characters of a version or more', hint=hint)
+    known = [each.version for each in store.versions(task.name)]
+    fitting = [version for version in dict.fromkeys([task.version, *known]) if version.startswith(word.casefold())]
+    if len(fitting) != 1:
+        several = f": {', '.join(version[:_SHORT_VERSION] for version in fitting)}" if fitting else ""
+        raise InputError(
+            f'"{one_line(word, 80)}" names {len(fitting) or "no"} versions of {task.name}{several}', hint=hint
+        )
+    return fitting[0]
+
+
+def definition(store: Store, task: Task, version: str) -> Task:
+    """The task as it was at `version`; the present one is known even where nobody has submitted for it."""
+    return task if version == task.version else store.task(task.name, version)
+
+
+def page(
+    store: Store,
+    present: Task,
+    shown: Task,
+    gpu: str,
+    user: str,
+    *,
+    rows: Rows,
+    limit: int | None,
+    offset: int,
+) -> Page:
+    """A part of the board of `shown`, which is a version of the task `present`, as `user` reads it."""
+    found, cases = store.listed(shown.name, shown.version, gpu, rows, user, limit=limit, offset=offset)
+    marks = list(found.milestones)
+    if shown.version == present.version:
+        # One that the task does not name any more has left its boards.
+        named = {each.name for each in present.milestones if each.shown_on(gpu)}
+        marks = [mark for mark in marks if mark.name in named]
+    score_s = reference_score_s(cases, shown.ranking_by)
+    if found.leading is not None and score_s is not None:
+        marks.append(_reference(found.leading, score_s))
+    return Page(
+        gpu=gpu,
+        version=shown.version,
+        rows=tuple(replace(row, harness=shown.harness) for row in found.rows),
+        total=found.total,
+        offset=offset,
+        own=found.own and replace(found.own, harness=shown.harness),
+        marks=tuple(sorted(marks, key=lambda mark: mark.score_s)),
+    )
+
+
+def _reference(measured: Standing | Mark, score_s: float) -> Mark:
+    """The reference as it was timed beside a run, on the same machine at the same time."""
+    return Mark(
+        kind=MarkKind.REFERENCE,
+        name=str(MarkKind.REFERENCE),
+        score_s=score_s,
+        submission=measured.submission,
+        run=measured.run,
+        submitted_at=measured.submitted_at,
+        emulated=measured.emulated,
+    )

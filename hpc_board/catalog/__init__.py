@@ -1,0 +1,1 @@
+"""The catalog: task folders, and the sources that tasks come from."""

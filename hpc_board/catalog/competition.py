@@ -1,0 +1,106 @@
+"""Competitions: a YAML document in KernelBot's form that names problems, each in a folder beside it."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hpc_board.catalog.folders import TASK_FILE, Catalog, Name, deadline, task_or_fault
+from hpc_board.errors import DocumentError, InputError
+from hpc_board.model.task import Task
+from hpc_board.model.text import one_line
+from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document, is_file, read_text
+
+ENDINGS = (".yaml", ".yml")
+"""What the name of a competition ends in."""
+
+TASKS_MAX = 200
+"""As many tasks may come from one source: each may hold megabytes."""
+
+_HINT = "Correct these lines of the competition."
+_PROBLEMS = re.compile(r"^[\"']?problems[\"']?\s*:", re.MULTILINE)
+_STAND_INS: dict[str, Any] = {"problems": []}
+
+
+class ProblemEntry(msgspec.Struct, frozen=True):
+    """One of `problems:`; keys that are not known are ignored with a warning."""
+
+    directory: str
+    """The task's folder, relative to that of the competition."""
+    name: Name
+    """The name of the task in this competition."""
+    deadline: str | None = None
+    """The last moment to submit; else the competition's."""
+    gpus: list[Name] = []
+    """The GPUs that the task may run on; else those of its `task.yml`."""
+
+
+class CompetitionDocument(msgspec.Struct, frozen=True):
+    """A whole competition; keys that are not known are ignored with a warning."""
+
+    problems: list[ProblemEntry]
+    """The tasks."""
+    name: str = ""
+    """What the competition is called."""
+    description: str = ""
+    """What it is about."""
+    deadline: str | None = None
+    """The last moment to submit for problems that name none."""
+
+
+def is_competition(path: Path) -> bool:
+    """Whether a file looks like a competition, whatever faults it has."""
+    try:
+        return _PROBLEMS.search(read_text(path, DOCUMENT_BYTES_MAX)) is not None
+    except InputError:
+        return False
+
+
+def read(path: Path) -> Catalog:
+    """The tasks of the competition at `path`, under its names and with its deadlines and GPUs.
+
+    Their files lie in the competition's folder. A problem with faults does not hide the others.
+
+    Raises:
+        InputError: the file cannot be read, or is no YAML.
+    """
+    document = Document.read(path, hint=_HINT)
+    section = document.value(CompetitionDocument, _STAND_INS)
+    until = deadline(document, ("deadline",), section.deadline)
+    root = path.resolve().parent
+    found: dict[str, Task] = {}
+    faults: list[DocumentError] = []
+    if len(section.problems) > TASKS_MAX:
+        document.fault(("problems",), f"expected at most {TASKS_MAX} problems, found {len(section.problems):,}")
+    for index, problem in enumerate(section.problems[:TASKS_MAX]):
+        place = ("problems", index)
+        own_until = deadline(document, (*place, "deadline"), problem.deadline) or until
+        folder = root / problem.directory
+        if problem.name in found:
+            document.fault((*place, "name"), f'"{problem.name}" is taken by another problem')
+        elif not _lies_in(folder, root):
+            document.fault((*place, "directory"), f'"{one_line(problem.directory)}" lies outside of {root}')
+        elif not is_file(folder / TASK_FILE):
+            document.fault((*place, "directory"), f'"{one_line(problem.directory)}" has no {TASK_FILE} in it')
+        else:
+            task = task_or_fault(folder, root)
+            if isinstance(task, DocumentError):
+                faults.append(task)
+            else:
+                changes: dict[str, Any] = {"gpus": tuple(problem.gpus)} if problem.gpus else {}
+                changes |= {"deadline": own_until} if own_until else {}
+                found[problem.name] = replace(task, name=problem.name, **changes)
+    try:
+        document.check()
+    except DocumentError as error:
+        faults.insert(0, error)
+    return Catalog(tuple(found.values()), tuple(faults))
+
+
+def _lies_in(folder: Path, root: Path) -> bool:
+    try:
+        return folder.resolve().is_relative_to(root)
+    except (OSError, RuntimeError, ValueError):
+        return False

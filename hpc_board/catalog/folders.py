@@ -1,0 +1,572 @@
+"""The catalog: task folders, with KernelBot's `task.yml` in them, as tasks."""
+
+import math
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from hpc_board.catalog.contract import GENERATOR, Signature, case_faults, signature
+from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN, moment_in_utc
+from hpc_board.errors import DocumentError, Fault, InputError
+from hpc_board.model.build_flags import flag_fault
+from hpc_board.model.eval_program import eval_program
+from hpc_board.model.limits import limit_faults
+from hpc_board.model.names import NAME, NAME_WORDS, suggestion
+from hpc_board.model.task import (
+    OWN,
+    SUBMISSION,
+    CaseValue,
+    Language,
+    Milestone,
+    Ranking,
+    Task,
+    TaskFile,
+    Timeouts,
+    language_of,
+)
+from hpc_board.model.text import one_line
+from hpc_board.yaml_document import Document, Place, read_text
+
+TASK_FILE = "task.yml"
+FILE_BYTES_MAX = 1_000_000
+TASK_BYTES_MAX = 8_000_000
+FILES_MAX = 1_000
+KNOWN_BYTES_MAX = 64 * 1024 * 1024
+"""How much of task folders is remembered: the sizes of files, and `_PATH_BYTES` for each of them."""
+
+SETTLED_SECONDS = 2.0
+"""For how long a file has to have stayed as it is before it can be told by its stamps whether it was changed."""
+
+_PATH_BYTES = 500
+_HINT = "Correct these lines of the task file."
+_LIST_DEPTH_MAX = 4
+_STAND_INS: dict[str, Any] = {"files": [], "lang": "py", "description": ""}
+
+Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z", description=NAME_WORDS)]
+CaseKey = Annotated[
+    str,
+    Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]{0,63}\Z", description="the name of an argument of generate_input"),
+]
+TimeoutSeconds = Annotated[int, Meta(ge=1, le=86_400, description="a whole number of seconds from 1 to 86400")]
+
+
+class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One of `files:`."""
+
+    name: str
+    """The file's name on the node, relative to the folder that a run works in."""
+    source: str
+    """Where its text is, relative to the task's folder; @SUBMISSION@ for the participant's file."""
+
+
+class MilestoneEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One of `hpc_board.milestones:`."""
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern=r"\A[^\W_][\w .,+/()-]{0,39}\Z", description="up to 40 letters, digits, spaces and . , + / ( ) - _"
+        ),
+    ]
+    """What stands in the place of a user on the boards."""
+    source: str
+    """Where its file is, relative to the task's folder: a submission like any other."""
+    description: str = ""
+    """What it is, for participants."""
+    exclude_gpus: list[Name] = []
+    """The GPUs on whose boards it is not shown."""
+
+
+class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`hpc_board:`, the keys that KernelBot does not have."""
+
+    harness: Literal["isolated", "task"] | None = None
+    """Who evaluates: the judge of hpc-board, or the task's own eval.
+
+    The judge is the default where there is a reference.py, but for tasks for several GPUs that bring an eval.
+    """
+    deadline: str | None = None
+    """The last moment to submit, an ISO date or time; UTC where it names no zone, a date means its midnight."""
+    limits: dict[str, float] = {}
+    """Limits and timing numbers of the judge that differ from its defaults."""
+    const_inputs: bool = False
+    """Whether a call must leave its inputs as they are (verdict mutated_input)."""
+    fresh_output: bool = False
+    """Whether the output must lie in memory of its own, not in that of an input (verdict wrong_aliased)."""
+    languages: list[Language] = []
+    """What submissions may be written in; `lang` alone where there are none."""
+    flags: list[str] = []
+    """Flags for the compilers beside their usual ones."""
+    accepts: list[Literal["tf32", "float16", "bfloat16", "input", "one_element"]] = []
+    """The cheap answers that the check is meant to let pass; `hpc-board task check` reports all others."""
+    milestones: list[MilestoneEntry] = []
+    """Submissions of the author that stand on the boards beside the ranks, once `admin milestones` has run them."""
+
+
+class TaskDocument(msgspec.Struct, frozen=True):
+    """A whole `task.yml`; keys that are not known are ignored with a warning."""
+
+    files: list[FileEntry]
+    """The files of a run."""
+    lang: Literal["py", "cu"]
+    """What submissions are written in, unless `hpc_board.languages` says more."""
+    description: str
+    """What to implement, for participants."""
+    name: Name | None = None
+    """The task's name where it differs from its folder's."""
+    config: dict[str, str | int | float | bool | list[str] | dict[str, str] | None] | None = None
+    """How the task's own eval is started or compiled."""
+    templates: dict[Literal["CUDA", "Python", "Triton", "HIP", "CuteDSL", "C++"], str] | None = None
+    """Files to begin with, by what they are written in."""
+    tests: list[dict[CaseKey, Any]] = []
+    """The arguments of each test case."""
+    benchmarks: list[dict[CaseKey, Any]] = []
+    """The arguments of each benchmark case."""
+    test_timeout: TimeoutSeconds = Timeouts.test_seconds
+    """Seconds for a run in mode test."""
+    benchmark_timeout: TimeoutSeconds = Timeouts.benchmark_seconds
+    """Seconds for a run in mode benchmark."""
+    ranked_timeout: TimeoutSeconds = Timeouts.ranked_seconds
+    """Seconds for the timed part of a ranked run."""
+    ranking_by: Ranking = Ranking.LAST
+    """How the score comes from the benchmarks."""
+    seed: int | None = None
+    """KernelBot's public seed."""
+    multi_gpu: bool = False
+    """Whether a run needs several GPUs; then each case has a world_size."""
+    libraries: list[str] = []
+    """KernelBot's libraries."""
+    gpus: list[Name] = []
+    """The GPUs that the task may run on; all of the board's where there are none."""
+    hpc_board: OwnSection = OwnSection()
+    """The keys that KernelBot does not have."""
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The tasks of a board by name, and what is wrong with the folders that hold none.
+
+    `replaced` are the names of tasks in folders that boards have which somebody made.
+    """
+
+    tasks: tuple[Task, ...]
+    faults: tuple[DocumentError, ...] = ()
+    replaced: tuple[str, ...] = ()
+
+    def task(self, name: str) -> Task:
+        """The task called `name`.
+
+        Raises:
+            DocumentError: the folder of that name has faults.
+            InputError: there is no such task; the nearest name is offered.
+        """
+        for task in self.tasks:
+            if task.name == name:
+                return task
+        for error in self.faults:
+            if Path(error.file).parent.name == name:
+                raise error
+        names = [task.name for task in self.tasks]
+        broken = f" {len(self.faults)} more cannot be read: hpc-board list" if self.faults else ""
+        raise InputError(
+            f'unknown task "{one_line(name, 80)}".{suggestion(name, names)}',
+            hint=f"Tasks: {', '.join(names) or 'none'}.{broken}",
+        )
+
+
+@dataclass(frozen=True)
+class _Stamp:
+    """What changes with a file; `changed_ns` cannot be set back by anybody."""
+
+    device: int
+    number: int
+    bytes: int
+    modified_ns: int
+    changed_ns: int
+
+
+@dataclass(frozen=True)
+class _Remembered:
+    """A task, where its folder led to, and the stamps of all its files, taken before they were read."""
+
+    task: Task
+    real_folder: str
+    stamps: Mapping[Path, _Stamp]
+
+    @property
+    def weight(self) -> int:
+        return sum(stamp.bytes + _PATH_BYTES for stamp in self.stamps.values())
+
+    def is_current(self, real_folder: str) -> bool:
+        """Whether the folder leads to where it led, and all the files are as they were."""
+        return self.real_folder == real_folder and all(_stamp(path) == stamp for path, stamp in self.stamps.items())
+
+
+_Place = tuple[Path, Path | None]
+"""A task's folder, and the one that its files may not leave."""
+
+
+class Known:
+    """Tasks that were read before: one whose files are all as they were is not read again. For all threads.
+
+    Folders with faults are read each time: not every reason is one that their files show.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._remembered: dict[_Place, _Remembered] = {}
+
+    def task_or_fault(self, folder: Path, root: Path | None = None) -> Task | DocumentError:
+        """What the function of this name has, read or remembered."""
+        place, real_folder = (folder, root), os.path.realpath(folder)
+        with self._lock:
+            remembered = self._remembered.get(place)
+        if remembered is not None and remembered.is_current(real_folder):
+            return remembered.task
+        stamps: dict[Path, _Stamp | None] = {}
+        settled_ns = int((self._clock() - SETTLED_SECONDS) * 1e9)
+        task = task_or_fault(folder, root, lambda path: stamps.setdefault(path, _stamp(path)))
+        # Whoever writes twice within one tick of the file system's clock leaves the same stamp twice.
+        sound = {path: stamp for path, stamp in stamps.items() if stamp and stamp.changed_ns <= settled_ns}
+        with self._lock:
+            self._remembered.pop(place, None)
+            if isinstance(task, Task) and len(sound) == len(stamps):
+                new = _Remembered(task, real_folder, sound)
+                if new.weight + sum(each.weight for each in self._remembered.values()) <= KNOWN_BYTES_MAX:
+                    self._remembered[place] = new
+        return task
+
+    def forget_others(self, places: Collection[_Place]) -> None:
+        """Remember only tasks in these folders."""
+        with self._lock:
+            self._remembered = {place: each for place, each in self._remembered.items() if place in places}
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return _Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def tasks(folders: Sequence[Path], known: Known | None = None) -> Catalog:
+    """Every task of `folders`, each of them a task's folder or a folder of such, sorted by name.
+
+    A folder with faults does not hide the others. Where two tasks have the same name the first one counts. What is
+    `known` from the last time is not read again, and is what is found now afterwards.
+    """
+    known = known or Known()
+    looked_at: set[_Place] = set()
+    found: dict[str, Task] = {}
+    origins: dict[str, Path] = {}
+    faults = []
+    for entry in folders:
+        try:
+            single = _has_task(entry)
+            candidates = [entry] if single else sorted(entry.iterdir())
+        except OSError as error:
+            faults.append(_unreadable(entry, error))
+            continue
+        for folder in candidates:
+            try:
+                if not _has_task(folder):
+                    continue
+            except OSError as error:
+                faults.append(_unreadable(folder / TASK_FILE, error))
+                continue
+            root = None if single else entry
+            looked_at.add((folder, root))
+            task = known.task_or_fault(folder, root)
+            if isinstance(task, DocumentError):
+                faults.append(task)
+                continue
+            if task.name not in found:
+                found[task.name], origins[task.name] = task, folder
+            elif origins[task.name].resolve() != folder.resolve():
+                message = f'the name "{task.name}" belongs to {origins[task.name]} already'
+                faults.append(DocumentError(str(folder / TASK_FILE), [Fault("name", message)], hint=_HINT))
+    known.forget_others(looked_at)
+    return Catalog(tuple(found[name] for name in sorted(found)), tuple(faults))
+
+
+def _unheard(_: Path) -> None:
+    pass
+
+
+def task_or_fault(
+    folder: Path, root: Path | None = None, note: Callable[[Path], object] = _unheard
+) -> Task | DocumentError:
+    """The task in `folder`, as `read_task` has it, or why there is none."""
+    try:
+        return read_task(folder, root, note)
+    except DocumentError as error:
+        return error
+    except InputError as error:
+        return DocumentError(str(folder / TASK_FILE), [Fault("", error.message)], hint=error.hint)
+    except OSError as error:
+        return _unreadable(folder / TASK_FILE, error)
+
+
+def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], object] = _unheard) -> Task:
+    """The task in `folder`, all of whose files lie in `root`, by default the folder that `folder` itself is in.
+
+    `note` is told the path of each file before it is read.
+
+    Raises:
+        InputError: there is no readable `task.yml`.
+        DocumentError: it has faults; all of them are listed.
+    """
+    note(folder / TASK_FILE)
+    document = Document.read(folder / TASK_FILE, hint=_HINT)
+    section = document.value(TaskDocument, _STAND_INS)
+    own = section.hpc_board
+    name = section.name or folder.resolve().name
+    if section.name is None and not re.fullmatch(NAME, name):
+        document.fault(("name",), f'is missing, and the folder\'s name "{one_line(name)}" is not {NAME_WORDS}')
+    sources = _Sources(document, folder.resolve(), (root or folder.resolve().parent).resolve(), note)
+    files = sources.files(section.files)
+    templates: dict[str, str] = {
+        language: sources.text(("templates", language), source) or ""
+        for language, source in (section.templates or {}).items()
+    }
+    reference = next((file.text for file in files if file.name == "reference.py"), None)
+    harness = own.harness or _default_harness(section, [file.name for file in files])
+    if harness == "isolated" and reference is None and document.sound("files"):
+        document.fault(("hpc_board", "harness"), "isolated needs a file named reference.py")
+    for key, message in limit_faults(own.limits).items():
+        document.fault(("hpc_board", "limits", key), message)
+    _check_compiled(document, own)
+    _check_config(document, section)
+    generator = signature(reference or "", GENERATOR) if harness == "isolated" else None
+    tests = _cases(document, "tests", section.tests, generator, section.multi_gpu)
+    benchmarks = _cases(document, "benchmarks", section.benchmarks, generator, section.multi_gpu)
+    task = Task(
+        name=name,
+        language=Language(section.lang),
+        description=section.description,
+        files=files,
+        tests=tests,
+        benchmarks=benchmarks,
+        templates=templates,
+        config=section.config or {},
+        timeouts=Timeouts(section.test_timeout, section.benchmark_timeout, section.ranked_timeout),
+        ranking_by=section.ranking_by,
+        seed=section.seed,
+        multi_gpu=section.multi_gpu,
+        libraries=tuple(section.libraries),
+        gpus=tuple(section.gpus),
+        deadline=deadline(document, ("hpc_board", "deadline"), own.deadline),
+        harness=harness,
+        limits=own.limits,
+        const_inputs=own.const_inputs,
+        fresh_output=own.fresh_output,
+        accepts=tuple(own.accepts),
+        warnings=tuple(document.warnings),
+        languages=tuple(own.languages),
+        flags=tuple(own.flags),
+        milestones=_milestones(document, sources, own, own.languages or [Language(section.lang)]),
+    )
+    for key, message in eval_program(task)[1] if task.harness == OWN else ():
+        document.fault(tuple(key.split(".")), message)
+    document.check()
+    return task
+
+
+def _default_harness(section: TaskDocument, names: Sequence[str]) -> Literal["isolated", "task"]:
+    """Who evaluates where the task does not say: its own eval where our judge could not."""
+    brings_eval = (section.config or {}).get("main", "eval.py") in names
+    return "task" if "reference.py" not in names or (section.multi_gpu and brings_eval) else "isolated"
+
+
+def _check_compiled(document: Document, own: OwnSection) -> None:
+    """Note what is wrong with the languages of a task, and with the flags for their compilers."""
+    for index, language in enumerate(own.languages):
+        if language in own.languages[:index]:
+            document.fault(("hpc_board", "languages", index), f"{language} is given twice")
+    for index, flag in enumerate(own.flags):
+        if message := flag_fault(flag):
+            document.fault(("hpc_board", "flags", index), f'"{one_line(flag, 80)}" {message}')
+
+
+def _milestones(
+    document: Document, sources: "_Sources", own: OwnSection, languages: Sequence[Language]
+) -> tuple[Milestone, ...]:
+    """The milestones with their files; a fault for each that could not be submitted."""
+    found: list[Milestone] = []
+    for index, entry in enumerate(own.milestones):
+        place = ("hpc_board", "milestones", index)
+        if entry.name in [each.name for each in found]:
+            document.fault((*place, "name"), f'"{entry.name}" is given twice')
+        if language_of(entry.source) not in languages:
+            endings = " ".join(ending for language in languages for ending in language.extensions)
+            document.fault(
+                (*place, "source"), f'expected a file that ends in {endings}, found "{one_line(entry.source)}"'
+            )
+            continue
+        text = sources.text((*place, "source"), entry.source)
+        name = PurePosixPath(entry.source).name
+        found.append(Milestone(entry.name, name, text or "", entry.description, tuple(entry.exclude_gpus)))
+    return tuple(found)
+
+
+def _check_config(document: Document, section: TaskDocument) -> None:
+    """Note the files that `config` names and that a run does not have."""
+    if not section.files:
+        return
+    names = {entry.name for entry in section.files}
+    config = section.config or {}
+    if section.lang == "py":
+        main = config.get("main")
+        if isinstance(main, str) and main not in names:
+            document.fault(("config", "main"), f'"{one_line(main)}" is none of `files`.{suggestion(main, names)}')
+        return
+    sources = config.get("sources")
+    for index, source in enumerate(sources if isinstance(sources, list) else ()):
+        if source not in names:
+            document.fault(("config", "sources", index), f'"{one_line(source)}" is none of `files`.')
+
+
+def _has_task(folder: Path) -> bool:
+    return (folder / TASK_FILE).is_file()
+
+
+def _unreadable(path: Path, error: OSError) -> DocumentError:
+    return DocumentError(
+        str(path), [Fault("", f"cannot be read: {error.strerror}")], hint="Check the permissions of the folder."
+    )
+
+
+class _Sources:
+    """The files that a task names, read within the folder that it may not leave."""
+
+    def __init__(self, document: Document, folder: Path, root: Path, note: Callable[[Path], object]) -> None:
+        self._document = document
+        self._folder = folder
+        self._root = root
+        self._note = note
+        self._bytes = 0
+
+    def files(self, entries: Sequence[FileEntry]) -> tuple[TaskFile, ...]:
+        files: dict[PurePosixPath, TaskFile] = {}
+        if len(entries) > FILES_MAX:
+            self._document.fault(("files",), f"expected at most {FILES_MAX:,} files, found {len(entries):,}")
+        for index, entry in enumerate(entries[:FILES_MAX]):
+            place = ("files", index)
+            target = PurePosixPath(entry.name)
+            if not _is_plain(entry.name):
+                self._document.fault(
+                    (*place, "name"), f'expected a relative path without "..", found "{one_line(entry.name)}"'
+                )
+            elif any(target == other or target in other.parents or other in target.parents for other in files):
+                self._document.fault((*place, "name"), f'"{entry.name}" is taken by another file')
+            elif entry.source == SUBMISSION:
+                files[target] = TaskFile(str(target), None)
+            else:
+                files[target] = TaskFile(str(target), self.text((*place, "source"), entry.source) or "")
+        submissions = sum(entry.source == SUBMISSION for entry in entries)
+        if submissions != 1 and (entries or self._document.sound("files")):
+            self._document.fault(("files",), f"expected one file with the source {SUBMISSION}, found {submissions}")
+        return tuple(files.values())
+
+    def text(self, place: Place, source: str) -> str | None:
+        """The text of the file `source`; None, and a fault at `place`, where it cannot be had."""
+        try:
+            # Before links are followed: one may lead somewhere else the next time.
+            self._note(self._folder / source)
+            path = (self._folder / source).resolve()
+            if not path.is_relative_to(self._root):
+                self._document.fault(place, f'"{one_line(source)}" lies outside of {self._root}')
+                return None
+            text = read_text(path, FILE_BYTES_MAX)
+        except InputError as error:
+            self._document.fault(place, error.message)
+            return None
+        except (OSError, RuntimeError, ValueError) as error:
+            self._document.fault(place, f'"{one_line(source)}" is no path that can be followed: {error}')
+            return None
+        within = self._bytes <= TASK_BYTES_MAX
+        self._bytes += len(text.encode())
+        if within and self._bytes > TASK_BYTES_MAX:
+            self._document.fault(place, f"the files of the task have more than {TASK_BYTES_MAX:,} bytes")
+        return text
+
+
+def _is_plain(name: str) -> bool:
+    """Whether `name` is a path that stays below the folder it is put in, on any system."""
+    path = PurePosixPath(name)
+    if not name.isprintable() or "\\" in name or len(name) > 255 or path.is_absolute():
+        return False
+    return bool(path.parts) and ".." not in path.parts
+
+
+def _cases(
+    document: Document, key: str, entries: Sequence[Mapping[str, Any]], generator: Signature | None, multi_gpu: bool
+) -> tuple[Mapping[str, CaseValue], ...]:
+    """The cases; `generator` is what `generate_input` takes, None where only the judge will find out."""
+    supplied = ("rank",) if multi_gpu else ()
+    cases = []
+    for index, entry in enumerate(entries):
+        case = {}
+        for name, value in entry.items():
+            try:
+                case[name] = _case_value(value)
+            except ValueError as error:
+                document.fault((key, index, name), str(error))
+        if multi_gpu and "world_size" not in case:
+            document.fault((key, index), "has no world_size, which a multi_gpu task needs")
+        # A case that lost a value to another fault has to lack it here.
+        if generator is not None and len(case) == len(entry):
+            for name, message in case_faults(generator, case, supplied):
+                document.fault((key, index, name) if name else (key, index), message)
+        cases.append(case)
+    return tuple(cases)
+
+
+def _case_value(value: Any, depth: int = 0) -> CaseValue:
+    """A value of a case as the harness takes it.
+
+    Raises:
+        ValueError: it is of another kind, or out of bounds.
+    """
+    match value:
+        case bool():
+            return value
+        case int():
+            if not -(2**63) <= value < 2**63:
+                raise ValueError("expected a whole number of at most 64 bits")
+            return value
+        case float():
+            if not math.isfinite(value):
+                raise ValueError("expected a finite number")
+            return value
+        case str():
+            if "\n" in value or "\t" in value:
+                raise ValueError("expected text on one line, without tabs")
+            return value
+        case list() if depth < _LIST_DEPTH_MAX:
+            return tuple(_case_value(item, depth + 1) for item in value)
+    raise ValueError("expected a number, true or false, text, or a list of these")
+
+
+def deadline(document: Document, place: Place, text: str | None) -> datetime | None:
+    """The moment that an ISO date or time names, in UTC; None, and a fault at `place`, where it names none."""
+    if not text:
+        return None
+    try:
+        return moment_in_utc(text)
+    except (ValueError, OverflowError):
+        years = f"of the years {YEAR_MIN} to {YEAR_MAX}"
+        expected = f'an ISO date or time such as "2030-12-31" or "2030-12-31T18:00+01:00", {years}'
+        document.fault(place, f'expected {expected}, found "{one_line(text)}"')
+        return None

@@ -1,0 +1,175 @@
+"""Where tasks come from: a folder, a zip, a single reference file, a competition with a folder of problems.
+
+Whatever it is, it ends as tasks in memory, read from folders as `catalog` reads them, and nothing of it stays on disk.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from hpc_board.catalog import archive, competition, single_file
+from hpc_board.catalog.folders import TASK_FILE, Catalog, task_or_fault
+from hpc_board.errors import DocumentError, Fault, InputError
+from hpc_board.model.names import NAME, NAME_WORDS, suggestion
+from hpc_board.model.task import Task
+from hpc_board.model.text import one_line
+from hpc_board.transport.local_files import temporary_folder
+from hpc_board.yaml_document import is_file, is_folder
+
+ENDINGS = (".zip", *competition.ENDINGS, *single_file.ENDINGS)
+"""What the names of files end in that tasks are read from."""
+
+_DEPTH_MAX = 4
+_FAULTS_SHOWN_MAX = 20
+_PROBLEMS = "problems"
+_NOT_MEANT = "__MACOSX"
+
+
+def read(source: Path, problem_set: str | None = None) -> Catalog:
+    """The tasks that `source` holds, and what is wrong with those that cannot be read.
+
+    It is the folder of a task, its `task.yml`, a folder of such folders or with a competition in it, a zip of any of
+    these, a competition, or a single reference file. `problem_set` is the name of the competition that is meant, where
+    a folder or zip holds several.
+
+    Raises:
+        InputError: it cannot be read, holds no task or no such competition, or is something else.
+    """
+    if is_folder(source):
+        return _of_folder(source, None, str(source), problem_set=problem_set)
+    if problem_set is not None and source.suffix != ".zip":
+        raise InputError(
+            f"{one_line(str(source), 300)} is one file, and no folder or zip with the competition {problem_set} in it.",
+            hint="Leave out --problem-set, or give the folder.",
+        )
+    if source.name == TASK_FILE:
+        return _of_folder(source.parent, None, str(source))
+    if source.suffix not in ENDINGS or not is_file(source):
+        what = "neither a folder nor a file that tasks are read from" if os.path.lexists(source) else "not there"
+        raise InputError(
+            f"{one_line(str(source), 300)} is {what}.",
+            hint=f"Give a folder with a {TASK_FILE} in it, or a file that ends in {', '.join(ENDINGS)}.",
+        )
+    if source.suffix in competition.ENDINGS:
+        return competition.read(source)
+    with temporary_folder("hpc-board-task-") as scratch:
+        return _of_file(source, scratch, problem_set)
+
+
+def sound_tasks(source: Path) -> tuple[Task, ...]:
+    """The tasks that `source` holds, as `read` has them.
+
+    Raises:
+        InputError: it cannot be read, holds no task, or any of its tasks has faults; all of them are listed.
+    """
+    found = read(source)
+    if len(found.faults) == 1:
+        raise found.faults[0]
+    if found.faults:
+        shown = [error.message for error in found.faults[:_FAULTS_SHOWN_MAX]]
+        if len(found.faults) > len(shown):
+            shown.append(f"{len(found.faults) - len(shown)} more tasks have faults")
+        raise InputError("\n".join(shown), hint=found.faults[0].hint)
+    return found.tasks
+
+
+def _of_file(source: Path, scratch: Path, problem_set: str | None) -> Catalog:
+    """The tasks of a zip or a reference, which becomes a folder of its name in `scratch`."""
+    folder = scratch / source.stem
+    folder.mkdir()
+    if source.suffix == ".zip":
+        archive.unpack(source, folder)
+        found = _of_folder(folder, folder, str(source), problem_set=problem_set)
+    elif re.fullmatch(NAME, source.stem):
+        single_file.lay_out(source, folder)
+        found = _of_folder(folder, folder, str(source))
+    else:
+        raise InputError(
+            f"{one_line(str(source), 300)}: the task would be called as the file, and that is not {NAME_WORDS}.",
+            hint="Rename the file.",
+        )
+    return Catalog(found.tasks, tuple(_told(error, str(folder), str(source)) for error in found.faults))
+
+
+def _told(error: DocumentError, folder: str, source: str) -> DocumentError:
+    """The error as one of the file that was unpacked to `folder`."""
+    faults = [Fault(each.path, each.message.replace(folder, source), each.line) for each in error.faults]
+    return DocumentError(error.file.replace(folder, source), faults, hint=error.hint)
+
+
+def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, problem_set: str | None = None) -> Catalog:
+    """The tasks of a folder, whose files lie in `root`; by default those of a single task in the folder around it."""
+    try:
+        if problem_set is None and (folder / TASK_FILE).is_file():
+            return _joined([task_or_fault(folder, root)])
+        entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", _NOT_MEANT)))
+        competitions = [each for each in entries if each.suffix in competition.ENDINGS and each.is_file()]
+        competitions = [each for each in competitions if competition.is_competition(each)]
+        folders = [entry for entry in entries if entry.is_dir()]
+        holders = [entry for entry in folders if (entry / TASK_FILE).is_file()]
+    except OSError as error:
+        raise InputError(
+            f"{one_line(shown, 300)} cannot be read: {error.strerror}.", hint="Check the permissions of the folder."
+        ) from error
+    if problem_set is not None and (competitions or not folders):
+        competitions = _called(problem_set, competitions, shown)
+    if competitions:
+        found: list[Task | DocumentError] = []
+        for each in competitions:
+            try:
+                catalog = competition.read(each)
+            except DocumentError as error:
+                found.append(error)
+            else:
+                found += [*catalog.tasks, *catalog.faults]
+            _check_number(len(found), shown)
+        return _joined(found)
+    if holders and problem_set is None:
+        _check_number(len(holders), shown)
+        return _joined([task_or_fault(each, root or folder) for each in holders])
+    inner = [each for each in folders if each.name == _PROBLEMS] or folders
+    if len(inner) != 1 or depth == _DEPTH_MAX:
+        raise InputError(
+            f"{one_line(shown, 300)} holds no task: there is no {TASK_FILE}.",
+            hint=f"Give a folder with a {TASK_FILE}, or a zip of one; `hpc-board task new NAME` writes one.",
+        )
+    return _of_folder(inner[0], root or folder, shown, depth + 1, problem_set)
+
+
+def _called(name: str, competitions: list[Path], shown: str) -> list[Path]:
+    """The one of `competitions` whose file is called `name`, with or without its ending.
+
+    Raises:
+        InputError: there is none; the nearest name is offered.
+    """
+    found = [each for each in competitions if name in (each.stem, each.name)]
+    if not found:
+        names = [each.stem for each in competitions]
+        raise InputError(
+            f"{one_line(shown, 300)} holds no competition {one_line(name, 80)}.{suggestion(name, names)}",
+            hint=f"It holds: {', '.join(map(one_line, names)) or 'none'}.",
+        )
+    return found
+
+
+def _check_number(tasks: int, shown: str) -> None:
+    if tasks > competition.TASKS_MAX:
+        raise InputError(
+            f"{one_line(shown, 300)} holds more than {competition.TASKS_MAX} tasks.",
+            hint="Give them in several parts.",
+        )
+
+
+def _joined(found: Iterable[Task | DocumentError]) -> Catalog:
+    """One catalog of them all; of two tasks with one name the first counts."""
+    tasks: dict[str, Task] = {}
+    faults: list[DocumentError] = []
+    for each in found:
+        if isinstance(each, DocumentError):
+            faults.append(each)
+        elif each.name in tasks:
+            faults.append(DocumentError(each.name, [Fault("name", "is that of two tasks")], hint="Rename one of them."))
+        else:
+            tasks[each.name] = each
+    return Catalog(tuple(tasks.values()), tuple(faults))

@@ -1,0 +1,93 @@
+"""The file that a participant starts from."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from hpc_board.domain.board_options import utc_words
+from hpc_board.domain.submission import MARKERS
+from hpc_board.errors import InputError
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.names import suggestion
+from hpc_board.model.task import Language, Task
+from hpc_board.model.text import one_line, printable
+
+_IN_PYTHON = ("Python", "Triton", "CuteDSL")
+_BY_LANGUAGE = {Language.PY: "Python", Language.CPP: "C++", Language.CU: "CUDA", Language.HIP: "HIP"}
+_DIRECTIVE = re.compile(rf"(?:#|//)(?:{'|'.join(MARKERS)})(?:\s|\Z)")
+_DESCRIPTION_LINES_MAX = 60
+_LINE_CHARACTERS_MAX = 200
+
+
+def starter(task: Task, language: str | None = None, gpus: Sequence[Gpu] = ()) -> str:
+    """The task's template in `language` below a header with its name, GPUs, description and deadline.
+
+    `language` is the name of a template, or of the language of submissions that it is for; `gpus` are those on which
+    the task may run here.
+
+    Raises:
+        InputError: the task has no template, several and `language` names none, or none in that language.
+    """
+    name = _template(task, language)
+    mark = "#" if name in _IN_PYTHON else "//"
+    header = "".join(f"{line}\n" for line in _header(task, mark, [gpu.name for gpu in gpus]))
+    return f"{header}\n{_without_directives(task.templates[name])}"
+
+
+def _header(task: Task, mark: str, gpus: Sequence[str]) -> Iterator[str]:
+    """Comment lines without an empty one among them: whatever reads directives stops at the first other line."""
+    yield f"{mark}!POPCORN leaderboard {task.name}"
+    if task.gpus and gpus:
+        yield f"{mark}!POPCORN gpus {' '.join(gpus)}"
+    yield mark
+    yield f"{mark} A start for {task.name}. What to do:"
+    yield mark
+    lines = printable(task.description).strip().splitlines()
+    for line in lines[:_DESCRIPTION_LINES_MAX]:
+        # A line of C that ends in a backslash would take the next one into the comment, whatever that is.
+        yield f"{mark} > {one_line(line, _LINE_CHARACTERS_MAX)}".rstrip("\\ ")
+    if len(lines) > _DESCRIPTION_LINES_MAX:
+        yield f"{mark} > ... (all of it: hpc-board task {task.name})"
+    yield mark
+    yield f"{mark} Deadline: {utc_words(task.deadline)}"
+    if task.gpus and gpus:
+        yield f"{mark} The second line names the GPUs that a submission goes to where no --gpu is given."
+    elif gpus:
+        yield f"{mark} A second line `{mark}!POPCORN gpus {' '.join(gpus)}` sends it there where no --gpu is given."
+
+
+def _without_directives(template: str) -> str:
+    """The template without the directives of its own header, which may name another board, and the lines before it."""
+    lines = template.removeprefix("\ufeff").splitlines(keepends=True)
+    end = next((number for number, line in enumerate(lines) if not line.startswith(("#", "//"))), len(lines))
+    header = [line for line in lines[:end] if not _DIRECTIVE.match(line)]
+    return "".join([*header, *lines[end:]]).lstrip("\r\n")
+
+
+def compiled_header() -> str:
+    """The header that compiled submissions include, as the harness gives it to the compiler."""
+    from hpc_board.harness.build.toolchain import header_text
+
+    return header_text()
+
+
+def _template(task: Task, language: str | None) -> str:
+    """The name of the template that is meant."""
+    if not task.templates:
+        raise InputError(
+            f"task {task.name} has no template",
+            hint=f"`hpc-board task {task.name}` shows what your file has to define.",
+        )
+    names = ", ".join(task.templates)
+    if language is None:
+        if len(task.templates) > 1:
+            raise InputError(f"task {task.name} has several templates: {names}", hint="Choose one with --language.")
+        return next(iter(task.templates))
+    wanted = language.casefold()
+    wanted = next((name for short, name in _BY_LANGUAGE.items() if short == wanted), wanted).casefold()
+    found = next((name for name in task.templates if name.casefold() == wanted), None)
+    if found is None:
+        raise InputError(
+            f"task {task.name} has no template for {language}.{suggestion(language, task.templates)}",
+            hint=f"It has: {names}.",
+        )
+    return found

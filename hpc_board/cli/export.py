@@ -1,0 +1,173 @@
+"""`admin export` and `admin stats`: what a board holds, for other programs and in numbers."""
+
+import math
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hpc_board.cli.options import PATH_OR_NAME, Open, examples, force_option, gpu_names, json_option, task_names
+from hpc_board.errors import InputError
+from hpc_board.model.names import listed
+
+if TYPE_CHECKING:
+    from hpc_board.domain.statistics import Statistics
+
+_FORMATS = ("csv", "json", "parquet", "html")
+_UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "w": timedelta(weeks=1)}
+
+
+class Since(click.ParamType[datetime]):
+    """A moment in the past: a day, a day with a time, or how long ago."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """`value` as a moment; one without a zone is in UTC."""
+        if isinstance(value, datetime):
+            return value
+        text = str(value).strip()
+        try:
+            if ago := re.fullmatch(r"([0-9]{1,6})([dhw])", text):
+                return datetime.now(UTC) - int(ago[1]) * _UNITS[ago[2]]
+            moment = datetime.fromisoformat(text)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        except (ValueError, OverflowError):
+            self.fail(
+                f"{value!r} is no moment. Give a day (2026-11-22), a day with a time (2026-11-22T18:00, in UTC unless "
+                "it has a zone), or how long ago (12h, 30d, 4w).",
+                param,
+                ctx,
+            )
+
+
+@click.command(
+    epilog=examples(
+        "hpc-board admin export --format csv -o runs.csv",
+        "hpc-board admin export --format html -o boards.html --force",
+        "hpc-board admin export --format json --task softmax_py --since 30d --with-code",
+    )
+)
+@click.option(
+    "--format", "form", type=click.Choice(_FORMATS), required=True, help="Runs as csv, json or parquet; boards as html."
+)
+@click.option(
+    "-o", "--output", metavar="FILE", default="-", type=PATH_OR_NAME, help="Write to FILE, not to stdout (`-`)."
+)
+@click.option(
+    "--task", "tasks", metavar="NAME", multiple=True, shell_complete=task_names, help="Only this task; may be repeated."
+)
+@click.option(
+    "--gpu",
+    "gpus",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=gpu_names,
+    help="Only this GPU, or several with commas between them; may be repeated.",
+)
+@click.option("--since", metavar="MOMENT", type=Since(), help="Only what was submitted since: 2026-11-22, 30d, 12h.")
+@click.option("--with-code", is_flag=True, help="With the submitted files, everybody's.")
+@force_option
+@click.pass_obj
+def export(
+    open_: Open,
+    form: str,
+    output: str,
+    tasks: tuple[str, ...],
+    gpus: tuple[str, ...],
+    since: datetime | None,
+    with_code: bool,
+    force: bool,
+) -> None:
+    """Write all runs, or the boards as a page, to a file.
+
+    csv and parquet have a row for each run, with its rank where it holds one;
+    json has the standings beside them. html is one page of the boards, which
+    needs nothing else. The file is written whole or not at all.
+    """
+    from hpc_board.cli.output import refresh, remark
+    from hpc_board.report.formatting import count_text
+    from hpc_board.written_files import new_file
+
+    if output == "-" and sys.stdout.isatty() and (form == "parquet" or with_code):
+        raise click.UsageError("This is nothing for a terminal; give -o FILE.")
+    board = open_()
+    chosen = listed(gpus)
+    wanted = board.export(form, tasks=tasks, gpus=chosen, since=since, with_code=with_code)
+    refresh(board)
+    if output == "-":
+        wanted.write(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    with new_file(Path(output), force=force) as file:
+        written = wanted.write(file)
+    counts = [(written.runs, "run", form != "html"), (written.boards, "board", form in ("json", "html"))]
+    remark(f"{output} holds {' and '.join(count_text(count, noun) for count, noun, told in counts if told)}.")
+
+
+@click.command(epilog=examples("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json"))
+@click.option("--days", type=click.FloatRange(0, 1e6, min_open=True), metavar="N", help="Only the last N days.")
+@click.option("--task", metavar="NAME", shell_complete=task_names, help="Only this task.")
+@json_option
+@click.pass_obj
+def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> None:
+    """Show how much was submitted and run, and by whom.
+
+    For each GPU: runs, how many passed and how many have a score, how long
+    they waited for it and how long they ran. Users are listed by the time
+    that their runs took.
+    """
+    from hpc_board.cli.output import print_blocks, print_json, refresh
+    from hpc_board.report.statistics import statistics_report
+
+    board = open_()
+    refresh(board)
+    if days is not None and math.isnan(days):
+        raise InputError("--days: nan is no number of days.", hint="Give a number such as 7.")
+    since = None if days is None else datetime.now(UTC) - timedelta(days=min(days, 700_000))
+    found = board.statistics(tasks=[task] if task else [], since=since)
+    if as_json:
+        print_json(_statistics_object(found))
+    else:
+        print_blocks(*statistics_report(found))
+
+
+def _statistics_object(found: "Statistics") -> dict[str, Any]:
+    """Counts, and lengths of time in seconds; null where no run is known to have started."""
+    from hpc_board.cli.json_output import moment
+    from hpc_board.model.text import one_line
+
+    return {
+        "since": moment(found.since),
+        "tasks": list(found.tasks),
+        "submissions": found.submissions,
+        "runs": found.runs,
+        "waiting": found.waiting,
+        "users": found.users,
+        "unique_codes": found.unique_codes,
+        "gpus": [
+            {
+                "gpu": one_line(gpu.gpu),
+                "runs": gpu.runs,
+                "passed": gpu.passed,
+                "scored": gpu.scored,
+                "started": gpu.started,
+                "wait_median_s": gpu.wait_median_s,
+                "wait_max_s": gpu.wait_max_s,
+                "run_total_s": gpu.run_total_s,
+            }
+            for gpu in found.gpus
+        ],
+        "top_users": [
+            {
+                "user": one_line(user.user),
+                "submissions": user.submissions,
+                "runs": user.runs,
+                "run_total_s": user.run_total_s,
+            }
+            for user in found.top_users
+        ],
+    }

@@ -1,0 +1,405 @@
+"""The rules of play: what admins decide, and what users remark on their submissions."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hpc_board.cli.admin import admin
+from hpc_board.cli.options import (
+    SUBMISSION_NUMBER,
+    Open,
+    examples,
+    gpu_names,
+    json_option,
+    submission_numbers,
+    task_names,
+)
+from hpc_board.domain.moderation import LIMIT_MAX
+from hpc_board.model.names import listed
+
+if TYPE_CHECKING:
+    from hpc_board.boards.moderation import Again
+    from hpc_board.domain.moderation import Limits
+
+_NONE = "none"
+
+
+class _LimitNumber(click.IntRange):
+    """How many submissions an hour; -1 is the word `none`, for any number of them."""
+
+    def __init__(self) -> None:
+        super().__init__(0, LIMIT_MAX)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """`value` as an int."""
+        if value in (_NONE, -1):
+            return -1
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is neither a number from 0 to {LIMIT_MAX} nor `{_NONE}`.", param, ctx)
+
+
+_limit_number = _LimitNumber()
+_submissions = click.argument(
+    "submissions",
+    metavar="SUBMISSION...",
+    nargs=-1,
+    required=True,
+    type=SUBMISSION_NUMBER,
+    shell_complete=submission_numbers,
+)
+_submission = click.argument(
+    "submission", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers
+)
+_why = click.option("--reason", metavar="TEXT", required=True, help="Why; those whom it concerns are shown it.")
+_why_if_told = click.option("--reason", metavar="TEXT", default="", help="Why, for those whom it concerns.")
+
+
+# Limits
+
+
+@admin.command(
+    epilog=examples(
+        "hpc-board admin limit matmul --ranked 5",
+        "hpc-board admin limit matmul --ranked 0 --other none",
+        "hpc-board admin limit matmul --none",
+    )
+)
+@click.argument("name", shell_complete=task_names)
+@click.option("--ranked", metavar="N", type=_limit_number, help="For ranked submissions: N in an hour, 0 or `none`.")
+@click.option("--other", metavar="N", type=_limit_number, help="For test, benchmark and profile submissions together.")
+@click.option("--none", "no_limits", is_flag=True, help="Take both limits back.")
+@json_option
+@click.pass_obj
+def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_limits: bool, as_json: bool) -> None:
+    """Limit how much each user may submit to a board.
+
+    A limit is a number of submissions within the last 60 minutes; 0 closes the
+    board for them. One to many GPUs counts once, each file of a batch by
+    itself. Admins are not limited, and what they send again does not count.
+    """
+    from hpc_board.cli.output import print_json, remark
+    from hpc_board.domain.moderation import Limits
+    from hpc_board.report import limits_text
+
+    given = ranked is not None or other is not None
+    if given == no_limits:
+        raise click.UsageError("Give --ranked N, --other N or both; or --none, which takes both limits back.")
+    board = open_()
+    if not (no_limits and any(decision.subject == name for decision, _ in board.rules.limits())):
+        board.task(name)  # one that has gone may still lose its limits
+
+    def change(present: "Limits") -> "Limits":
+        return Limits() if no_limits else Limits(_chosen(ranked, present.ranked), _chosen(other, present.other))
+
+    limits = board.rules.limit(name, change)
+    if as_json:
+        from hpc_board.cli.json_output import limits_object
+
+        print_json(limits_object(name, limits))
+    else:
+        remark(f"{name}: {limits_text(limits)}, for each user.")
+
+
+def _chosen(given: int | None, present: int | None) -> int | None:
+    if given is None:
+        return present
+    return None if given < 0 else given
+
+
+@admin.command(epilog=examples("hpc-board admin limits", "hpc-board admin limits --json"))
+@json_option
+@click.pass_obj
+def limits(open_: Open, as_json: bool) -> None:
+    """List the limits of all boards, which everybody may see."""
+    from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.report import limits_table
+
+    found = open_().rules.limits()
+    if as_json:
+        from hpc_board.cli.json_output import limits_object
+
+        print_json([limits_object(decision.subject, each, decision) for decision, each in found])
+    else:
+        print_blocks(limits_table(found))
+
+
+# Users and the whole board
+
+
+@admin.command(
+    epilog=examples(
+        "hpc-board admin ban eve --reason 'submits what others wrote'",
+        "hpc-board admin ban eve --reason 'floods the queue' --until +2d",
+    )
+)
+@click.argument("user")
+@_why
+@click.option("--until", metavar="D", default="", help='When it ends: "2030-12-31 18:00" (UTC), "+2d"; else never.')
+@click.pass_obj
+def ban(open_: Open, user: str, reason: str, until: str) -> None:
+    """Let USER submit no more, or not until a given moment.
+
+    Their runs in flight go on, and their standings stay: `admin remove` is for
+    those. A ban with another end takes the place of one that holds.
+    """
+    from hpc_board.cli.output import remark
+
+    stored = open_().rules.ban(user, reason, until)
+    remark(f"{user} is banned." if stored else f"{user} was banned already; `admin bans` says why.")
+
+
+@admin.command(epilog=examples("hpc-board admin unban eve", "hpc-board admin unban eve --reason 'a misunderstanding'"))
+@click.argument("user")
+@_why_if_told
+@click.pass_obj
+def unban(open_: Open, user: str, reason: str) -> None:
+    """Let a banned USER submit again."""
+    from hpc_board.cli.output import remark
+
+    stored = open_().rules.unban(user, reason)
+    remark(f"{user} may submit again." if stored else f"{user} was not banned.")
+
+
+@admin.command(epilog=examples("hpc-board admin bans", "hpc-board admin bans --json"))
+@json_option
+@click.pass_obj
+def bans(open_: Open, as_json: bool) -> None:
+    """List who is banned, by whom, and why."""
+    from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.report import bans_table
+
+    found = open_().rules.bans()
+    if as_json:
+        from hpc_board.cli.json_output import decision_object
+
+        print_json(list(map(decision_object, found)))
+    else:
+        print_blocks(bans_table(found))
+
+
+@admin.command(epilog=examples("hpc-board admin stop --reason 'the cluster is down until Monday'"))
+@_why_if_told
+@click.pass_obj
+def stop(open_: Open, reason: str) -> None:
+    """Take no new submissions, on any board.
+
+    Runs in flight go on, and admins may submit anyway.
+    """
+    from hpc_board.cli.output import remark
+
+    stored = open_().rules.stop(reason)
+    remark("No new submissions are accepted." if stored else "No new submissions were accepted before, either.")
+
+
+@admin.command(epilog=examples("hpc-board admin start"))
+@_why_if_told
+@click.pass_obj
+def start(open_: Open, reason: str) -> None:
+    """Take submissions again."""
+    from hpc_board.cli.output import remark
+
+    stored = open_().rules.start(reason)
+    remark("New submissions are accepted." if stored else "New submissions were accepted before, too.")
+
+
+# Submissions of others
+
+
+@admin.command(epilog=examples("hpc-board admin remove 12 --reason 'returns what an earlier call computed'"))
+@_submissions
+@_why
+@click.pass_obj
+def remove(open_: Open, submissions: tuple[int, ...], reason: str) -> None:
+    """Take submissions out of the standings.
+
+    Their runs count on no board any more, and the user's next best one does.
+    Nothing is deleted: their owners see who removed them, when and why.
+    """
+    from hpc_board.cli.output import remark
+
+    open_().rules.remove(submissions, reason)
+    remark(f"{_named(submissions)} in the standings no more; `hpc-board admin readmit` takes that back.")
+
+
+@admin.command(epilog=examples("hpc-board admin readmit 12", "hpc-board admin readmit 12 --reason 'it was right'"))
+@_submissions
+@_why_if_told
+@click.pass_obj
+def readmit(open_: Open, submissions: tuple[int, ...], reason: str) -> None:
+    """Put removed submissions back into the standings."""
+    from hpc_board.cli.output import remark
+
+    open_().rules.readmit(submissions, reason)
+    remark(f"{_named(submissions)} in the standings again, with each run that passed.")
+
+
+def _named(submissions: tuple[int, ...]) -> str:
+    numbers = ", ".join(map(str, dict.fromkeys(submissions)))
+    return f"Submission {numbers} is" if len(set(submissions)) == 1 else f"Submissions {numbers} are"
+
+
+@admin.command(
+    epilog=examples("hpc-board admin log", "hpc-board admin log --user eve", "hpc-board admin log --board matmul")
+)
+@click.option("--user", metavar="USER", help="Only what USER decided, or was decided about them or what they sent.")
+@click.option("--board", "name", metavar="NAME", help="Only about this board and submissions to it.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many to show.")
+@json_option
+@click.pass_obj
+def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json: bool) -> None:
+    """List what admins and creators decided, the newest first."""
+    from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.report import decisions_table
+
+    found = open_().rules.decisions(user=user, board=name, limit=limit)
+    if as_json:
+        from hpc_board.cli.json_output import decision_object
+
+        print_json(list(map(decision_object, found)))
+    else:
+        print_blocks(decisions_table(found))
+
+
+@admin.command(
+    epilog=examples(
+        "hpc-board admin rerun matmul --dry-run",
+        "hpc-board admin rerun matmul --top 10 --gpu H100",
+        "hpc-board admin rerun matmul --submission 12 --submission 15",
+    )
+)
+@click.argument("name", shell_complete=task_names)
+@click.option(
+    "--top", metavar="N", type=click.IntRange(1, 10_000), help="Only the first N users of each GPU; else 100."
+)
+@click.option(
+    "--gpu",
+    "gpus",
+    metavar="NAME",
+    multiple=True,
+    help="Only on this GPU, or several with commas between them; may be repeated. Else on all of the task's.",
+    shell_complete=gpu_names,
+)
+@click.option(
+    "--submission",
+    "submissions",
+    metavar="ID",
+    multiple=True,
+    type=SUBMISSION_NUMBER,
+    help="This submission, whatever its rank; may be repeated.",
+    shell_complete=submission_numbers,
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be sent; nothing is stored or sent.")
+@json_option
+@click.pass_obj
+def rerun(
+    open_: Open,
+    *,
+    name: str,
+    top: int | None,
+    gpus: tuple[str, ...],
+    submissions: tuple[int, ...],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Send the best submissions again after a task has changed.
+
+    The best one of each user at the version before is sent ranked at the
+    present one. It stays its author's, who is ranked with it; the jobs are
+    yours, which makes their results verified. They run what others wrote under
+    your account, with the sandbox that the settings give every run.
+
+    Files that were sent for the present version already are left out. The exit
+    codes are those of `submit` without --wait.
+    """
+    from hpc_board.cli.exits import DONE, NO_VERDICT
+    from hpc_board.cli.follow import tell_unsent
+    from hpc_board.cli.output import print_blocks, print_json, remark
+    from hpc_board.report import runs_table
+
+    if submissions and top is not None:
+        raise click.UsageError("--top chooses by rank, --submission by number; give one of them.")
+    board = open_()
+    words = listed(gpus)
+    plan = board.rerun_plan(name, top=top or 100, gpus=words, submissions=submissions)
+    if dry_run:
+        _print_plan(plan, as_json=as_json)
+        return
+    runs = board.rerun(plan)
+    if as_json:
+        from hpc_board.cli.json_output import again_object, run_object
+
+        print_json(
+            {
+                "runs": [run_object(board, run) for run in runs],
+                "left_out": [again_object(each) for each in plan if each.why],
+            }
+        )
+    else:
+        _tell_left_out(plan)
+        print_blocks(runs_table(runs, users=True))
+    tell_unsent(runs)
+    if going := [run.id for run in runs if not run.state.ended]:
+        remark(
+            f"`hpc-board watch {going[0]}` follows one. Only your account can carry these jobs on: leave `watch`, the "
+            "app or a `poll` from cron running."
+        )
+    raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
+
+
+def _print_plan(plan: "list[Again]", *, as_json: bool) -> None:
+    from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.report import rerun_table
+
+    if as_json:
+        from hpc_board.cli.json_output import again_object
+
+        print_json(list(map(again_object, plan)))
+    else:
+        print_blocks(rerun_table([(each.submission, each.gpus, each.why) for each in plan]))
+
+
+def _tell_left_out(plan: "list[Again]") -> None:
+    from hpc_board.cli.output import remark
+
+    for each in plan:
+        if each.why:
+            remark(f"Submission {each.submission.id} of {each.submission.user} is left out: {each.why}")
+
+
+# Submissions of one's own
+
+
+@click.command(epilog=examples("hpc-board note 7 'four values per thread'"))
+@_submission
+@click.argument("text")
+@click.pass_obj
+def note(open_: Open, submission: int, text: str) -> None:
+    """Put a note on a submission of your own.
+
+    It comes after those that the submission has, the first of which is that of
+    `submit --note`. Everybody who sees the run sees its notes.
+    """
+    from hpc_board.cli.output import remark
+
+    open_().note(submission, text)
+    remark(f"Submission {submission} has the note; `hpc-board runs --note TEXT` finds it.")
+
+
+@click.command(epilog=examples("hpc-board tag 7 tiled fp16", "hpc-board tag 7 --remove fp16", "hpc-board tag 7"))
+@_submission
+@click.argument("words", metavar="[WORD]...", nargs=-1)
+@click.option("--remove", metavar="WORD", multiple=True, help="Take this tag from it; may be repeated.")
+@click.pass_obj
+def tag(open_: Open, submission: int, words: tuple[str, ...], remove: tuple[str, ...]) -> None:
+    """Put tags on a submission of your own.
+
+    Prints those that it has then. A tag is one word; upper and lower case are the same. `runs --tag WORD` lists
+    what has it.
+    """
+    from hpc_board.model.text import one_line
+
+    tags = open_().tag(submission, words, remove)
+    if tags:
+        click.echo(one_line(" ".join(tags), 2000))

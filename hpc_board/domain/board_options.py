@@ -1,0 +1,201 @@
+"""Terms: what the creator of a board decides about it beside its task."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+from typing import Any, Collection, Dict, Mapping, Optional, Tuple, Type, TypeVar
+
+from hpc_board.domain.roles import Role, names_someone
+
+DEADLINE_WORDS = (
+    'a date or a time such as "2030-12-31", "2030-12-31 18:00" or "2030-12-31T18:00+01:00" (UTC where it names no '
+    'zone), a time from now such as "+30d" or "+12h", or "none"'
+)
+"""What `deadline_of` reads, for people."""
+
+_SPAN = re.compile(r"\+((?:[0-9]{1,6}[wdhm])+)")
+_PARTS = re.compile(r"([0-9]+)([wdhm])")
+_UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes"}
+
+E = TypeVar("E", bound=Enum)
+
+
+class Visibility(str, Enum):
+    """Who sees a board: everybody, or its members alone."""
+
+    PUBLIC = "public"
+    CLOSED = "closed"
+
+    __str__ = str.__str__
+
+
+class CodeShown(str, Enum):
+    """When participants may read what others submitted."""
+
+    NEVER = "never"
+    AFTER_DEADLINE = "after_deadline"
+
+    __str__ = str.__str__
+
+
+class TermsError(ValueError):
+    """A value that are no terms: a key that is not known, is missing, or holds something else."""
+
+
+YEAR_MIN, YEAR_MAX = 1970, 9998
+"""Beyond these a moment may have no counterpart in other time zones: none is taken, and none is read."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Who made a board, until when and on which GPUs one may submit, and who sees what of it.
+
+    `gpus` is empty where every GPU of the settings is meant. `members` are users, and groups with a `@`, who see a
+    closed board; its creator and admins do so anyway.
+    """
+
+    creator: str
+    deadline: Optional[datetime] = None
+    gpus: Tuple[str, ...] = ()
+    visibility: Visibility = Visibility.PUBLIC
+    members: Tuple[str, ...] = ()
+    code_shown: CodeShown = CodeShown.NEVER
+
+    def visible_to(self, user: str, groups: Collection[str], role: Role) -> bool:
+        """Whether `user`, who is in `groups` and has this role, may know of the board."""
+        return (
+            self.visibility is Visibility.PUBLIC
+            or role is Role.ADMIN
+            or user == self.creator
+            or names_someone(self.members, user, groups)
+        )
+
+    def changeable_by(self, user: str, role: Role) -> bool:
+        """Whether `user` may change and delete the board: an admin, or its creator while being a creator still."""
+        return role is Role.ADMIN or (user == self.creator and role.may_act_as(Role.CREATOR))
+
+    def shows_code(self, now: datetime) -> bool:
+        """Whether participants may read what others submitted; without a deadline it never comes to that."""
+        return self.code_shown is CodeShown.AFTER_DEADLINE and self.deadline is not None and now > self.deadline
+
+    def to_json(self) -> Dict[str, Any]:
+        """The terms as a JSON object that `from_json` reads again."""
+        return {
+            "creator": self.creator,
+            "deadline": None if self.deadline is None else self.deadline.astimezone(timezone.utc).isoformat(),
+            "gpus": list(self.gpus),
+            "visibility": self.visibility.value,
+            "members": list(self.members),
+            "code_shown": self.code_shown.value,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Terms":
+        """The terms that `to_json` wrote, of this version or an older one, which lacks some keys.
+
+        Raises:
+            TermsError: it wrote nothing like this.
+        """
+        unknown = sorted(set(value) - set(cls.__dataclass_fields__))
+        if unknown:
+            raise TermsError(f"the key {unknown[0]} is not known")
+        creator = value.get("creator")
+        if not isinstance(creator, str):
+            raise TermsError("the creator is missing")
+        return cls(
+            creator,
+            stored_moment(value.get("deadline")),
+            _names(value.get("gpus", [])),
+            _word(Visibility, value.get("visibility", Visibility.PUBLIC.value)),
+            _names(value.get("members", [])),
+            _word(CodeShown, value.get("code_shown", CodeShown.NEVER.value)),
+        )
+
+
+def deadline_of(text: str, now: datetime) -> Optional[datetime]:
+    """The moment in UTC that `text` names, None for "none"; a date means its midnight.
+
+    Raises:
+        ValueError: it names none (`DEADLINE_WORDS` says what does), or one that no calendar has.
+    """
+    words = text.strip()
+    if words.casefold() == "none":
+        return None
+    try:
+        if span := _SPAN.fullmatch(words):
+            parts = ((_UNITS[unit], int(count)) for count, unit in _PARTS.findall(span[1]))
+            span_given = sum((timedelta(**{unit: count}) for unit, count in parts), timedelta())
+            return _within_years(now.astimezone(timezone.utc) + span_given)
+        return moment_in_utc(words)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"expected {DEADLINE_WORDS}, of the years {YEAR_MIN} to {YEAR_MAX}") from error
+
+
+def moment_in_utc(text: str) -> datetime:
+    """The moment in UTC of an ISO date or time, which is one of UTC where it names no zone.
+
+    Raises:
+        ValueError, OverflowError: it is none, or none that every calendar has.
+    """
+    moment = datetime.fromisoformat(text)
+    return _within_years((moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc))
+
+
+def _within_years(moment: datetime) -> datetime:
+    """The moment itself.
+
+    Raises:
+        ValueError: not every calendar has it.
+    """
+    if not YEAR_MIN <= moment.year <= YEAR_MAX:
+        raise ValueError(f"the year {moment.year} is not from {YEAR_MIN} to {YEAR_MAX}")
+    return moment
+
+
+def moment_words(moment: Optional[datetime]) -> str:
+    """A moment in the reader's time zone, which is named, to the minute; "none" where there is none."""
+    return "none" if moment is None else f"{moment.astimezone():%Y-%m-%d %H:%M %Z}"
+
+
+def utc_words(moment: Optional[datetime]) -> str:
+    """A moment as of `moment_words` in UTC, for what is read in more than one time zone."""
+    return "none" if moment is None else f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
+
+
+def deadline_refusal(task: str, deadline: datetime, now: datetime) -> str:
+    """What somebody is told who submits to `task` at the time `now`, after its deadline."""
+    due, today = (f"{each.astimezone():%Y-%m-%d %H:%M:%S %Z}" for each in (deadline, now))
+    return f"The deadline to submit to {task} has passed.\nIt was {due} and today is {today}."
+
+
+def stored_moment(value: Any) -> Optional[datetime]:
+    """The moment that was stored as ISO text; None where none was.
+
+    Raises:
+        TermsError: it is no text of a moment with a time zone, or one that not every calendar has.
+    """
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise TermsError("the deadline is no moment") from error
+    if moment.tzinfo is None:
+        raise TermsError("the deadline has no time zone")
+    if not YEAR_MIN <= moment.year <= YEAR_MAX:
+        raise TermsError("the deadline is not of this age")
+    return moment
+
+
+def _names(value: Any) -> Tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise TermsError("a list of names is something else")
+    return tuple(value)
+
+
+def _word(kind: Type[E], value: Any) -> E:
+    try:
+        return kind(value)
+    except ValueError as error:
+        raise TermsError(f"{value!r} is no {kind.__name__}") from error

@@ -1,0 +1,201 @@
+"""Two measurements of the same cases beside each other: by how much one is faster, and how sure that is.
+
+A process is the unit that repeats: its calls share their memory, their clocks and their luck. So where both runs have
+several workers, the medians of these are compared, as logarithms, by Welch's t interval (B. L. Welch, Biometrika 34,
+1947). Of a single worker only the scatter of its own calls is known. What is compared is the median, as everywhere
+else: its standard error over n values is sqrt(pi / 2) s / sqrt(n) where they are normal and many, and less where they
+are few, so that the intervals of few processes are rather too wide.
+"""
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import List, Optional, Sequence, Tuple
+
+from hpc_board.model.result import Case, Timing
+from hpc_board.model.score import score_of
+from hpc_board.model.task import Ranking
+
+# Student's t for 95 % in two tails, by degrees of freedom; between two rows, the one with fewer counts.
+_T_QUANTILES = (
+    (1, 12.706),
+    (2, 4.303),
+    (3, 3.182),
+    (4, 2.776),
+    (5, 2.571),
+    (6, 2.447),
+    (7, 2.365),
+    (8, 2.306),
+    (9, 2.262),
+    (10, 2.228),
+    (12, 2.179),
+    (15, 2.131),
+    (20, 2.086),
+    (30, 2.042),
+    (60, 2.000),
+    (120, 1.980),
+)
+
+_ROUNDING = 1e-6
+
+
+def figures(value: float, digits: int) -> str:
+    """The value to as many significant digits, never with an exponent that tells a person little: "140", "0.99"."""
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if "e+" in text else text
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How the time `other_ns` compares to `one_ns`.
+
+    `speedup` is one / other, with the bounds of its 95 % confidence interval; these are None where too little was
+    measured to tell. `repeated` says that they hold over processes, and not only within one of each run.
+    """
+
+    one_ns: float
+    other_ns: float
+    speedup: float
+    low: Optional[float] = None
+    high: Optional[float] = None
+    repeated: bool = False
+
+    @property
+    def shown(self) -> bool:
+        """Whether the measurements show a difference at all."""
+        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+
+    @property
+    def text(self) -> str:
+        """In words: "faster by 1.2 % ± 0.9 %", or that no difference is shown.
+
+        The share is that of the smaller time by which the larger one exceeds it.
+        """
+        if self.low is None or self.high is None:
+            return "too few samples to tell"
+        half = 100 * (math.sqrt(self.high / self.low) - 1)
+        if not self.shown:
+            return (
+                f"no difference shown (± {figures(half, 2)} %)"
+                if half < 100
+                else "no difference shown: too much scatter"
+            )
+        faster = self.speedup > 1
+        factor, least, most = (
+            (self.speedup, self.low, self.high) if faster else (1 / self.speedup, 1 / self.high, 1 / self.low)
+        )
+        # Above that the interval is too lopsided for one number on both sides.
+        if half * factor < 100:
+            how = f"by {figures(100 * (factor - 1), 3)} % ± {figures(half * factor, 2)} %"
+        else:
+            how = f"by {figures(least, 2)}x to {figures(most, 2)}x"
+        return f"{'faster' if faster else 'slower'} {how}"
+
+
+@dataclass(frozen=True)
+class CaseDifference:
+    """One benchmark case in both runs."""
+
+    index: int
+    spec: str
+    difference: Difference
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The benchmark cases that two runs have in common, and their scores where both have one."""
+
+    cases: Tuple[CaseDifference, ...]
+    score: Optional[Difference]
+    reference: Optional[float]
+    """How long the reference took in the other run, in units of one: what the machines themselves differ by."""
+
+
+def compared(one: Sequence[Case], other: Sequence[Case], ranking_by: Ranking) -> Comparison:
+    """The second run's cases beside the first's."""
+    timed_one, timed_other = _timed(one), _timed(other)
+    common = sorted(set(timed_one) & set(timed_other))
+    pairs = [(timed_one[index], timed_other[index]) for index in common]
+    cases = tuple(
+        CaseDifference(first.index, first.spec, _difference(_sides(a), _sides(b), a.median_ns, b.median_ns))
+        for (first, a), (_, b) in pairs
+    )
+    whole = bool(common) and set(timed_one) == set(timed_other)
+    references = [b.baseline_ns / a.baseline_ns for (_, a), (_, b) in pairs if a.baseline_ns and b.baseline_ns]
+    return Comparison(
+        cases,
+        _score_difference([a for (_, a), _ in pairs], [b for _, (_, b) in pairs], ranking_by) if whole else None,
+        math.exp(statistics.fmean(map(math.log, references))) if references else None,
+    )
+
+
+def _timed(cases: Sequence[Case]) -> "dict[int, Tuple[Case, Timing]]":
+    return {
+        case.index: (case, case.timing)
+        for case in cases
+        if case.phase == "benchmark"
+        and case.timing is not None
+        and min(case.timing.samples_ns, default=case.timing.median_ns) > 0
+    }
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The variance of the logarithm of a run's time, and how many degrees of freedom it has."""
+
+    variance: float
+    freedom: int
+    repeated: bool
+
+
+def _sides(timing: Timing) -> Optional[_Side]:
+    """What is known of a time; nothing of one without samples, as a task's own eval reports it."""
+    if not timing.samples_ns:
+        return None
+    medians = timing.worker_medians_ns
+    return _side(medians, repeated=True) if len(medians) > 1 else _of_calls(timing.samples_ns)
+
+
+def _of_calls(samples: Sequence[float]) -> Optional[_Side]:
+    return _side(samples, repeated=False) if len(samples) > 2 else None
+
+
+def _side(values: Sequence[float], *, repeated: bool) -> _Side:
+    logs = [math.log(value) for value in values]
+    variance = math.pi / 2 * statistics.variance(logs) / len(logs)
+    return _Side(variance, len(logs) - 1, repeated)
+
+
+def _difference(one: Optional[_Side], other: Optional[_Side], one_ns: float, other_ns: float) -> Difference:
+    if one is None or other is None:
+        return Difference(one_ns, other_ns, one_ns / other_ns)
+    variance = one.variance + other.variance
+    half = _quantile(one, other) * math.sqrt(variance) if variance else 0.0
+    speedup, spread = one_ns / other_ns, math.exp(half)
+    return Difference(one_ns, other_ns, speedup, speedup / spread, speedup * spread, one.repeated and other.repeated)
+
+
+def _quantile(one: _Side, other: _Side) -> float:
+    """Student's t at the degrees of freedom of Welch and Satterthwaite."""
+    parts = sum(side.variance**2 / side.freedom for side in (one, other))
+    freedom = (one.variance + other.variance) ** 2 / parts
+    return next(value for least, value in reversed(_T_QUANTILES) if least <= max(1.0, freedom + _ROUNDING))
+
+
+def _score_difference(one: Sequence[Timing], other: Sequence[Timing], ranking_by: Ranking) -> Optional[Difference]:
+    """The scores, which every worker has one of where all cases have the same workers."""
+    scores = [score_of([each.median_ns for each in timings], ranking_by) for timings in (one, other)]
+    sides = [_side_of_scores(timings, ranking_by) for timings in (one, other)]
+    return _difference(sides[0], sides[1], scores[0], scores[1])
+
+
+def _side_of_scores(timings: Sequence[Timing], ranking_by: Ranking) -> Optional[_Side]:
+    if ranking_by is Ranking.LAST or len(timings) == 1:
+        return _sides(timings[-1])
+    if not all(timing.samples_ns for timing in timings):
+        return None
+    workers: List[Sequence[float]] = [timing.worker_medians_ns for timing in timings]
+    counts = {len(each) for each in workers}
+    if len(counts) > 1 or counts == {1}:
+        return None
+    return _side([score_of(medians, ranking_by) for medians in zip(*workers, strict=True)], repeated=True)

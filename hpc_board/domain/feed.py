@@ -1,0 +1,93 @@
+"""The feed: what a run that passed changed on its board, and in which words that is told."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import List, Optional, Sequence, Tuple
+
+from hpc_board.domain.standing import ranks
+
+PODIUM = 3
+"""How many places are told of."""
+
+
+class FeedKind(str, Enum):
+    """The most that a run changed: the best time, one of the first places, that its user is there, their own best."""
+
+    RECORD = "record"
+    PODIUM = "podium"
+    FIRST = "first"
+    BEST = "best"
+
+    __str__ = str.__str__
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A user on a board, with their score."""
+
+    user: str
+    score_s: float
+
+
+@dataclass(frozen=True)
+class News:
+    """What a run changed on its board, as it was at that moment.
+
+    `former_rank` and `former_s` are what its user had before, None where they were not on the board. `beaten` is who
+    stands directly behind it now and did not before; `fallen` are those who left the first three places for it.
+    """
+
+    kind: FeedKind
+    rank: int
+    score_s: float
+    former_rank: Optional[int] = None
+    former_s: Optional[float] = None
+    beaten: Optional[Entry] = None
+    fallen: Tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True)
+class FeedEntry:
+    """One line of the feed: what the run of a user changed on the board of a task on a GPU."""
+
+    id: int
+    at: datetime
+    task: str
+    task_version: str
+    gpu: str
+    user: str
+    submission: int
+    run: int
+    emulated: bool
+    news: News
+
+
+def news(
+    entry: Entry, rank: int, podium: Sequence[Entry], former: Optional[Tuple[int, float]], beaten: Optional[Entry]
+) -> News:
+    """What `entry` changed, which has `rank` now.
+
+    `podium` are the first of the board before that, in order and at least all who had one of the first three places;
+    `former` is the user's own rank and score before, `beaten` whom they passed.
+    """
+    former_rank, former_s = former or (None, None)
+    if not podium or entry.score_s < podium[0].score_s:
+        kind = FeedKind.RECORD
+    elif rank <= PODIUM and (former_rank is None or rank < former_rank):
+        kind = FeedKind.PODIUM
+    else:
+        kind = FeedKind.FIRST if former is None else FeedKind.BEST
+    return News(kind, rank, entry.score_s, former_rank, former_s, beaten, tuple(_fallen(entry, podium)))
+
+
+def _fallen(entry: Entry, podium: Sequence[Entry]) -> List[Entry]:
+    """Those who had one of the first three places before `entry`, and have none with it."""
+    now = sorted([each for each in podium if each.user != entry.user] + [entry], key=lambda each: each.score_s)
+    stay = {each.user for each in _on_podium(now)}
+    return [each for each in _on_podium(podium) if each.user not in stay]
+
+
+def _on_podium(entries: Sequence[Entry]) -> List[Entry]:
+    places = ranks([each.score_s for each in entries])
+    return [each for each, rank in zip(entries, places, strict=True) if rank <= PODIUM]

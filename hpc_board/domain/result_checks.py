@@ -1,0 +1,161 @@
+"""Whether a result is the answer to the run that was sent, agrees with itself, and may be believed."""
+
+import re
+import statistics
+from datetime import datetime
+from typing import Iterator, List, Mapping, Optional, Sequence, TypeGuard
+
+from hpc_board.domain.run import Run
+from hpc_board.model.gpu import Device
+from hpc_board.model.limits import MORE_WORKERS, Limits
+from hpc_board.model.measurement import calls_needed, lower_quartile, scatters, spread
+from hpc_board.model.result import Case, Result, Timing, Verdict
+from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Task, case_text
+
+_MODEL = re.compile(r"(?:GH|GB|MI|[HABVPLT])\d{1,4}[A-Z]*")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_ROUNDING = 1e-6
+
+
+def result_faults(result: Result, run: Run, task: Task, device: Optional[Device], harness_sha256: str) -> List[str]:
+    """Why `result` is not the result of `run`, one sentence for each reason; empty where it is.
+
+    `device` is what the board's GPU is, None where the settings no longer say, `harness_sha256` the hash of the harness
+    that is installed now. A verdict `pass` needs every case that was sent, passed, and times that follow from their
+    samples (a profile has no times, and a task's own eval no samples); nothing that was interrupted has passed. Where
+    the run was sent with that harness, the times are as many as the task's limits ask for: another version has its own
+    defaults and rules.
+    """
+    faults = []
+    if (result.run, result.nonce, result.mode) != (run.id, run.nonce, str(run.mode)):
+        faults.append("it belongs to another run")
+    if run.status.job_id and result.job_id != run.status.job_id:
+        faults.append(f"it comes from job {result.job_id or 'unknown'}, and the run's job is {run.status.job_id}")
+    sent = {"harness": run.harness_sha256, "task": run.task_version, "submission": run.code_sha256}
+    for name, sha256 in sent.items():
+        if result.provenance.get(f"{name}_sha256") != sha256:
+            faults.append(f"it was made with another {name}")
+    found = result.provenance.get("gpu_name")
+    if device is not Device.CPU and isinstance(found, str) and not is_model(run.gpu, found):
+        faults.append(f"its GPU was {found}, and the board is for {run.gpu}")
+    if result.verdict is Verdict.PASS:
+        if result.interrupted:
+            faults.append("it says that the run passed, and that it was interrupted")
+        tests = task.tests if run.mode in (Mode.TEST, Mode.RANKED) else ()
+        benchmarks = () if run.mode is Mode.TEST else task.benchmarks
+        faults += _case_faults(result.cases, "test", tests)
+        faults += _case_faults(result.cases, "benchmark", benchmarks)
+        if result.provenance.get("harness", ISOLATED) != task.harness:
+            faults.append(f"it was not judged by the task's harness, which is {task.harness}")
+        if run.mode in (Mode.BENCHMARK, Mode.RANKED) and task.harness == OWN:
+            faults += _reported_time_faults(result.cases)
+        elif run.mode in (Mode.BENCHMARK, Mode.RANKED):
+            faults += _timing_faults(result.cases)
+            if run.harness_sha256 == harness_sha256:
+                faults += _measurement_faults(result.cases, run.mode, task, device)
+    return faults
+
+
+def ended_at(result: Result, run: Run, collected_at: datetime) -> Optional[datetime]:
+    """When the job of `run` ended by its own clock; None where what it says is no moment of the run's life."""
+    if not _MOMENT.fullmatch(result.ended_at):
+        return None
+    try:
+        moment = datetime.fromisoformat(result.ended_at)
+    except ValueError:
+        return None
+    return moment if run.created_at <= moment <= collected_at else None
+
+
+def is_model(gpu: str, device_name: str) -> bool:
+    """Whether a device that calls itself `device_name` may be the GPU that boards call `gpu`.
+
+    A board's name that holds no known model ("gpu-big") fits every device; "A100-40" fits "NVIDIA A100-SXM4-40GB", and
+    "MI300" fits "AMD Instinct MI300X".
+    """
+    wanted = _MODEL.findall(gpu.upper())
+    found = _MODEL.findall(device_name.upper())
+    if not wanted or not found:
+        return True
+    return wanted[0] in found or (wanted[0].startswith("MI") and found[0].startswith(wanted[0]))
+
+
+def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, CaseValue]]) -> List[str]:
+    mine = [case for case in cases if case.phase == phase]
+    if [(case.index, case.spec) for case in mine] != [(index, case_text(case)) for index, case in enumerate(sent)]:
+        return [f"its {phase} cases are not those that were sent"]
+    return [f"{phase} case {case.index + 1} did not pass" for case in mine if case.verdict is not Verdict.PASS]
+
+
+def _timing_faults(cases: Sequence[Case]) -> List[str]:
+    mine = [case for case in cases if case.phase == "benchmark" and not _timed(case.timing)]
+    return [f"the times of benchmark case {case.index + 1} are no times" for case in mine]
+
+
+def _reported_time_faults(cases: Sequence[Case]) -> List[str]:
+    """What is wrong with times that a task's own eval has reported, which has no samples to show."""
+    mine = [case for case in cases if case.phase == "benchmark" and not _reported(case.timing)]
+    return [f"the times of benchmark case {case.index + 1} are no times" for case in mine]
+
+
+def _reported(timing: Optional[Timing]) -> bool:
+    return timing is not None and timing.runs >= 1 and timing.mean_ns == timing.median_ns > 0 and not timing.samples_ns
+
+
+def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: Optional[Device]) -> List[str]:
+    """What the times of benchmark cases lack; on an unknown device those of a CPU are enough, which asks for less."""
+    try:
+        limits = Limits.of_task(task.limits, str(device or Device.CPU))
+    except ValueError as error:
+        return [f"the task's limits are not those of this version of hpc-board: {error}"]
+    workers = limits.workers if mode is Mode.RANKED else 1
+    faults = []
+    for case in cases:
+        if case.phase == "benchmark" and _timed(case.timing):
+            words = _missing(case.timing, limits, workers)
+            faults += [f"benchmark case {case.index + 1} {each}" for each in words]
+    return faults
+
+
+def _missing(timing: Timing, limits: Limits, workers: int) -> Iterator[str]:
+    """What times that follow from their samples lack as a measurement by `workers`."""
+    if timing.low_ns is not None:
+        if len(timing.worker_runs) < workers or min(timing.worker_runs) < limits.rows:
+            yield f"has fewer than {limits.rows} rows of each of {workers} processes"
+        if timing.median_ns < limits.floor_seconds * 1e9:
+            yield f"takes {timing.median_ns:g} ns, and {limits.floor_seconds * 1e9:g} ns are the least"
+        return
+    medians_ns = timing.worker_medians_ns
+    more = workers + MORE_WORKERS if workers > 1 else workers
+    if len(medians_ns) not in (workers, more):
+        wanted = f"{workers} or {more}" if more > workers else str(workers)
+        yield f"was measured by {len(medians_ns)} processes, and not by {wanted}"
+    elif scatters(medians_ns, limits, workers) and len(medians_ns) < more:
+        share = f"{100 * spread(medians_ns):.1f} %"
+        yield f"was measured by {workers} processes that differ by {share}, and not by {MORE_WORKERS} more"
+    elif scatters(medians_ns, limits, workers) and not timing.noisy:
+        yield f"is not marked as noisy, and its processes differ by more than {100 * limits.spread:g} %"
+    for samples_ns in timing.worker_samples_ns:
+        needed = calls_needed(samples_ns, limits, workers)
+        if len(samples_ns) < needed:
+            yield f"was timed {len(samples_ns)} times in a process, and {needed} times are the least"
+            break
+    if timing.median_ns < limits.floor_seconds * 1e9:
+        yield f"has a median of {timing.median_ns:g} ns, and {limits.floor_seconds * 1e9:g} ns are the least"
+
+
+def _time_that_counts(timing: Timing) -> float:
+    """Return the time that follows from the samples: of rows their lower quartile, of calls the workers' median."""
+    if timing.low_ns is None:
+        return statistics.median(timing.worker_medians_ns)
+    return max(lower_quartile(timing.samples_ns), timing.least_ns or 0.0)
+
+
+def _timed(timing: Optional[Timing]) -> TypeGuard[Timing]:
+    if timing is None or not timing.samples_ns or timing.runs != len(timing.samples_ns) or min(timing.samples_ns) <= 0:
+        return False
+    if sum(timing.worker_runs) != timing.runs or min(timing.worker_runs) < 1:
+        return False
+    expected = (_time_that_counts(timing), min(timing.samples_ns), max(timing.samples_ns))
+    said = (timing.median_ns, timing.best_ns, timing.worst_ns)
+    return all(abs(one - other) <= _ROUNDING * other for one, other in zip(said, expected, strict=True))

@@ -1,0 +1,170 @@
+"""Standings: ranks, pages and marks of a leaderboard, and how a placing is told."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import List, Optional, Sequence, Tuple
+
+from hpc_board.model.score import Interval, duration_text, told_score
+from hpc_board.model.task import ISOLATED
+
+_FACTOR_FROM = 2.0
+"""From which ratio on a difference is told as a factor and not in percent."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One row of a board: a user's best passing ranked run, judged by the task's `harness`.
+
+    `interval` is None where the score has none, as on a GPU. `overlaps_above` says that it overlaps the interval of the
+    next better row.
+    """
+
+    rank: int
+    user: str
+    score_s: float
+    submission: int
+    run: int
+    submitted_at: datetime
+    file_name: str
+    trust: str
+    emulated: bool = False
+    harness: str = ISOLATED
+    interval: Optional[Interval] = None
+    overlaps_above: bool = False
+
+
+class Rows(str, Enum):
+    """What a row of a page stands for: a user's best run, any run that counts, or one of the reader's.
+
+    The best comes first, but for NEWEST, which has the reader's runs from the newest on; their ranks are those among
+    the runs of the page.
+    """
+
+    USERS = "users"
+    RUNS = "runs"
+    OWN = "own"
+    NEWEST = "newest"
+
+    __str__ = str.__str__
+
+
+class MarkKind(str, Enum):
+    """What stands on a board beside the ranks: the task's own reference, or something that its author shows."""
+
+    REFERENCE = "reference"
+    MILESTONE = "milestone"
+
+    __str__ = str.__str__
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A time on a board that has no rank, from the run `run`; `name` says whose it is."""
+
+    kind: MarkKind
+    name: str
+    score_s: float
+    submission: int
+    run: int
+    submitted_at: datetime
+    file_name: str = ""
+    trust: str = ""
+    emulated: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """A part of a board as a reader asked for it: `rows` from the place `offset` on, of `total`.
+
+    `own` is the reader's row among all users, whether it is on the page or not; `marks` are all of the board's, the
+    fastest first.
+    """
+
+    gpu: str
+    version: str
+    rows: Tuple[Standing, ...]
+    total: int
+    offset: int = 0
+    own: Optional[Standing] = None
+    marks: Tuple[Mark, ...] = ()
+
+    @property
+    def reference_s(self) -> Optional[float]:
+        """What the task's reference scores, None where that was not measured."""
+        return next((mark.score_s for mark in self.marks if mark.kind is MarkKind.REFERENCE), None)
+
+    def speedup(self, score_s: float) -> Optional[float]:
+        """How many times as fast as the reference something is that scores `score_s`."""
+        return None if self.reference_s is None else self.reference_s / score_s
+
+
+@dataclass(frozen=True)
+class Placing:
+    """What a ranked run that passed means on its board.
+
+    `rank` is the place that it holds among `users`, None where its user has a faster one, which took `best_s` and is
+    the run `best_run`. `first` says that the user had not passed there before.
+    """
+
+    rank: Optional[int]
+    users: int
+    best_s: float
+    best_run: int
+    first: bool
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a task: when somebody first submitted for it, and how many users are on its boards.
+
+    Who is on the boards of several GPUs counts once for each.
+    """
+
+    version: str
+    added_at: datetime
+    entries: int
+
+
+PLACES_TOLD = 10
+"""Down to which rank a run is told its place; below, that it is its user's best."""
+
+
+def verdict_line(gpu: str, score_s: float, placing: Placing, interval: Optional[Interval] = None) -> str:
+    """What a ranked run that passed has come to on the board of `gpu`, in one line without a full stop."""
+    rank, time = placing.rank, told_score(score_s, interval)
+    if rank is None:
+        return f"Successful on {gpu}: {time}, {_behind(score_s, placing)}"
+    if rank <= PLACES_TOLD:
+        place = {1: "First", 2: "Second", 3: "Third"}.get(rank, f"{rank}th")
+        return f"{place} place on {gpu}: {time}"
+    what = "First successful submission" if placing.first else "Personal best"
+    return f"{what} on {gpu}: {time}, rank {rank} of {placing.users}"
+
+
+def _behind(score_s: float, placing: Placing) -> str:
+    """By how much a run is slower than its user's best."""
+    if score_s <= placing.best_s:
+        return f"as fast as the own best, which was submitted before (run {placing.best_run})"
+    times = score_s / placing.best_s
+    slower = f"{times:.3g} times as long as" if times >= _FACTOR_FROM else f"{100 * (times - 1):.2g} % slower than"
+    return f"{slower} the own best, {duration_text(placing.best_s * 1e9)} (run {placing.best_run})"
+
+
+def ranks(scores: Sequence[float]) -> List[int]:
+    """The rank of each of these scores, which are in order: equal ones share a rank and leave a gap behind it."""
+    found: List[int] = []
+    for index, score in enumerate(scores):
+        found.append(found[-1] if index and score == scores[index - 1] else index + 1)
+    return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a user stands on one board: the rank and the score in seconds of their best passing ranked run."""
+
+    task: str
+    task_version: str
+    gpu: str
+    rank: int
+    score_s: float

@@ -1,0 +1,202 @@
+"""Boards that people made: the changes in the life of one, and what a change would do to it."""
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import datetime
+from enum import Enum
+from typing import Any, Iterator, Mapping, Optional, Tuple
+
+from hpc_board.domain.board_options import Terms, moment_words
+from hpc_board.model.task import CaseValue, Task, Timeouts
+from hpc_board.model.text import one_line
+
+_TERMS = ("deadline", "gpus", "visibility", "members", "code_shown")
+_NOT_LISTED = ("members", "code shown")
+_NOT_COMPARED = ("name", "deadline", "gpus", "warnings")
+_SHOWN_CHARACTERS = 120
+
+
+class Action(str, Enum):
+    """What was done to a board."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+    __str__ = str.__str__
+
+
+@dataclass(frozen=True)
+class BoardChange:
+    """One change of a board; `task_version` is None for the one that deletes it."""
+
+    id: int
+    name: str
+    action: Action
+    task_version: Optional[str]
+    terms: Terms
+    by_user: str
+    at: datetime
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class CreatedBoard:
+    """A board that somebody made: its newest change, and its task with the board's name, deadline and GPUs."""
+
+    change: BoardChange
+    task: Task
+
+    @property
+    def name(self) -> str:
+        """The board's name, which is its task's."""
+        return self.change.name
+
+    @property
+    def terms(self) -> Terms:
+        """The board's terms."""
+        return self.change.terms
+
+
+@dataclass(frozen=True)
+class Entries:
+    """How many users have a passing ranked run for one version of a task on a GPU."""
+
+    gpu: str
+    users: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that a change makes different; `restarts` says whether times from before it cannot be compared."""
+
+    what: str
+    before: str
+    after: str
+    restarts: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be done to one board, of which `before` is what it is now.
+
+    `left` are the standings that stay with the version that is left, `joined` those of the version that it gets.
+    `shadows` says that a task of the settings' folders has the board's name, which it is then.
+    """
+
+    name: str
+    action: Action
+    terms: Terms
+    task: Optional[Task] = None
+    before: Optional[CreatedBoard] = None
+    differences: Tuple[Difference, ...] = ()
+    left: Tuple[Entries, ...] = ()
+    joined: Tuple[Entries, ...] = ()
+    after_change: int = 0
+    shadows: bool = False
+
+    @property
+    def restarts(self) -> bool:
+        """Whether standings start anew by it."""
+        return (
+            self.action is Action.UPDATE
+            and self.task is not None
+            and self.before is not None
+            and self.task.version != self.before.task.version
+        )
+
+    @property
+    def needs_force(self) -> bool:
+        """Whether somebody would lose a rank by it."""
+        return self.action is Action.UPDATE and bool(self.left)
+
+
+def differences(before: Task, after: Task, old: Terms, new: Terms) -> Tuple[Difference, ...]:
+    """What differs between a board's task and terms, and those that it would get."""
+    return (*_of_tasks(before, after), *_of_terms(old, new))
+
+
+def what_changed(change: BoardChange, before: Optional[BoardChange]) -> str:
+    """What an update made different from the change `before` it, in a few words; empty for anything but an update.
+
+    What no listing of terms has a place for is told with its new value.
+    """
+    if change.action is not Action.UPDATE or before is None:
+        return ""
+    told = [
+        f"{each.what}: {each.after}" if each.what in _NOT_LISTED else each.what
+        for each in _of_terms(before.terms, change.terms)
+    ]
+    if change.task_version != before.task_version:
+        told.insert(0, "task, standings anew")
+    return "; ".join(told) or "task, standings stay"
+
+
+def _of_tasks(before: Task, after: Task) -> Iterator[Difference]:
+    for field in fields(Task):
+        old, new = getattr(before, field.name), getattr(after, field.name)
+        if field.name in _NOT_COMPARED or _plain(old) == _plain(new):
+            continue
+        restarts = replace(before, **{field.name: new}).version != before.version
+        yield Difference(field.name.replace("_", " "), *_shown(field.name, old, new), restarts)
+
+
+def _of_terms(old: Terms, new: Terms) -> Iterator[Difference]:
+    for name in _TERMS:
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after:
+            yield Difference(name.replace("_", " "), _term(name, before), _term(name, after))
+
+
+def _term(name: str, value: Any) -> str:
+    if name == "deadline":
+        return moment_words(value)
+    if isinstance(value, tuple):
+        return ", ".join(map(one_line, value)) or ("all" if name == "gpus" else "none")
+    return str(value).replace("_", " ")
+
+
+def _shown(name: str, old: Any, new: Any) -> Tuple[str, str]:
+    """The two values in a few words each."""
+    if name == "files":
+        return _files({file.name: file.text for file in old}, {file.name: file.text for file in new})
+    if name == "templates":
+        return _files(old, new)
+    if name in ("tests", "benchmarks"):
+        return _cases(old), _cases(new)
+    if name == "description":
+        return f"{len(old)} characters", f"{len(new)} characters"
+    if isinstance(old, Timeouts):
+        return _seconds(old), _seconds(new)
+    return _words(old), _words(new)
+
+
+def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> Tuple[str, str]:
+    """The names of files that are not the same on both sides; a dash where there are none on a side."""
+    changed = [name for name in {**old, **new} if old.get(name, ...) != new.get(name, ...)]
+    sides = ([one_line(name) for name in changed if name in side] for side in (old, new))
+    before, after = (one_line(", ".join(names), _SHOWN_CHARACTERS) or "-" for names in sides)
+    return before, f"{after}, changed" if set(changed) & set(old) & set(new) else after
+
+
+def _cases(cases: Tuple[Mapping[str, CaseValue], ...]) -> str:
+    texts = "; ".join(", ".join(f"{key}={value}" for key, value in case.items()) for case in cases)
+    return one_line(f"{len(cases)}: {texts}", _SHOWN_CHARACTERS)
+
+
+def _seconds(timeouts: Timeouts) -> str:
+    return f"{timeouts.test_seconds}, {timeouts.benchmark_seconds} and {timeouts.ranked_seconds} s"
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = dict(value)
+    elif isinstance(value, tuple):
+        value = ", ".join(str(getattr(item, "name", item) if is_dataclass(item) else item) for item in value)
+    return one_line(str(value), _SHOWN_CHARACTERS) or "none"
+
+
+def _plain(value: Any) -> Any:
+    """A value as it compares after its way through the database, in which lists and tuples are the same."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return tuple(map(_plain, value)) if isinstance(value, (list, tuple)) else value

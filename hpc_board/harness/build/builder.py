@@ -1,0 +1,410 @@
+"""Compiling a submission: a process that confines itself and becomes the compiler, and the supervisor's watch over it.
+
+The compiler reads what a participant wrote, so it gets as little as the worker does: one folder to write, the system
+and the toolchain to read, no network, no GPU, and limits of time, memory and files. Nothing of the submission runs.
+"""
+
+import hashlib
+import json
+import os
+import re
+import resource
+import selectors
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from hpc_board.harness.confine import sandbox
+from hpc_board.harness.build.cache import ENTRY_BYTES_MAX, BuildCache, Kept
+from hpc_board.harness.processes.child import READ_BYTES, signal_told
+from hpc_board.harness.confine.container import Container
+from hpc_board.harness.build.exports import exported
+from hpc_board.harness.job_spec import Facts
+from hpc_board.harness.processes.output import Printed
+from hpc_board.harness.processes.tree import REAP_SECONDS, kill_orphans, stat_fields
+from hpc_board.harness.confine.seccomp import deny_outside_effects
+from hpc_board.harness.build.toolchain import HEADER, LIBRARY, PASSED_TO_COMPILERS, Inside, ToolchainMissing, broken, cache_key, command, header_text, include_folders, toolchain
+from hpc_board.model.result import Log, Verdict
+from hpc_board.model.task import ENTRY
+from hpc_board.model.text import one_line
+
+_FILE_BYTES_MAX = 2**30
+_POLL_SECONDS = 0.25
+_NOT_STARTED = 113
+_PAGE_BYTES = resource.getpagesize()
+_KILLED = r"Killed signal terminated program|died due to signal 9|virtual memory exhausted"
+_PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "ROCM_PATH", *PASSED_TO_COMPILERS)
+_NO_ENTRY = (
+    f"the library exports no function {ENTRY}: include {HEADER} and define `int {ENTRY}(...)` exactly as it is "
+    f'declared there; without the header the definition needs `extern "C"` and default visibility'
+)
+
+
+class BuildFailed(Exception):
+    """No library came of a submission; `log` is what the compiler printed, `facts` what is known of the attempt."""
+
+    def __init__(self, verdict: Verdict, message: str, log: Optional[Log] = None) -> None:
+        super().__init__(message)
+        self.verdict = verdict
+        self.message = message
+        self.log = log or Log()
+        self.facts: Dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Built:
+    """A library, what the compiler printed, and facts for the result."""
+
+    library: Path
+    log: Log
+    facts: Mapping[str, Any]
+
+
+def become_compiler(parent: int) -> None:
+    """The process of the role `build`: read the order from standard input, give up everything else, and compile.
+
+    It ends with its `parent`, whichever that is for 0: a container's first process has another id inside.
+    """
+    sandbox.die_with_parent(parent or os.getppid())
+    order = json.loads(sys.stdin.buffer.read())
+    try:
+        for kind, value in (
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_FSIZE, _FILE_BYTES_MAX),
+            (resource.RLIMIT_CPU, int(order["cpu_seconds"])),
+        ):
+            _, hard = resource.getrlimit(kind)
+            bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(kind, (bound, bound))
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        landlock = sandbox.confine_compiler(order["readable"], order["folder"])
+        level = sandbox.level_of(landlock, filtered=deny_outside_effects())
+        # The command of a container may close what it inherits.
+        with suppress(OSError):
+            os.write(order["told"], level.encode())
+            os.close(order["told"])
+        os.execve(order["command"][0], order["command"], dict(os.environ))  # noqa: S606 - its own list of arguments
+    except OSError as error:
+        sys.stderr.write(f"the compiler cannot be started: {error}\n")
+        sys.stderr.flush()
+        os._exit(_NOT_STARTED)
+
+
+def build(
+    job: Facts,
+    folder: Path,
+    harness: Path,
+    scratch: Path,
+    environ: Mapping[str, str],
+    keep: Sequence[int] = (),
+    *,
+    container: Optional[Container] = None,
+) -> Built:
+    """The library of a job's submission: a kept one, or one that is compiled now, in the `container` if there is one.
+
+    All other children of this process end with the compilation, but for those with the ids `keep`.
+
+    Raises:
+        BuildFailed: there is none, for the reason that its verdict names.
+    """
+    home = Path(tempfile.mkdtemp(prefix="build-", dir=scratch))
+    includes = include_folders(job.language, environ)
+    room = compiler_room(job, folder, home, includes, environ, container)
+    try:
+        tools = toolchain(job.language, job.arch, environ, room.inside)
+    except ToolchainMissing as error:
+        raise BuildFailed(error.verdict, error.message) from None
+    source = (folder / "submission" / job.submission).read_bytes()
+    command_line = command(tools, job.flags, job.submission, includes)
+    key = cache_key(tools, command_line, source, _environment(job, environ))
+    facts: Dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 0}
+    cache = _cache(job, folder)
+    kept = cache.get(key) if cache is not None else None
+    if kept is None:
+        (home / job.submission).parent.mkdir(parents=True, exist_ok=True)
+        (home / job.submission).write_bytes(source)
+        (home / HEADER).write_text(header_text(), encoding="utf-8")
+        facts["compiles"] = 1
+        start = time.monotonic()
+        try:
+            kept = _compiled(job, harness, room, command_line, facts, keep)
+        except BuildFailed as error:
+            error.facts.update(facts)
+            error.log, error.message = renamed_in(error.log, job), renamed(error.message, job)
+            raise
+        facts["compile_seconds"] = round(time.monotonic() - start, 3)
+        if cache is not None:
+            cache.put(key, kept)
+    library = home / LIBRARY
+    library.write_bytes(kept.library)
+    facts["library_sha256"] = hashlib.sha256(kept.library).hexdigest()
+    return Built(library, renamed_in(kept.log, job), facts)
+
+
+def _cache(job: Facts, folder: Path) -> Optional[BuildCache]:
+    """Where libraries are kept; none where workers could write to it because the kernel has no Landlock."""
+    if not job.build_cache or sandbox.landlock_abi() < 1:
+        return None
+    return BuildCache((folder / job.build_cache).resolve())
+
+
+@dataclass(frozen=True)
+class CompilerRoom:
+    """Where a compiler runs: the folder that it writes, those that it reads, its environment, its container if any."""
+
+    home: Path
+    readable: List[str]
+    environ: Dict[str, str]
+    container: Optional[Container]
+
+    @property
+    def prefix(self) -> List[str]:
+        """What stands before a command that runs there."""
+        if self.container is None:
+            return []
+        return self.container.command(self.home, sandbox.seen_by_compilers(self.readable))
+
+    @property
+    def environment(self) -> Dict[str, str]:
+        """The environment of such a command."""
+        return self.environ if self.container is None else self.container.environment(self.environ)
+
+    @property
+    def inside(self) -> Optional[Inside]:
+        """The container, for whoever looks for a compiler in it."""
+        if self.container is None:
+            return None
+        return Inside(self.prefix, self.environment, self.container.kept(self.environ), self.container.identity)
+
+
+def compiler_room(
+    job: Facts,
+    folder: Path,
+    home: Path,
+    includes: Sequence[str],
+    environ: Mapping[str, str],
+    container: Optional[Container],
+) -> CompilerRoom:
+    """Where a compiler of the job runs, in the folder `home`, and reads the folders of headers `includes`."""
+    hidden = (str(folder), str(Path.home()))
+    readable = sandbox.readable_folders(environ, [*job.readable, *includes, *_listed(environ)], hidden)
+    temporary = Path(tempfile.mkdtemp(prefix="tmp-", dir=home))
+    private = {"HOME": str(home), "TMPDIR": str(temporary)}
+    return CompilerRoom(home, readable, {**_environment(job, environ), **private}, container)
+
+
+def _compiled(
+    job: Facts, harness: Path, room: CompilerRoom, command_line: List[str], facts: Dict[str, Any], keep: Sequence[int]
+) -> Kept:
+    log = compiler_log(job, harness, room, command_line, facts, keep)
+    library = built_file(room.home / LIBRARY)
+    if ENTRY not in exported(library):
+        raise BuildFailed(Verdict.COMPILE_ERROR, _NO_ENTRY, log)
+    return Kept(library, log)
+
+
+def compiler_log(
+    job: Facts, harness: Path, room: CompilerRoom, command_line: List[str], facts: Dict[str, Any], keep: Sequence[int]
+) -> Log:
+    """What a compiler prints that succeeds; the level of isolation that it has reached is noted in `facts`.
+
+    All other children of this process end with it, but for those with the ids `keep`.
+
+    Raises:
+        BuildFailed: it does not, or takes too long, or too much.
+    """
+    limits, home = job.limits, room.home
+    order = {
+        "command": command_line,
+        "folder": str(home),
+        "readable": room.readable if room.container is None else room.container.readable(room.readable),
+        "cpu_seconds": limits.build_seconds * (os.cpu_count() or 1) + 1,
+    }
+    watch = _Watch(harness, room, order, keep)
+    try:
+        end = watch.end(limits.build_seconds, limits.build_bytes, limits.printed_bytes)
+    finally:
+        watch.close()
+        facts["compiler_isolation"] = watch.level
+    log = _without(watch.printed.log(), f"{home}/")
+    if isinstance(end, BuildFailed):
+        raise BuildFailed(end.verdict, end.message, log)
+    if end != 0:
+        raise _failure(Path(command_line[0]).name, end, log)
+    return log
+
+
+def _listed(environ: Mapping[str, str]) -> List[str]:
+    return [path for name in PASSED_TO_COMPILERS for path in environ.get(name, "").split(":") if path]
+
+
+def _environment(job: Facts, environ: Mapping[str, str]) -> Dict[str, str]:
+    """What a compiler is given of the job's environment: an allow-list, and what the settings give to the job."""
+    return {"LC_ALL": "C.UTF-8", **{name: environ[name] for name in (*_PASSED_ON, *job.environment) if name in environ}}
+
+
+def _failure(compiler: str, status: int, log: Log) -> BuildFailed:
+    """What a compiler that ended with `status` means."""
+    text = log.text
+    if status == _NOT_STARTED:
+        return BuildFailed(Verdict.INFRA_ERROR, one_line(text, 500), log)
+    if broken(text):
+        return BuildFailed(Verdict.INFRA_ERROR, f"{compiler} cannot be used: {one_line(text, 500)}", log)
+    if status == -signal.SIGKILL or re.search(_KILLED, text):
+        message = f"{compiler} was killed, most likely because the node has no memory left for it"
+        return BuildFailed(Verdict.COMPILE_ERROR, message, log)
+    first = next((line for line in text.splitlines() if re.search(r"\berror\b", line, re.IGNORECASE)), "")
+    how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+    return BuildFailed(Verdict.COMPILE_ERROR, f"{compiler} {how}" + (f": {one_line(first, 500)}" if first else ""), log)
+
+
+def built_file(path: Path) -> bytes:
+    """The library or the program that a compiler wrote.
+
+    Raises:
+        BuildFailed: there is none, or none that can be taken.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise BuildFailed(Verdict.COMPILE_ERROR, f"the compiler wrote no {path.name}: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > ENTRY_BYTES_MAX // 2:
+            message = f"{path.name} has {status.st_size} bytes, more than {ENTRY_BYTES_MAX // 2}"
+            raise BuildFailed(Verdict.COMPILE_ERROR, message)
+        return file.read()
+
+
+def _without(log: Log, prefix: str) -> Log:
+    return replace(log, head=log.head.replace(prefix, ""), tail=log.tail.replace(prefix, ""))
+
+
+def renamed_in(log: Log, job: Facts) -> Log:
+    """What a compiler printed, with the participant's own name for the file."""
+    return replace(log, head=renamed(log.head, job), tail=renamed(log.tail, job))
+
+
+def renamed(text: str, job: Facts) -> str:
+    """A compiler's words with the participant's own name for the file, which only the harness calls otherwise."""
+    return re.sub(rf"(?<![\w./-]){re.escape(job.submission)}(?![\w./-])", lambda _: job.shown_as, text)
+
+
+class _Watch:
+    """A running compiler, with the processes that it starts."""
+
+    def __init__(self, harness: Path, room: CompilerRoom, order: Mapping[str, Any], keep: Sequence[int]) -> None:
+        self.printed = Printed()
+        self._keep = keep
+        self.level = ""
+        self._level_from, told = os.pipe()
+        self._contained = room.container is not None
+        python, parent = (sys.executable, os.getpid()) if room.container is None else (room.container.python, 0)
+        self._process = subprocess.Popen(
+            [*room.prefix, python, "-I", "-B", "-u", str(harness), "build", str(parent)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=room.environment,
+            cwd=room.home,
+            pass_fds=(told,),
+            start_new_session=True,
+        )
+        os.close(told)
+        with suppress(BrokenPipeError):
+            self._input.write(json.dumps({**order, "told": told}).encode())
+            self._input.close()
+        for descriptor in (self._output.fileno(), self._level_from):
+            os.set_blocking(descriptor, False)
+
+    @property
+    def _input(self) -> Any:
+        return self._process.stdin
+
+    @property
+    def _output(self) -> Any:
+        return self._process.stdout
+
+    def end(self, seconds: float, memory_bytes: int, printed_bytes: int) -> "int | BuildFailed":
+        """The status with which the compiler ends, or why it was stopped."""
+        deadline = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._output, selectors.EVENT_READ)
+            next_look = 0.0
+            while True:
+                if selector.select(_POLL_SECONDS) and not self._drain():
+                    selector.unregister(self._output)
+                    return self._status(deadline, seconds)
+                status = self._process.poll()
+                if status is not None:
+                    return self._told(status)
+                now = time.monotonic()
+                if now >= deadline:
+                    return _too_slow(seconds)
+                if self.printed.total_bytes > printed_bytes:
+                    return BuildFailed(Verdict.COMPILE_ERROR, f"the compiler printed more than {printed_bytes} bytes")
+                if now >= next_look:
+                    next_look = now + _POLL_SECONDS
+                    if session_bytes(self._process.pid) > memory_bytes:
+                        message = f"compiling takes more memory than the limit of {memory_bytes / 2**30:g} GiB"
+                        return BuildFailed(Verdict.COMPILE_ERROR, f"{message}, and was stopped")
+
+    def _status(self, deadline: float, seconds: float) -> "int | BuildFailed":
+        """The status of a compiler that has closed its output."""
+        try:
+            return self._told(self._process.wait(max(0.0, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            return _too_slow(seconds)
+
+    def _told(self, status: int) -> int:
+        """The compiler's status, by that of its container if it has one."""
+        return signal_told(status) if self._contained else status
+
+    def _drain(self) -> bool:
+        """Take in what was printed; false at its end."""
+        try:
+            data = os.read(self._output.fileno(), READ_BYTES)
+        except BlockingIOError:
+            return True
+        self.printed.add(data)
+        return bool(data)
+
+    def close(self) -> None:
+        """Kill what is left, and take in the rest of its output."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(REAP_SECONDS)
+        for _ in range(64):
+            if not self._drain():
+                break
+        self._output.close()
+        with suppress(BlockingIOError):
+            self.level = os.read(self._level_from, READ_BYTES).decode(errors="replace")
+        os.close(self._level_from)
+        kill_orphans(self._keep)
+
+
+def _too_slow(seconds: float) -> BuildFailed:
+    return BuildFailed(Verdict.COMPILE_TIMEOUT, f"compiling did not end within {seconds:g} s, and was stopped")
+
+
+def session_bytes(leader: int) -> int:
+    """The resident memory of all processes in the session that `leader` began."""
+    total = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError, ValueError, IndexError):
+                fields = stat_fields(int(entry.name))
+                if int(fields[3]) == leader:
+                    total += int(fields[21]) * _PAGE_BYTES
+    return total

@@ -1,0 +1,349 @@
+"""How a compiled submission becomes a shared library: which compiler, for which architecture, by which command.
+
+The harness owns the command. A task adds flags from a list (`model/build_flags.py`), a submission adds nothing.
+"""
+
+import hashlib
+import pkgutil
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import List, Mapping, Optional, Sequence, Tuple
+
+from hpc_board.model.build_flags import flags_for
+from hpc_board.model.eval_program import EvalProgram
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Language
+
+HEADER = "hpc_board.h"
+LIBRARY = "kernel.so"
+
+_ASK_SECONDS = 30
+_CUDA_ARCH = re.compile(r"sm_(\d{2,3}[af]?)")
+_HIP_ARCH = re.compile(r"gfx[0-9a-f]{3,5}(:[a-z0-9+:-]{1,40})?")
+_CPU_ARCH = re.compile(r"[a-z0-9][a-z0-9.+-]{1,60}")
+_SPECIFIC_FROM = 90
+"""From compute capability 9.0 on, code for one architecture alone (sm_90a) may use all of its instructions."""
+
+# A source can give itself the name of such a message by #line, but a place and a colon would follow it.
+_BROKEN = (
+    r"nvcc fatal\s*: (Unsupported gpu architecture|Cannot find compiler)[^\n:()]*"
+    r"|clang[+\w-]*: error: (unsupported HIP gpu architecture: \w+|cannot find ROCm[^\n:()]*)"
+)
+_COMPILERS = {Language.CPP: "g++", Language.CU: "nvcc", Language.HIP: "hipcc"}
+_HOMES = {Language.CU: "CUDA_HOME", Language.HIP: "ROCM_PATH"}
+_CPU_FACTS = ("vendor_id", "model name", "cpu family", "model", "stepping", "flags", "CPU part", "Features")
+
+PASSED_TO_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
+"""Variables by which a site's modules tell compilers where headers and libraries are."""
+
+
+class ToolchainMissing(Exception):
+    """The node cannot compile for this board; `verdict` says whether its device or its software is the reason."""
+
+    def __init__(self, verdict: Verdict, message: str) -> None:
+        super().__init__(message)
+        self.verdict = verdict
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler of this node, and what it compiles for.
+
+    `identity` is text that differs wherever the same command could give another library: the versions of the compiler
+    and of the host's, and for code that is made for this very CPU also the CPU.
+    """
+
+    language: Language
+    compiler: str
+    arch: str
+    version: str
+    identity: str
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A container in which the compiler is: the command that runs another one there, and its environment.
+
+    `environ` is that of what runs there, `identity` text that tells its compilers from those of the node.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    environ: Mapping[str, str]
+    identity: str = ""
+
+
+def header_text() -> str:
+    """The header that compiled submissions include."""
+    data = pkgutil.get_data("hpc_board.harness.build", HEADER)
+    if data is None:
+        raise FileNotFoundError(HEADER)
+    return data.decode()
+
+
+def toolchain(language: Language, arch: str, environ: Mapping[str, str], inside: Optional[Inside] = None) -> Toolchain:
+    """The compiler for `language` on this node, for `arch` where the settings name one, else for what the node has.
+
+    It is looked up `inside` a container, where that is where submissions are compiled.
+
+    Raises:
+        ToolchainMissing: there is no compiler, or nothing says what to compile for.
+    """
+    compiler = _compiler(language, environ, inside)
+    arch = {Language.CPP: _cpu_arch, Language.CU: _cuda_arch, Language.HIP: _hip_arch}[language](arch, environ)
+    version = _version(compiler, environ, inside)
+    identity = [compiler, version, *([inside.identity] if inside is not None and inside.identity else [])]
+    if language is Language.CU:
+        host = _found("g++", [environ.get("PATH", "")], inside)
+        if host is None:
+            raise ToolchainMissing(Verdict.INFRA_ERROR, "nvcc needs a host compiler, and this node has no g++ in PATH")
+        identity += [host, _version(host, environ, inside)]
+    if arch == "native":
+        identity.append(_cpu_identity())
+    return Toolchain(language, compiler, arch, _summary(version), "\n".join(identity))
+
+
+def command(
+    tools: Toolchain, flags: Sequence[str], source: str, includes: Sequence[str] = (), library: str = LIBRARY
+) -> List[str]:
+    """The command that compiles `source` in the folder that it lies in; `flags` are those that the task asks for."""
+    taken = flags_for(tools.language, flags)
+    standard = [] if any(flag.startswith("-std=") for flag in taken) else ["-std=c++17"]
+    specific = {Language.CPP: _cpp_options, Language.CU: _cuda_options, Language.HIP: _hip_options}
+    # Libraries stand behind the source that needs them.
+    libraries = [flag for flag in taken if flag.startswith("-l")]
+    others = [flag for flag in taken if not flag.startswith("-l")]
+    return [
+        tools.compiler,
+        *standard,
+        "-O3",
+        "-shared",
+        *specific[tools.language](tools.arch),
+        *others,
+        *(f"-I{folder}" for folder in (".", *includes)),
+        "-o",
+        library,
+        source,
+        *libraries,
+    ]
+
+
+def program_command(tools: Toolchain, program: EvalProgram, includes: Sequence[str], output: str) -> List[str]:
+    """The command that compiles a task's own eval with the submission to one program, in the folder of its files."""
+    own = [flag for flag in program.compile_flags if flag.startswith(("-std=", "--std="))]
+    options = {Language.CPP: _cpp_program, Language.CU: _cuda_program, Language.HIP: _hip_program}
+    return [
+        tools.compiler,
+        *([] if own else ["-std=c++20"]),
+        "-O3",
+        "-DNDEBUG",
+        *options[tools.language](tools.arch),
+        *(f"-D{name}={value}" if value else f"-D{name}" for name, value in program.defines.items()),
+        *program.compile_flags,
+        *(f"-I{folder}" for folder in (".", *program.include_dirs, *includes)),
+        "-o",
+        output,
+        *program.sources,
+        # Libraries stand behind the sources that need them.
+        *(f"-l{name}" for name in program.libraries),
+    ]
+
+
+def _cpp_program(arch: str) -> List[str]:
+    return [f"-march={arch}", "-fopenmp", "-Wall", *_HOST_OPTIONS]
+
+
+def _cuda_program(arch: str) -> List[str]:
+    host = [f"-Xcompiler={option}" for option in _HOST_OPTIONS]
+    return [*_cuda_device_options(arch), "-forward-unknown-to-host-compiler", *host]
+
+
+def _hip_program(arch: str) -> List[str]:
+    return [f"--offload-arch={arch}", "-Rpass-analysis=kernel-resource-usage", *_HOST_OPTIONS]
+
+
+# Evals of KernelBot are written for these: they look at bytes of one type through pointers to another.
+_HOST_OPTIONS = ("-fno-strict-aliasing", "-Wno-psabi")
+
+
+def _cpp_options(arch: str) -> List[str]:
+    return [f"-march={arch}", "-fopenmp", "-Wall", *_LIBRARY_OPTIONS]
+
+
+def _cuda_options(arch: str) -> List[str]:
+    return [
+        "-x",
+        "cu",
+        *_cuda_device_options(arch),
+        "-Xcompiler",
+        "-fPIC,-fvisibility=hidden",
+        "-Xlinker",
+        "-z,now,-z,relro",
+    ]
+
+
+def _cuda_device_options(arch: str) -> List[str]:
+    number = arch[len("sm_") :]
+    return [
+        "-lineinfo",
+        "-gencode",
+        f"arch=compute_{number},code=sm_{number}",
+        "--expt-relaxed-constexpr",
+        "--expt-extended-lambda",
+        "-Xptxas=-v,--warn-on-spills",
+    ]
+
+
+def _hip_options(arch: str) -> List[str]:
+    return [f"--offload-arch={arch}", "-Rpass-analysis=kernel-resource-usage", *_LIBRARY_OPTIONS]
+
+
+_LIBRARY_OPTIONS = ("-fPIC", "-fvisibility=hidden", "-Wl,-z,now,-z,relro")
+
+
+def include_folders(language: Language, environ: Mapping[str, str]) -> Tuple[str, ...]:
+    """Folders of headers that the settings offer beside the compiler's own: CUTLASS, where `CUTLASS_PATH` names it."""
+    root = environ.get("CUTLASS_PATH", "")
+    if language is not Language.CU or not root.startswith("/"):
+        return ()
+    folders = (f"{root}/include", f"{root}/tools/util/include")
+    return tuple(folder for folder in folders if Path(folder).is_dir())
+
+
+def _compiler(language: Language, environ: Mapping[str, str], inside: Optional[Inside]) -> str:
+    name = _COMPILERS[language]
+    environ = environ if inside is None else inside.environ
+    home = environ.get(_HOMES.get(language, ""), "")
+    paths = [environ.get("PATH", ""), *([f"{home}/bin"] if home else [])]
+    found = _found(name, paths, inside)
+    if found is None:
+        searched = f"PATH, nor in {home}/bin" if home else "PATH"
+        where = "this node" if inside is None else "the container of submissions on this node"
+        raise ToolchainMissing(
+            Verdict.INFRA_ERROR,
+            f"{where} has no {name} in {searched}, so that submissions in {language} cannot be compiled; "
+            "`modules` and `env` of the GPU in the settings can bring one",
+        )
+    return found
+
+
+def _cpu_arch(arch: str, _environ: Mapping[str, str]) -> str:
+    """What g++ compiles for: the settings' architecture, unless that is a GPU's; else the very CPU of the node."""
+    if not arch or _CUDA_ARCH.fullmatch(arch) or _HIP_ARCH.fullmatch(arch):
+        return "native"
+    return _checked(arch, _CPU_ARCH, "g++ takes names such as x86-64-v3")
+
+
+def _cuda_arch(arch: str, environ: Mapping[str, str]) -> str:
+    if arch:
+        return _checked(arch, _CUDA_ARCH, "nvcc takes names such as sm_90a")
+    found = re.match(r"(\d+)\.(\d)\s", _said(_nvidia_smi(environ), environ) + "\n")
+    if found is None:
+        raise _unknown_arch("nvidia-smi reports no GPU on this node", "sm_90a")
+    number = int(found[1]) * 10 + int(found[2])
+    return f"sm_{number}{'a' if number >= _SPECIFIC_FROM else ''}"
+
+
+def _nvidia_smi(environ: Mapping[str, str]) -> List[str]:
+    query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    first = environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
+    return [*query, f"--id={first}"] if re.fullmatch(r"\d{1,3}|(GPU|MIG)-[0-9A-Fa-f-]{8,64}", first) else query
+
+
+def _hip_arch(arch: str, environ: Mapping[str, str]) -> str:
+    if arch:
+        return _checked(arch, _HIP_ARCH, "hipcc takes names such as gfx942")
+    found = [word for word in _said(["rocm_agent_enumerator"], environ).split() if _HIP_ARCH.fullmatch(word)]
+    real = [word for word in found if word != "gfx000"]
+    if not real:
+        raise _unknown_arch("rocm_agent_enumerator reports no GPU on this node", "gfx942")
+    return real[0]
+
+
+def _checked(arch: str, pattern: "re.Pattern[str]", expected: str) -> str:
+    if not pattern.fullmatch(arch):
+        raise ToolchainMissing(Verdict.INFRA_ERROR, f"the settings name the arch {arch!r}; {expected}")
+    return arch
+
+
+def _unknown_arch(why: str, example: str) -> ToolchainMissing:
+    message = f"nothing says what to compile for: {why}, and the GPU has no `arch` (such as {example}) in the settings"
+    return ToolchainMissing(Verdict.DEVICE_ERROR, message)
+
+
+def _found(name: str, paths: Sequence[str], inside: Optional[Inside]) -> Optional[str]:
+    """Where the program `name` is on the search `paths`; in a container these come after its own."""
+    if inside is None:
+        return shutil.which(name, path=":".join(paths))
+    # An empty part of a search path would be the current folder.
+    look = 'PATH="$PATH${2:+:$2}"; command -v "$1"'
+    more = ":".join(filter(None, paths))
+    said = _said([*inside.command, "sh", "-c", look, "sh", name, more], inside.environment).strip()
+    return said if said.startswith("/") else None
+
+
+def _version(compiler: str, environ: Mapping[str, str], inside: Optional[Inside]) -> str:
+    if inside is None:
+        text = _said([compiler, "--version"], environ).strip()
+    else:
+        text = _said([*inside.command, compiler, "--version"], inside.environment).strip()
+    if not text:
+        raise ToolchainMissing(Verdict.INFRA_ERROR, f"{compiler} does not run on this node: it states no version")
+    return text[:2000]
+
+
+def _summary(version: str) -> str:
+    """The one line of a compiler's `--version` that has the number; nvcc's comes late."""
+    lines = [line.strip() for line in version.splitlines() if re.search(r"\d\.\d", line)]
+    named = [line for line in lines if "release" in line]
+    return (named or lines or [version.partition("\n")[0]])[0][:200]
+
+
+def _said(command_line: Sequence[str], environ: Mapping[str, str]) -> str:
+    """What a program of the site prints; nothing where it cannot or does not run."""
+    program = shutil.which(command_line[0], path=environ.get("PATH"))
+    if program is None:
+        return ""
+    try:
+        done = subprocess.run(
+            [program, *command_line[1:]],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=dict(environ),
+            timeout=_ASK_SECONDS,
+            check=True,
+            text=True,
+            errors="replace",
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout
+
+
+def _cpu_identity() -> str:
+    """A digest of all that `-march=native` could look at; another one for another model of CPU."""
+    try:
+        first = Path("/proc/cpuinfo").read_text(errors="replace").partition("\n\n")[0]
+    except OSError:
+        first = ""
+    facts = [line for line in first.splitlines() if line.partition(":")[0].strip() in _CPU_FACTS]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+
+def cache_key(tools: Toolchain, command_line: Sequence[str], source: bytes, environ: Mapping[str, str]) -> str:
+    """The sha256 of everything that a library depends on, the compiler's environment `environ` included."""
+    digest = hashlib.sha256()
+    variables = [f"{name}={value}" for name, value in sorted(environ.items())]
+    for part in (header_text(), tools.identity, *command_line, *variables):
+        digest.update(len(part.encode()).to_bytes(8, "little") + part.encode())
+    digest.update(source)
+    return digest.hexdigest()
+
+
+def broken(output: str) -> bool:
+    """Whether a failed compiler blames the settings or its own installation, and nothing in the source."""
+    return re.fullmatch(_BROKEN, output.strip()) is not None

@@ -1,0 +1,1 @@
+"""Confinement of processes: Landlock, seccomp, containers, scratch folders."""

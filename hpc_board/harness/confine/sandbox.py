@@ -1,0 +1,362 @@
+"""What a worker gives up before it imports a submission, by system calls that need no privilege.
+
+Resource limits, no new privileges, a system-call filter (seccomp.py), and Landlock where the kernel has it: files
+outside its own scratch folder are read-only or hidden, TCP is closed a second time (Linux 6.7), and signals
+reach no process outside. The level that was reached is part of every result, each one beside all before it:
+
+    S0  limits, a scrubbed environment, a session of its own
+    S1  no capabilities, no new privileges, death with the parent; the supervisor's memory is hidden
+    S2  a system-call filter: no network, no effect on other processes
+    S3  Landlock for files
+    S4  Landlock for signals
+"""
+
+import ctypes
+import os
+import platform
+import resource
+import signal
+import struct
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Iterable, Iterator, List, Mapping, Sequence
+
+from hpc_board.harness.confine.seccomp import deny_outside_effects
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_CAPBSET_DROP = 24
+_PR_SET_SECUREBITS = 28
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+
+# linux/securebits.h: root gains nothing by being root (NOROOT, NO_SETUID_FIXUP), nothing is handed on (KEEP_CAPS off,
+# NO_CAP_AMBIENT_RAISE), each of them locked.
+_NO_ROOT = 0xEF
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_CAPABILITIES_MAX = 64
+_CAPABILITY_VERSION_3 = 0x20080522
+
+_LANDLOCK_CREATE_RULESET = 444
+_LANDLOCK_ADD_RULE = 445
+_LANDLOCK_RESTRICT_SELF = 446
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
+_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_MAKE_DEVICES = 1 << 6 | 1 << 11
+_RIGHTS_OF_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
+_BIND_AND_CONNECT_TCP = 3
+_TCP_ABI = 4
+_SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3
+_SIGNAL_SCOPE_ABI = 6
+
+_SYSTEM = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/bin",
+    "/sbin",
+    "/opt",
+    "/proc",
+    "/sys",
+    "/nix",
+    "/run/opengl-driver",
+)
+
+# What programs need of /etc to be loaded, to name users and the time, and to begin OpenSSL and OpenCL. The rest of it
+# is nobody's business, and what root may read there is secret.
+_CONFIGURATION = (
+    "OpenCL",
+    "alternatives",
+    "crypto-policies",
+    "group",
+    "host.conf",
+    "hosts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "ld.so.preload",
+    "localtime",
+    "nsswitch.conf",
+    "os-release",
+    "passwd",
+    "pki/tls/openssl.cnf",
+    "pki/tls/openssl.d",
+    "python3*",
+    "ssl/openssl.cnf",
+    "timezone",
+)
+
+_TOOLS = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/bin",
+    "/sbin",
+    "/opt",
+    "/nix",
+    "/etc/ld.so.cache",
+    "/etc/os-release",
+)
+
+# Neither terminals nor memory that others share.
+_PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
+_GPU_DEVICES = ("nvidia*", "nvidia-caps/*", "kfd", "dri/*")
+_KERNEL_DEVICES = (*_PLAIN_DEVICES, *_GPU_DEVICES)
+
+_TOOLCHAINS = ("CUDA_HOME", "ROCM_PATH")
+_PARTS_OF_PREFIX = ("bin", "include", "lib", "lib64", "libexec")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent(parent: int) -> None:
+    """End this process when its parent ends, also if it has ended already."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def guard_supervisor() -> None:
+    """Hide this process's memory and files from its children, and inherit every orphan among its descendants.
+
+    It may open as many files as anybody lets it. The system counts the descriptors that are on their way between all
+    processes of a user, and whoever may open fewer files than there are on their way sends none: a worker, which may
+    open fewer, cannot have so many on their way that this process or the judge is kept from sending.
+    """
+    hide_memory()
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def hide_memory() -> None:
+    """Keep other processes of the same user from this one's memory, environment and descriptors."""
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def show_memory() -> None:
+    """Undo what a forked process inherited of its parent's hiding: it needs its own /proc/self."""
+    _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+
+
+def limit_resources(file_bytes: int, spared_processes: int = 0) -> None:
+    """Bound what this process and its children may take: no core dumps, files of `file_bytes`, few open files.
+
+    That is 1,024 of these, or half of what the supervisor may open where that is less, see `guard_supervisor`. Of the
+    processes and threads that the user may have, `spared_processes` are left to others, half of them at most: the
+    system counts those of the user, and holds each process to a limit of its own. Root has no such limit. Where memory
+    runs out, this process and its children are the first that the system kills.
+    """
+    _die_first_of_memory()
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = 1024 if most_files == resource.RLIM_INFINITY else min(1024, most_files // 2)
+    limit_files(file_bytes)
+    _bound(resource.RLIMIT_NOFILE, files)
+    processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if processes != resource.RLIM_INFINITY:
+        processes -= min(spared_processes, processes // 2)
+        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+
+
+def limit_files(file_bytes: int) -> None:
+    """Bound what this process and its children may write: no core dumps, files of `file_bytes`."""
+    _bound(resource.RLIMIT_CORE, 0)
+    _bound(resource.RLIMIT_FSIZE, file_bytes)
+
+
+def _bound(kind: int, value: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (bound, bound))
+
+
+def _die_first_of_memory() -> None:
+    with suppress(OSError):
+        # The most that there is. Whoever may write there could take it back: Landlock keeps submissions from it.
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = True, network: bool = False) -> int:
+    """Confine this process for good and return the version of Landlock that confines it, 0 where none does.
+
+    It is 0 too where the process has several threads: Landlock leaves all but the calling one as they were. `readable`
+    are folders beside the system's own, `writable` the scratch folder. A process that is not `scoped` may send signals
+    and connect to abstract sockets outside, and use TCP, as one under a profiler has to; with `network` it may use TCP
+    alone.
+    """
+    devices = _devices(_KERNEL_DEVICES)
+    return _confined(seen_by_workers(readable), writable, devices, scoped=scoped, network=network)
+
+
+def confine_task(readable: Iterable[str], folder: str, file_bytes: int) -> str:
+    """Confine this process, which is to import a task, as a worker is, and return the level of isolation.
+
+    It reads the folders `readable` beside the system's own, and writes `folder` alone. What a worker gives up besides
+    stays: this process is not the first that lacking memory ends, and it opens as many files as the supervisor, or a
+    worker that sends descriptors without end could keep it from sending any.
+    """
+    limit_files(file_bytes)
+    landlock = confine(readable, [folder])
+    return level_of(landlock, filtered=deny_outside_effects())
+
+
+def confine_compiler(readable: Iterable[str], folder: str) -> int:
+    """Confine this process, which is to become a compiler, for good and return the version of Landlock that does.
+
+    What it compiles may name any file to include, so it reads less than a worker: of `/etc` only what loading a program
+    takes, nothing of `/proc` and `/sys`, no GPU. It writes `folder` alone.
+    """
+    return _confined(seen_by_compilers(readable), [folder], _devices(_PLAIN_DEVICES), scoped=True)
+
+
+def seen_by_workers(readable: Iterable[str]) -> List[str]:
+    """All that a worker may read: the system's own, and the folders `readable` beside."""
+    return [*_SYSTEM, *_found("/etc", _CONFIGURATION), *readable]
+
+
+def seen_by_compilers(readable: Iterable[str]) -> List[str]:
+    """All that a compiler may read: the system's programs, headers and libraries, and the folders `readable` beside."""
+    return [*_TOOLS, *readable]
+
+
+def gpu_devices() -> List[str]:
+    """The device files of this node's GPUs."""
+    return _devices(_GPU_DEVICES)
+
+
+def _confined(
+    readable: Iterable[str], writable: Iterable[str], devices: Iterable[str], *, scoped: bool, network: bool = False
+) -> int:
+    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _give_up_capabilities()
+    abi = landlock_abi()
+    if abi < 1:
+        return 0
+    handled = _RIGHTS_OF_ABI.get(abi, (1 << 16) - 1)
+    scopes = _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if scoped and abi >= _SIGNAL_SCOPE_ABI else 0
+    tcp = _BIND_AND_CONNECT_TCP if scoped and not network and abi >= _TCP_ABI else 0
+    attributes = struct.pack("=QQQ", handled, tcp, scopes)[: 8 if abi < 4 else 16 if abi < 6 else 24]
+    ruleset = _libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
+    if ruleset < 0:
+        return 0
+    try:
+        for path in readable:
+            _allow(ruleset, path, handled & _READ)
+        for path in writable:
+            _allow(ruleset, path, handled & ~_MAKE_DEVICES)
+        for path in devices:
+            _allow(ruleset, path, handled & (_READ | _WRITE_FILE | _IOCTL_DEV))
+        alone = _has_one_thread()
+        return 0 if _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) != 0 or not alone else abi
+    finally:
+        os.close(ruleset)
+
+
+def _give_up_capabilities() -> None:
+    """Be root without what sets root apart, if it is root: neither this process nor what it starts gets it back."""
+    for capability in range(_CAPABILITIES_MAX):
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    _libc.prctl(_PR_SET_SECUREBITS, _NO_ROOT, 0, 0, 0)
+    # Last: what is above takes a capability itself. Two sets of 32 bits, each effective, permitted and inheritable.
+    _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
+
+
+def _has_one_thread() -> bool:
+    try:
+        return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 - names alone
+    except OSError:
+        return False
+
+
+LEVELS = ("S0", "S1", "S2", "S3", "S4")
+_MEANS = {
+    "S1": "no new privileges and no capabilities (prctl)",
+    "S2": "a system-call filter (seccomp)",
+    "S3": "Landlock for files (Linux 5.13 or newer with Landlock among its active security modules)",
+    "S4": "Landlock for signals (Linux 6.12 or newer)",
+}
+
+
+def level_of(landlock: int, *, filtered: bool) -> str:
+    """The level that a worker with a version of Landlock, 0 for none, and with the system-call filter reaches."""
+    if not filtered:
+        return "S1"
+    if landlock < 1:
+        return "S2"
+    return "S4" if landlock >= _SIGNAL_SCOPE_ABI else "S3"
+
+
+def reaches(level: str, wanted: str) -> bool:
+    """Whether an isolation level is at least the one that is wanted; "" wants none."""
+    return not wanted or (level in LEVELS and LEVELS.index(level) >= LEVELS.index(wanted))
+
+
+def lacking(level: str, wanted: str) -> str:
+    """What a node that reaches `level` would need to reach the one that is wanted."""
+    have = LEVELS.index(level) if level in LEVELS else 0
+    return "it lacks " + " and ".join(_MEANS[each] for each in LEVELS[have + 1 : LEVELS.index(wanted) + 1])
+
+
+def _devices(patterns: Iterable[str]) -> List[str]:
+    return _found("/dev", patterns)
+
+
+def _found(folder: str, patterns: Iterable[str]) -> List[str]:
+    return [str(path) for pattern in patterns for path in sorted(Path(folder).glob(pattern))]
+
+
+def landlock_abi() -> int:
+    """The version of Landlock that the kernel offers; 0 or less where there is none."""
+    if platform.machine() not in ("x86_64", "aarch64"):
+        return 0
+    return int(_libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, 1))
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not Path(path).is_dir():
+            rights &= _FILE_RIGHTS
+        rule = struct.pack("=Qi", rights, descriptor)
+        _libc.syscall(_LANDLOCK_ADD_RULE, ruleset, 1, rule, 0)
+    finally:
+        os.close(descriptor)
+
+
+def readable_folders(environ: Mapping[str, str], extra: Iterable[str], hidden: Iterable[str]) -> List[str]:
+    """The folders beside the system's own that a worker needs to read: this Python's, the site's toolchain, `extra`.
+
+    None of them is `hidden`, nor above a hidden one; of an installation whose folder is, the usual parts are there.
+    """
+    kept = [Path(os.path.realpath(path)) for path in ("/", *hidden)]
+
+    def allowed(path: str) -> bool:
+        real = Path(os.path.realpath(path))
+        return path.startswith("/") and not any(real == each or real in each.parents for each in kept)
+
+    found = [*sys.path, *_search_path(environ, "LD_LIBRARY_PATH"), *_search_path(environ, "PATH"), *extra]
+    for prefix in _prefixes(environ):
+        found += [prefix] if allowed(prefix) else [f"{prefix}/{part}" for part in _PARTS_OF_PREFIX]
+    return list(filter(allowed, dict.fromkeys(found)))
+
+
+def _prefixes(environ: Mapping[str, str]) -> Iterator[str]:
+    """The folders of whole installations: a compiler's headers and libraries lie beside its `bin`."""
+    yield from (sys.prefix, sys.base_prefix, sys.exec_prefix)
+    yield from (environ[name] for name in _TOOLCHAINS if name in environ)
+    for path in map(Path, _search_path(environ, "PATH")):
+        if path.name == "bin":
+            yield str(path.parent)
+
+
+def _search_path(environ: Mapping[str, str], name: str) -> List[str]:
+    return [path for path in environ.get(name, "").split(":") if path]

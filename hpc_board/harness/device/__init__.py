@@ -1,0 +1,1 @@
+"""The seam to a processor, and whose fault its errors are."""

@@ -1,0 +1,127 @@
+"""What `job.json` says."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from hpc_board.harness.processes.calls import Rules
+from hpc_board.model.eval_program import EvalProgram
+from hpc_board.model.gpu import Sandbox, SandboxRuntime
+from hpc_board.model.limits import Limits
+from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What to evaluate and how; the login side writes it and it holds no secret.
+
+    `data` are folders that the task's functions may read, beside what a submission may.
+    Where the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's files,
+    `seed` is KernelBot's public one, and `world_size` the most ranks of a case.
+    """
+
+    run: int
+    nonce: str
+    mode: Mode
+    gpu: str
+    device: str
+    emulated: bool
+    submission: str
+    shown_as: str
+    rules: Rules
+    minimum_isolation: str
+    files: Tuple[str, ...]
+    tests: Tuple[Mapping[str, CaseValue], ...]
+    benchmarks: Tuple[Mapping[str, CaseValue], ...]
+    ranking_by: Ranking
+    phase_seconds: Mapping[str, float]
+    limits: Limits
+    environment: Tuple[str, ...]
+    readable: Tuple[str, ...]
+    sha256: Mapping[str, str]
+    language: Language = Language.PY
+    flags: Tuple[str, ...] = ()
+    arch: str = ""
+    build_cache: str = ""
+    allow_root: bool = False
+    data: Tuple[str, ...] = ()
+    sandbox: Optional[Sandbox] = None
+    container: str = ""
+    harness: str = ISOLATED
+    eval: EvalProgram = field(default_factory=EvalProgram)
+    file_sha256: Mapping[str, str] = field(default_factory=dict)
+    seed: Optional[int] = None
+    world_size: int = 1
+
+
+def facts(path: Path) -> Facts:
+    """The facts in the file at `path`.
+
+    Raises:
+        ValueError: the file was not written by hpc-board, or by a version too new for this harness.
+    """
+    value: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if value.get("format") != 1:
+        raise ValueError(f"{path} has the format {value.get('format')!r}, and this harness reads 1")
+    task = value["task"]
+    return Facts(
+        run=value["run"],
+        nonce=value["nonce"],
+        mode=Mode(value["mode"]),
+        gpu=value["gpu"],
+        device=value["device"],
+        emulated=value["emulated"],
+        submission=task["submission"],
+        shown_as=value.get("shown_as") or task["submission"],
+        rules=Rules(const_inputs=task["const_inputs"], fresh_output=task["fresh_output"]),
+        minimum_isolation=value.get("minimum_isolation", ""),
+        files=tuple(task["files"]),
+        tests=tuple(_case(case) for case in task["tests"]),
+        benchmarks=tuple(_case(case) for case in task["benchmarks"]),
+        ranking_by=Ranking(task["ranking_by"]),
+        phase_seconds=task["timeouts"],
+        limits=Limits.of_task(task["limits"], value["device"]),
+        environment=tuple(value["environment"]),
+        readable=tuple(value.get("readable", ())),
+        sha256=value["sha256"],
+        language=Language(task.get("language", Language.PY)),
+        flags=tuple(task.get("flags", ())),
+        arch=value.get("arch", ""),
+        build_cache=value.get("build_cache", ""),
+        allow_root=value.get("allow_root", False),
+        data=tuple(value.get("data", ())),
+        sandbox=_sandbox(value.get("sandbox")),
+        container=value.get("container") or "",
+        harness=task.get("harness", ISOLATED),
+        eval=_eval(task.get("eval", {})),
+        file_sha256=task.get("file_sha256", {}),
+        seed=task.get("seed"),
+        world_size=task.get("world_size", 1),
+    )
+
+
+def is_probe(path: Path) -> bool:
+    """Whether the job file at `path` asks for a look at the node, and for no evaluation."""
+    try:
+        return "inspect" in json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+
+
+def _sandbox(value: Optional[Dict[str, str]]) -> Optional[Sandbox]:
+    return None if value is None else Sandbox(SandboxRuntime(value["runtime"]), value["image"], value["setting"])
+
+
+def _eval(value: Dict[str, Any]) -> EvalProgram:
+    fields: Dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in value.items()}
+    return EvalProgram(**fields)
+
+
+def _case(case: Dict[str, Any]) -> Dict[str, CaseValue]:
+    return {key: _frozen(value) for key, value in case.items()}
+
+
+def _frozen(value: Any) -> CaseValue:
+    frozen: CaseValue = tuple(map(_frozen, value)) if isinstance(value, list) else value
+    return frozen

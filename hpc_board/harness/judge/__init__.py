@@ -1,0 +1,1 @@
+"""The judge's process: makes inputs and checks outputs."""

@@ -1,0 +1,376 @@
+"""The judge: makes inputs, keeps them, and checks what a worker returned. It never sees the submission.
+
+Frames: `load` -> `ready` or `failed`; `generate` -> `generated` or `failed`; `lay` and `fill` (with memory for the
+inputs of calls, whose layouts alone or with all bytes are written there) and `empty` (the caches) -> `filled` or
+`failed`; `compare` (with the inputs after the call, where they have to be as they were) and `check` (with the outputs)
+-> `checked` or `failed`; `forget` drops all inputs. Its own interpreter imports the task's reference and nothing of the
+participant's.
+"""
+
+import cmath
+import importlib
+import json
+import os
+import random
+import sys
+import traceback
+from types import ModuleType
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+from hpc_board.harness.confine import sandbox
+from hpc_board.harness.device.device import Device, DeviceMissing, open_device
+from hpc_board.harness.device.faults import fault, lacking, message_of
+from hpc_board.harness.judge.forms import Difference, layout_difference
+from hpc_board.harness.processes.memory import keep_freed_memory
+from hpc_board.harness.wire import payload
+from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame
+from hpc_board.harness.worker.compiled import form_fault
+from hpc_board.model.peaks import WORK_MAX
+from hpc_board.model.result import LIBRARY_MISSING, Verdict
+from hpc_board.model.text import printable, with_article
+
+_MESSAGE_MAX = 4000
+_SHIFTS = 64
+_shifts = random.SystemRandom()
+_FORM_BYTES_MAX = 32 * 1024
+
+
+def serve(channel: Channel) -> None:
+    """Answer the supervisor until it is gone."""
+    keep_freed_memory()
+    frame, _ = channel.receive()
+    # Before anything of the task is imported: it is somebody's code as well.
+    level = sandbox.confine_task(frame["readable"], frame["scratch"], frame["value_bytes"])
+    try:
+        device = open_device(frame["device"])
+        sys.path.insert(0, frame["folder"])
+        judge = _Judge(
+            importlib.import_module("reference"),
+            device,
+            frame["value_bytes"],
+            compiled=frame.get("compiled", False),
+            other_python=frame["other_python"],
+        )
+    except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
+        channel.send(_failed("reference.py cannot be imported", error, frame["device"], frame["other_python"]))
+        return
+    channel.send({"type": "ready", "facts": _facts(device) | judge.facts() | {"judge_isolation": level}})
+    while True:
+        try:
+            frame, fds = channel.receive()
+        except ChannelClosed:
+            return
+        if frame["type"] == "forget":
+            judge.forget()
+            continue
+        try:
+            answer, outgoing = judge.answer(frame, fds)
+        finally:
+            for descriptor in fds:
+                os.close(descriptor)
+        channel.send(answer, outgoing)
+        for descriptor in outgoing:
+            os.close(descriptor)
+
+
+class _Judge:
+    """A task's functions, and the inputs of the calls that are not checked yet."""
+
+    def __init__(
+        self,
+        reference: ModuleType,
+        device: Device,
+        value_bytes: int,
+        *,
+        compiled: bool = False,
+        other_python: str = "",
+    ) -> None:
+        self._reference = reference
+        self._other_python = other_python
+        self._device = device
+        self._value_bytes = value_bytes
+        self._compiled = compiled
+        self._held: Dict[int, Any] = {}
+        self._laid: Dict[int, payload.Laid] = {}
+        self._expected: Dict[str, Tuple[str, payload.Node]] = {}
+        self._varying: Set[str] = set()
+        self._work: Dict[str, Optional[Dict[str, float]]] = {}
+        self._layouts: Dict[str, Tuple[int, str]] = {}
+
+    def facts(self) -> Dict[str, Any]:
+        """What the supervisor has to know of the task's functions."""
+        return {"baseline": callable(getattr(self._reference, "ref_kernel", None))}
+
+    def forget(self) -> None:
+        """Drop the inputs of calls that will never be checked."""
+        self._held.clear()
+        self._laid.clear()
+
+    def answer(self, frame: Frame, fds: List[int]) -> Tuple[Frame, List[int]]:
+        if frame["type"] == "generate":
+            return self._generate(frame)
+        if frame["type"] == "empty":
+            self._device.empty_caches()
+            return {"type": "filled"}, []
+        if frame["type"] in ("lay", "fill"):
+            return self._fill(frame, fds[0]), []
+        if frame["type"] == "compare":
+            return self._compare(frame, fds[0]), []
+        return self._check(frame, fds)
+
+    def _generate(self, frame: Frame) -> Tuple[Frame, List[int]]:
+        what = "the task cannot make the inputs: generate_input fails"
+        try:
+            _seed_everything(frame["seed"])
+            arguments = dict(frame["case"])
+            if "seed" in arguments:
+                arguments["seed"] = frame["seed"]
+            data = self._reference.generate_input(**arguments)
+            what = "the task's inputs cannot be handed over"
+            shift = _shifts.randrange(_SHIFTS) if self._device.name == "cpu" else 0
+            laid = payload.laid_out(data, self._value_bytes, shift=shift)
+            what = "the task cannot answer its own inputs: ref_kernel fails"
+            self._expect(frame["group"], json.dumps(laid.layout), data)
+            what = "the task cannot take compiled submissions"
+            form = self._form_for_compiled(frame["group"], laid.layout) if self._compiled else None
+            what = "the task's minimal_work fails"
+            work = self._work_of(frame["group"], arguments)
+        except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
+            return self._failed(what, error), []
+        self._held[frame["call"]] = data
+        self._laid[frame["call"]] = laid
+        steady = self._is_steady(frame["group"], frame["seed"], json.dumps(laid.layout))
+        return {"type": "generated", "size": laid.size, "work": work, "form": form, "steady": steady}, []
+
+    def _is_steady(self, group: str, seed: int, layout: str) -> bool:
+        """Return whether another seed has given inputs of this layout, and none has given inputs of another one."""
+        first_seed, first_layout = self._layouts.setdefault(group, (seed, layout))
+        if layout != first_layout:
+            self._layouts[group] = seed, ""
+            return False
+        return seed != first_seed
+
+    def _fill(self, frame: Frame, descriptor: int) -> Frame:
+        """Write the inputs of calls, or `lay` out their layouts alone, each at its base.
+
+        With `cold`, push them out of the caches then, as far as these are shared.
+        """
+        try:
+            for number, base in zip(frame["calls"], frame["bases"], strict=True):
+                laid = self._laid[number]
+                if frame["type"] == "lay":
+                    laid.write_head(descriptor, base)
+                else:
+                    laid.write(descriptor, base)
+        except BaseException as error:  # noqa: BLE001 - what a task made may fail only when it is read
+            return self._failed("the inputs cannot be written", error)
+        if frame["type"] == "fill":
+            for number in frame["calls"]:
+                del self._laid[number]
+            if frame["cold"]:
+                self._device.empty_caches()
+        return {"type": "filled"}
+
+    def _work_of(self, group: str, arguments: Dict[str, Any]) -> Optional[Dict[str, float]]:
+        """What the task's `minimal_work` says of a case: the bytes that a right call has to move, its operations."""
+        if group not in self._work:
+            minimal_work = getattr(self._reference, "minimal_work", None)
+            found = None
+            if minimal_work is not None:
+                memory_bytes, operations = _amounts(minimal_work(**arguments))
+                found = {"bytes": memory_bytes, "operations": operations}
+            self._work[group] = found
+        return self._work[group]
+
+    def _form_for_compiled(self, group: str, inputs: payload.Node) -> payload.Node:
+        """The form of a right answer, in whose memory a compiled submission writes its own."""
+        if group not in self._expected:
+            raise ValueError(
+                "reference.py has no ref_kernel, from which a compiled submission's outputs get their form"
+            )
+        form = self._expected[group][1]
+        fault = form_fault(inputs, form)
+        if not fault and len(json.dumps(form)) > _FORM_BYTES_MAX:
+            fault = "the reference's answer has too many parts for compiled submissions"
+        if fault:
+            raise ValueError(fault)
+        return form
+
+    def _expect(self, group: str, inputs: str, data: Any) -> None:
+        """Know the form of a right answer: that of the case's last call, if the inputs' form is the same again."""
+        known = group in self._expected and self._expected[group][0] == inputs and group not in self._varying
+        if not known and hasattr(self._reference, "ref_kernel"):
+            self._expected[group] = inputs, self._layout_of_reference(data)
+
+    def _layout_of_reference(self, data: Any) -> payload.Node:
+        """The form of a right answer, from the reference on a copy of the inputs (it may write into them)."""
+        inputs, outputs = (os.memfd_create(name, os.MFD_CLOEXEC) for name in ("inputs", "expected"))
+        try:
+            payload.write(data, inputs, self._value_bytes)
+            copy, _ = payload.read(inputs, self._device.place)
+            return payload.write(self._reference.ref_kernel(copy), outputs, self._value_bytes)
+        finally:
+            os.close(inputs)
+            os.close(outputs)
+
+    def _unchanged(self, data: Any, inputs: int, base: int) -> bool:
+        """Whether the inputs that a worker was given still are what they were."""
+        scratch = os.memfd_create("pristine", os.MFD_CLOEXEC)
+        try:
+            payload.write(data, scratch, self._value_bytes)
+            return payload.same(scratch, inputs, base)
+        except payload.PayloadError:
+            return False
+        finally:
+            os.close(scratch)
+
+    def _compare(self, frame: Frame, inputs: int) -> Frame:
+        if self._unchanged(self._held[frame["call"]], inputs, frame["base"]):
+            return _checked(Verdict.PASS, "")
+        return _checked(Verdict.MUTATED_INPUT, "the call wrote into its inputs, and the task wants them left alone")
+
+    def _check(self, frame: Frame, fds: List[int]) -> Tuple[Frame, List[int]]:
+        data = self._held.pop(frame["call"])
+        try:
+            output, layout = payload.read(fds[0], self._device.place)
+        except payload.NoRoom as error:
+            return _checked(Verdict.OUT_OF_MEMORY, f"no memory was left to check the output: {error}"), []
+        except payload.PayloadError as error:
+            return _checked(Verdict.PROTOCOL_VIOLATION, str(error)), []
+        except RuntimeError as error:
+            return self._failed("the output cannot be moved to the judge's device", error), []
+        difference: Optional[Difference] = None
+        try:
+            difference = self._difference(frame["group"], data, layout)
+            if difference is not None and difference.final:
+                return _checked(difference.verdict, difference.message), []
+            good, message = _opinion(self._reference.check_implementation(data, output))
+        except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
+            failed = self._failed("the task cannot check the output", error)
+            if difference is None or failed["verdict"] not in (Verdict.TASK_ERROR, Verdict.OUT_OF_MEMORY):
+                return failed, []
+            good, message = False, f"the check fails on it: {type(error).__name__}: {message_of(error)}"
+        if good:
+            return _checked(Verdict.PASS, message), []
+        if difference is not None:
+            return _checked(difference.verdict, f"{difference.message}; {message}"), []
+        return _checked(Verdict.WRONG_VALUE if _finite(output) else Verdict.WRONG_NONFINITE, message), []
+
+    def _failed(self, what: str, error: BaseException) -> Frame:
+        return _failed(what, error, self._device.name, self._other_python)
+
+    def _difference(self, group: str, data: Any, layout: payload.Node) -> Optional[Difference]:
+        """How an output's form differs from the right one; a shape is looked up anew, it may depend on the values."""
+        if group not in self._expected:
+            return None
+        inputs, expected = self._expected[group]
+        difference = layout_difference(expected, layout)
+        if difference is None or (difference.verdict is Verdict.WRONG_DTYPE and not difference.final):
+            return difference
+        right = self._layout_of_reference(data)
+        if layout_difference(expected, right) is not None:
+            self._varying.add(group)
+        self._expected[group] = inputs, right
+        return layout_difference(right, layout)
+
+
+def _amounts(found: Any) -> List[float]:
+    """The bytes and operations that a task's `minimal_work` returned."""
+    try:
+        amounts = [float(each) for each in found] if isinstance(found, (list, tuple)) else []
+    except (ArithmeticError, TypeError, ValueError):
+        amounts = []
+    if len(amounts) != 2 or not all(0 <= each <= WORK_MAX for each in amounts):
+        raise ValueError(
+            f"it returned {repr(found)[:200]}, not (bytes, operations): two numbers, each from 0 to {WORK_MAX:g}"
+        )
+    return amounts
+
+
+def _opinion(answer: Any) -> Tuple[bool, str]:
+    """What a check returned, in any of the three forms of the contract: bool, text ("" is right), (bool, text)."""
+    if isinstance(answer, tuple) and len(answer) == 2:
+        good, message = answer
+        return bool(good), printable(str(message), _MESSAGE_MAX)
+    if isinstance(answer, str):
+        return not answer, printable(answer, _MESSAGE_MAX)
+    if isinstance(answer, (bool, int)) or type(answer).__name__ in ("bool_", "bool"):
+        return bool(answer), "" if answer else "the output is wrong"
+    kind = with_article(type(answer).__name__)
+    raise TypeError(f"check_implementation returned {kind}, not a bool, a text, or (bool, text)")
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, (float, complex)):
+        return cmath.isfinite(value)
+    if isinstance(value, (list, tuple)):
+        return all(map(_finite, value))
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _finite_tensor(torch, value)
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return value.dtype.kind not in "fc" or bool(numpy.isfinite(value).all())
+    return True
+
+
+def _finite_tensor(torch: Any, value: Any) -> bool:
+    """Whether all numbers of a tensor are finite; those of a type with which PyTorch cannot compute count as such."""
+    try:
+        comparable = value.float() if value.is_floating_point() and value.element_size() < 2 else value
+        return bool(torch.isfinite(comparable).all())
+    except RuntimeError:
+        return True
+
+
+def _seed_everything(seed: int) -> None:
+    """Seed the generators that a task may use without an argument of its own, each with what it takes of `seed`."""
+    random.seed(seed)
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None:
+        torch.manual_seed(seed % 2**64)
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
+
+
+def _facts(device: Device) -> "Dict[str, Any]":
+    facts: Dict[str, Any] = {"python": sys.version.split()[0]}
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        facts["torch"] = str(torch.__version__)
+        facts["threads"] = int(torch.get_num_threads())
+        if device.name == "cuda":
+            facts["gpu_name"] = str(torch.cuda.get_device_name(0))
+            facts["runtime"] = str(torch.version.cuda or torch.version.hip)
+            uuid = getattr(torch.cuda.get_device_properties(0), "uuid", None)
+            if torch.version.cuda and uuid is not None:
+                facts["gpu_uuid"] = f"GPU-{uuid}"
+    return facts
+
+
+def _checked(verdict: Verdict, message: str) -> Frame:
+    return {"type": "checked", "verdict": verdict, "message": printable(message, _MESSAGE_MAX)}
+
+
+def _failed(what: str, error: BaseException, device: str, other_python: str = "") -> Frame:
+    """That the task fails; or, where they are to blame, this Python, a GPU or its memory."""
+    library = lacking(error)
+    if library:
+        message = (
+            f"the Python {sys.executable} has no {library}, {LIBRARY_MISSING}, or name a Python that has it "
+            f"{other_python}"
+        )
+        return {"type": "failed", "verdict": Verdict.INFRA_ERROR, "message": printable(message, _MESSAGE_MAX)}
+    if isinstance(error, DeviceMissing):
+        return {"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": str(error)}
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    message = f"{what}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
+    verdict = Verdict.TASK_ERROR
+    if device != "cpu":
+        if type(error).__name__ == "OutOfMemoryError":
+            # A GPU's memory is shared with the submission, which may have taken all of it.
+            verdict = Verdict.OUT_OF_MEMORY
+        elif fault(error) is Verdict.DEVICE_ERROR:
+            verdict = Verdict.DEVICE_ERROR
+    return {"type": "failed", "verdict": verdict, "message": printable(message, 2 * _MESSAGE_MAX)}

@@ -1,0 +1,1 @@
+"""Examination of a task by right and cheap answers."""

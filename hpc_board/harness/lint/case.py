@@ -1,0 +1,142 @@
+"""The examination of one case: is it repeatable, what does its reference do, and which cheap answers pass?"""
+
+import math
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Dict, List, Mapping, Optional, Tuple
+
+from hpc_board.harness.lint.requests import MESSAGE_MAX, Inquiry
+from hpc_board.harness.processes.calls import CallFailed, public_seed
+from hpc_board.harness.wire import payload
+from hpc_board.harness.wire.channel import Frame
+from hpc_board.model.lint import PROBES, UNMADE, Behaviour, CheckedCase, Probed
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import CaseValue, case_text
+from hpc_board.model.text import printable
+
+_OTHER_SEED = 2**31 - 1
+_STEPS_PER_OCTAVE = 4
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """What the prober said of the reference on one case, and the probes that it can make."""
+
+    behaviour: Behaviour
+    probes: Tuple[str, ...]
+    roundoff: Optional[float]
+
+
+class Examination:
+    """One case under examination, and what has come of it so far."""
+
+    def __init__(self, inquiry: Inquiry, phase: str, index: int, case: Mapping[str, CaseValue]) -> None:
+        self._inquiry = inquiry
+        self._phase = phase
+        self._index = index
+        self._case = case
+        self._group = f"{phase}.{index}"
+        self._seed = public_seed(case)
+        self._calls = 0
+        self._repeatable = self._seeded = True
+        self._taken: Optional[_Taken] = None
+        self._probed: List[Probed] = []
+        self._margin: Optional[float] = None
+        self.failure = ""
+        self.lost = False
+        self.unfinished = False
+
+    def result(self) -> CheckedCase:
+        """What is known by now."""
+        taken = self._taken
+        return CheckedCase(
+            phase=self._phase,
+            index=self._index,
+            spec=printable(case_text(self._case), MESSAGE_MAX),
+            failure=self.failure,
+            lost=self.lost,
+            repeatable=self._repeatable,
+            seeded=self._seeded,
+            behaviour=None if taken is None else taken.behaviour,
+            probed=tuple(self._probed),
+            margin=self._margin,
+            roundoff=None if taken is None else taken.roundoff,
+            unfinished=self.unfinished,
+        )
+
+    def examine(self) -> None:
+        """Compare inputs of the same seed and of others, then have every probe checked.
+
+        Raises:
+            CallFailed: the judge or the reference failed.
+            TimeOver: there is no time left.
+        """
+        with ExitStack() as held:
+            other_seed = _OTHER_SEED if self._seed != _OTHER_SEED else 0
+            seeds = (self._seed, other_seed, self._seed)
+            first, other, again = [self._inputs(held, seed)[1] for seed in seeds]
+            self._inquiry.forget()
+            self._repeatable = payload.same(first, again)
+            self._seeded = not payload.same(first, other)
+            if not self._inquiry.probes or not self._repeatable:
+                return
+            self._taken = _taken(self._inquiry.asked({"type": "take"}, [first, other], ("taken",)))
+        for name in self._taken.probes:
+            self._probe(name)
+            if self._probed[0].verdict != Verdict.PASS:
+                return
+        if self._taken.roundoff is not None:
+            self._margin = self._largest_error(self._taken.roundoff)
+
+    def _inputs(self, held: ExitStack, seed: int) -> Tuple[int, int]:
+        self._calls += 1
+        return self._calls, self._inquiry.inputs(held, self._case, self._group, self._calls, seed)
+
+    def _probe(self, name: str) -> None:
+        """Have one probe checked, if it can be made."""
+        try:
+            self._probed.append(Probed(name, *self._answered({"type": "make", "probe": name})))
+        except CallFailed as error:
+            message = f"{PROBES[name].title}: {error.message}"
+            raise CallFailed(error.verdict, message, worker_lost=error.worker_lost) from None
+
+    def _answered(self, make: Frame) -> Tuple[str, str, bool]:
+        """The verdict of an answer that the prober makes, its message, and whether it is the right answer itself."""
+        with ExitStack() as held:
+            room = os.memfd_create("probe", os.MFD_CLOEXEC)
+            held.callback(os.close, room)
+            made = self._inquiry.asked(make, [room], ("made", "unmade"))
+            if made["type"] == "unmade":
+                return UNMADE, printable(str(made["message"]), MESSAGE_MAX), False
+            call, _ = self._inputs(held, self._seed)
+            verdict, message = self._inquiry.opinion(self._group, call, room)
+            return str(verdict), printable(message, MESSAGE_MAX), bool(made["same"])
+
+    def _largest_error(self, roundoff: float) -> Optional[float]:
+        """The largest relative error of every number that passes, found by bisection of its logarithm."""
+        low, high = _STEPS_PER_OCTAVE * round(math.log2(roundoff)), 0
+        if not self._tolerates(low):
+            return 0.0
+        if self._tolerates(high):
+            return 1.0
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._tolerates(middle) else (low, middle)
+        return math.pow(2.0, low / _STEPS_PER_OCTAVE)
+
+    def _tolerates(self, step: int) -> bool:
+        error = math.pow(2.0, step / _STEPS_PER_OCTAVE)
+        verdict, _, _ = self._answered({"type": "make", "probe": "noisy", "error": error})
+        return verdict == Verdict.PASS
+
+
+def _taken(frame: Frame) -> _Taken:
+    names = ("writes", "aliases", "repeats", "constant", "varies")
+    facts_: Dict[str, bool] = {name: bool(frame[name]) for name in names}
+    roundoff = frame["roundoff"]
+    return _Taken(
+        Behaviour(**facts_),
+        tuple(name for name in PROBES if name in frame["probes"]),
+        float(roundoff) if isinstance(roundoff, float) else None,
+    )

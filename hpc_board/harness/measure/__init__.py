@@ -1,0 +1,1 @@
+"""Phases of an evaluation, calls of a submission and their times."""

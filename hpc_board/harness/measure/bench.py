@@ -1,0 +1,271 @@
+"""One call of a submission under the judge's eyes.
+
+Every call goes the same way, timed or not: the judge makes the inputs from a fresh seed, the worker is shown them and
+answers, the supervisor takes its own copy of the answer, and the judge checks that copy. The supervisor's clock runs
+from before the inputs are shown until the worker is stopped, and what is copied is what its memory holds then: nothing
+can be done outside of that time, and the copying itself is not in it.
+"""
+
+import os
+import random
+import secrets
+import time
+import weakref
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from hpc_board.harness.measure.worker_handle import Output, Worker
+from hpc_board.harness.processes.calls import Allowance, Called, CallFailed, Phase, Rules, close_all, judge_answer
+from hpc_board.harness.processes.child import Child
+from hpc_board.harness.wire.channel import Frame
+from hpc_board.harness.wire.replies import Answer, Checked, Filled, Generated
+from hpc_board.model.limits import Limits
+from hpc_board.model.peaks import Work
+from hpc_board.model.result import Verdict
+
+_LATE_PROBES = 4
+_FRAME_CALLS = 500
+_COOL_SECONDS = 0.5
+"""How long a device may wait for its inputs before it is prepared again: clocks fall, and caches fill."""
+
+_entropy = random.SystemRandom()
+
+
+class Bench:
+    """The judge of a phase, its cases, and the calls of workers that it sees.
+
+    Workers and judge have clocks of their own, so that a slow reference costs a kernel nothing: all workers together
+    have the seconds of the phase, the judge those and `judge_seconds`. `steps_ns` is what each step of the last call
+    took.
+    """
+
+    def __init__(self, judge: Child, phase: Phase, limits: Limits, rules: Rules) -> None:
+        self.phase = phase
+        self.limits = limits
+        self.work: Dict[int, Optional[Work]] = {}
+        self.input_bytes: Dict[int, int] = {}
+        self.steps_ns: Dict[str, float] = {}
+        self._judge = judge
+        self._rules = rules
+        self._judge_allowance = Allowance(phase.seconds + limits.judge_seconds)
+        self._outputs: Dict[int, int] = {}
+        self._early: Dict[int, bool] = {}
+        weakref.finalize(self, _close_values, self._outputs)
+
+    def call(
+        self,
+        worker: Worker,
+        index: int,
+        seeds: Sequence[int],
+        *,
+        timed: bool = False,
+        cold: bool = True,
+        copied: bool = False,
+        made: Optional[int] = None,
+        first: Optional[Callable[[], None]] = None,
+    ) -> Called:
+        """Call the kernel of `worker` once for each seed, all in a row, and have every output checked.
+
+        With `copied`, the worker copies each output before the next call, for kernels that have one place for all.
+        With `made`, that many of the calls are made, and the others have a copy of the first one's output: what a slow
+        reference's row takes beside the kernel can be known without the kernel. Nothing is checked then. `first` is
+        done when the judge has made the inputs.
+
+        Raises:
+            OutputsOverlap: outputs of the row are lost, since they lie in one place and were not `copied`.
+            CallFailed: an output was not right, or the call did not return.
+        """
+        worker.check_time(self.phase)
+        self.steps_ns.clear()
+        if timed:
+            worker.begin_prepare()
+        numbers = [secrets.randbits(62) for _ in seeds]
+        group = f"{self.phase.name}.{index}"
+        try:
+            with ExitStack() as held:
+                with self._step("make the inputs"):
+                    made_inputs = [
+                        self._made(index, group, number, seed) for number, seed in zip(numbers, seeds, strict=True)
+                    ]
+                if first is not None:
+                    first()
+                if timed:
+                    with self._step("wait for empty caches"):
+                        worker.await_prepared(self.phase)
+                        if self.steps_ns["make the inputs"] > _COOL_SECONDS * 1e9:
+                            worker.begin_prepare()
+                            worker.await_prepared(self.phase)
+                room = _closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
+                with self._step("make room for the inputs"):
+                    early = self._early[index] = all(each.steady for each in made_inputs)
+                    lay = partial(self._write_inputs, "lay", numbers, False)
+                    sizes, form = [each.size for each in made_inputs], made_inputs[0].form
+                    output_bytes = self.output_bytes(index) if timed and worker.stops else 0
+                    arena, bases = worker.give_room(self.phase, sizes, room, form, output_bytes, lay if early else None)
+                cold = timed and cold
+                called, done = worker.run(
+                    self.phase,
+                    lambda: self._fill(numbers, cold, arena, bases),
+                    len(seeds),
+                    cold=cold,
+                    copied=copied,
+                    made=len(seeds) if made is None else made,
+                    alike=timed and worker.stops,
+                    rules=self._rules,
+                )
+                self.steps_ns["the call, as the worker times it"] = called.claimed_ns
+                self.steps_ns["hand over inputs and output"] = called.overhead_ns
+                if made is not None:
+                    with worker.thawed_after():
+                        self._judge.send({"type": "forget"})
+                    return called
+                with worker.thawed_after():
+                    with self._step("copy the output"):
+                        answers = worker.outputs(done, len(seeds), room)
+                        left_bytes, copies = self.limits.value_bytes, []
+                        for each in answers:
+                            copies.append(_closed_later(held, each.copy(left_bytes)))
+                            left_bytes -= os.fstat(copies[-1]).st_size
+                    if self._rules.const_inputs:
+                        self._check_inputs(numbers, arena, bases)
+                worker.output_bytes[index] = os.fstat(copies[-1]).st_size
+                self._keep_output(index, copies[-1])
+                message, probe = "", not timed and _entropy.randrange(_LATE_PROBES) == 0
+                with self._step("check the output"):
+                    for number, answer, copy in zip(numbers, answers, copies, strict=True):
+                        message = self._check(number, group, answer, copy, probe=probe)
+        except CallFailed:
+            self._judge.send({"type": "forget"})
+            raise
+        return replace(called, message=message)
+
+    def beside(self, trusted: Worker, index: int, count: int, *, described: bool = False) -> Called:
+        """Have a trusted worker go through a row of `count` calls without calling anything.
+
+        Each call returns the last output of the case instead. By the supervisor's clock the row takes what a row of a
+        kernel takes beside the kernel. The inputs are those of the trusted worker's last call, which nobody looks at.
+        """
+        room = os.memfd_create("outputs", os.MFD_CLOEXEC)
+        try:
+            early = self._early[index]
+            trusted.give_room_to_repeat(self.phase, count, room, self._outputs[index], early=early)
+            called, _ = trusted.run(
+                self.phase,
+                self._empty_caches,
+                count,
+                cold=False,
+                copied=False,
+                made=count,
+                alike=not described,
+                rules=Rules(),
+            )
+            with trusted.thawed_after():
+                return called
+        finally:
+            os.close(room)
+
+    def output_bytes(self, index: int) -> int:
+        """Return what the last output of a case took, 0 before the first."""
+        return os.fstat(self._outputs[index]).st_size if index in self._outputs else 0
+
+    def _keep_output(self, index: int, copy: int) -> None:
+        """Keep an output of a case, so that it is known what handing over such an output takes."""
+        if index in self._outputs:
+            os.close(self._outputs.pop(index))
+        self._outputs[index] = os.dup(copy)
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        start_ns = time.monotonic_ns()
+        yield
+        self.steps_ns[name] = float(time.monotonic_ns() - start_ns)
+
+    def _fill(self, numbers: Sequence[int], cold: bool, arena: int, bases: Sequence[int]) -> None:
+        """Have the inputs of calls written, in memory that may be cold afterwards."""
+        with self._step("write the inputs"):
+            self._write_inputs("fill", numbers, cold, arena, bases)
+
+    def _empty_caches(self) -> None:
+        """Have the caches emptied as for a timed row, whose inputs are in none of them."""
+        self._judge.send({"type": "empty"})
+        answer, fds = self._judged("filled", "empty the caches")
+        close_all(fds)
+        if not isinstance(answer, Filled):
+            raise _not_understood()
+
+    def _write_inputs(self, how: str, numbers: Sequence[int], cold: bool, arena: int, bases: Sequence[int]) -> None:
+        for first in range(0, len(numbers), _FRAME_CALLS):
+            some = slice(first, first + _FRAME_CALLS)
+            last = first + _FRAME_CALLS >= len(numbers)
+            frame = {"type": how, "calls": numbers[some], "bases": bases[some], "cold": cold and last}
+            self._judge.send(frame, [arena])
+            answer, fds = self._judged("filled", "write the inputs")
+            close_all(fds)
+            if not isinstance(answer, Filled):
+                raise _not_understood()
+
+    def _made(self, index: int, group: str, number: int, seed: int) -> Generated:
+        """Have the judge make a call's inputs."""
+        case = dict(self.phase.cases[index])
+        self._judge.send({"type": "generate", "call": number, "group": group, "seed": seed, "case": case})
+        answer, fds = self._judged("generated", "make the inputs")
+        close_all(fds)
+        if not isinstance(answer, Generated):
+            raise _not_understood()
+        self.work[index] = answer.work
+        self.input_bytes[index] = answer.size
+        return answer
+
+    def _check_inputs(self, numbers: Sequence[int], arena: int, bases: Sequence[int]) -> None:
+        """Have inputs compared with what they were, while the worker is stopped: it could put them back."""
+        with self._step("check the inputs"):
+            for number, base in zip(numbers, bases, strict=True):
+                opinion = self._opinion({"type": "compare", "call": number, "base": base}, arena, "check the inputs")
+                if opinion.verdict is not Verdict.PASS:
+                    raise CallFailed(opinion.verdict, opinion.message)
+
+    def _opinion(self, frame: Frame, descriptor: int, task: str) -> Checked:
+        self._judge.send(frame, [descriptor])
+        opinion, fds = self._judged("checked", task)
+        close_all(fds)
+        if not isinstance(opinion, Checked):
+            raise _not_understood()
+        return opinion
+
+    def _check(self, number: int, group: str, output: Output, copy: int, *, probe: bool) -> str:
+        opinion = self._opinion({"type": "check", "call": number, "group": group}, copy, "check the output")
+        wrong = opinion.verdict is not Verdict.PASS
+        if (wrong or probe) and output.changes_later(copy, self.limits.value_bytes):
+            message = "it went on writing into its output after it had said that it was done"
+            raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True)
+        if wrong:
+            raise CallFailed(opinion.verdict, opinion.message)
+        return opinion.message
+
+    def _judged(self, expected: str, task: str) -> Tuple[Answer, List[int]]:
+        """The judge's answer to what it was asked to do, with the descriptors that came along."""
+        allowance, one = self._judge_allowance, self.limits.judge_seconds
+        late = f"the task did not {task} within {one:g} s"
+        if allowance.left_seconds < one:
+            whole = f"{allowance.whole_seconds:g} s in all for the {self.phase.name} cases"
+            late = f"the task took {whole}, and did not {task} by then"
+        start = time.monotonic()
+        try:
+            return judge_answer(self._judge, (expected, "failed"), start + min(one, allowance.left_seconds), late)
+        finally:
+            allowance.spend(time.monotonic() - start)
+
+
+def _closed_later(held: ExitStack, descriptor: int) -> int:
+    held.callback(os.close, descriptor)
+    return descriptor
+
+
+def _close_values(descriptors: Dict[int, int]) -> None:
+    close_all(list(descriptors.values()))
+
+
+def _not_understood() -> CallFailed:
+    return CallFailed(Verdict.TASK_ERROR, "the judge answered something else", worker_lost=True)

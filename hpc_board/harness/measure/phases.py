@@ -1,0 +1,376 @@
+"""The phases of an evaluation: tests, and the benchmarks of a GPU, whose work no signal stops.
+
+The benchmarks of a CPU are in row_benchmarks.py. The same calls are made in every mode; only their number and their
+seeds differ. A worker can tell the timed ones, and gains nothing by it: every output is checked.
+"""
+
+import random
+import statistics
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
+from hpc_board.harness.measure.contention import OtherWork
+from hpc_board.harness.measure.floor import floor_ns
+from hpc_board.harness.measure.timing import enough, timing
+from hpc_board.harness.measure.worker_handle import Worker
+from hpc_board.harness.processes.calls import Called, CallFailed, OutputsOverlap, public_seed, secret_seed
+from hpc_board.harness.processes.tree import thread_count
+from hpc_board.model.limits import MORE_WORKERS, Limits
+from hpc_board.model.measurement import calls_needed, scatters
+from hpc_board.model.peaks import Peak
+from hpc_board.model.result import Case, Timing, Verdict, secretly_failed
+from hpc_board.model.score import duration_text
+from hpc_board.model.task import case_text
+
+_ATTEMPTS = 3
+_PAUSE_SECONDS = 2.0
+_ROW_CALLS_MIN = 2
+_entropy = random.SystemRandom()
+
+Say = Callable[[str, Optional[int], Optional[int], str], None]
+"""Takes a phase, the number of a case from 1, how many there are, and a message for whoever watches."""
+
+
+def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool, ranked: bool) -> Iterator[Case]:
+    """The verdict of each case, with the task's own seed and, where `secret`, again with one nobody knows.
+
+    A case that passes with the first alone says so, and what that means for a `ranked` run. A case that costs the
+    worker its life is the last one.
+    """
+    phase = bench.phase
+    for index, case in enumerate(phase.cases):
+        say(phase.name, index + 1, len(phase.cases), case_text(case))
+        message, verdict, lost = "", Verdict.PASS, False
+        try:
+            message = bench.call(worker, index, [public_seed(case)]).message
+            if secret:
+                _call_secretly(bench, worker, index, ranked=ranked)
+        except CallFailed as error:
+            verdict, message, lost = error.verdict, error.message, error.worker_lost
+        yield Case(phase.name, index, case_text(case), verdict, message)
+        if lost or verdict is Verdict.TASK_ERROR:
+            break
+
+
+def _call_secretly(bench: Bench, worker: Worker, index: int, *, ranked: bool) -> None:
+    try:
+        bench.call(worker, index, [secret_seed()])
+    except CallFailed as error:
+        if error.verdict.blames_kernel:
+            error.message = secretly_failed(error.message, ranked=ranked)
+        raise
+
+
+@dataclass
+class _Measured:
+    """What is known of one benchmark case: each worker's samples, and the reference's calls, single and in rows.
+
+    Of `rows` every call is made; of `long_rows`, which are as long as a kernel's, the first one alone.
+    """
+
+    passes: List[List[float]] = field(default_factory=list)
+    baseline: List[Called] = field(default_factory=list)
+    rows: List[Called] = field(default_factory=list)
+    long_rows: List[Called] = field(default_factory=list)
+    noisy: bool = False
+    failure: Optional[CallFailed] = None
+
+    def timing(self) -> Optional[Timing]:
+        passes = [each for each in self.passes if each]
+        return timing(passes, self.baseline_ns, noisy=self.noisy) if passes else None
+
+    @property
+    def baseline_ns(self) -> List[float]:
+        return [each.claimed_ns for each in self.baseline]
+
+    @property
+    def longest_rows(self) -> List[Called]:
+        return _longest(self.rows)
+
+    @property
+    def overhead_rows(self) -> List[Called]:
+        """Those that tell what a kernel's row may take beside the kernel."""
+        return _longest(self.rows + self.long_rows)
+
+
+class Benchmarks:
+    """The timed part of an evaluation on a GPU, by the worker's claims and the rules of consistency.py.
+
+    Each of the workers measures every case, and in between the reference is called in a worker of its own: its times
+    tell whether the machine was steady, and what a call costs beside the kernel. `alone` stops everything else for as
+    long, since a submission that keeps the node busy meanwhile would be excused for much.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        new_worker: Callable[[], Worker],
+        dismiss: Callable[[Worker], None],
+        baseline: Optional[Worker],
+        say: Say,
+        alone: Callable[[], ContextManager[None]],
+        others: Callable[[], int],
+        *,
+        peak: Optional[Peak] = None,
+    ) -> None:
+        self._bench = bench
+        self._limits = bench.limits
+        self._new_worker = new_worker
+        self._dismiss = dismiss
+        self._baseline = baseline
+        self._say = say
+        self._alone = alone
+        self._others = others
+        self._peak = peak
+        self._copied = False
+        self._measured: Dict[int, _Measured] = {}
+
+    def run(self, first: Worker, workers: int) -> List[Case]:
+        """The times of each case, from the `first` worker and as many more as `workers` says; see `Limits`.
+
+        The first case that fails is the last one.
+        """
+        for number in range(1, workers + 1):
+            worker = first if number == 1 else self._new_worker()
+            self._pass(worker, number, workers)
+            if self._failed():
+                return self.cases()
+        if self._scattered(workers):
+            for number in range(workers + 1, workers + MORE_WORKERS + 1):
+                self._pass(self._new_worker(), number, workers)
+                if self._failed():
+                    return self.cases()
+        for index in self._scattered(workers):
+            self._measured[index].noisy = True
+        self._check_floors()
+        return self.cases()
+
+    def _failed(self) -> bool:
+        return any(each.failure for each in self._measured.values())
+
+    def _scattered(self, workers: int) -> List[int]:
+        """The cases whose workers differ by more than they should, of which there were `workers` at first."""
+        medians = {index: [statistics.median(each) for each in of.passes] for index, of in self._measured.items()}
+        return [index for index, each in medians.items() if scatters(each, self._limits, workers)]
+
+    def _pass(self, worker: Worker, number: int, workers: int) -> None:
+        """Have one worker measure every case, and end it."""
+        cases = self._bench.phase.cases
+        try:
+            for index, case in enumerate(cases):
+                measured = self._measured.setdefault(index, _Measured())
+                of_workers = f" (process {number} of {max(number, workers)})" if workers > 1 else ""
+                self._say(self._bench.phase.name, index + 1, len(cases), case_text(case) + of_workers)
+                measured.passes.append([])
+                try:
+                    self._measure(worker, index, measured, workers)
+                except CallFailed as error:
+                    measured.failure = error
+                    return
+                except BaseException:
+                    del measured.passes[-1]
+                    raise
+        finally:
+            self._dismiss(worker)
+
+    def _measure(self, worker: Worker, index: int, measured: _Measured, workers: int) -> None:
+        """Time one case in one worker; what looks wrong is measured again before it is believed.
+
+        Somewhere among its timed calls, each worker makes a row of them: a lie that one rule would miss has to pass the
+        other in the same process.
+        """
+        limits, bench = self._limits, self._bench
+        for attempt in range(1, _ATTEMPTS + 1):
+            samples_ns = measured.passes[-1] = []
+            other_work = OtherWork()
+            before = self._baseline_calls(index, measured)
+            warm = [bench.call(worker, index, [secret_seed()], timed=True) for _ in range(limits.warmup_calls)]
+            warm_ns = [each.claimed_ns for each in warm]
+            crowd = self._crowd(worker)
+            called: List[Called] = []
+            row: Optional[Called] = None
+            row_after = _entropy.randrange(calls_needed(warm_ns, limits, workers))
+            start = time.monotonic()
+            while not enough(samples_ns, time.monotonic() - start, limits, workers):
+                if len(called) == row_after:
+                    row = self._row(worker, index, measured, samples_ns or warm_ns, again=attempt > 1)
+                called.append(bench.call(worker, index, [secret_seed()], timed=True))
+                samples_ns.append(called[-1].claimed_ns)
+            if self._burst_calls(index, statistics.median(samples_ns)) > 2 * (row.calls if row else 1):
+                row = self._row(worker, index, measured, samples_ns, again=True)
+            grown = self._crowd(worker)
+            after = self._baseline_calls(index, measured)
+            problem = _not_credible(called, crowd, grown) or _unsteady(before, after, limits)
+            problem = problem or self._unclaimed(called, before + after, row, measured, other_work)
+            if problem is None:
+                return
+            if attempt == _ATTEMPTS:
+                raise problem
+            if problem.verdict is Verdict.UNSTABLE:
+                # Whatever it is that the machine does, it may soon be over.
+                time.sleep(attempt * _PAUSE_SECONDS)
+
+    def _crowd(self, worker: Worker) -> Tuple[int, int]:
+        """How many threads a worker has, and how many processes it has left anywhere."""
+        return thread_count(worker.child.worker_pid), self._others()
+
+    def _unclaimed(
+        self,
+        called: Sequence[Called],
+        baseline: Sequence[Called],
+        row: Optional[Called],
+        measured: _Measured,
+        other_work: OtherWork,
+    ) -> Optional[CallFailed]:
+        """What is inconsistent between the claims of one worker and the time that went by."""
+        if not baseline:
+            return None
+        words = unclaimed_time(called, baseline, self._limits)
+        if words is None and row is not None:
+            rows = measured.longest_rows
+            median_ns = statistics.median(each.claimed_ns for each in called)
+            words = unclaimed_time([row], measured.overhead_rows, self._limits) or colder_than_hot(
+                median_ns, row, measured.baseline_ns, rows, self._limits
+            )
+            words = words and f"in a row of {row.calls} calls: {words}"
+        if words is None:
+            return None
+        doing = disturbed(baseline, other_work.processors())
+        if doing:
+            return CallFailed(Verdict.UNSTABLE, f"the machine was busy with other things ({doing}): {words}")
+        return CallFailed(Verdict.TIMING_INCONSISTENT, words, worker_lost=True)
+
+    def _baseline_calls(self, index: int, measured: _Measured) -> List[Called]:
+        """A few calls of the reference; none where the task has no reference to call."""
+        called: List[Called] = []
+        if self._baseline is None:
+            return called
+        with self._alone(), of_the_task():
+            # The first call's time is not counted: it may have to warm the device up.
+            called.append(self._bench.call(self._baseline, index, [secret_seed()], timed=True))
+            start = time.monotonic()
+            while (
+                len(called) < self._limits.baseline_calls and time.monotonic() - start < self._limits.baseline_seconds
+            ):
+                called.append(self._bench.call(self._baseline, index, [secret_seed()], timed=True))
+        measured.baseline += called
+        return called
+
+    def _row(
+        self, worker: Worker, index: int, measured: _Measured, claimed_ns: Sequence[float], *, again: bool
+    ) -> Optional[Called]:
+        """Calls in a row, where the overhead of one is spread over many; and the reference's, if none is as long yet.
+
+        A slow reference makes fewer: the row of a kernel must not be short for that, or it hides in the slack. Nor must
+        what a short row takes beside the reference be multiplied, since the most of it is spent once for a whole row;
+        so there is a long one as well, in which one call is made. Where the kernel keeps one buffer for its outputs,
+        these are copied between the calls, as are the reference's.
+        """
+        count = self._burst_calls(index, statistics.median(claimed_ns))
+        if self._baseline is None or count < _ROW_CALLS_MIN:
+            return None
+        known = max((each.calls for each in measured.overhead_rows), default=0)
+        # A worker that claims to be slow must not have the short row by which the others are excused.
+        if again or known < count:
+            self._baseline_row(self._baseline, index, measured, count)
+        row = self._called_in_row(worker, index, count)
+        if not measured.rows:
+            self._baseline_row(self._baseline, index, measured, count)
+        return row
+
+    def _baseline_row(self, baseline: Worker, index: int, measured: _Measured, count: int) -> None:
+        fewer = max(_ROW_CALLS_MIN, self._burst_calls(index, statistics.median(measured.baseline_ns)))
+        with self._alone(), of_the_task():
+            measured.rows.append(self._called_in_row(baseline, index, min(count, fewer)))
+            if fewer < count:
+                measured.long_rows.append(self._called_in_row(baseline, index, count, made=1))
+
+    def _called_in_row(self, worker: Worker, index: int, count: int, made: Optional[int] = None) -> Called:
+        """Calls in a row; once outputs were lost in one, they are copied in all, and older rows are forgotten."""
+        seeds = [secret_seed() for _ in range(count)]
+        try:
+            return self._bench.call(worker, index, seeds, timed=True, cold=False, copied=self._copied, made=made)
+        except OutputsOverlap:
+            self._copied = True
+            for each in self._measured.values():
+                each.rows.clear()
+                each.long_rows.clear()
+            return self._called_in_row(worker, index, count, made)
+
+    def _burst_calls(self, index: int, call_ns: float) -> int:
+        limits = self._limits
+        output_bytes = self._baseline.output_bytes.get(index, 0) if self._baseline else 0
+        by_bytes = limits.burst_bytes / max(1, self._bench.input_bytes.get(index, 0) + output_bytes)
+        by_time = limits.burst_seconds * 1e9 / max(1.0, call_ns)
+        return int(min(limits.burst_calls, by_bytes, by_time))
+
+    def _check_floors(self) -> None:
+        for index, measured in self._measured.items():
+            found = measured.timing()
+            floor = floor_ns(self._limits.floor_seconds, self._bench.work.get(index), self._peak)
+            if found is not None and found.median_ns < floor:
+                words = (
+                    f"a median of {duration_text(found.median_ns)} is less than {duration_text(floor)}, which no right "
+                    "call can take on this device"
+                )
+                measured.failure = CallFailed(Verdict.BELOW_FLOOR, words)
+
+    def cases(self) -> List[Case]:
+        """What is known of each case that was measured by one worker at least, or failed."""
+        phase = self._bench.phase
+        cases: List[Case] = []
+        for index, measured in sorted(self._measured.items()):
+            failure = measured.failure
+            if not measured.passes:
+                continue
+            verdict, message = (failure.verdict, failure.message) if failure else (Verdict.PASS, "")
+            spec = case_text(phase.cases[index])
+            work = self._bench.work.get(index)
+            cases.append(Case(phase.name, index, spec, verdict, message, measured.timing(), work))
+            if failure:
+                break
+        return cases
+
+
+def _longest(rows: Sequence[Called]) -> List[Called]:
+    longest = max((each.calls for each in rows), default=0)
+    return [each for each in rows if each.calls == longest]
+
+
+@contextmanager
+def of_the_task() -> Iterator[None]:
+    """Whatever fails in here is the reference's doing, and so the task's."""
+    try:
+        yield
+    except CallFailed as error:
+        message = f"the reference itself does not pass: {error.verdict}: {error.message}"
+        raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error
+
+
+def _not_credible(called: Sequence[Called], crowd: Tuple[int, int], grown: Tuple[int, int]) -> Optional[CallFailed]:
+    """What no clock and no honest kernel would do, whatever else the machine does."""
+    words = equal_claims([each.claimed_ns for each in called])
+    if words is None and (grown[0] > crowd[0] or grown[1] > crowd[1]):
+        words = (
+            f"the timed calls left work to others: {crowd[0]} threads and {crowd[1]} processes before them, "
+            f"{grown[0]} and {grown[1]} after"
+        )
+    return None if words is None else CallFailed(Verdict.TIMING_INCONSISTENT, words, worker_lost=True)
+
+
+def _unsteady(before: Sequence[Called], after: Sequence[Called], limits: Limits) -> Optional[CallFailed]:
+    """That the machine changed its speed meanwhile, as the reference's times before and after say."""
+    if min(len(before), len(after)) < limits.baseline_calls:
+        return None
+    share = drift([each.claimed_ns for each in before], [each.claimed_ns for each in after])
+    if share <= limits.drift:
+        return None
+    words = (
+        f"the machine was not steady: the reference's times before and after differ by {100 * share:.1f} %, and "
+        f"{100 * limits.drift:g} % are allowed"
+    )
+    return CallFailed(Verdict.UNSTABLE, words)

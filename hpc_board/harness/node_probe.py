@@ -1,0 +1,214 @@
+"""The inspector: in a probe job it takes the place of the supervisor and reports what the node is like.
+
+The same batch script starts it, so that what it finds is what a run would find: modules, environment, Python, GPU. Its
+report is the job's `result.json`.
+"""
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from hpc_board.harness.build.toolchain import ToolchainMissing, toolchain
+from hpc_board.harness.confine import sandbox
+from hpc_board.harness.confine.container import ContainerUnavailable, container
+from hpc_board.harness.confine.scratch import SCRATCH, remove
+from hpc_board.harness.confine.seccomp import deny_outside_effects
+from hpc_board.harness.node import node_facts
+from hpc_board.harness.result_file import RESULT
+from hpc_board.model.gpu import Sandbox, SandboxRuntime
+from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, Inspection, SeenGpu, Torch
+from hpc_board.model.task import Language
+
+_ANSWER_LOOK_SECONDS = 0.02
+_TORCH_SECONDS = 180
+_GPU_SECONDS = 20
+_TEXT_MAX = 300
+_GPUS_MAX = 64
+_FILE_BYTES = 64 * 2**20
+_VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+_GPU_FIELDS = (
+    "name",
+    "uuid",
+    "driver_version",
+    "mig.mode.current",
+    "memory.total",
+    "clocks.sm",
+    "clocks.max.sm",
+    "clocks.mem",
+)
+# What stands beside the driver's name for it is ROCm's or CUDA's release.
+_TORCH_QUESTION = """
+import json, torch
+releases = {"ROCm": torch.version.hip, "CUDA": torch.version.cuda}
+runtime = next((f"{name} {release}" for name, release in releases.items() if release), "")
+count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+names = [torch.cuda.get_device_name(number) for number in range(count)]
+print(json.dumps({"version": torch.__version__, "runtime": runtime, "devices": names}))
+"""
+_LANGUAGES = {"g++": Language.CPP, "nvcc": Language.CU, "hipcc": Language.HIP}
+_SOME_ARCH = {"g++": "x86-64", "nvcc": "sm_80", "hipcc": "gfx90a"}
+
+
+def inspect(path: Path, harness: Path) -> int:
+    """Look at this node and write the report beside the job file at `path`; return the exit status."""
+    job: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    folder = path.resolve().parent
+    os.umask(0o077)
+    # Landlock confines a process with one thread alone, so this comes before the thread that waits.
+    level = isolation()
+    greeted_at = _written(folder, GREETING, lambda: asdict(Greeting(time.time())))["at"]
+    answer = _Answer(folder / ANSWER, float(job["inspect"]["answer_seconds"]))
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH))
+    try:
+        described, error = _contained(job.get("sandbox"), harness, scratch)
+        free = shutil.disk_usage(scratch).free
+    finally:
+        remove(scratch)
+    found = Inspection(
+        nonce=job["inspect"]["nonce"],
+        job_id=os.environ.get("SLURM_JOB_ID", ""),
+        node=_cut(os.environ.get("SLURMD_NODENAME", "") or node_facts()["host"]),
+        python=platform.python_version(),
+        executable=_cut(sys.executable),
+        isolation=level,
+        gpus=tuple(_gpus()),
+        visible=_cut(next((os.environ[name] for name in _VISIBLE if name in os.environ), "")),
+        torch=_torch(),
+        compilers=_compilers(os.environ),
+        sandbox=described,
+        sandbox_error=error,
+        scratch=str(scratch.parent),
+        scratch_free_bytes=free,
+        greeted_at=greeted_at,
+        answered_at=answer.seen_at(),
+    )
+    _written(folder, RESULT, lambda: asdict(found))
+    return 0
+
+
+def isolation() -> str:
+    """The level that a worker reaches here, tried by a process that is gone afterwards; "" if it could not be tried."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            sandbox.limit_resources(_FILE_BYTES)
+            landlock = sandbox.confine([], [])
+            os.write(writer, sandbox.level_of(landlock, filtered=deny_outside_effects()).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        level = pipe.read(8).decode()
+    os.waitpid(pid, 0)
+    return level if level in sandbox.LEVELS else ""
+
+
+class _Answer:
+    """The answer of the login side, awaited beside everything else; `seconds` from now at most."""
+
+    def __init__(self, path: Path, seconds: float) -> None:
+        self._path = path
+        self._deadline = time.monotonic() + seconds
+        self._seen_at = 0.0
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def seen_at(self) -> float:
+        """When it was first there, by this node's clock; 0 if it did not come."""
+        self._thread.join()
+        return self._seen_at
+
+    def _look(self) -> None:
+        while time.monotonic() < self._deadline:
+            # Listing the folder has a network file system ask its server anew.
+            if self._path.name in os.listdir(self._path.parent):  # noqa: PTH208 - names alone
+                self._seen_at = time.time()
+                return
+            time.sleep(_ANSWER_LOOK_SECONDS)
+
+
+def _written(folder: Path, name: str, content: Any) -> Dict[str, Any]:
+    """Write a file whole; its content is asked for as late as can be, as it may have the time."""
+    draft = folder / f".{name}.{os.getpid()}"
+    with draft.open("x", encoding="utf-8") as file:
+        value: Dict[str, Any] = content()
+        file.write(json.dumps(value, allow_nan=False))
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(folder / name)
+    return value
+
+
+def _contained(wanted: Optional[Mapping[str, str]], harness: Path, scratch: Path) -> Tuple[str, str]:
+    """What the container that the settings ask for is, and why it cannot be made."""
+    if wanted is None:
+        return "", ""
+    asked = Sandbox(SandboxRuntime(wanted["runtime"]), wanted["image"], wanted["setting"])
+    try:
+        return _cut(container(asked, harness, os.environ, scratch).description), ""
+    except ContainerUnavailable as error:
+        return "", str(error)[:2000]
+
+
+def _gpus() -> List[SeenGpu]:
+    """The GPUs that nvidia-smi lists; none where there is none, or no nvidia-smi."""
+    query = ["nvidia-smi", f"--query-gpu={','.join(_GPU_FIELDS)}", "--format=csv,noheader,nounits"]
+    rows = [[_cut(value.strip()) for value in line.split(",")] for line in _said(query, _GPU_SECONDS)[0].splitlines()]
+    return [SeenGpu(*row) for row in rows if len(row) == len(_GPU_FIELDS)][:_GPUS_MAX]
+
+
+def _torch() -> Torch:
+    """PyTorch under this very Python, asked in a process of its own: it may crash."""
+    output, error = _said([sys.executable, "-I", "-B", "-c", _TORCH_QUESTION], _TORCH_SECONDS)
+    try:
+        value = json.loads(output.strip().rpartition("\n")[2])
+        return Torch(
+            _cut(str(value["version"])),
+            _cut(str(value["runtime"])),
+            tuple(_cut(str(name)) for name in value["devices"][:_GPUS_MAX]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return Torch(error=_cut(error.strip().rpartition("\n")[2]) or "it did not answer")
+
+
+def _compilers(environ: Mapping[str, str]) -> Dict[str, str]:
+    """The version of each compiler that submissions could be compiled with."""
+    found = {}
+    for name, language in _LANGUAGES.items():
+        try:
+            found[name] = _cut(toolchain(language, _SOME_ARCH[name], environ).version)
+        except ToolchainMissing:
+            continue
+    return found
+
+
+def _said(argv: List[str], seconds: float) -> Tuple[str, str]:
+    """What a program prints to standard output and standard error."""
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+            text=True,
+            errors="replace",
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return "", str(error)
+    return done.stdout, done.stderr
+
+
+def _cut(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f]", " ", text)[:_TEXT_MAX]

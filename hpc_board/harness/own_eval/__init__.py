@@ -1,0 +1,1 @@
+"""Evaluation by a task's own eval program."""

@@ -1,0 +1,346 @@
+"""Evaluating by the task's own eval, with KernelBot's protocol: what is started in which order, and what comes of it.
+
+Each start has its files anew, as they were sent, in a folder that it can only read; of an earlier one nothing is left
+but what compilers keep.
+"""
+
+import base64
+import binascii
+import hashlib
+import os
+import socket
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from hpc_board.harness.build.builder import BuildFailed
+from hpc_board.harness.confine.scratch import remove
+from hpc_board.harness.job_spec import Facts
+from hpc_board.harness.launcher import Processes
+from hpc_board.harness.measure.phases import Say
+from hpc_board.harness.node import gpu_facts, visible_gpu
+from hpc_board.harness.own_eval.build import PROGRAM, built_program
+from hpc_board.harness.own_eval.program import Program
+from hpc_board.harness.own_eval.report import Ended, Report, Stage, failure, told
+from hpc_board.harness.own_eval.score_report import scored
+from hpc_board.harness.processes.calls import CallFailed, secret_seed
+from hpc_board.harness.processes.output import Printed
+from hpc_board.model.result import Case, Log, Verdict, secretly_failed
+from hpc_board.model.score import score_s
+from hpc_board.model.task import Mode, Ranking, case_text
+from hpc_board.model.text import printable
+
+_CASES_FILE = "popcorn-cases.txt"
+_SEED = "POPCORN_SEED"
+_HERE = "127.0.0.1"
+_PROFILE_MAX = 100_000
+
+
+def stages(job: Facts, secret: int) -> Iterator[Stage]:
+    """What the eval is started for in this mode, in order; of a ranked run the second half has the `secret` seed.
+
+    Where the last benchmark alone makes the score, mode `leaderboard` gets no other: KernelBot's evals expect it so.
+    """
+    tests, benchmarks = tuple(enumerate(job.tests)), tuple(enumerate(job.benchmarks))
+    times = job.phase_seconds
+    test = Stage("test", "test", tests, times["test"], job.seed)
+    benchmark = Stage("benchmark", "benchmark", benchmarks, times["benchmark"], job.seed)
+    if job.mode is Mode.TEST:
+        yield test
+    elif job.mode is Mode.BENCHMARK:
+        yield benchmark
+    elif job.mode is Mode.PROFILE:
+        yield from (replace(benchmark, mode="profile", cases=(each,)) for each in benchmarks)
+    else:
+        scored = benchmarks[-1:] if job.ranking_by is Ranking.LAST else benchmarks
+        ranked = (test, benchmark, Stage("leaderboard", "benchmark", scored, times["ranked"], job.seed))
+        yield from ranked
+        yield from (replace(stage, seed=secret, secret=True) for stage in ranked)
+
+
+class OwnEval:
+    """One evaluation by the task's own eval."""
+
+    def __init__(self, job: Facts, folder: Path, processes: Processes, say: Say) -> None:
+        self.build_log = self.profile_log = Log()
+        self.facts: Dict[str, Any] = {}
+        self._job = job
+        self._folder = folder
+        self._processes = processes
+        self._say = say
+        self._cases: Dict[Tuple[str, int], Case] = {}
+        self._current: Optional[Tuple[Stage, Program]] = None
+        self._texts: Dict[str, bytes] = {}
+        self._status_alone = 0
+
+    def run(self) -> None:
+        """Start the eval for each stage, until one does not pass.
+
+        Raises:
+            CallFailed: why it did not, where no case says it.
+        """
+        self._texts = self._sent_files()
+        if self._job.device == "cuda":
+            self.facts.update(gpu_facts(visible_gpu(os.environ)))
+        if self._job.eval.sources:
+            self._build()
+        else:
+            self._warm_up()
+        if self._job.eval.prints_score:
+            self._run_for_score()
+            return
+        for stage in stages(self._job, secret_seed()):
+            self._run(stage)
+            if any(case.verdict is not Verdict.PASS for case in self.cases()):
+                return
+
+    def cases(self) -> List[Case]:
+        """The cases that the eval has reported on by now, tests first."""
+        if self._current is not None:
+            stage, program = self._current
+            self._note(stage, told(program.report, stage, self._floor_ns))
+        return [self._cases[key] for key in sorted(self._cases, key=lambda key: (key[0] != "test", key[1]))]
+
+    @property
+    def _floor_ns(self) -> float:
+        return self._job.limits.floor_seconds * 1e9
+
+    def _sent_files(self) -> Dict[str, bytes]:
+        """The files of the task and the submission, each of them as it was sent.
+
+        Raises:
+            CallFailed: one of them is not.
+        """
+        texts = {name: (self._folder / "task" / name).read_bytes() for name in self._job.files}
+        for name, text in texts.items():
+            if hashlib.sha256(text).hexdigest() != self._job.file_sha256.get(name):
+                message = f"{name} of the task is not the file that was sent: its hash differs"
+                raise CallFailed(Verdict.INFRA_ERROR, message)
+        texts[self._job.submission] = (self._folder / "submission" / self._job.submission).read_bytes()
+        return texts
+
+    def _build(self) -> None:
+        """Compile the eval and the submission to a program; from then on that is the only file.
+
+        Raises:
+            CallFailed: there is none.
+        """
+        self._say("build", None, None, "compiling the task's eval and the submission")
+        try:
+            program, self.build_log, facts = built_program(self._job, self._folder, self._processes, self._texts)
+        except BuildFailed as error:
+            self.build_log = error.log
+            self.facts.update(error.facts)
+            raise CallFailed(error.verdict, error.message) from None
+        self.facts.update(facts)
+        self._texts = {PROGRAM: program}
+
+    def _warm_up(self) -> None:
+        """Run the submission once by itself, so that what it compiles when it is imported costs no stage its time.
+
+        How it ends says nothing of it: the stages tell. But a status with which a stage ends, too, comes from it.
+
+        Raises:
+            CallFailed: it took too long.
+        """
+        seconds = self._job.limits.build_seconds
+        self._say("build", None, None, "running the submission once, so that it compiles what it needs")
+        printed = Printed()
+        folder = self._laid("build", self._texts)
+        program = self._processes.program(
+            [self._processes.python, "-B", "-u", self._job.submission], folder, {}, (printed, printed), reports=False
+        )
+        program.level(self._job.limits.load_seconds)
+        ended = program.ended(seconds, self._job.limits.printed_bytes, lambda: None)
+        self._processes.dismiss(program)
+        program.close()
+        self.build_log = printed.log()
+        self._status_alone = ended.status
+        if ended.verdict is Verdict.TIMEOUT:
+            message = f"running the submission once, to compile it, did not end within {seconds:g} s, and was stopped"
+            raise CallFailed(Verdict.COMPILE_TIMEOUT, message)
+        if ended.verdict is not None:
+            raise CallFailed(ended.verdict, ended.message)
+
+    def _run(self, stage: Stage) -> None:
+        """Start the eval for one stage and take in what it reports.
+
+        Raises:
+            CallFailed: it has not passed, and that is told by no case.
+        """
+        texts = {**self._texts, _CASES_FILE: stage.cases_text.encode()}
+        environment = {} if stage.seed is None else {_SEED: str(stage.seed)}
+        if self._job.world_size > 1:
+            environment.update(_for_ranks(self._job.world_size))
+        program, ended = self._ended(stage, self._command(stage.mode, _CASES_FILE), texts, environment)
+        cases = told(program.report, stage, self._floor_ns)
+        self._note(stage, cases)
+        failed = failure(program.report, stage, cases, ended)
+        if failed is not None:
+            self._blame(stage, cases, failed)
+        if stage.mode == "profile":
+            self._keep_profile(stage, program.report)
+        elif stage.secret and stage.mode == "leaderboard" and failed is None:
+            # Whoever knows the public inputs is slower on these.
+            self.facts["unseen_score_s"] = score_s(cases, self._job.ranking_by)
+
+    def _ended(
+        self, stage: Stage, command: List[str], texts: Mapping[str, bytes], environment: Mapping[str, str]
+    ) -> Tuple[Program, Ended]:
+        """The eval when it has run for a stage with just these files, and all that it has left is gone."""
+        job, processes = self._job, self._processes
+        folder = self._laid("eval", texts)
+        program = processes.program(
+            command, folder, environment, (processes.stdout, processes.stderr), reports=not job.eval.prints_score
+        )
+        self._current = stage, program
+        of = len(job.tests if stage.phase == "test" else job.benchmarks)
+        watch = _Watch(stage, program.report, self._say, of)
+        watch()
+        processes.reached(program.level(job.limits.load_seconds))
+        ended = program.ended(stage.seconds, job.limits.printed_bytes, watch)
+        processes.dismiss(program)
+        program.close()
+        self._current = None
+        changed = _changed(folder, texts)
+        if changed and ended.verdict is None:
+            message = f"{changed} of the task was changed while it ran, so that nothing it says counts"
+            ended = replace(ended, verdict=Verdict.PROTOCOL_VIOLATION, message=message)
+        as_alone = ended.status == self._status_alone != 0
+        return program, replace(ended, last_words=program.last_words(), as_alone=as_alone)
+
+    def _run_for_score(self) -> None:
+        """Start an eval that takes no arguments, and knows one score and no cases: these pass or fail together.
+
+        Raises:
+            CallFailed: why it has not passed.
+        """
+        job = self._job
+        if job.mode is Mode.PROFILE:
+            raise CallFailed(Verdict.TASK_ERROR, "an eval that prints `score:` knows no mode, and so no profile")
+        stage = next(stages(job, secret=0))
+        seconds = sum(job.phase_seconds[name] for name in {"test", "ranked" if job.mode is Mode.RANKED else stage.mode})
+        stage = replace(stage, seconds=seconds)
+        program, ended = self._ended(stage, self._command(), self._texts, {})
+        failed, timing = scored(program.scores, stage, ended, self._floor_ns)
+        if failed is not None:
+            raise failed
+        tests = job.tests if job.mode in (Mode.TEST, Mode.RANKED) else ()
+        benchmarks = () if job.mode is Mode.TEST else job.benchmarks
+        for phase, cases, time in (("test", tests, None), ("benchmark", benchmarks, timing)):
+            for index, case in enumerate(cases):
+                self._cases[phase, index] = Case(phase, index, case_text(case), Verdict.PASS, "", time)
+
+    def _blame(self, stage: Stage, cases: List[Case], failed: CallFailed) -> None:
+        """Give a failure to the case that it met: the one after all that are told of; where all are, to the whole.
+
+        Raises:
+            CallFailed: it belongs to no case.
+        """
+        if any(case.verdict is not Verdict.PASS for case in cases):
+            return
+        if len(cases) == len(stage.cases):
+            said = f"mode {stage.mode}: {failed.message}"
+            raise CallFailed(failed.verdict, _secretly_failed(said) if stage.secret else said)
+        index, case = stage.cases[len(cases)]
+        self._note(stage, [Case(stage.phase, index, case_text(case), failed.verdict, failed.message)])
+
+    def _note(self, stage: Stage, cases: List[Case]) -> None:
+        """Keep what is known of cases now; with a secret seed, a failure alone: what is shown and ranked is public."""
+        for case in cases:
+            key = (case.phase, case.index)
+            if not stage.secret:
+                self._cases[key] = case
+            elif case.verdict is not Verdict.PASS:
+                message = _secretly_failed(case.message)
+                self._cases[key] = replace(self._cases[key], verdict=case.verdict, message=message)
+
+    def _command(self, *arguments: str) -> List[str]:
+        """The command that starts the eval in the folder of its files, as KernelBot does."""
+        if self._job.eval.sources:
+            return [f"./{PROGRAM}", *arguments]
+        return [self._processes.python, "-B", "-u", self._job.eval.main, *arguments]
+
+    def _laid(self, name: str, texts: Mapping[str, bytes]) -> Path:
+        """A folder with just these files, which are all that a program may read of the task."""
+        folder = self._processes.scratch / f"{name}-files"
+        remove(folder)
+        if os.path.lexists(folder):
+            folder.unlink()
+        folder.mkdir()
+        for file, text in texts.items():
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text)
+            path.chmod(0o755 if file == PROGRAM else 0o644)
+        return folder
+
+    def _keep_profile(self, stage: Stage, report: Report) -> None:
+        """Add the table that a profile has reported, in KernelBot's own base64."""
+        coded = report.word("benchmark.0.report").encode()
+        try:
+            text = base64.b64decode(coded, altchars=b"+*", validate=True).decode(errors="replace")
+        except (binascii.Error, ValueError):
+            text = "(the report is no base64)"
+        heading = "".join(case_text(case) for _, case in stage.cases)
+        self.profile_log = Log(f"{self.profile_log.head}{heading}\n{printable(text, _PROFILE_MAX)}\n\n"[:_PROFILE_MAX])
+
+
+def _for_ranks(world_size: int) -> Dict[str, str]:
+    """What an eval needs to start its ranks on this node: how many GPUs there are, and where they meet.
+
+    The port is free now. Another process may take it before the ranks do, as with any port that is handed over so.
+    """
+    with socket.socket() as probe:
+        probe.bind((_HERE, 0))
+        port = probe.getsockname()[1]
+    return {
+        "POPCORN_GPUS": str(world_size),
+        "WORLD_SIZE": str(world_size),
+        "MASTER_ADDR": _HERE,
+        "MASTER_PORT": str(port),
+        # The name of a node need not lead to it within a job.
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+
+
+class _Watch:
+    """Says which case the eval is at, as far as its report tells."""
+
+    def __init__(self, stage: Stage, report: Report, say: Say, of: int) -> None:
+        self._stage = stage
+        self._report = report
+        self._say = say
+        self._of = of
+        self._said = 0
+
+    def __call__(self) -> None:
+        stage = self._stage
+        at = min(len(stage.cases), max(1, self._report.begun(stage.phase)))
+        if at != self._said:
+            self._said = at
+            index, case = stage.cases[at - 1]
+            how = f"mode {stage.mode}" + (", secret seed" if stage.secret else "")
+            self._say(stage.phase, index + 1, self._of, f"{case_text(case)} ({how})")
+
+
+def _secretly_failed(message: str) -> str:
+    return secretly_failed(message, ranked=True)
+
+
+def _changed(folder: Path, texts: Mapping[str, bytes]) -> str:
+    """The first file of a folder that is not what it was, "" if all are."""
+    for name, text in texts.items():
+        try:
+            if folder.is_symlink():
+                return name
+            descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return name
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode) or os.read(descriptor, len(text) + 1) != text:
+                return name
+        finally:
+            os.close(descriptor)
+    return ""

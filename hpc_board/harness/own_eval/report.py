@@ -1,0 +1,289 @@
+"""What a task's own eval reports: KernelBot's `key: value` lines, its exit statuses, and what follows for the cases.
+
+The submission runs in the same process as the eval, or below it, and could write any of this itself. So the lines are
+bounded and each is taken once; what is missing, said twice, or at odds with the clock is never a pass.
+"""
+
+import math
+import re
+import signal
+from dataclasses import dataclass
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+
+from hpc_board.harness.processes.calls import CallFailed
+from hpc_board.model.result import LIBRARY_MISSING, Case, Timing, Verdict
+from hpc_board.model.score import duration_text
+from hpc_board.model.task import CaseValue, case_text
+from hpc_board.model.text import one_line, printable
+
+REPORT_BYTES_MAX = 4 * 2**20
+"""A program that reports more than this is stopped."""
+
+_KEYS_MAX = 50_000
+_MESSAGE_MAX = 8000
+_RUNS_MAX = 10**9
+_NUMBER_MAX = 1e18
+"""In nanoseconds thirty years; sums of such numbers stay finite."""
+_ROUNDING = 1e-6
+_KEY = re.compile(r"(?:(?:test|benchmark)\.(?:0|[1-9][0-9]{0,4})\.[a-z_]{1,32}|(?:test|benchmark)-count|check)")
+_MODULE_MISSING = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '(torch|numpy|triton)'")
+
+_TOO_LARGE = f"it reported more than {REPORT_BYTES_MAX // 2**20} MiB, or {_KEYS_MAX:,} values"
+
+USAGE, DEVICE_FAILED, NO_PIPE, NOT_VALID, BAD_CASE, TOO_LATE = 2, 110, 111, 112, 113, 114
+"""The exit statuses that have a meaning of their own."""
+
+
+class Report:
+    """The lines that came through a program's pipe until now; `fault` is what was wrong with them, "" for nothing.
+
+    A line that begins with no key of the protocol goes on with the value before: messages may have several lines.
+    """
+
+    def __init__(self) -> None:
+        self.fault = ""
+        self.too_large = False
+        self._values: Dict[str, List[str]] = {}
+        self._last: List[str] = []
+        self._rest = bytearray()
+        self._bytes = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was reported yet."""
+        return not self._values
+
+    def add(self, data: bytes) -> None:
+        """Take in the next piece of the pipe; nothing more once it was too large."""
+        self._bytes += len(data)
+        self.too_large = self.too_large or self._bytes > REPORT_BYTES_MAX
+        if not self.too_large:
+            # A long line may come byte by byte: only what ends one is worth a copy.
+            self._rest += data
+            if b"\n" in data:
+                *lines, rest = bytes(self._rest).split(b"\n")
+                self._rest = bytearray(rest)
+                for line in lines:
+                    self._take(line)
+
+    def end(self) -> None:
+        """Take in a last line that no line break has ended."""
+        rest, self._rest = bytes(self._rest), bytearray()
+        if rest and not self.too_large:
+            self._take(rest)
+
+    def _take(self, line: bytes) -> None:
+        text = line.decode("utf-8", errors="replace")
+        key, colon, value = text.partition(":")
+        if not colon or not _KEY.fullmatch(key.strip()):
+            self._last.append(text)
+            return
+        key = key.strip()
+        if key in self._values:
+            self.fault = self.fault or f"it reported {key} twice"
+            self._last = []
+        elif len(self._values) >= _KEYS_MAX:
+            self.too_large = True
+        else:
+            self._last = self._values[key] = [value.strip()]
+
+    def word(self, key: str) -> str:
+        """The first line of a value, "" where there is none."""
+        return self._values.get(key, [""])[0]
+
+    def text(self, key: str) -> str:
+        """A value with all its lines, safe to show. KernelBot's evals write line breaks as two characters."""
+        lines = "\n".join(self._values.get(key, [])).replace("\\n", "\n")
+        return printable(lines, _MESSAGE_MAX).strip()
+
+    @property
+    def failed(self) -> str:
+        """The first case that failed, by its key, such as "test.0"; "" where none did."""
+        failed = (key for key, lines in self._values.items() if key.endswith(".status") and lines[0] == "fail")
+        return next(failed, "").rpartition(".")[0]
+
+    def begun(self, phase: str) -> int:
+        """How many cases of a phase it has named so far."""
+        numbers = [int(key.split(".")[1]) for key in self._values if key.startswith(f"{phase}.")]
+        return max(numbers, default=-1) + 1
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended: by itself with a `status` (-n for signal n), or stopped for a `verdict`.
+
+    `last_words` is the last line that it printed to standard error. `as_alone` says that the submission ends with that
+    status also where it runs by itself, without an eval.
+    """
+
+    status: int
+    seconds: float
+    verdict: Optional[Verdict] = None
+    message: str = ""
+    last_words: str = ""
+    as_alone: bool = False
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One start of the eval: the `mode` that it is told, the cases of a phase with their numbers, and its time.
+
+    `seed` is what POPCORN_SEED says, None for nothing; `secret` says that nobody is told.
+    """
+
+    mode: str
+    phase: str
+    cases: Tuple[Tuple[int, Mapping[str, CaseValue]], ...]
+    seconds: float
+    seed: Optional[int] = None
+    secret: bool = False
+
+    @property
+    def cases_text(self) -> str:
+        """The file of cases as KernelBot writes it: one to a line."""
+        return "".join(f"{case_text({key: _listed(value) for key, value in case.items()})}\n" for _, case in self.cases)
+
+
+def _listed(value: CaseValue) -> CaseValue:
+    """A value of a case that reads as YAML's lists do in Python."""
+    listed: CaseValue = list(map(_listed, value)) if isinstance(value, tuple) else value  # type: ignore[assignment]
+    return listed
+
+
+def told(report: Report, stage: Stage, floor_ns: float) -> List[Case]:
+    """The cases of a stage on which the report has the last word, up to the first one on which it has none."""
+    cases: List[Case] = []
+    for number, (index, case) in enumerate(stage.cases):
+        verdict, message, timing = _told(report, stage, f"{stage.phase}.{number}", floor_ns)
+        if verdict is None:
+            break
+        cases.append(Case(stage.phase, index, case_text(case), verdict, message, timing))
+    return cases
+
+
+def _told(report: Report, stage: Stage, key: str, floor_ns: float) -> Tuple[Optional[Verdict], str, Optional[Timing]]:
+    status = report.word(f"{key}.status")
+    if status == "fail":
+        return Verdict.WRONG_VALUE, report.text(f"{key}.error") or "the task's check says that it is wrong", None
+    if status not in ("", "pass"):
+        return Verdict.PROTOCOL_VIOLATION, f"its status is {one_line(status, 80)}, neither pass nor fail", None
+    if stage.phase == "test":
+        return (Verdict.PASS if status else None), report.text(f"{key}.message"), None
+    if stage.mode == "profile":
+        return (Verdict.PASS if report.word(f"{key}.report") else None), "", None
+    if not report.word(f"{key}.mean"):
+        return None, "", None
+    try:
+        timing = _timing(report, key)
+    except ValueError as error:
+        return Verdict.PROTOCOL_VIOLATION, f"its times are none: {error}", None
+    if timing.mean_ns < floor_ns:
+        words = f"a mean of {duration_text(timing.mean_ns)} is less than {duration_text(floor_ns)}, which no call takes"
+        return Verdict.BELOW_FLOOR, words, timing
+    return Verdict.PASS, "", timing
+
+
+def _timing(report: Report, key: str) -> Timing:
+    """The times that a benchmark reports; it has no samples, so that its mean stands for the median, too.
+
+    Raises:
+        ValueError: they are no times.
+    """
+    mean = _number(report.word(f"{key}.mean"), "mean")
+    best, worst = (_number(report.word(f"{key}.{name}") or str(mean), name) for name in ("best", "worst"))
+    std, err = (_number(report.word(f"{key}.{name}") or "0", name, least=0.0) for name in ("std", "err"))
+    runs = _number(report.word(f"{key}.runs") or "1", "runs")
+    if not best * (1 - _ROUNDING) <= mean <= worst * (1 + _ROUNDING):
+        raise ValueError(f"the mean {mean:g} is not between best {best:g} and worst {worst:g}")
+    if runs != int(runs) or runs > _RUNS_MAX:
+        raise ValueError(f"runs is {runs:g}")
+    return Timing(int(runs), mean, mean, std, err, best, worst, ())
+
+
+def _number(text: str, name: str, least: float = math.ulp(0.0)) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{name} is {one_line(text, 40)!r}") from None
+    if not least <= value < _NUMBER_MAX:
+        raise ValueError(f"{name} is {value:g}")
+    return value
+
+
+def failure(report: Report, stage: Stage, cases: Sequence[Case], ended: Ended) -> Optional[CallFailed]:
+    """Why a stage as a whole has not passed, whatever its `cases` say for themselves; None where it has."""
+    if ended.verdict is not None:
+        return CallFailed(ended.verdict, ended.message)
+    if report.too_large:
+        return CallFailed(Verdict.OUTPUT_LIMIT, _TOO_LARGE)
+    if report.fault:
+        return CallFailed(Verdict.PROTOCOL_VIOLATION, report.fault)
+    if ended.status != 0:
+        return by_status(stage, ended, begun=not report.empty)
+    check = report.word("check")
+    if not check and report.failed:
+        return CallFailed(Verdict.WRONG_VALUE, report.text(f"{report.failed}.error") or "the task's check failed")
+    if not check:
+        message = "it ended with status 0 before the task's eval had said `check`: did it call exit?"
+        return CallFailed(Verdict.CRASH, message)
+    if check != "pass":
+        return CallFailed(Verdict.WRONG_VALUE, "the task's check says that it is wrong")
+    return _miscounted(report, stage, cases) or _impossible(cases, ended)
+
+
+def by_status(stage: Stage, ended: Ended, *, begun: bool = False) -> CallFailed:
+    """What it means that the program ended with another status than 0.
+
+    One that has `begun` to report knows its mode, its pipe and its cases: then their statuses are the submission's, as
+    are all those with which the submission ends by itself.
+    """
+    status, words = ended.status, f": {ended.last_words}" if ended.last_words else ""
+    if status < 0:
+        return CallFailed(Verdict.CRASH, f"the task's eval was ended by signal {-status} ({_signal_name(-status)})")
+    if ended.as_alone and status in (USAGE, DEVICE_FAILED, NO_PIPE, NOT_VALID, BAD_CASE, TOO_LATE):
+        words = f", as the submission does by itself{words}"
+        return CallFailed(Verdict.CRASH, f"the task's eval ended before it was done (exit status {status}){words}")
+    if begun and status in (USAGE, NO_PIPE, BAD_CASE):
+        return CallFailed(Verdict.CRASH, f"the task's eval ended before it was done (exit status {status}){words}")
+    if not begun and _MODULE_MISSING.search(ended.last_words):
+        message = f"the Python of this job lacks a library, {LIBRARY_MISSING}{words}"
+        return CallFailed(Verdict.INFRA_ERROR, message)
+    verdict, meaning = {
+        USAGE: (Verdict.TASK_ERROR, f"the task's eval does not know the mode {stage.mode}"),
+        DEVICE_FAILED: (Verdict.DEVICE_ERROR, "a call of the device's library failed"),
+        NO_PIPE: (Verdict.INFRA_ERROR, "the task's eval could not open its pipe, or the file of cases"),
+        NOT_VALID: (Verdict.WRONG_VALUE, "the task's check says that it is wrong"),
+        BAD_CASE: (Verdict.TASK_ERROR, "the task's eval cannot read a case of its own task.yml"),
+        TOO_LATE: (Verdict.TIMEOUT, "the task's eval says that it took too long"),
+        1: (Verdict.EXCEPTION, "the task's eval was ended by an exception"),
+    }.get(status, (Verdict.CRASH, "the task's eval ended before it was done"))
+    return CallFailed(verdict, f"{meaning} (exit status {status}){words}")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
+
+
+def _miscounted(report: Report, stage: Stage, cases: Sequence[Case]) -> Optional[CallFailed]:
+    """That it has not reported just the cases that it was sent; a profile has no count."""
+    sent, count = len(stage.cases), report.word(f"{stage.phase}-count")
+    if len(cases) == sent == report.begun(stage.phase) and count in ("", str(sent)):
+        return None
+    if stage.mode == "leaderboard" and count == "1" and len(cases) == 1 < sent:
+        message = f"its eval times one benchmark of {sent} in mode leaderboard, which fits `ranking_by: last` alone"
+        return CallFailed(Verdict.TASK_ERROR, message)
+    told_of = max(len(cases), report.begun(stage.phase))
+    message = f"it was sent {sent} cases, reported on {told_of}, and counts {one_line(count, 40) or 'none'}"
+    return CallFailed(Verdict.PROTOCOL_VIOLATION, message)
+
+
+def _impossible(cases: Sequence[Case], ended: Ended) -> Optional[CallFailed]:
+    """That its calls would have taken longer than it ran."""
+    claimed_ns = math.fsum(case.timing.mean_ns * case.timing.runs for case in cases if case.timing)
+    if claimed_ns <= ended.seconds * 1e9:
+        return None
+    message = f"it reports {duration_text(claimed_ns)} of calls, and ran for {duration_text(ended.seconds * 1e9)}"
+    return CallFailed(Verdict.TIMING_INCONSISTENT, message)

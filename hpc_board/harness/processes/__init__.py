@@ -1,0 +1,1 @@
+"""Processes of an evaluation: start, watch, stop and end."""

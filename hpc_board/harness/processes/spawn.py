@@ -1,0 +1,215 @@
+"""How a process of the harness begins: forked from one that has imported its modules, or started by a command."""
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Mapping, Optional, Sequence
+
+from hpc_board.harness.processes.child import READ_BYTES, Child, ChildEnded, DeadlinePassed, PrintedTooMuch
+from hpc_board.harness.processes.output import Printed
+from hpc_board.harness.processes.tree import REAP_SECONDS
+from hpc_board.harness.wire.channel import Channel, ProtocolViolation, pair
+
+_UCRED = struct.Struct("=iII")
+_START_POLL_SECONDS = 0.05
+_CHANNEL = "channel"
+
+
+class NotForked(Exception):
+    """The zygote could not start a process; the message says why."""
+
+
+class Zygote:
+    """The process that has imported `modules` and forks the others (see zygote.py)."""
+
+    def __init__(self, harness: Path, *, env: Mapping[str, str], modules: Sequence[str], printed: Printed) -> None:
+        channel, theirs = pair(takes_fds=False)
+        reader, writer = os.pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-B", "-u", str(harness), "zygote", str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=writer,
+                stderr=writer,
+                env=dict(env),
+                cwd="/",
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        os.close(writer)
+        self._child = Child(self._process.pid, channel, [(reader, printed)], printed_bytes_max=2**30)
+        self._child.send({"type": "preload", "modules": list(modules)})
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    def fork(
+        self,
+        role: str,
+        *,
+        environment: Mapping[str, str],
+        cwd: Path,
+        stdout: Printed,
+        stderr: Printed,
+        printed_bytes_max: int,
+        deadline: float,
+    ) -> Child:
+        """A new process in a `role` (judge or worker), in `cwd`, with `environment` added to the zygote's own.
+
+        Raises:
+            NotForked: there is none by the `deadline`.
+        """
+        channel, theirs = pair(takes_fds=role == "judge")
+        pipes = [os.pipe(), os.pipe()]
+        frame = {"type": "fork", "role": role, "environment": dict(environment), "cwd": str(cwd)}
+        try:
+            with theirs:
+                self._child.send(frame, [theirs.fileno(), *(writer for _, writer in pipes)])
+            pid = self._forked(deadline)
+        except NotForked:
+            channel.close()
+            for reader, _ in pipes:
+                os.close(reader)
+            raise
+        finally:
+            for _, writer in pipes:
+                os.close(writer)
+        streams = [(reader, printed) for (reader, _), printed in zip(pipes, (stdout, stderr), strict=True)]
+        return Child(pid, channel, streams, printed_bytes_max=printed_bytes_max)
+
+    def _forked(self, deadline: float) -> int:
+        try:
+            frame, _ = self._child.answer(("forked", "unforked"), deadline)
+        except ChildEnded as error:
+            raise NotForked(f"the process that starts the others is gone: {error.how}") from None
+        except (DeadlinePassed, PrintedTooMuch, ProtocolViolation):
+            raise NotForked("the process that starts the others did not answer in time") from None
+        if frame["type"] == "unforked":
+            raise NotForked(f"no process could be started: {frame['message']}")
+        return int(frame["pid"])
+
+    def end(self, patience_seconds: float = REAP_SECONDS) -> None:
+        """End the process; those that it forked live on."""
+        self._child.end(patience_seconds)
+        self._process.returncode = 0
+
+
+def started(
+    prefix: Sequence[str],
+    harness: Path,
+    *,
+    environment: Mapping[str, str],
+    cwd: Path,
+    printed: Sequence[Printed],
+    printed_bytes_max: int,
+    deadline: float,
+    modules: Sequence[str] = (),
+    python: str = sys.executable,
+    contained: bool = False,
+) -> Child:
+    """A worker that the command `prefix` (a profiler, a container) starts, instead of being forked.
+
+    That command is what is waited for and killed. The worker connects to a socket in `cwd`, where the command has to
+    start it, since the command may close what it inherits. It imports `modules` by itself, once it is confined, and
+    before it answers that it is loaded. `printed` takes standard output and standard error, if there are two, else
+    both.
+
+    Raises:
+        NotForked: there is no worker by the `deadline`.
+    """
+    pipes = [os.pipe() for _ in printed]
+    process: Optional["subprocess.Popen[bytes]"] = None
+    try:
+        with _listening(cwd) as listener:
+            process = subprocess.Popen(
+                [*prefix, python, "-I", "-B", "-u", str(harness), "worker", _CHANNEL, *modules],
+                stdin=subprocess.DEVNULL,
+                stdout=pipes[0][1],
+                stderr=pipes[-1][1],
+                env=dict(environment),
+                cwd=cwd,
+                start_new_session=True,
+            )
+            connection = _connected(listener, process, deadline)
+            (cwd / _CHANNEL).unlink(missing_ok=True)
+    except OSError as error:
+        for reader, _ in pipes:
+            os.close(reader)
+        if process is None:
+            raise NotForked(f"{prefix[0]} cannot be started: {error}") from error
+        _end(process)
+        raise NotForked(f"{prefix[0]} was ended, since its worker cannot be reached: {error}") from error
+    finally:
+        for _, writer in pipes:
+            os.close(writer)
+    streams = [(reader, each) for (reader, _), each in zip(pipes, printed, strict=True)]
+    if connection is None:
+        for reader, each in streams:
+            os.set_blocking(reader, False)
+            with suppress(BlockingIOError):
+                each.add(os.read(reader, READ_BYTES))
+            os.close(reader)
+        _end(process)
+        said = " ".join(" ".join(each.log().text for each in printed).split())
+        raise NotForked(f"{prefix[0]} started no worker: {said[-500:] or 'it said nothing'}")
+    # From here on the child is waited for by its id alone.
+    process.returncode = 0
+    channel = Channel(connection, takes_fds=False)
+    return Child(
+        process.pid,
+        channel,
+        streams,
+        printed_bytes_max=printed_bytes_max,
+        worker_pid=_peer_of(connection, process.pid),
+        contained=contained,
+    )
+
+
+def _listening(folder: Path) -> socket.socket:
+    """A socket in `folder` that takes one connection, however long the folder's path is."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    opened = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        # A path to bind to may have 107 bytes.
+        listener.bind(f"/proc/self/fd/{opened}/{_CHANNEL}")
+        listener.listen(1)
+        listener.settimeout(_START_POLL_SECONDS)
+    except OSError:
+        listener.close()
+        raise
+    finally:
+        os.close(opened)
+    return listener
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a process with its session, and wait for it."""
+    # Once it has been waited for, its id may be another's.
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _connected(listener: socket.socket, process: "subprocess.Popen[bytes]", deadline: float) -> Optional[socket.socket]:
+    while time.monotonic() < deadline and process.poll() is None:
+        with suppress(TimeoutError):
+            connection, _ = listener.accept()
+            connection.setblocking(True)
+            return connection
+    return None
+
+
+def _peer_of(connection: socket.socket, otherwise: int) -> int:
+    """The process that connected, by its id here, also if it has a namespace of its own; `otherwise` if unknown."""
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    pid: int = _UCRED.unpack(packed)[0]
+    return pid or otherwise

@@ -1,0 +1,117 @@
+"""The zygote: imports what judge and workers all need, once, and forks each of them when the supervisor asks.
+
+Importing PyTorch takes seconds, and a ranked run has half a dozen processes that want it. The zygote holds no secret
+and never touches a GPU. What it forks becomes a child of the supervisor, which adopts orphans: an intermediate process
+forks the new one and ends. Frames: `preload`, then `fork` (with the new process's channel, stdout and stderr) ->
+`forked` with its id, or `unforked`.
+"""
+
+import gc
+import importlib
+import os
+import re
+import sys
+import tempfile
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Callable, List, Mapping, NoReturn, Sequence
+
+from hpc_board.harness.confine.sandbox import die_with_parent
+from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame, inherited
+
+_ADOPTION_SECONDS = 10.0
+_ADOPTION_POLL_SECONDS = 0.0005
+
+
+def modules_of(folders: Sequence[Path], device: str) -> List[str]:
+    """Which of the modules that take long to import the Python files in `folders` seem to want."""
+    paths = [path for each in folders for path in each.rglob("*.py")]
+    text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths)
+    wanted = [] if device == "cpu" else ["torch"]
+    for name in ("numpy", "torch"):
+        if name not in wanted and re.search(rf"^\s*(?:import|from)\s+{name}\b", text, re.MULTILINE):
+            wanted.append(name)
+    return wanted
+
+
+def preload(modules: Sequence[str]) -> None:
+    """Import `modules`; whoever needs one that cannot be imported will say so in its own words."""
+    for name in modules:
+        with suppress(Exception):
+            importlib.import_module(name)
+
+
+def serve(channel: Channel, supervisor: int, roles: Mapping[str, Callable[[Channel], None]]) -> None:
+    """Import what the first frame names, and fork the `roles` that later ones ask for, until the supervisor is gone."""
+    frame, _ = channel.receive()
+    preload(frame["modules"])
+    gc.collect()
+    gc.freeze()
+    while True:
+        try:
+            frame, fds = channel.receive()
+        except ChannelClosed:
+            return
+        try:
+            intermediate = os.fork()
+        except OSError as error:
+            channel.send({"type": "unforked", "message": str(error)})
+        else:
+            if intermediate == 0:
+                _fork_once_more(channel, frame, fds, supervisor, roles)
+            os.waitpid(intermediate, 0)
+        for descriptor in fds:
+            os.close(descriptor)
+
+
+def _fork_once_more(
+    channel: Channel,
+    frame: Frame,
+    fds: List[int],
+    supervisor: int,
+    roles: Mapping[str, Callable[[Channel], None]],
+) -> NoReturn:
+    try:
+        child = os.fork()
+    except OSError as error:
+        channel.send({"type": "unforked", "message": str(error)})
+        os._exit(1)
+    if child:
+        channel.send({"type": "forked", "pid": child})
+        os._exit(0)
+    status = 1
+    try:
+        own = _become(frame, fds, supervisor)
+        roles[frame["role"]](own)
+        status = 0
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 1
+    except BaseException:  # noqa: BLE001 - the last thing that this process can say
+        traceback.print_exc()
+    with suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status & 0xFF)
+
+
+def _become(frame: Frame, fds: List[int], supervisor: int) -> Channel:
+    """Make this process the supervisor's own child, with nothing of the zygote's but its memory."""
+    os.setsid()
+    connection, stdout, stderr = fds
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        if descriptor not in (0, 1, 2, connection):
+            with suppress(OSError):
+                os.close(descriptor)
+    deadline = time.monotonic() + _ADOPTION_SECONDS
+    while os.getppid() != supervisor and time.monotonic() < deadline:
+        time.sleep(_ADOPTION_POLL_SECONDS)
+    die_with_parent(supervisor)
+    os.environ.update(frame["environment"])
+    os.chdir(frame["cwd"])
+    tempfile.tempdir = None
+    sys.argv[1:] = [frame["role"]]
+    return inherited(connection)

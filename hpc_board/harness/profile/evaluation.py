@@ -1,0 +1,193 @@
+"""Mode `profile`: the benchmark cases once more under a profiler, after their outputs were found right without one.
+
+Nothing of it is ranked. A profiler that starts its target itself (ncu, nsys, rocprofv3) speaks with it by sockets and
+shared files, so that its worker goes without the system-call filter and without Landlock's scopes; Landlock for files,
+limits and the scrubbed environment stay. perf and torch.profiler lift nothing.
+"""
+
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from hpc_board.harness.confine.scratch import worker_home
+from hpc_board.harness.launcher import Processes
+from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.worker_handle import Worker, nobody
+from hpc_board.harness.processes.calls import Allowance, CallFailed, secret_seed
+from hpc_board.harness.processes.child import Child
+from hpc_board.harness.processes.output import Printed
+from hpc_board.harness.processes.spawn import NotForked
+from hpc_board.harness.profile.files import ALL_BYTES_MAX, keep
+from hpc_board.harness.profile.profilers import Profiler, Session, Unusable
+from hpc_board.model.limits import Limits
+from hpc_board.model.result import Log
+from hpc_board.model.score import duration_text
+from hpc_board.model.task import case_text
+from hpc_board.model.text import one_line, printable
+
+FOLDER = "profile"
+"""Where in the job folder the files of the profilers are kept."""
+
+_TEXT_MAX = 90_000
+_CASE_TEXT_MIN = 4000
+_STEP_CALLS = 3
+
+
+class Workers:
+    """The workers of the profilers. A profiler replays calls, so that only all of them together have a limit.
+
+    The isolation of a worker that a profiler has started is noted in `facts`.
+    """
+
+    def __init__(self, processes: Processes, limits: Limits, seconds: float, facts: Dict[str, Any]) -> None:
+        self.limits = replace(limits, first_call_seconds=seconds, call_seconds=seconds)
+        self._processes = processes
+        self._allowance = Allowance(seconds)
+        self._facts = facts
+        self._children: List[Child] = []
+
+    def folders(self) -> Tuple[Path, Path]:
+        """A folder for the next worker, and one for its profiler."""
+        scratch = self._processes.scratch
+        return worker_home(scratch, "profile"), Path(tempfile.mkdtemp(prefix="profiler-", dir=scratch))
+
+    def forked(self, how: str, home: Path) -> Worker:
+        """A worker whose calls are profiled within it; see Session."""
+        child = self._processes.worker(home=home, profile=how)
+        return self._loaded(child, lambda: self._processes.company(child))
+
+    def started(self, command: Sequence[str], home: Path, folder: Path) -> Tuple[Worker, Printed]:
+        """A worker that a profiler's command starts, which writes into `folder`, and what that prints."""
+        printed = Printed()
+        child = self._processes.worker(home=home, profile="nvtx", prefix=command, folder=folder, printed=printed)
+        return self._loaded(child, reached=self._note_isolation), printed
+
+    def dismiss(self) -> None:
+        """End those that there are."""
+        while self._children:
+            self._processes.dismiss(self._children.pop())
+
+    def _note_isolation(self, level: str) -> None:
+        self._facts["profiler_isolation"] = level
+
+    def _loaded(
+        self,
+        child: Child,
+        company: Callable[[], List[int]] = nobody,
+        reached: Optional[Callable[[str], None]] = None,
+    ) -> Worker:
+        self._children.append(child)
+        self._processes.await_loaded(child, "submission", reached)
+        return Worker(child, self.limits, self._allowance, company, device=self._processes.device)
+
+
+class Profile:
+    """The text and the files that come of profiling one case after the other."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        workers: Workers,
+        profilers: Sequence[Profiler],
+        *,
+        environment: Dict[str, str],
+        target: Path,
+        deadline: float,
+    ) -> None:
+        self.used: List[Profiler] = []
+        self._bench = bench
+        self._workers = workers
+        self._profilers = list(profilers)
+        self._environment = environment
+        self._target = target
+        self._deadline = deadline
+        self._parts: List[str] = []
+        self._room_bytes = ALL_BYTES_MAX
+
+    def steps(self, worker: Worker, index: int) -> None:
+        """Note how long each step of a call takes by the harness's own clock."""
+        found: Dict[str, List[float]] = {}
+        for _ in range(_STEP_CALLS):
+            self._bench.call(worker, index, [secret_seed()], timed=True)
+            for name, step_ns in self._bench.steps_ns.items():
+                found.setdefault(name, []).append(step_ns)
+        self._parts.append(self._title(index))
+        self._parts += [
+            f"  {name:<34} {duration_text(sorted(times)[len(times) // 2])}" for name, times in found.items()
+        ]
+
+    def case(self, index: int) -> None:
+        """Profile a case by the first profiler that can; one that cannot is not tried again."""
+        self._parts.append(self._title(index))
+        while self._profilers:
+            profiler = self._profilers[0]
+            if time.monotonic() >= self._deadline:
+                self._parts.append("  not profiled: the time for profiling is over")
+                return
+            try:
+                text = self._profiled(profiler, index)
+            except Unusable as error:
+                reason = str(error)
+            except (CallFailed, NotForked) as error:
+                reason = f"the call failed under it, and did not without: {one_line(str(error), 500)}"
+            else:
+                self._parts.append(text)
+                return
+            self._parts.append(f"  {profiler.name} was not used: {reason}")
+            del self._profilers[0]
+        self._parts.append("  not profiled: there is no profiler that can be used; the harness's own times are above")
+
+    def note(self, text: str) -> None:
+        """Say something beside."""
+        if text:
+            self._parts.append(text)
+
+    def log(self) -> Log:
+        """All of it, as text of bounded size."""
+        printed = Printed(_TEXT_MAX)
+        printed.add("\n".join(self._parts).encode("utf-8", "replace"))
+        return printed.log()
+
+    def _title(self, index: int) -> str:
+        return f"case {index + 1}: {one_line(case_text(self._bench.phase.cases[index]), 500)}"
+
+    def _profiled(self, profiler: Profiler, index: int) -> str:
+        home, folder = self._workers.folders()
+        session = Session(
+            call=lambda worker: self._call(worker, index, cold=True),
+            warm_call=lambda worker: self._call(worker, index, cold=False),
+            forked=lambda how: self._workers.forked(how, home),
+            started=lambda command: self._workers.started(command, home, folder),
+            environment=self._environment,
+            folder=folder,
+            home=home,
+            deadline=self._deadline,
+        )
+        try:
+            text = profiler.profile(session)
+        finally:
+            self._workers.dismiss()
+        if profiler not in self.used:
+            self.used.append(profiler)
+        limit = max(_CASE_TEXT_MIN, _TEXT_MAX // len(self._bench.phase.cases))
+        kept = self._kept(profiler, index, (folder, home))
+        return "\n".join([f"  by {profiler.name}{kept}", printable(text, limit)])
+
+    def _call(self, worker: Worker, index: int, *, cold: bool) -> None:
+        self._bench.call(worker, index, [secret_seed()], timed=cold)
+
+    def _kept(self, profiler: Profiler, index: int, folders: Sequence[Path]) -> str:
+        """Copy the profiler's files beside the result, and say in words which."""
+        said: List[str] = []
+        self._target.mkdir(mode=0o700, exist_ok=True)
+        for name, ending in profiler.files.items():
+            for folder in folders:
+                target = self._target / f"case-{index + 1}.{ending}"
+                size = keep(folder / name, target, self._room_bytes)
+                if size:
+                    self._room_bytes -= size
+                    said.append(f"{target} ({size / 1000:,.1f} kB)")
+                    break
+        return f"; kept: {', '.join(said)}" if said else ""

@@ -1,0 +1,67 @@
+"""A device that profiles the calls it times, within the worker's own process."""
+
+import sys
+from pathlib import Path
+from typing import Any, Callable, Tuple
+
+from hpc_board.harness.device.device import Device
+from hpc_board.harness.profile.profilers import NVTX_RANGE
+
+_ROWS = 25
+
+
+class ProfiledDevice:
+    """A device whose calls are marked for a profiler outside ("nvtx"), or profiled by PyTorch ("torch").
+
+    The first call is left alone: it may compile.
+    """
+
+    def __init__(self, device: Device, how: str, folder: Path) -> None:
+        self.name = device.name
+        self.place = device.place
+        self.empty_caches = device.empty_caches
+        self._device = device
+        self._how = how
+        self._folder = folder
+        self._calls = 0
+
+    def prepare(self, *, warm: bool = False) -> None:
+        """What the device itself does, without the work that raises its clocks: a trace would show little else."""
+        self._device.prepare(warm=warm)
+
+    def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> Tuple[Any, float]:
+        """What `call` returns, and the nanoseconds it took with the profiler's own."""
+        self._calls += 1
+        if self._calls == 1:
+            return self._device.timed(call, shown, cold=cold)
+        return self._device.timed(lambda: self._profiled(call), shown, cold=cold)
+
+    def _profiled(self, call: Callable[[], Any]) -> Any:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return call()
+        if self._how == "torch":
+            return self._by_torch(torch, call)
+        if self.name != "cuda":
+            return call()
+        torch.cuda.nvtx.range_push(NVTX_RANGE)
+        try:
+            value = call()
+            torch.cuda.synchronize()
+            return value
+        finally:
+            torch.cuda.nvtx.range_pop()
+
+    def _by_torch(self, torch: Any, call: Callable[[], Any]) -> Any:
+        kinds = torch.profiler.ProfilerActivity
+        gpu = self.name == "cuda"
+        activities = [kinds.CPU, kinds.CUDA] if gpu else [kinds.CPU]
+        with torch.profiler.profile(activities=activities, record_shapes=True) as profile:
+            value = call()
+            if gpu:
+                torch.cuda.synchronize()
+        order = "self_cuda_time_total" if gpu else "self_cpu_time_total"
+        table = profile.key_averages().table(sort_by=order, row_limit=_ROWS)
+        (self._folder / "profile.txt").write_text(table, encoding="utf-8")
+        profile.export_chrome_trace(str(self._folder / "trace.json"))
+        return value

@@ -1,0 +1,314 @@
+"""The profilers that mode `profile` knows: their commands, and what they say when a site does not let them count.
+
+Each profiles one case in a worker of its own and raises `Unusable` where it cannot, so that the next one is tried.
+"""
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, ClassVar, Iterator, List, Mapping, Protocol, Sequence, Tuple
+
+from hpc_board.harness.measure.worker_handle import Worker
+from hpc_board.harness.processes.output import Printed
+from hpc_board.harness.profile.files import head_of
+from hpc_board.model.task import ENTRY
+from hpc_board.model.text import one_line
+
+LAUNCHES_MAX = 10
+"""How many kernel launches of a case are profiled with every counter; each is replayed dozens of times for that."""
+
+NVTX_RANGE = ENTRY
+"""The range around a profiled call, by which a profiler tells its kernels from those of the harness."""
+
+_TEXT_BYTES_MAX = 128 * 1024
+_PERF_CALLS_MAX = 1000
+_PERF_SECONDS = 1.0
+_PERF_ACK_SECONDS = 10.0
+_PERF_EVENTS = (
+    "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses,"
+    "cache-references,cache-misses"
+)
+_NO_COUNTERS = (
+    "this site keeps the GPU's performance counters from users (ERR_NVGPUCTRPERM). Its administrator can allow them "
+    "with the NVIDIA driver's option NVreg_RestrictProfilingToAdminUsers=0; a trace without counters is tried instead"
+)
+
+
+class Unusable(Exception):
+    """A profiler cannot profile here; the message says why, and what would help."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a profiler is given for one case.
+
+    `call` has the kernel called once on cold caches and its output checked, `warm_call` leaves the caches alone.
+    `forked` is a worker in its sandbox with a profiler of its own process ("torch") or none (""), `started` one that a
+    command runs, with what that command prints. `folder` is where the profiler writes, `home` where the worker may,
+    `deadline` when all has to be over by the monotonic clock.
+    """
+
+    call: Callable[[Worker], None]
+    warm_call: Callable[[Worker], None]
+    forked: Callable[[str], Worker]
+    started: Callable[[Sequence[str]], Tuple[Worker, Printed]]
+    environment: Mapping[str, str]
+    folder: Path
+    home: Path
+    deadline: float
+
+    def text_of(self, command: Sequence[str]) -> str:
+        """What a command of the profiler prints.
+
+        Raises:
+            Unusable: it failed, or took too long.
+        """
+        path = self.folder / "printed"
+        try:
+            with path.open("wb") as file:
+                done = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    env=dict(self.environment),
+                    cwd=self.folder,
+                    timeout=max(0.1, self.deadline - time.monotonic()),
+                    check=False,
+                )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise Unusable(f"{command[0]} failed: {one_line(str(error))}") from error
+        text = head_of(path, _TEXT_BYTES_MAX)
+        if done.returncode != 0:
+            raise Unusable(f"{command[0]} ended with status {done.returncode}: {_last_line(text)}")
+        return text
+
+
+class Profiler(Protocol):
+    """One way to profile a case."""
+
+    name: str
+    """The name of its command, or of its library."""
+
+    files: ClassVar[Mapping[str, str]]
+    """Which of the files that it leaves are kept, by their names, and their endings in the job folder."""
+
+    def profile(self, session: Session) -> str:
+        """Profile one case and return what there is to read.
+
+        Raises:
+            Unusable: it cannot be done here.
+            CallFailed: a call under the profiler failed.
+        """
+
+
+class Ncu:
+    """Nsight Compute: every counter of some launches."""
+
+    name = "ncu"
+    files: ClassVar[Mapping[str, str]] = {"ncu.ncu-rep": "ncu-rep"}
+
+    def profile(self, session: Session) -> str:
+        """The details page of the kernels of one call."""
+        report = session.folder / "ncu.ncu-rep"
+        said = _run_under(session, [*_NCU, "--export", str(report)])
+        if "ERR_NVGPUCTRPERM" in said:
+            raise Unusable(_NO_COUNTERS)
+        if not report.is_file():
+            raise Unusable(f"ncu left no report: {_last_line(said)}")
+        return session.text_of(["ncu", "--import", str(report), "--page", "details"])
+
+
+_NCU = ["ncu", "--set", "full", "--nvtx", "--nvtx-include", f"{NVTX_RANGE}/"]
+_NCU += ["--launch-count", str(LAUNCHES_MAX), "--force-overwrite"]
+
+
+class Nsys:
+    """Nsight Systems: what was launched when, without counters."""
+
+    name = "nsys"
+    files: ClassVar[Mapping[str, str]] = {"nsys.nsys-rep": "nsys-rep"}
+
+    def profile(self, session: Session) -> str:
+        """The times of kernels, copies and API calls."""
+        report = session.folder / "nsys.nsys-rep"
+        command = ["nsys", "profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true"]
+        said = _run_under(session, [*command, f"--output={report}"])
+        if not report.is_file():
+            raise Unusable(f"nsys left no report: {_last_line(said)}")
+        kinds = "cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_api_sum"
+        return session.text_of(
+            ["nsys", "stats", "--force-export=true", "--format=table", f"--report={kinds}", str(report)]
+        )
+
+
+class Rocprof:
+    """AMD's rocprofv3: what was launched when. Its library writes from within the worker's process."""
+
+    name = "rocprofv3"
+    files: ClassVar[Mapping[str, str]] = {
+        "rocprof_kernel_stats.csv": "kernel-stats.csv",
+        "rocprof_results.pftrace": "pftrace",
+    }
+
+    def profile(self, session: Session) -> str:
+        """The times of kernels."""
+        command = ["rocprofv3", "--kernel-trace", "--memory-copy-trace", "--stats"]
+        command += ["--output-format", "csv", "pftrace", "--output-directory", str(session.home)]
+        said = _run_under(session, [*command, "--output-file", "rocprof", "--"])
+        text = head_of(session.home / "rocprof_kernel_stats.csv", _TEXT_BYTES_MAX)
+        if not text:
+            raise Unusable(f"rocprofv3 left no statistics: {_last_line(said)}")
+        return text
+
+
+class Torch:
+    """PyTorch's own profiler, in the worker's process and within its sandbox."""
+
+    name = "torch.profiler"
+    files: ClassVar[Mapping[str, str]] = {"trace.json": "trace.json"}
+
+    def profile(self, session: Session) -> str:
+        """The operators and kernels of one call."""
+        worker = session.forked("torch")
+        session.call(worker)
+        session.call(worker)
+        text = head_of(session.home / "profile.txt", _TEXT_BYTES_MAX)
+        if not text:
+            raise Unusable("torch.profiler left nothing to read")
+        return text
+
+
+class Perf:
+    """Linux's perf, attached from outside: the worker keeps its whole sandbox."""
+
+    name = "perf"
+    files: ClassVar[Mapping[str, str]] = {"perf.data": "perf.data"}
+
+    def profile(self, session: Session) -> str:
+        """The counters of many calls, and the functions in which they spent their time."""
+        worker = session.forked("")
+        session.call(worker)
+        counted, sampled = session.folder / "stat.txt", session.folder / "perf.data"
+        pid = str(worker.child.worker_pid)
+        with ExitStack() as attached:
+            stat = ["perf", "stat", "-e", _PERF_EVENTS, "-p", pid, "-o", str(counted)]
+            attached.enter_context(_attached(session, stat))
+            record = ["perf", "record", "-F", "999", "-g", "-p", pid, "-o", str(sampled)]
+            attached.enter_context(_attached(session, record))
+            begin = time.monotonic()
+            for _ in range(_PERF_CALLS_MAX):
+                session.warm_call(worker)
+                if time.monotonic() > min(begin + _PERF_SECONDS, session.deadline):
+                    break
+        command = ["perf", "report", "-i", str(sampled), "--stdio", "--no-children", "-g", "none"]
+        functions = session.text_of([*command, "--percent-limit", "0.5"])
+        lines = [line for line in functions.splitlines() if line.strip(" #") and not line.startswith("# (Tip")]
+        whole = "  of the worker's whole process: its reading of inputs and writing of outputs too"
+        return "\n".join([whole, head_of(counted, _TEXT_BYTES_MAX).strip(), "", *lines])
+
+
+def available(device: str, path: str, *, torch: bool) -> List[Profiler]:
+    """The profilers for a kind of device that are on the search path `path`, best first."""
+    gpu: List[Profiler] = [Ncu(), Nsys()] if device == "cuda" else [Rocprof()]
+    commands: List[Profiler] = [Perf()] if device == "cpu" else gpu
+    found = [each for each in commands if shutil.which(each.name, path=path)]
+    if not torch:
+        return found
+    return [Torch(), *found] if device == "cpu" else [*found, Torch()]
+
+
+def absent(device: str, path: str) -> str:
+    """Which profilers for a kind of device are not on the search path, in words; "" where all are."""
+    names = {"cuda": ("ncu", "nsys"), "hip": ("rocprofv3",)}.get(device, ("perf",))
+    missing = [name for name in names if not shutil.which(name, path=path)]
+    return f"not on this node's PATH: {', '.join(missing)}" if missing else ""
+
+
+def _run_under(session: Session, command: Sequence[str]) -> str:
+    """Have one call made to warm up and one to profile in a worker under `command`, and return what that printed."""
+    worker, printed = session.started(command)
+    session.call(worker)
+    session.call(worker)
+    status = worker.child.finish(session.deadline)
+    said = printed.log().text
+    if status is None:
+        raise Unusable(f"{command[0]} did not end in time: {_last_line(said)}")
+    return said
+
+
+@contextmanager
+def _attached(session: Session, command: Sequence[str]) -> Iterator[None]:
+    """Have perf count or sample within this context: it is started, awaited, and told to end.
+
+    Raises:
+        Unusable: it did not begin, or failed.
+    """
+    log = session.folder / f"{command[1]}.log"
+    orders, order = os.pipe()
+    answer, answers = os.pipe()
+    with ExitStack() as held:
+        for descriptor in (order, answer):
+            held.callback(os.close, descriptor)
+        try:
+            with log.open("wb") as file:
+                process = subprocess.Popen(
+                    [*command, "-D", "-1", "--control", f"fd:{orders},{answers}"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    env=dict(session.environment),
+                    cwd=session.folder,
+                    pass_fds=(orders, answers),
+                )
+        except OSError as error:
+            raise Unusable(f"perf cannot be started: {error}") from error
+        finally:
+            os.close(orders)
+            os.close(answers)
+        try:
+            with suppress(BrokenPipeError):
+                os.write(order, b"enable\n")
+            if not _answered(answer):
+                raise Unusable(_perf_problem(log))
+            yield
+            process.send_signal(signal.SIGINT)
+            process.wait(max(0.1, session.deadline - time.monotonic()))
+        except subprocess.TimeoutExpired as error:
+            raise Unusable("perf did not end in time") from error
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _answered(descriptor: int) -> bool:
+    """Whether perf says within some seconds that it has begun; its end of the pipe closes where it fails."""
+    ready, _, _ = select.select([descriptor], [], [], _PERF_ACK_SECONDS)
+    return bool(ready) and os.read(descriptor, 100).startswith(b"ack")
+
+
+def _perf_problem(log: Path) -> str:
+    said = head_of(log, 4000)
+    with suppress(OSError):
+        level = Path("/proc/sys/kernel/perf_event_paranoid").read_text().strip()
+        if re.search(r"permi|limited|not allowed|EACCES", said, re.IGNORECASE):
+            return (
+                f"perf may not count here (kernel.perf_event_paranoid is {level}; a user's own processes need 2 or "
+                f"less, which the administrator can set): {_first_line(said)}"
+            )
+    return f"perf could not begin: {_first_line(said)}"
+
+
+def _first_line(text: str) -> str:
+    return one_line(next((line for line in text.splitlines() if line.strip(" :")), "it said nothing"))
+
+
+def _last_line(text: str) -> str:
+    return one_line(next((line for line in reversed(text.splitlines()) if line.strip()), "it said nothing"))

@@ -1,0 +1,1 @@
+"""Frames and values between the supervisor and its children."""

@@ -1,0 +1,234 @@
+"""The answers of a worker or judge, read from frames that may be forged: whatever is not one is a violation."""
+
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
+
+from hpc_board.harness.wire.channel import Frame, ProtocolViolation
+from hpc_board.model.peaks import WORK_MAX, Work
+from hpc_board.model.result import Verdict
+from hpc_board.model.text import printable
+
+_MESSAGE_MAX = 16_000
+_FACTS_MAX = 100
+_ELAPSED_NS_MAX = 1e18
+
+HELD_MAX = 500
+"""How many parts of its outputs a worker may leave in its memory, unless they are all alike."""
+
+ADDRESSES_MAX = 3000
+"""How many parts of outputs that are alike a worker may tell of."""
+
+
+@dataclass(frozen=True)
+class Confined:
+    """A worker is confined at the level `isolation`, and has imported nothing of the submission yet."""
+
+    isolation: str
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A worker has imported the submission."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A worker is ready for the inputs of a timed call."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A worker has the memory in its pages that its next calls' inputs will be written into."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A worker has made the call of this number and claims a time for it.
+
+    `outputs` says where in the room each output begins and how many bytes it has, `held` which parts of it are to be
+    read from the worker's memory instead: the place of the output among those of the row, the offset within it, the
+    address, and the bytes. Where `alike` is not empty, all outputs have the form of the one that is described, and
+    these are the addresses of their parts, one output after the other.
+    """
+
+    call: int
+    elapsed_ns: float
+    outputs: Tuple[Tuple[int, int], ...] = ()
+    held: Tuple[Tuple[int, int, int, int], ...] = ()
+    alike: Tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Overlapped:
+    """A worker has made calls in a row whose outputs lie in the same memory, so that the first ones are lost."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A worker or judge could not do as it was asked."""
+
+    verdict: Verdict
+    message: str
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The judge has imported the reference."""
+
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The judge has made inputs, which take `size` bytes.
+
+    `work` is the least that a right call has to move and compute, in bytes and operations, where the task says; `form`
+    is that of a right answer, if it was asked for. `steady` says that the inputs of other seeds had the same layout, so
+    that it tells nothing of this one.
+    """
+
+    size: int
+    steady: bool = False
+    work: Optional[Work] = None
+    form: Optional[Mapping[str, Any]] = None
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The judge has written inputs where it was told to."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The judge has an opinion of an output."""
+
+    verdict: Verdict
+    message: str
+
+
+Answer = Union[Confined, Loaded, Prepared, Mapped, Done, Overlapped, Failure, Ready, Generated, Filled, Checked]
+
+
+def answer_of(frame: Frame) -> Answer:
+    """The answer that `frame` holds.
+
+    Raises:
+        ProtocolViolation: it holds none.
+    """
+    try:
+        return _KINDS[frame["type"]](frame)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ProtocolViolation("a frame with the wrong things in it") from error
+
+
+def _confined(frame: Frame) -> Confined:
+    return Confined(_text(frame["isolation"], 40))
+
+
+def _loaded(_frame: Frame) -> Loaded:
+    return Loaded()
+
+
+def _prepared(_frame: Frame) -> Prepared:
+    return Prepared()
+
+
+def _mapped(_frame: Frame) -> Mapped:
+    return Mapped()
+
+
+def _filled(_frame: Frame) -> Filled:
+    return Filled()
+
+
+def _done(frame: Frame) -> Done:
+    call, elapsed_ns = frame["call"], frame["elapsed_ns"]
+    if type(call) is not int or type(elapsed_ns) not in (int, float) or not abs(elapsed_ns) <= _ELAPSED_NS_MAX:
+        raise ValueError("no call, or no time")
+    outputs, held, alike = frame["outputs"], frame["held"], frame["alike"]
+    if not isinstance(held, list) or len(held) > HELD_MAX:
+        raise ValueError("no parts in memory, or too many")
+    if not isinstance(outputs, list) or not isinstance(alike, list) or len(alike) > ADDRESSES_MAX:
+        raise ValueError("no outputs, or too many")
+    return Done(
+        call, float(elapsed_ns), tuple(map(_extent, outputs)), tuple(map(_held, held)), tuple(map(_position, alike))
+    )
+
+
+def _position(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError("no position in memory")
+    return value
+
+
+def _extent(extent: Any) -> Tuple[int, int]:
+    base, size = extent
+    return _position(base), _position(size)
+
+
+def _held(part: Any) -> Tuple[int, int, int, int]:
+    output, at, address, size = map(_position, part)
+    return output, at, address, size
+
+
+def _overlapped(_frame: Frame) -> Overlapped:
+    return Overlapped()
+
+
+def _failure(frame: Frame) -> Failure:
+    return Failure(Verdict(_text(frame["verdict"], 40)), _text(frame["message"], _MESSAGE_MAX))
+
+
+def _ready(frame: Frame) -> Ready:
+    facts: Dict[str, Any] = {}
+    for name, value in frame["facts"].items():
+        if len(facts) == _FACTS_MAX or type(value) not in (str, int, bool):
+            raise ValueError("no facts")
+        facts[_text(name, 100)] = _text(value, 1000) if isinstance(value, str) else value
+    return Ready(facts)
+
+
+def _generated(frame: Frame) -> Generated:
+    work, form, size = frame.get("work"), frame.get("form"), frame["size"]
+    if form is not None and not isinstance(form, dict):
+        raise TypeError("no form")
+    if type(size) is not int or not 0 < size < 2**63:
+        raise ValueError("no size")
+    return Generated(
+        size,
+        frame["steady"] is True,
+        None if work is None else Work(_amount(work["bytes"]), _amount(work["operations"])),
+        form,
+    )
+
+
+def _amount(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= WORK_MAX:
+        raise ValueError("no amount")
+    return float(value)
+
+
+def _checked(frame: Frame) -> Checked:
+    return Checked(Verdict(_text(frame["verdict"], 40)), _text(frame["message"], _MESSAGE_MAX))
+
+
+def _text(value: Any, limit: int) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return printable(value, limit)
+
+
+_KINDS: Dict[str, Callable[[Frame], Answer]] = {
+    "confined": _confined,
+    "loaded": _loaded,
+    "prepared": _prepared,
+    "mapped": _mapped,
+    "done": _done,
+    "overlapped": _overlapped,
+    "raised": _failure,
+    "ready": _ready,
+    "failed": _failure,
+    "generated": _generated,
+    "filled": _filled,
+    "checked": _checked,
+}

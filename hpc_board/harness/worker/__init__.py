@@ -1,0 +1,1 @@
+"""The worker's process: imports the submission and calls it."""

@@ -1,0 +1,272 @@
+"""Compiled submissions in the worker: the library's function as something that can be called with a task's values.
+
+`hpc_board.h` has the other side of what is declared here. Everything that a call needs is laid out before the clock
+starts; the timed part is one call through ctypes.
+"""
+
+import ctypes
+import mmap
+import os
+import sys
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from hpc_board.harness.device.device import Device
+from hpc_board.harness.wire import payload
+from hpc_board.model.task import ENTRY
+from hpc_board.model.text import with_article
+
+ABI = 1
+WORKSPACE_ENTRY = "hpc_workspace_bytes"
+DIMENSIONS_MAX = 8
+
+DTYPES = {
+    "bool": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "uint32": 6,
+    "int32": 7,
+    "uint64": 8,
+    "int64": 9,
+    "float16": 10,
+    "bfloat16": 11,
+    "float32": 12,
+    "float64": 13,
+    "complex64": 14,
+    "complex128": 15,
+    "float8_e4m3fn": 16,
+    "float8_e4m3fnuz": 17,
+    "float8_e5m2": 18,
+    "float8_e5m2fnuz": 19,
+    "float8_e8m0fnu": 20,
+    "float4_e2m1fn_x2": 21,
+}
+"""The numbers of `hpc_dtype` in hpc_board.h, by the names of PyTorch and NumPy."""
+
+_LINE_BUFFERED = 1
+_FIRST_GPU = 0
+
+_NESTS = ("list", "tuple", "dict")
+_TENSORS = ("tensor", "array")
+_NUMBERS = ("bool", "int", "float")
+
+
+class KernelFailed(Exception):
+    """A submission returned a number other than 0."""
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("shape", ctypes.c_int64 * DIMENSIONS_MAX),
+        ("stride", ctypes.c_int64 * DIMENSIONS_MAX),
+        ("ndim", ctypes.c_int32),
+        ("dtype", ctypes.c_int32),
+    )
+
+
+class _Context(ctypes.Structure):
+    _fields_ = (
+        ("stream", ctypes.c_void_p),
+        ("device", ctypes.c_int32),
+        ("abi", ctypes.c_int32),
+        ("workspace", ctypes.c_void_p),
+        ("workspace_bytes", ctypes.c_int64),
+        ("reals", ctypes.POINTER(ctypes.c_double)),
+        ("n_reals", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+    )
+
+
+class _Call:
+    """One call of a library's function, laid out."""
+
+    __slots__ = ("_arguments", "_entry", "_held", "_outputs")
+
+    def __init__(self, entry: Any, arguments: Tuple[Any, ...], outputs: Any, held: Tuple[Any, ...]) -> None:
+        self._entry = entry
+        self._arguments = arguments
+        self._outputs = outputs
+        self._held = held
+
+    def __call__(self) -> Any:
+        status = self._entry(*self._arguments)
+        if status != 0:
+            raise KernelFailed(f"{ENTRY} returned {status}")
+        return self._outputs
+
+
+class CompiledKernel:
+    """The function of a library, and the workspace that it keeps from call to call."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._entry = getattr(library, ENTRY)
+        self._entry.restype = ctypes.c_int
+        self._workspace_entry = getattr(library, WORKSPACE_ENTRY, None)
+        if self._workspace_entry is not None:
+            self._workspace_entry.restype = ctypes.c_int64
+        self._workspace: Optional[Tuple[int, Any]] = None
+        self._asked: Dict[bytes, int] = {}
+
+    def __call__(self, data: Any, outputs: Any, device: int = -1) -> None:
+        """Call the function once with the tensors and numbers of `data`, to write those of `outputs`.
+
+        Raises:
+            KernelFailed: it returned a number other than 0.
+        """
+        self.prepared(data, outputs, device)()
+
+    def prepared(self, data: Any, outputs: Any, device: int = -1) -> Callable[[], Any]:
+        """A call of the function with everything laid out for it; it returns `outputs`.
+
+        Of the tensors and arrays it takes forms and addresses alone, so that their values may be written later.
+        """
+        tensors, params, reals = _parts(data)
+        written, _, _ = _parts(outputs)
+        # The null stream is the default one, on which a GPU's calls are timed.
+        context = _Context(None, device, ABI, None, 0, (ctypes.c_double * len(reals))(*reals), len(reals), 0)
+        shared = (
+            (_Tensor * len(tensors))(*map(_described, tensors)),
+            ctypes.c_int(len(tensors)),
+            (_Tensor * len(written))(*map(_described, written)),
+            ctypes.c_int(len(written)),
+            (ctypes.c_int64 * len(params))(*params),
+            ctypes.c_int(len(params)),
+            ctypes.byref(context),
+        )
+        workspace = self._given_workspace(shared, context, device)
+        # The raw pointers do not keep the inputs and the workspace alive; the call does.
+        return _Call(self._entry, shared, outputs, (data, workspace))
+
+    def _given_workspace(self, arguments: Tuple[Any, ...], context: _Context, device: int) -> Any:
+        """The workspace that the submission asks for, put into the context of its call."""
+        size = 0 if self._workspace_entry is None else self._workspace_bytes(self._workspace_entry, arguments, context)
+        if size == 0:
+            return None
+        if self._workspace is None or self._workspace[0] < size:
+            self._workspace = size, _memory(size, device)
+        context.workspace = _address(self._workspace[1])
+        context.workspace_bytes = size
+        return self._workspace[1]
+
+    def _workspace_bytes(self, entry: Any, arguments: Tuple[Any, ...], context: _Context) -> int:
+        """How large a workspace the submission asks for, by the forms of inputs and outputs alone, never their memory.
+
+        What it does when it is asked is not timed, and it may find inputs that nobody shows it, where they are in
+        memory by then. So it is asked once for the same forms and numbers, not for every call.
+        """
+        given, n_given, written, n_written, params, *rest = arguments
+        forms = _forms_of(given), _forms_of(written)
+        numbers = ctypes.string_at(context.reals, context.n_reals * ctypes.sizeof(ctypes.c_double))
+        counts = f"{len(given)} {len(written)} {len(params)}".encode()
+        same = b"".join([*map(bytes, (*forms, params)), numbers, counts])
+        if same not in self._asked:
+            size = int(entry(forms[0], n_given, forms[1], n_written, params, *rest))
+            if size < 0:
+                raise KernelFailed(f"{WORKSPACE_ENTRY} returned {size}")
+            self._asked[same] = size
+        return self._asked[same]
+
+
+def _forms_of(tensors: Any) -> Any:
+    """A copy of an array of descriptors without the addresses."""
+    forms = type(tensors)(*tensors)
+    for form in forms:
+        form.data = None
+    return forms
+
+
+def open_kernel(path: Path) -> CompiledKernel:
+    """The function of the library at `path`, whose constructors run now; what it prints goes out line by line.
+
+    Raises:
+        OSError: it cannot be loaded.
+    """
+    libc = ctypes.CDLL(None)
+    # A worker is killed in the end, and what a library's C code has in a full buffer would be lost with it.
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _LINE_BUFFERED, 0)
+    return CompiledKernel(ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL))
+
+
+def prepared(kernel: CompiledKernel, data: Any, outputs: Any, device: Device) -> Callable[[], Any]:
+    """A call of `kernel` on inputs that writes `outputs`, and returns them."""
+    return kernel.prepared(data, outputs, _FIRST_GPU if device.name == "cuda" else -1)
+
+
+def form_fault(inputs: payload.Node, answer: payload.Node) -> str:
+    """Why a task with values of these forms cannot take compiled submissions; empty where it can."""
+    for node, place in _leaves(inputs, "data"):
+        if node["k"] not in (*_TENSORS, *_NUMBERS):
+            return f"{place} is {with_article(node['k'])}, which compiled submissions cannot be given"
+        if len(node.get("shape", ())) > DIMENSIONS_MAX:
+            return f"{place} has more than {DIMENSIONS_MAX} dimensions, which compiled submissions cannot be given"
+    tensors = list(_leaves(answer, "the reference's answer"))
+    for node, place in tensors:
+        if node["k"] not in _TENSORS or len(node["shape"]) > DIMENSIONS_MAX:
+            what = (
+                f"is {with_article(node['k'])}"
+                if node["k"] not in _TENSORS
+                else f"has more than {DIMENSIONS_MAX} dimensions"
+            )
+            return f"{place} {what}; compiled submissions write tensors and arrays of at most {DIMENSIONS_MAX}"
+    return "" if tensors else "the reference's answer holds no tensor or array for a compiled submission to write"
+
+
+def _leaves(node: payload.Node, place: str) -> Iterator[Tuple[payload.Node, str]]:
+    if node["k"] not in _NESTS:
+        yield node, place
+        return
+    for index, item in enumerate(node["items"]):
+        name = repr(node["keys"][index]) if node["k"] == "dict" else index
+        yield from _leaves(item, f"{place}[{name}]")
+
+
+def _parts(value: Any) -> Tuple[List[Any], List[int], List[float]]:
+    """The tensors and arrays of a value, its whole numbers and truth values, and its other numbers, each in order."""
+    tensors: List[Any] = []
+    params: List[int] = []
+    reals: List[float] = []
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            waiting += reversed(list(item.values()))
+        elif isinstance(item, (list, tuple)):
+            waiting += reversed(item)
+        elif isinstance(item, int):
+            params.append(int(item))
+        elif isinstance(item, float):
+            reals.append(item)
+        else:
+            tensors.append(item)
+    return tensors, params, reals
+
+
+def _described(value: Any) -> _Tensor:
+    """A tensor of PyTorch or an array of NumPy as the header has it."""
+    dtype = str(value.dtype).rpartition(".")[2]
+    if hasattr(value, "data_ptr"):
+        address, strides = int(value.data_ptr()), list(value.stride())
+    else:
+        address, strides = int(value.ctypes.data), [step // value.itemsize for step in value.strides]
+    dimensions = ctypes.c_int64 * DIMENSIONS_MAX
+    return _Tensor(address, dimensions(*value.shape), dimensions(*strides), len(value.shape), DTYPES[dtype])
+
+
+def _memory(size: int, device: int) -> Any:
+    """Memory of the device, or of the host where that is -1."""
+    if device < 0:
+        try:
+            return mmap.mmap(-1, size)
+        except (OSError, OverflowError) as error:
+            raise MemoryError(f"no memory for a workspace of {size} bytes") from error
+    torch: Any = sys.modules["torch"]
+    return torch.empty(size, dtype=torch.uint8, device="cuda")
+
+
+def _address(memory: Any) -> int:
+    if isinstance(memory, mmap.mmap):
+        return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    return int(memory.data_ptr())

@@ -1,0 +1,293 @@
+"""The worker: imports the submission and calls it on inputs that it is given one at a time.
+
+It holds no secret: neither reference nor seeds nor tolerances nor the other cases. What it answers is a claim; its
+outputs are checked byte by byte elsewhere and its times are bounded by the supervisor's clock. The reference is timed
+by such a worker too, so that it is known what a call costs beside the call itself. Under a profiler that has to start
+it (`traced`) a worker gives up less, see profile.py.
+
+Frames: `load` -> `confined`, then `loaded` or `raised`; `prepare` -> `prepared`; `map` (with memory for inputs and for
+what is told of outputs) -> `mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are written, between
+`mapped` and `run`, the process is stopped; between `run` and `done` the supervisor's clock runs, so all that can be
+done before is done at `map`.
+"""
+
+import importlib.util
+import linecache
+import mmap
+import os
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+
+from hpc_board.harness.confine import sandbox
+from hpc_board.harness.confine.seccomp import deny_outside_effects
+from hpc_board.harness.device.device import Device, open_device
+from hpc_board.harness.device.faults import fault, message_of
+from hpc_board.harness.processes.memory import KEPT_BLOCK_BYTES_MAX, keep_freed_memory
+from hpc_board.harness.processes.zygote import preload
+from hpc_board.harness.profile.profiled_device import ProfiledDevice
+from hpc_board.harness.wire import payload
+from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame
+from hpc_board.harness.wire.replies import ADDRESSES_MAX, HELD_MAX
+from hpc_board.harness.worker import compiled
+from hpc_board.model.result import Verdict
+from hpc_board.model.text import printable
+
+Kernel = Callable[[Any], Any]
+
+_MESSAGE_MAX = 8000
+
+
+def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
+    """Give up what a submission must not have, import it, and answer the supervisor until it is gone.
+
+    A process that was not forked from the zygote imports `modules` before: they take long, and no call is to wait.
+    """
+    frame, _ = channel.receive()
+    sandbox.show_memory()
+    keep_freed_memory()
+    sandbox.limit_resources(frame["value_bytes"], frame["spared_processes"])
+    traced = frame["traced"]
+    landlock = sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)
+    level = sandbox.level_of(landlock, filtered=not traced and deny_outside_effects())
+    # Not later: what comes after the import, the submission may have written.
+    channel.send({"type": "confined", "isolation": level})
+    # Not earlier: what they import may start threads, and a thread keeps what it had.
+    preload(modules)
+    naming = _Naming(frame["folder"], frame["file"], frame["shown_as"])
+    try:
+        device = open_device(frame["device"])
+        if frame["profile"]:
+            device = ProfiledDevice(device, frame["profile"], Path(frame["scratch"]))
+        kernel: Any = None
+        if frame["compiled"]:
+            kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"])
+        elif frame["file"]:
+            kernel = _kernel(Path(frame["folder"]), frame["file"], frame["entry"], frame["shown_as"])
+    except BaseException as error:  # noqa: BLE001 - whatever a submission raises is a result
+        channel.send(naming.raised(error, Verdict.LOAD_ERROR))
+        return
+    channel.send({"type": "loaded"})
+    worker = _Worker(kernel, device, naming)
+    while True:
+        try:
+            frame, fds = channel.receive()
+        except ChannelClosed:
+            return
+        channel.send(worker.answer(frame, fds))
+
+
+def _kernel(folder: Path, name: str, entry: str, shown_as: str) -> Kernel:
+    sys.path.insert(0, str(folder))
+    module_name = Path(name).stem
+    spec = importlib.util.spec_from_file_location(module_name, folder / name)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{shown_as} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    spec.loader.exec_module(module)
+    kernel = getattr(module, entry, None)
+    if not callable(kernel):
+        raise TypeError(f"{shown_as} defines no function called {entry}")
+    found: Kernel = kernel
+    return found
+
+
+class _Worker:
+    """A submission on a device."""
+
+    def __init__(self, kernel: Any, device: Device, naming: "_Naming") -> None:
+        self._kernel = kernel
+        self._device = device
+        self._naming = naming
+        self._holders: List[Any] = []
+        self._arena: "_Shared | None" = None
+        self._room: "_Shared | None" = None
+        self._bases: List[int] = []
+        self._form: Any = None
+        self._repeated: "Tuple[Any] | None" = None
+        self._data: List[Any] = []
+        self._calls: List[Callable[[], Any]] = []
+        self._known: "payload.Form | None" = None
+
+    def answer(self, frame: Frame, fds: List[int]) -> Frame:
+        try:
+            if frame["type"] == "prepare":
+                self._device.prepare()
+                return {"type": "prepared"}
+            if frame["type"] == "map":
+                self._map(frame, fds)
+                return {"type": "mapped"}
+            return self._run(frame, fds)
+        except payload.TooLarge as error:
+            return _message(Verdict.OUTPUT_LIMIT, f"the output cannot be taken: {error}")
+        except payload.PayloadError as error:
+            return _message(Verdict.WRONG_DTYPE, f"the output cannot be taken: {error}")
+        except BaseException as error:  # noqa: BLE001 - whatever a submission raises is a result
+            return self._naming.raised(error, Verdict.EXCEPTION)
+
+    def _map(self, frame: Frame, fds: List[int]) -> None:
+        """Take in the memory of the next calls, and lay out what is known of them before their inputs are there.
+
+        `bases` says where in the arena each call's inputs begin; the arena is the one of the calls before unless a new
+        one comes along. The layouts of `early` inputs are written already. The kernel is left out where the frame says
+        that its output is `repeated`: each call returns the value that lies in the descriptor, as a measure of what a
+        row takes beside the kernel.
+        """
+        self._holders.clear()
+        self._data.clear()
+        self._calls.clear()
+        shared = [_Shared(descriptor) for descriptor in fds]
+        repeated = shared.pop() if frame["repeated"] else None
+        self._repeated = None if repeated is None else (payload.read(repeated.descriptor)[0],)
+        self._room = shared.pop()
+        self._bases, self._form = frame["bases"], frame["form"]
+        if shared:
+            self._arena = shared.pop()
+            self._arena.map()
+        _bring_in(frame["output_bytes"], len(self._bases))
+        if frame["early"]:
+            self._lay_out()
+
+    def _lay_out(self) -> None:
+        if self._arena is None and self._repeated is None:
+            raise ValueError("no memory for inputs")
+        memory = None if self._arena is None else self._arena.map()
+        place = self._device.place
+        self._data = [None if memory is None else payload.value_in(memory, place, base) for base in self._bases]
+        self._calls = [self._call(each) for each in self._data]
+
+    def _run(self, frame: Frame, fds: List[int]) -> Frame:
+        if fds:
+            # On a GPU, what has been begun there is not stopped, and memory must not be known before its call.
+            self._arena = _Shared(fds[0])
+        if not self._calls:
+            self._lay_out()
+        calls, data = self._calls, self._data
+        returned: List[Any] = []
+        keep = payload.copied if frame["copied"] else _itself
+        made, repeated = calls[: frame["made"]], calls[frame["made"] :]
+
+        def call() -> List[Any]:
+            append = returned.append
+            if frame["copied"] or repeated:
+                returned.extend(keep(each()) for each in made)
+                returned.extend(payload.copied(returned[0]) for _ in repeated)
+            else:
+                for each in made:
+                    append(each())
+            return returned
+
+        outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])
+        if len(calls) > 1 and self._device.name != "cpu" and not frame["copied"] and payload.any_share_memory(returned):
+            return {"type": "overlapped"}
+        if any(value is None for value in outputs):
+            return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
+        told = self._told(outputs, frame)
+        if frame["fresh_output"] and payload.share_memory(data[0], returned[0]):
+            return _message(Verdict.WRONG_ALIASED, "the output lies in the memory of an input; it has to be new")
+        if frame["const_inputs"] and self._device.name != "cpu" and self._arena is not None:
+            for value, base in zip(data, self._bases, strict=True):
+                payload.laid_out(value, frame["value_bytes"]).write(self._arena.descriptor, base)
+        if fds:
+            self._arena = None
+            self._data, self._calls = [], []
+        return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns, **told}
+
+    def _told(self, outputs: List[Any], frame: Frame) -> Dict[str, Any]:
+        """Return where the outputs lie: parts that the supervisor can read in this process's memory, else in the room.
+
+        Outputs that have the form of the last one that was told in full are told by their addresses alone.
+        """
+        self._holders += outputs
+        addresses = self._known.addresses(outputs) if frame["alike"] and self._known is not None else None
+        if addresses is not None and len(addresses) <= ADDRESSES_MAX:
+            return {"outputs": [], "held": [], "alike": addresses}
+        return self._told_in_full(outputs, frame)
+
+    def _told_in_full(self, outputs: List[Any], frame: Frame) -> Dict[str, Any]:
+        room, end = self._room, 0
+        if room is None:
+            raise ValueError("no room for outputs")
+        outlines: List[payload.Outline] = []
+        held_max = HELD_MAX // len(outputs) if frame["held"] else 0
+        for value in outputs:
+            smallest = 1 if len(outputs) == 1 else payload.HELD_BYTES_MIN
+            outlines.append(payload.outline(value, room.descriptor, end, frame["value_bytes"], held_max, smallest))
+            self._holders += outlines[-1].holders
+            end += outlines[-1].size
+        self._known = None
+        if frame["held"] and len(outputs) == 1:
+            with suppress(payload.PayloadError):
+                self._known = payload.Form(outputs[0], outlines[0])
+        held = [[place, *part] for place, each in enumerate(outlines) for part in each.held]
+        return {"outputs": [[each.base, each.size] for each in outlines], "held": held, "alike": []}
+
+    def _call(self, data: Any) -> Callable[[], Any]:
+        """Return a call of the kernel on `data`, laid out as far as can be."""
+        if self._repeated is not None:
+            (value,) = self._repeated
+            return lambda: payload.dense(payload.copied(value))
+        kernel = self._kernel
+        if not isinstance(kernel, compiled.CompiledKernel):
+            return lambda: payload.dense(kernel(data))
+        return compiled.prepared(kernel, data, payload.empty(self._form, self._device.name), self._device)
+
+
+class _Shared:
+    """Memory that the supervisor shares with this process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._memory: "mmap.mmap | None" = None
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+    def map(self) -> mmap.mmap:
+        """It in this process's pages, from the first time on."""
+        if self._memory is None:
+            self._memory = payload.mapped(self.descriptor)
+        return self._memory
+
+
+class _Naming:
+    """How a submission's errors are told: by its own file's name, without the frames of the harness."""
+
+    def __init__(self, folder: str, file: str, shown_as: str) -> None:
+        self._folder = folder
+        self._file = file
+        self._shown_as = shown_as
+
+    def raised(self, error: BaseException, otherwise: Verdict) -> Frame:
+        verdict = fault(error) or otherwise
+        step = error.__traceback__
+        while step is not None and not step.tb_frame.f_code.co_filename.startswith(self._folder):
+            step = step.tb_next
+        if step is None and not isinstance(error, SyntaxError):
+            lines = ""
+        else:
+            linecache.checkcache()
+            lines = "".join(traceback.format_exception(type(error), error, step))
+        head = f"{type(error).__name__}: {message_of(error)[:2000]}"
+        return _message(verdict, self._renamed(f"{head}\n{lines[-_MESSAGE_MAX:]}".strip()))
+
+    def _renamed(self, text: str) -> str:
+        text = text.replace(f"{self._folder}/{self._file}", self._shown_as).replace(f"{self._folder}/", "")
+        return text.replace(f"({self._file}, line ", f"({self._shown_as}, line ")
+
+
+def _bring_in(size: int, count: int) -> None:
+    """Have memory in this process's pages for `count` outputs of a size, where malloc finds it for them."""
+    blocks = [b"\1" * min(size, KEPT_BLOCK_BYTES_MAX) for _ in range(count)]
+    del blocks
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _message(verdict: Verdict, text: str) -> Frame:
+    return {"type": "raised", "verdict": verdict, "message": printable(text, 2 * _MESSAGE_MAX)}

@@ -1,0 +1,109 @@
+"""Scores: how the times of benchmark cases become one number, and how times are written."""
+
+import math
+from dataclasses import dataclass
+from typing import Optional, Sequence, Tuple
+
+from hpc_board.model.result import WIDE_INTERVAL, Case
+from hpc_board.model.task import Ranking
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The bounds between which a score lies, in seconds."""
+
+    low_s: float
+    high_s: float
+
+    def is_wide(self, score_s: float) -> bool:
+        """Return whether these bounds of the score are too far apart to be left out."""
+        return self.high_s - self.low_s > WIDE_INTERVAL * score_s
+
+
+def score_s(cases: Sequence[Case], ranking_by: Ranking) -> Optional[float]:
+    """The score in seconds, from the medians of the benchmark cases; None where there is none to rank.
+
+    Every benchmark case counts for `mean` and `geom` (KernelBot's `compute_score`); a median of zero gives no score,
+    since one zero would pull a geometric mean to zero.
+    """
+    medians = [case.timing.median_ns / 1e9 for case in cases if case.phase == "benchmark" and case.timing]
+    if not medians or min(medians) <= 0:
+        return None
+    return score_of(medians, ranking_by)
+
+
+def reference_score_s(cases: Sequence[Case], ranking_by: Ranking) -> Optional[float]:
+    """What the task's own reference scored beside these cases; None unless it was timed for every benchmark case."""
+    timings = [case.timing for case in cases if case.phase == "benchmark"]
+    times = [timing.baseline_ns / 1e9 for timing in timings if timing is not None and timing.baseline_ns]
+    return score_of(times, ranking_by) if times and len(times) == len(timings) else None
+
+
+def score_interval(cases: Sequence[Case], ranking_by: Ranking) -> Optional[Interval]:
+    """Return the bounds of the score of these cases; None unless every timed benchmark case has an interval."""
+    timings = [case.timing for case in cases if case.phase == "benchmark" and case.timing]
+    lows = [timing.low_ns / 1e9 for timing in timings if timing.low_ns is not None]
+    highs = [timing.high_ns / 1e9 for timing in timings if timing.high_ns is not None]
+    if not timings or min(len(lows), len(highs)) < len(timings) or min(*lows, *highs) <= 0:
+        return None
+    return Interval(score_of(lows, ranking_by), score_of(highs, ranking_by))
+
+
+def overlaps(low_s: float, better_high_s: float) -> bool:
+    """Return whether a score, from `low_s` on, cannot be told from a better one that may take `better_high_s`."""
+    return low_s <= better_high_s
+
+
+def score_of(times: Sequence[float], ranking_by: Ranking) -> float:
+    """The score of benchmark cases that took these times, at least one and all positive, in the same unit."""
+    if ranking_by is Ranking.LAST:
+        return times[-1]
+    if ranking_by is Ranking.MEAN:
+        return math.fsum(times) / len(times)
+    return math.exp(math.fsum(math.log(time) for time in times) / len(times))
+
+
+def told_score(score_s: float, interval: Optional[Interval]) -> str:
+    """Return a score with its unit, and with its interval where that is wide: "2.10 ms (1.90 to 2.40 ms)"."""
+    time = duration_text(score_s * 1e9)
+    told = wide_interval_text(score_s, interval)
+    return f"{time} ({told})" if told else time
+
+
+def wide_interval_text(score_s: float, interval: Optional[Interval]) -> str:
+    """Return the interval of a score as text; empty where there is none or it is narrow."""
+    if interval is None or not interval.is_wide(score_s):
+        return ""
+    return interval_text(interval.low_s * 1e9, interval.high_s * 1e9)
+
+
+def interval_text(low_ns: float, high_ns: float) -> str:
+    """Return an interval of times with its unit: "1.90 to 2.40 ms"."""
+    unit, scale = _unit(high_ns)
+    # Below a tenth of the unit, too few digits would be left.
+    low = duration_text(low_ns) if low_ns < scale / 10 else _three_digits(low_ns / scale)
+    return f"{low} to {_three_digits(high_ns / scale)} {unit}"
+
+
+def duration_text(nanoseconds: float) -> str:
+    """A time with three significant digits and its unit."""
+    unit, scale = _unit(nanoseconds)
+    return f"{_three_digits(nanoseconds / scale)} {unit}"
+
+
+def error_text(nanoseconds: float, err_ns: float) -> str:
+    """Return the error of a time in the unit of that time: "± 0.04 µs"."""
+    unit, scale = _unit(nanoseconds)
+    return f"± {_three_digits(err_ns / scale)} {unit}"
+
+
+def _unit(nanoseconds: float) -> Tuple[str, float]:
+    """Return the unit in which a time has one to three digits before the point, and its length in nanoseconds."""
+    limits = ((1e3, "ns", 1.0), (1e6, "µs", 1e3), (1e9, "ms", 1e6))
+    return next(((unit, scale) for limit, unit, scale in limits if nanoseconds < limit), ("s", 1e9))
+
+
+def _three_digits(value: float) -> str:
+    if value < 10:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 100 else f"{value:.0f}"

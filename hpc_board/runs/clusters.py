@@ -1,0 +1,135 @@
+"""The clusters of the settings: how each is asked, what is free there, and where the folders of its jobs lie."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpc_board import settings as config
+from hpc_board.asking.availability import SharedAvailability
+from hpc_board.errors import SchedulerError, StorageError
+from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
+from hpc_board.runs import job_folder
+from hpc_board.schedulers import Scheduler
+from hpc_board.store.sharing import is_shared, make_own_folder, own_folder
+
+if TYPE_CHECKING:
+    from hpc_board.transport import Host
+    from hpc_board.transport.ssh import Connection
+
+
+class Clusters:
+    """The parts that know a cluster, made of the settings when they are first needed.
+
+    `warn` is told, from any thread, what works although not as the settings say.
+    """
+
+    def __init__(self, settings: config.Settings, warn: Callable[[str], object]) -> None:
+        self._settings = settings
+        self._warn = warn
+        self._connections = _connections(settings)
+
+    @cached_property
+    def schedulers(self) -> dict[str, Scheduler]:
+        """The scheduler of each cluster, by its name."""
+        return {cluster.name: self._scheduler(cluster) for cluster in self._settings.clusters}
+
+    @cached_property
+    def logins(self) -> "dict[str, Host]":
+        """The login node of each cluster that is used from elsewhere."""
+        if not self._connections:
+            return {}
+        from hpc_board.transport.ssh import SshHost
+
+        return {name: SshHost(connection) for name, connection in self._connections.items()}
+
+    @cached_property
+    def folders(self) -> dict[str, job_folder.Folders]:
+        """Where the jobs of each cluster have their folders."""
+        return {cluster.name: self._folders_of(cluster) for cluster in self._settings.clusters}
+
+    def folders_on(self, cluster: str) -> job_folder.Folders:
+        """Where the jobs of a cluster have their folders, also of one that has left the settings."""
+        return self.folders.get(cluster) or job_folder.Folders(own_folder(self._settings.board))
+
+    def gpu_statuses(self) -> list[GpuStatus]:
+        """Every GPU of the settings with what is free of it; a cluster that does not answer says why.
+
+        A cluster is asked at most every `poll_seconds` for all clients of the board together.
+        """
+        statuses: list[GpuStatus] = []
+        for cluster in self._settings.clusters:
+            gpus = [gpu for gpu in self._settings.gpus if gpu.cluster == cluster]
+            try:
+                statuses += self._statuses(cluster, gpus) if gpus else []
+            except (SchedulerError, StorageError) as error:
+                statuses += [GpuStatus(gpu, Availability(gpu.name), error.message) for gpu in gpus]
+        statuses = [replace(status, warning=_python_warning(status.gpu)) for status in statuses]
+        order = {gpu.name: index for index, gpu in enumerate(self._settings.gpus)}
+        return sorted(statuses, key=lambda status: order[status.gpu.name])
+
+    def _statuses(self, cluster: Cluster, gpus: Sequence[Gpu]) -> list[GpuStatus]:
+        ask = self.schedulers[cluster.name].availability
+        if cluster.scheduler == "local":
+            # This machine's own queue is a folder, which nobody is asked too often for.
+            return [GpuStatus(gpu, available) for gpu, available in zip(gpus, ask(gpus), strict=True)]
+        file = make_own_folder(self._settings.board) / f"free-{cluster.name}"
+        try:
+            answer = SharedAvailability(file, cluster.poll_seconds).answer(gpus, ask)
+        except OSError as error:
+            raise StorageError(f"{file}: cannot be written or locked: {error.strerror or error}") from error
+        return [
+            GpuStatus(gpu, available, answer.problem, asked_at=answer.asked_at)
+            for gpu, available in zip(gpus, answer.available, strict=True)
+        ]
+
+    def _scheduler(self, cluster: Cluster) -> Scheduler:
+        if cluster.scheduler == "local":
+            from hpc_board.schedulers.local.client import LocalScheduler
+
+            # A queue makes the folders that it misses, and knows nothing of a group.
+            board = self._settings.board
+            own = make_own_folder(board) if is_shared(board) else board
+            return LocalScheduler(cluster, own / "local" / cluster.name, devices=self._settings.devices)
+        from hpc_board.schedulers.slurm.client import SlurmScheduler
+
+        login = self.logins.get(cluster.name)
+        if login is not None:
+            return SlurmScheduler(cluster, login)
+        from hpc_board.transport.this_host import ThisHost
+
+        if cluster.client == "pyslurm":
+            from hpc_board.schedulers.slurm.pyslurm_client import PyslurmScheduler
+
+            return PyslurmScheduler(cluster, ThisHost(), warn=self._warn)
+        return SlurmScheduler(cluster, ThisHost())
+
+    def _folders_of(self, cluster: Cluster) -> job_folder.Folders:
+        connection = self._connections.get(cluster.name)
+        if connection is None:
+            return job_folder.Folders(own_folder(self._settings.board))
+        from hpc_board.transport.ssh_files import SshFiles
+
+        return job_folder.Folders(Path(cluster.board_folder), SshFiles(connection), elsewhere=True)
+
+
+def _connections(settings: config.Settings) -> "dict[str, Connection]":
+    """One connection for each cluster with `ssh`; none of them is made before it is needed."""
+    logins = {cluster.name: cluster.ssh for cluster in settings.clusters if cluster.ssh is not None}
+    if not logins:
+        return {}
+    from hpc_board.transport.ssh import Connection
+
+    return {name: Connection(login) for name, login in logins.items()}
+
+
+def _python_warning(gpu: Gpu) -> str:
+    """What is to be said of a Python that this machine does not have; nodes may, where they are other machines."""
+    elsewhere = gpu.cluster.ssh is not None or gpu.container is not None
+    if elsewhere or not gpu.python.startswith("/") or os.access(gpu.python, os.X_OK):
+        return ""
+    if gpu.cluster.scheduler == "local":
+        return f"gpus.{gpu.name}.python is no program: {gpu.python}"
+    return f"gpus.{gpu.name}.python is not on this machine, only on the nodes if at all: {gpu.python}"

@@ -1,0 +1,170 @@
+"""From drafts to jobs: which of them go together as one array, what their scripts are, and what is stored of them."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+
+from hpc_board.domain.moderation import Rerun
+from hpc_board.model.gpu import Gpu
+from hpc_board.runs import drafts as intake
+from hpc_board.runs import job_folder
+from hpc_board.runs.clusters import Clusters
+from hpc_board.schedulers import Arrays, Job
+from hpc_board.store import NewRun, NewSubmission
+
+ARRAY_LEAST = 3
+"""From how many jobs on an array is cheaper: it takes two questions, the largest array's size and sbatch."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a submission would send for one GPU: the batch script, and the command that hands it over.
+
+    Of a run that goes with others, the command hands over the script of their job array, which is `array` and runs
+    `script` for this one.
+    """
+
+    gpu: Gpu
+    script: str
+    command: tuple[str, ...]
+    file_name: str = ""
+    array: str = ""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A draft that is about to be stored: whose it is, and for a rerun what `NewSubmission` says of it."""
+
+    draft: intake.Draft
+    user: str
+    rerun: Rerun | None = None
+    unless_ranked: bool = False
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a submission asks of one GPU."""
+
+    draft: intake.Draft
+    gpu: Gpu
+    script: job_folder.Script
+
+    @cached_property
+    def array_script(self) -> job_folder.ArrayScript | None:
+        """What runs the script as one of several; None where it cannot be one."""
+        return job_folder.array_script(self.script, self.gpu)
+
+
+class Sending:
+    """What is sent for some drafts: a job for each of their GPUs, in that order.
+
+    Jobs that differ in nothing that the scheduler is told go as one job array, where it takes arrays: two and more if
+    `array`, none if not; where that is None, as many as make it worth its while (ARRAY_LEAST).
+
+    Raises:
+        InputError: a batch script cannot be rendered.
+    """
+
+    def __init__(self, drafts: Sequence[intake.Draft], clusters: Clusters, array: bool | None = None) -> None:
+        self._clusters = clusters
+        self._works = [
+            _Work(draft, gpu, job_folder.script(draft.task, gpu, draft.mode)) for draft in drafts for gpu in draft.gpus
+        ]
+        self._array = array
+
+    def previews(self) -> list[Preview]:
+        """The batch script and the command of each job."""
+        previews: dict[int, Preview] = {}
+        for batch in self._batches():
+            for number in batch:
+                previews[number] = self._preview(self._works[number], len(batch))
+        return [previews[number] for number in sorted(previews)]
+
+    def _preview(self, work: _Work, together: int) -> Preview:
+        gpu, script = work.gpu, work.script
+        board = self._clusters.folders_on(gpu.cluster.name).board
+        folder = job_folder.folder(board, "RUN")
+        job = Job("hb-TOKEN", folder, job_folder.SCRIPT, gpu, script.options, script.time_limit_seconds)
+        array = ""
+        if together > 1 and work.array_script is not None:
+            array = work.array_script.text
+            job = replace(job, folder=job_folder.folder(board, job.name), indexes=range(together))
+        command = tuple(self._clusters.schedulers[gpu.cluster.name].command(job))
+        return Preview(gpu, script.text, command, work.draft.source.file_name, array)
+
+    def tokens(self) -> list[str]:
+        """A unique name for each job; those of an array are its name with their index after a dot."""
+        tokens: dict[int, str] = {}
+        for batch in self._batches():
+            name = f"hb-{secrets.token_hex(8)}"
+            tokens |= {number: f"{name}.{index}" if len(batch) > 1 else name for index, number in enumerate(batch)}
+        return [tokens[number] for number in range(len(self._works))]
+
+    def _batches(self) -> list[list[int]]:
+        """The places in `works` of those that go as one array, and of each other one by itself."""
+        least = ARRAY_LEAST if self._array is None else 2
+        alike: dict[object, list[int]] = {}
+        for number, work in enumerate(self._works):
+            together = self._array is not False and len(self._works) >= least and work.array_script is not None
+            alike.setdefault((work.gpu.name, work.array_script) if together else number, []).append(number)
+        batches: list[list[int]] = []
+        sizes: dict[str, int] = {}
+        for numbers in alike.values():
+            cluster = self._works[numbers[0]].gpu.cluster.name
+            scheduler, size = self._clusters.schedulers[cluster], 1
+            if len(numbers) >= least and isinstance(scheduler, Arrays):
+                if cluster not in sizes:
+                    sizes[cluster] = max(1, scheduler.array_size())
+                size = sizes[cluster]
+            batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
+        return batches
+
+
+def new_submissions(
+    sent: Sequence[Sent],
+    tokens: Sequence[str],
+    *,
+    account: str,
+    harness_sha256: str,
+    of_settings: frozenset[str],
+    at: datetime,
+) -> list[NewSubmission]:
+    """What is stored of drafts that `account` sends, with one of `tokens` for each of their GPUs.
+
+    `of_settings` are those of their tasks whose board was deleted, so that the settings' task has its place again.
+    """
+    left = iter(tokens)
+    return [
+        NewSubmission(
+            task=each.draft.task,
+            user=each.user,
+            file_name=each.draft.source.file_name,
+            code=each.draft.source.data,
+            mode=each.draft.mode,
+            note=each.draft.note,
+            at=at,
+            runs=[_new_run(gpu, next(left), harness_sha256, each.user, account) for gpu in each.draft.gpus],
+            rerun=each.rerun,
+            unless_ranked=each.unless_ranked,
+            milestone=each.draft.milestone,
+            of_settings=each.draft.task.name in of_settings,
+        )
+        for each in sent
+    ]
+
+
+def _new_run(gpu: Gpu, token: str, harness_sha256: str, user: str, account: str) -> NewRun:
+    """A run of `user` whose job `account` sends: whoever runs a job can forge its result."""
+    return NewRun(
+        gpu=gpu.name,
+        cluster=gpu.cluster.name,
+        partition=gpu.partition,
+        token=token,
+        nonce=secrets.token_hex(16),
+        trust="self-run" if account == user else "verified",
+        emulated=gpu.emulated,
+        harness_sha256=harness_sha256,
+        account="" if account == user else account,
+    )

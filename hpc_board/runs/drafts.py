@@ -1,0 +1,445 @@
+"""Intake: from a file and a few options to a checked draft of a submission, before anything is stored or sent."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
+from hpc_board.domain.moderation import REASON_CHARACTERS_MAX
+from hpc_board.domain.run import Run
+from hpc_board.domain.sbatch import with_gpus
+from hpc_board.domain.submission import (
+    EXTENSIONS,
+    NOTE_CHARACTERS_MAX,
+    SOURCE_BYTES_MAX,
+    DirectiveError,
+    Directives,
+    Submission,
+    directives,
+)
+from hpc_board.errors import InputError, Refused
+from hpc_board.model.gpu import Device, Gpu
+from hpc_board.model.names import listed, suggestion
+from hpc_board.model.task import ISOLATED, Language, Milestone, Mode, Task, language_of
+from hpc_board.model.text import one_line
+from hpc_board.yaml_document import read_text
+
+_FILE_NAME_BYTES_MAX = 200
+_DEVICE_OF = {Language.CPP: Device.CPU, Language.CU: Device.CUDA, Language.HIP: Device.HIP}
+_FITTING = {
+    Device.CPU: (Language.PY, Language.CPP),
+    Device.CUDA: (Language.PY, Language.CU),
+    Device.HIP: (Language.HIP,),
+}
+_MODE_ALIASES = {"leaderboard": Mode.RANKED}
+
+
+class Tasks(Protocol):
+    """Where a task is looked up by its name."""
+
+    def task(self, name: str) -> Task:
+        """The task called `name`; an InputError where there is none."""
+        ...
+
+
+class Owned(Protocol):
+    """Something that belongs to a user, such as a run."""
+
+    @property
+    def user(self) -> str:
+        """The user's name."""
+        ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """The one file of a submission; its name has no folder and no control characters."""
+
+    file_name: str
+    text: str
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the file."""
+        return self.text.encode()
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A submission that may be sent: every name in it is resolved, every rule kept; `milestone` names an author's."""
+
+    source: Source
+    task: Task
+    gpus: tuple[Gpu, ...]
+    mode: Mode
+    note: str = ""
+    milestone: str = ""
+
+
+def read_source(path: Path) -> Source:
+    """The submission in the file `path`.
+
+    Raises:
+        InputError: it is missing, special, unreadable, empty, too large, binary, not UTF-8 or of another language.
+    """
+    name = path.name
+    if not name.isprintable() or len(name.encode(errors="replace")) > _FILE_NAME_BYTES_MAX:
+        raise InputError(
+            f"The file name {one_line(name, 80)} cannot be used.",
+            hint=f"Use printable characters, at most {_FILE_NAME_BYTES_MAX} bytes of them.",
+        )
+    text = read_text(path, SOURCE_BYTES_MAX)
+    if path.suffix not in EXTENSIONS:
+        raise InputError(
+            f"{one_line(str(path))}: please provide a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file.",
+            hint="Rename the file if its contents are one of these.",
+        )
+    if not text.strip():
+        raise InputError(
+            f"{one_line(str(path))} is empty.", hint="`hpc-board template NAME` prints a file to begin with."
+        )
+    return Source(name, text)
+
+
+def header(source: Source) -> Directives:
+    """What the header of `source` asks for.
+
+    Raises:
+        InputError: it has a directive that is none.
+    """
+    try:
+        return directives(source.text.removeprefix("\ufeff"))
+    except DirectiveError as error:
+        raise InputError(
+            f"{source.file_name}: {one_line(str(error), 400)}.",
+            hint="A header has lines such as `#!POPCORN leaderboard NAME` and `#!POPCORN gpus A B`.",
+        ) from error
+
+
+def draft(
+    source: Source,
+    *,
+    task_name: str | None,
+    gpu_names: Sequence[str],
+    mode_name: str | None,
+    note: str,
+    catalog: Tasks,
+    gpus: Sequence[Gpu],
+    now: datetime,
+    after_deadline: bool = False,
+    admit: Callable[[Task, Mode], object] = lambda _task, _mode: None,
+) -> Draft:
+    """The submission that `source`, its header and the options ask for, at the time `now`.
+
+    Options and header must not contradict each other: the same task, and no GPU that the header does not name.
+    `gpu_names` may hold commas and `all`; with no GPU named anywhere the only one is taken. The mode is `test`
+    unless said otherwise, so that nobody enters a ranking by accident. `admit` is asked whether the user may submit so
+    before the deadline is looked at, and raises Refused if not. With `after_deadline` there is none.
+
+    Raises:
+        InputError: the file, the task, a GPU, the mode or the note cannot be used.
+        Refused: `admit` does not allow it, or the task's deadline has passed.
+    """
+    asked = header(source)
+    task = catalog.task(_task_name(task_name, asked, catalog))
+    mode = mode_called(mode_name)
+    admit(task, mode)
+    if not after_deadline:
+        _check_deadline(task, now)
+    check_support(task)
+    language = _language(source, task)
+    chosen = _chosen_gpus(task, gpu_names, asked, gpus)
+    _check_devices(source, language, task, chosen)
+    for each in chosen:
+        with_gpus(each, task.world_size)
+    _check_cases(task, mode)
+    check_note(note)
+    return Draft(source, task, chosen, mode, note)
+
+
+def milestone_draft(milestone: Milestone, task: Task, gpus: Sequence[Gpu]) -> Draft:
+    """The ranked submission that measures a milestone of `task` on each of `gpus`, whatever the deadline.
+
+    Raises:
+        InputError: it cannot be run there.
+    """
+    source = Source(milestone.file_name, milestone.text)
+    check_fit(source, task, gpus, Mode.RANKED)
+    return Draft(source, task, tuple(gpus), Mode.RANKED, milestone=milestone.name)
+
+
+def check_fit(source: Source, task: Task, gpus: Sequence[Gpu], mode: Mode) -> None:
+    """Pass if `source` can be run for `task` on each of `gpus` in this mode, whatever boards and deadlines say.
+
+    Raises:
+        InputError: it cannot.
+    """
+    check_support(task)
+    _check_devices(source, _language(source, task), task, gpus)
+    for each in gpus:
+        with_gpus(each, task.world_size)
+    _check_cases(task, mode)
+
+
+def gpu(name: str, gpus: Sequence[Gpu]) -> Gpu:
+    """The one of `gpus` that is called `name`, upper and lower case aside.
+
+    Raises:
+        InputError: there is none; the nearest name is offered.
+    """
+    for candidate in gpus:
+        if candidate.name.casefold() == name.casefold():
+            return candidate
+    names = [candidate.name for candidate in gpus]
+    raise InputError(
+        f'unknown GPU "{one_line(name, 80)}".{suggestion(name, names)}',
+        hint=f"This board has: {', '.join(names)}.",
+    )
+
+
+def named_gpus(words: Sequence[str], task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """The GPUs that `words` name for `task`, each once, in the order of the words; `all` is all that it may run on.
+
+    Raises:
+        InputError: there is none of a name, or the task may not run on it.
+    """
+    return _resolved(words, task, allowed_gpus(task, gpus), gpus)
+
+
+def allowed_gpus(task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """Those of `gpus` on which `task` may run: the ones that it names, all where it names none."""
+    named = {name.casefold() for name in task.gpus}
+    return tuple(candidate for candidate in gpus if not named or candidate.name.casefold() in named)
+
+
+def check_owner(owned: Owned, user: str) -> None:
+    """Pass if `owned` is the user's own.
+
+    Raises:
+        Refused: it is somebody else's.
+    """
+    if owned.user != user:
+        raise Refused(f"this belongs to {owned.user}, not to {user}.", hint="`hpc-board runs` lists your own.")
+
+
+def check_no_milestone(sent: Run | Submission) -> None:
+    """Pass if `sent` may be sent again as a submission like any other, which counts for its user.
+
+    Raises:
+        InputError: it measures a milestone, which must not be ranked.
+    """
+    if sent.milestone:
+        raise InputError(
+            f'this measures the milestone "{one_line(sent.milestone, 80)}" of {sent.task}, which has no rank.',
+            hint=f"`hpc-board admin milestones {sent.task}` sends the milestones again.",
+        )
+
+
+def _task_name(option: str | None, header: Directives, catalog: Tasks) -> str:
+    if option is not None:
+        catalog.task(option)
+    if option is not None and header.leaderboard is not None and option != header.leaderboard:
+        raise InputError(
+            f'Leaderboard name "{one_line(option, 80)}" specified in the command doesn\'t match the one in the '
+            f'submission script header "{one_line(header.leaderboard, 80)}".',
+            hint="Leave out --task, or correct the header.",
+        )
+    name = option if option is not None else header.leaderboard
+    if not name:
+        raise InputError(
+            "Missing task name.",
+            hint="Give --task NAME, or begin the file with a line `#!POPCORN leaderboard NAME`.",
+        )
+    return name
+
+
+def is_over(task: Task, now: datetime) -> bool:
+    """Whether the deadline of `task` has passed at the time `now`."""
+    return task.deadline is not None and now > task.deadline
+
+
+def _check_deadline(task: Task, now: datetime) -> None:
+    if task.deadline is not None and is_over(task, now):
+        raise Refused(
+            deadline_refusal(task.name, task.deadline, now),
+            hint="`hpc-board list` shows the tasks that are open.",
+        )
+
+
+def mode_called(name: str | None) -> Mode:
+    """The mode that is called `name`, `test` where nothing is named.
+
+    Raises:
+        InputError: there is none; the nearest one is offered.
+    """
+    if name is None:
+        return Mode.TEST
+    known = {str(mode): mode for mode in Mode} | _MODE_ALIASES
+    key = name.strip().casefold()
+    if key not in known:
+        raise InputError(
+            f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}',
+            hint="Modes: test, benchmark, profile, ranked.",
+        )
+    return known[key]
+
+
+def check_support(task: Task) -> None:
+    """Pass if this version can run submissions to `task`.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if task.multi_gpu and task.harness == ISOLATED:
+        raise _not_run(
+            task.name,
+            "tasks for several GPUs (multi_gpu) under its own judge",
+            "Such a task needs an eval of its own, and `hpc_board: {harness: task}` in its task.yml.",
+        )
+
+
+def _check_devices(source: Source, language: Language, task: Task, gpus: Sequence[Gpu]) -> None:
+    """Pass if each GPU can run the language; one that emulates a GPU takes a GPU's languages, to compile them."""
+    for chosen in gpus:
+        if language is Language.PY:
+            if chosen.device is Device.HIP and task.harness == ISOLATED:
+                raise _not_run(chosen.name, "Python submissions on GPUs with the device hip")
+        elif chosen.device is not _DEVICE_OF[language] and not chosen.emulated:
+            fitting = ", ".join(_FITTING[chosen.device])
+            raise InputError(
+                f"{source.file_name} is in {language}, which does not run on {chosen.name} (device {chosen.device}).",
+                hint=f"{chosen.name} runs submissions in {fitting}; other languages need another GPU.",
+            )
+
+
+def _check_cases(task: Task, mode: Mode) -> None:
+    key, cases = ("tests", task.tests) if mode is Mode.TEST else ("benchmarks", task.benchmarks)
+    if not cases:
+        meant = next((f" There, {each}" for each in task.warnings if f'"{key}"' in each), "")
+        raise InputError(
+            f"{task.name} cannot be run in mode {mode}: the task has no {key}.",
+            hint=f"Choose another --mode, or ask the task's author for `{key}` in its task.yml.{meant}",
+        )
+
+
+def _not_run(
+    name: str,
+    what: str,
+    hint: str = "It runs tasks with a reference.py under its own judge, on CUDA GPUs and on CPUs.",
+) -> InputError:
+    return InputError(f"{name}: this version of hpc-board does not run {what}.", hint=hint)
+
+
+def _language(source: Source, task: Task) -> Language:
+    """The language of the submission, by the ending of its name."""
+    language = language_of(source.file_name)
+    if language is None or language not in task.accepted:
+        what = "the language" if len(task.accepted) == 1 else "the languages"
+        extensions = [ending for accepted in task.accepted for ending in accepted.extensions]
+        raise InputError(
+            f"{source.file_name}: {task.name} is a task in {what} {', '.join(task.accepted)}.",
+            hint=f"Give a file that ends in {' or '.join(extensions)}.",
+        )
+    return language
+
+
+def _chosen_gpus(task: Task, options: Sequence[str], header: Directives, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    allowed = allowed_gpus(task, gpus)
+    names = [candidate.name for candidate in allowed]
+    if not allowed:
+        raise InputError(
+            f"No available GPUs for {task.name}: it may run on {', '.join(task.gpus) or 'every GPU'}.",
+            hint=f"This board has: {', '.join(candidate.name for candidate in gpus) or 'none'}.",
+        )
+    from_header = _resolved_from_header(header, task, allowed, gpus)
+    from_options = _resolved(options, task, allowed, gpus)
+    strangers = [chosen.name for chosen in from_options if chosen not in from_header]
+    if header.gpus and strangers:
+        raise InputError(
+            f"The command names {', '.join(strangers)}, the submission script header only "
+            f"{', '.join(chosen.name for chosen in from_header)}.",
+            hint="Leave out --gpu, choose from the header's GPUs, or correct the header.",
+        )
+    chosen = from_options or from_header
+    if chosen:
+        return chosen
+    if len(allowed) > 1:
+        raise InputError(
+            f"{task.name} has {len(allowed)} GPUs: {', '.join(names)}.",
+            hint="Choose with --gpu NAME or --gpu all, or begin the file with a line `#!POPCORN gpu NAME`.",
+        )
+    return allowed
+
+
+def _resolved_from_header(
+    header: Directives, task: Task, allowed: Sequence[Gpu], gpus: Sequence[Gpu]
+) -> tuple[Gpu, ...]:
+    try:
+        return _resolved(header.gpus, task, allowed, gpus)
+    except InputError as error:
+        raise InputError(
+            f"In the submission script header: {error.message}",
+            hint=f"Correct the GPUs in the file's header, or take them out. {error.hint}",
+        ) from error
+
+
+def _resolved(words: Sequence[str], task: Task, allowed: Sequence[Gpu], gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """The GPUs that `words` name, each once, in the order of the words; `all` is all that are allowed."""
+    resolved: list[Gpu] = []
+    for name in listed(words):
+        if not name:
+            raise InputError("A GPU's name is empty.", hint="Give --gpu NAME, --gpu A,B or --gpu all.")
+        for candidate in allowed if name.casefold() == "all" else [gpu(name, gpus)]:
+            if candidate not in allowed:
+                raise InputError(
+                    f"GPU {candidate.name} not available for {task.name}.",
+                    hint=f"Choose one of: {', '.join(each.name for each in allowed)}.",
+                )
+            if candidate not in resolved:
+                resolved.append(candidate)
+    return tuple(resolved)
+
+
+def check_note(note: str) -> None:
+    """Pass if `note` can be kept with a submission.
+
+    Raises:
+        InputError: it is too long, or not one line.
+    """
+    _check_line(note, NOTE_CHARACTERS_MAX, "The note", "it")
+
+
+def check_reason(reason: str) -> None:
+    """Pass if `reason` can be kept with what somebody decides.
+
+    Raises:
+        InputError: it is too long, or not one line.
+    """
+    _check_line(reason, REASON_CHARACTERS_MAX, "the reason", "--reason")
+
+
+def end_given(words: str, now: datetime, *, what: str, option: str) -> datetime | None:
+    """The moment to come that `words` give as `what`, such as a deadline, by `option`; None for "none".
+
+    Raises:
+        InputError: they name no moment, or one that has passed at the time `now`.
+    """
+    try:
+        moment = deadline_of(words, now)
+    except ValueError as error:
+        raise InputError(f'"{one_line(words, 80)}" is no {what}.', hint=f"{option} {error}.") from error
+    if moment is not None and moment <= now:
+        raise InputError(
+            f"the {what} {moment_words(moment)} has passed: it is {moment_words(now)}.",
+            hint="Give one that is to come, or leave it out.",
+        )
+    return moment
+
+
+def _check_line(text: str, characters_max: int, what: str, it: str) -> None:
+    if len(text) > characters_max:
+        raise InputError(f"{what} has {len(text)} characters, more than {characters_max}.", hint=f"Shorten {it}.")
+    if not text.isprintable():
+        raise InputError(f"{what} holds a line break or a control character.", hint=f"Write {it} on one line.")

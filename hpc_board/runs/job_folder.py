@@ -1,0 +1,370 @@
+"""Jobs: the batch script, and the folder that travels with it.
+
+The script depends on the task, the GPU and the mode alone, and finds everything else in its working directory; that
+is why the script which is previewed is, byte for byte, the one that is sent.
+"""
+
+import hashlib
+import itertools
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpc_board import bundled
+from hpc_board.domain.run import Run
+from hpc_board.domain.sbatch import directive, options_for, with_gpus
+from hpc_board.errors import InputError, StorageError
+from hpc_board.model.eval_program import eval_program
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.limits import MORE_WORKERS, Limits
+from hpc_board.model.task import OWN, Mode, Task, language_of
+from hpc_board.transport import Files
+from hpc_board.transport.local_files import LocalFiles
+
+if TYPE_CHECKING:
+    import jinja2
+
+SCRIPT = "job.sh"
+HARNESS = "harness.pyz"
+FACTS = "job.json"
+RESULT = "result.json"
+PROGRESS = "progress.jsonl"
+BUILD_CACHE = "../../cache/build"
+"""Where the harness keeps compiled submissions, as seen from a job folder."""
+
+PROBE_SECONDS = 600
+"""The time limit of a probe job, see `probe_script`."""
+
+_CONTAINED = '"${container[@]}" '
+"""What stands in a batch script before each command that runs in the job's container."""
+
+_MARGIN_SECONDS = 60
+"""Time that a job gets beside what its limits say: starting Python, looking at the node, ending processes, writing."""
+
+_BETWEEN_SECONDS = 15
+"""Time between two starts of a task's own eval: laying its files out, ending what it has left."""
+
+_SHEBANG = re.compile(r"#![ \t]*(\S+)(?:[ \t]+(\S.*?))?[ \t]*")
+_OPTION = re.compile(r"#[A-Z]+\s")
+"""A line that sbatch or a plugin of it reads: #SBATCH, and those of other schedulers and of burst buffers."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A batch script, and the options that its `#SBATCH` lines state."""
+
+    text: str
+    options: dict[str, str]
+    time_limit_seconds: int
+
+
+@dataclass(frozen=True)
+class ArrayScript:
+    """The script of a job array; runs for which it is the same may be sent as one."""
+
+    text: str
+    options: tuple[tuple[str, str], ...]
+
+
+def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
+    """The job's time limit, in whole minutes: the settings' own, else what the harness may take at the most.
+
+    In each phase the kernel has the phase's time and the judge as much and one answer more; where times are measured,
+    the reference has as much as the kernel. The judge has to load before, and so has each of the workers. Where the
+    task takes compiled submissions, the compiler runs before all that.
+    """
+    if gpu.time_limit_seconds is not None:
+        return gpu.time_limit_seconds
+    timeouts, limits = task.timeouts, Limits.of_task(task.limits, gpu.device)
+    if task.harness == OWN:
+        return _minutes(_own_eval_seconds(task, mode, limits))
+    tests = (2 * timeouts.test_seconds + limits.judge_seconds, 1)
+    timed = {Mode.RANKED: timeouts.ranked_seconds}.get(mode, timeouts.benchmark_seconds)
+    workers = limits.workers + MORE_WORKERS if mode is Mode.RANKED else 1
+    benchmarks = (3 * timed + limits.judge_seconds, workers + 1)
+    profiles = (4 * timed + 2 * limits.judge_seconds, 2)
+    phases = {
+        Mode.TEST: (tests,),
+        Mode.BENCHMARK: (benchmarks,),
+        Mode.PROFILE: (profiles,),
+        Mode.RANKED: (tests, benchmarks),
+    }[mode]
+    seconds = sum(phase for phase, _ in phases) + _MARGIN_SECONDS
+    seconds += limits.load_seconds * (1 + sum(loads for _, loads in phases))
+    if any(language.compiled for language in task.accepted):
+        seconds += limits.build_seconds
+    return _minutes(seconds)
+
+
+def _own_eval_seconds(task: Task, mode: Mode, limits: Limits) -> float:
+    """What the task's own eval may take, with what comes before it: each mode of KernelBot's has its time-out."""
+    timeouts = task.timeouts
+    phases = {
+        Mode.TEST: [timeouts.test_seconds],
+        Mode.BENCHMARK: [timeouts.benchmark_seconds],
+        Mode.PROFILE: [timeouts.benchmark_seconds] * len(task.benchmarks),
+        Mode.RANKED: [timeouts.test_seconds, timeouts.benchmark_seconds, timeouts.ranked_seconds] * 2,
+    }[mode]
+    return sum(phases) + (len(phases) + 1) * _BETWEEN_SECONDS + limits.build_seconds + _MARGIN_SECONDS
+
+
+def _minutes(seconds: float) -> int:
+    """A time in seconds, rounded up to whole minutes."""
+    return -(-int(seconds) // 60) * 60
+
+
+def script(task: Task, gpu: Gpu, mode: Mode) -> Script:
+    """The batch script that evaluates submissions for `task` on `gpu` in `mode`.
+
+    Raises:
+        InputError: the settings' own template cannot be read or rendered, or their request has no place for the number
+            of GPUs that the task needs.
+    """
+    return _rendered(with_gpus(gpu, task.world_size), time_limit_seconds(task, gpu, mode), task.name, str(mode))
+
+
+def probe_script(gpu: Gpu) -> Script:
+    """The batch script that looks at a node of `gpu` instead of evaluating anything; otherwise as a run's.
+
+    Raises:
+        InputError: the settings' own template cannot be read or rendered.
+    """
+    return _rendered(gpu, min(gpu.time_limit_seconds or PROBE_SECONDS, PROBE_SECONDS), "no task", "probe")
+
+
+def array_script(script: Script, gpu: Gpu) -> ArrayScript | None:
+    """What runs `script` as one of the tasks of an array, by the script's own interpreter; None where it names none.
+
+    sbatch reads the options of the array's script as it would those of `script`, whose lines of options it repeats.
+    """
+    lines = script.text.splitlines()
+    shebang = _SHEBANG.fullmatch(lines[0]) if lines else None
+    if shebang is None:
+        return None
+    header = itertools.takewhile(lambda line: not line.strip() or line.lstrip().startswith("#"), lines[1:])
+    text = _compiled(_template(bundled.folder("job_templates") / "array.sh.j2")).render(
+        directives=[line for line in header if _OPTION.match(line)],
+        gpu=gpu.name,
+        interpreter=shlex.join(filter(None, shebang.groups())),
+        script=SCRIPT,
+    )
+    return ArrayScript(text, tuple(script.options.items()))
+
+
+@lru_cache(maxsize=32)
+def _compiled(text: str) -> "jinja2.Template":
+    """A template compiled, which takes longer than all else about a script."""
+    import jinja2
+
+    environment = jinja2.Environment(  # noqa: S701 - a shell script, quoted by the filter below
+        loader=jinja2.FileSystemLoader(bundled.folder("job_templates")),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["quote"] = shlex.quote
+    return environment.from_string(text)
+
+
+def _template(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: the batch script template cannot be read: {error}") from error
+
+
+def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
+    import jinja2
+
+    options = options_for(gpu, seconds) if gpu.cluster.scheduler == "slurm" else {}
+    path = Path(gpu.template) if gpu.template else bundled.folder("job_templates") / "job.sh.j2"
+    template = _template(path)
+    try:
+        text = _compiled(template).render(
+            directives=[directive(name, value) for name, value in options.items()],
+            task=task,
+            gpu=gpu.name,
+            mode=mode,
+            modules=gpu.modules,
+            environment=dict(gpu.env),
+            device=str(gpu.device),
+            container=gpu.container,
+            python=gpu.python,
+            harness=HARNESS,
+            facts=FACTS,
+            result=RESULT,
+        )
+    except (
+        jinja2.TemplateError,
+        SyntaxError,
+        TypeError,
+        ValueError,
+        LookupError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+        MemoryError,
+    ) as error:
+        raise InputError(
+            f"{path}: the batch script template cannot be rendered: {str(error) or type(error).__name__}",
+            hint=f"Correct gpus.{gpu.name}.template in the settings, or remove it to use the one that ships.",
+        ) from error
+    if gpu.container is not None and _CONTAINED not in text:
+        raise InputError(
+            f"{path}: the batch script template does not start the container that {gpu.container.setting} asks for",
+            hint="The page on settings says which lines it takes; or remove one of the two from the settings.",
+        )
+    return Script(text, options, seconds)
+
+
+def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dict[str, Any]:
+    """What `job.json` tells the harness. It holds nothing that a participant must not know."""
+    return {
+        "format": 1,
+        "run": run.id,
+        "nonce": run.nonce,
+        "mode": str(run.mode),
+        "gpu": gpu.name,
+        "device": str(gpu.device),
+        "arch": gpu.arch,
+        "minimum_isolation": gpu.minimum_isolation,
+        "allow_root": gpu.cluster.root_judges,
+        "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
+        # What the settings let a container see of the node, a task may read: data from which it makes inputs.
+        "data": [] if gpu.container is None else list(gpu.container.mounts),
+        "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
+        "shown_as": run.file_name,
+        "environment": sorted(gpu.env),
+        "emulated": gpu.emulated,
+        # What an image compiles need not run in another one, and nothing in an image tells it from others.
+        "build_cache": BUILD_CACHE if gpu.container is None else "",
+        "task": {
+            "name": task.name,
+            "version": task.version,
+            "language": str(language_of(run.file_name) or task.language),
+            "flags": list(task.flags),
+            "submission": task.name_on_node(run.file_name),
+            "files": [file.name for file in task.files if file.text is not None],
+            "tests": [dict(case) for case in task.tests],
+            "benchmarks": [dict(case) for case in task.benchmarks],
+            "ranking_by": str(task.ranking_by),
+            "timeouts": {
+                "test": task.timeouts.test_seconds,
+                "benchmark": task.timeouts.benchmark_seconds,
+                "ranked": task.timeouts.ranked_seconds,
+            },
+            "limits": dict(task.limits),
+            "const_inputs": task.const_inputs,
+            "fresh_output": task.fresh_output,
+            "harness": task.harness,
+            **(_own_eval(run, task) if task.harness == OWN else {}),
+        },
+        "sha256": {
+            "harness": hashlib.sha256(harness).hexdigest(),
+            "task": task.version,
+            "submission": hashlib.sha256(code).hexdigest(),
+        },
+    }
+
+
+def _own_eval(run: Run, task: Task) -> dict[str, Any]:
+    """What the harness needs to run the task's own eval: the program, its files as they must be, the public seed."""
+    program, faults = eval_program(task)
+    if faults:
+        key, message = faults[0]
+        raise InputError(f"{task.name}: task.yml, {key} {message}", hint="`hpc-board task check` names every fault.")
+    named = {task.submission_name: task.name_on_node(run.file_name)}
+    sources = [named.get(name, name) for name in program.sources]
+    texts = {file.name: file.text for file in task.files if file.text is not None}
+    return {
+        "eval": {**asdict(program), "sources": sources},
+        "file_sha256": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()},
+        "seed": task.seed,
+        "world_size": task.world_size,
+    }
+
+
+def probe_facts(gpu: Gpu, nonce: str, answer_seconds: float) -> dict[str, Any]:
+    """What `job.json` tells the harness in a probe job, which waits for `answer_seconds` for an answer."""
+    return {
+        "format": 1,
+        "inspect": {"nonce": nonce, "answer_seconds": answer_seconds},
+        "gpu": gpu.name,
+        "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
+    }
+
+
+def folder(board: Path, run: int | str) -> Path:
+    """The folder of a run's job, or of an array."""
+    return board / "runs" / str(run)
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The job folders of a board on one cluster: below `board`, on the machine whose `files` these are.
+
+    `elsewhere` says that the board's database lies on another machine. Two boards may then have come to the same
+    folder, so that a run's number alone does not name its folder.
+    """
+
+    board: Path
+    files: Files = field(default_factory=LocalFiles)
+    elsewhere: bool = False
+
+    @property
+    def setting(self) -> str:
+        """The key of the settings that says where they are."""
+        return "board_folder" if self.elsewhere else "board"
+
+    def of(self, run: Run) -> Path:
+        """The folder of the job of `run`, called by its number; in an array by its token, which ends with its index."""
+        if run.array:
+            return folder(self.board, run.token)
+        return folder(self.board, f"{run.id}-{run.token}" if self.elsewhere else run.id)
+
+    def write(self, run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> Path:
+        """Write the job folder of `run` whole or not at all, and return it; one that is there already is kept.
+
+        Raises:
+            InputError: the batch script cannot be rendered.
+            StorageError: the board's folder cannot be written.
+            SchedulerError: the machine that has the folder cannot be reached.
+        """
+        target = self.of(run)
+        contents: dict[str, bytes] = {
+            SCRIPT: script(task, gpu, run.mode).text.encode(),
+            FACTS: json.dumps(facts(run, task, gpu, code=code, harness=harness), indent=1).encode(),
+            HARNESS: harness,
+            f"submission/{task.name_on_node(run.file_name)}": code,
+        }
+        contents |= {f"task/{file.name}": file.text.encode() for file in task.files if file.text is not None}
+        return self._written(target, contents)
+
+    def write_array(self, name: str, script: ArrayScript) -> Path:
+        """Write the folder of an array, which has nothing but its script, as `write` does."""
+        return self._written(folder(self.board, name), {SCRIPT: script.text.encode()})
+
+    def _written(self, target: Path, contents: Mapping[str, bytes]) -> Path:
+        try:
+            self.files.write_folder(target, contents)
+        except OSError as error:
+            raise StorageError(
+                f"{target}: the job folder cannot be written: {error.strerror or error}",
+                hint=f"Free some space, or point `{self.setting}` in the settings to a folder that you may write.",
+            ) from error
+        return target
+
+    def read(self, run: Run, name: str, limit: int, *, end: bool = False) -> bytes:
+        """What the job of `run` left under `name`, as `Files.read` has it.
+
+        Raises:
+            IsNoFileError: it is no regular file.
+            OSError: it is not there, or cannot be read now.
+        """
+        return self.files.read(self.of(run) / name, limit, end=end)

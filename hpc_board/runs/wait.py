@@ -1,0 +1,79 @@
+"""Waiting for runs: what is told of them meanwhile, and how a wait ends that took too long."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from hpc_board.domain.run import Run
+from hpc_board.errors import WaitExpired
+from hpc_board.runs.reconciler import Turn
+
+
+def changes(
+    turn: Callable[[], Turn | None],
+    look: Callable[[], tuple[list[Run], object]],
+    *,
+    timeout_seconds: float | None,
+    poll_seconds: float,
+    say: Callable[[str], object],
+) -> Iterator[list[Run]]:
+    """Some runs each time that something about them has changed, until all have ended.
+
+    `turn` carries them on, `look` returns them with what else is known of them. A scheduler that does not answer ends
+    nothing: `say` is told, unless it hinders one of these runs alone, which then says so itself; and the waiting goes
+    on.
+
+    Raises:
+        WaitExpired: `timeout_seconds` are over; the runs go on.
+    """
+    deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    seen: object = None
+    problem = _Problem(say)
+    while True:
+        turned = turn()
+        now = look()
+        runs = now[0]
+        if turned is not None:
+            problem.after(turned, runs)
+        if now != seen:
+            seen = now
+            yield runs
+        if all(run.state.ended for run in runs):
+            return
+        if deadline is not None and time.monotonic() >= deadline:
+            raise _expired([run for run in runs if not run.state.ended], timeout_seconds)
+        time.sleep(poll_seconds)
+
+
+class _Problem:
+    """What hinders the runs that somebody waits for, told once until it is known to be over."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say = say
+        self._told = ""
+        self._asked: frozenset[str] = frozenset()
+
+    def after(self, turn: Turn, runs: Sequence[Run]) -> None:
+        """Tell what hindered this turn, unless it was the last thing told or the status of one of the runs has it."""
+        if turn.errors:
+            message = turn.errors[0].message
+            hindered = [run.status for run in runs if run.hindrance]
+            shown = {words for status in hindered for words in (status.reason, status.evidence)}
+            if message != self._told and message not in shown:
+                self._say(message)
+            self._told, self._asked = message, turn.asked
+        elif turn.asked and self._asked <= turn.asked:
+            # Only where the same schedulers were asked again, and answered, is it over.
+            self._told = ""
+
+
+def _expired(going: Sequence[Run], timeout_seconds: float | None) -> WaitExpired:
+    """The error that ends a wait for runs that have not ended; those that were not sent do not go on by themselves."""
+    sent = [str(run.id) for run in going if not run.state.unsent]
+    if len(sent) == len(going):
+        goes_on = "The runs go on. "
+    else:
+        goes_on = f"Of these, the cluster has {', '.join(sent)}. " if sent else ""
+    return WaitExpired(
+        f"not finished after {timeout_seconds:g} s: run {', '.join(str(run.id) for run in going)}",
+        hint=f"{goes_on}`hpc-board runs` shows them, `hpc-board watch ID` follows one.",
+    )

@@ -1,0 +1,61 @@
+"""One pass over all submissions in many short reads, so that neither memory nor other writers feel how many there are.
+
+A read that takes long keeps writers out where the database has no write-ahead log (see `journal`).
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.row_reader import Row
+from hpc_board.store.rows import optional_time_text
+
+PAGE_SUBMISSIONS = 2000
+
+_CHOSEN = """
+       submissions.id BETWEEN :first AND :last
+   AND (:since IS NULL OR submissions.submitted_at >= :since)
+   AND (:tasks = '[]' OR submissions.task IN (SELECT value FROM json_each(:tasks)))
+   AND (:gpus = '[]' OR runs.gpu IN (SELECT value FROM json_each(:gpus)))
+"""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which runs are wanted: of these tasks, on these GPUs, submitted since then; all where nothing is said."""
+
+    tasks: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    since: datetime | None = None
+
+
+def pages(
+    file: DatabaseFile, query: str, chosen: Chosen, *, size: int = PAGE_SUBMISSIONS, **more: Any
+) -> Iterator[list[Row]]:
+    """The rows of `query`, for `size` submissions after the other, oldest first.
+
+    What stands for `{chosen}` in the query says of its `submissions` and `runs` which are wanted.
+    Each page is as the database stands when it is read; what is submitted after the first one is left out.
+
+    Raises:
+        StorageError: the database cannot be read.
+    """
+    since = optional_time_text(chosen.since)
+    given = {"since": since, "tasks": json.dumps(chosen.tasks), "gpus": json.dumps(chosen.gpus), **more}
+    with file.reading() as db:
+        (row,) = db.query(_SPAN if since is None else _SPAN_SINCE, {} if since is None else {"since": since})
+    first, last = row["first"] or 1, row["last"] or 0
+    chosen_only = query.format(chosen=_CHOSEN)
+    for start in range(first, last + 1, size):
+        with file.reading() as db:
+            of_page = {"first": start, "last": min(start + size - 1, last)}
+            page: list[Row] = list(db.query(chosen_only, given | of_page))
+        yield page
+
+
+_SPAN = "SELECT (SELECT MIN(id) FROM submissions) AS first, (SELECT MAX(id) FROM submissions) AS last"
+# For one of the two alone, SQLite would look for it from the end of the table instead of the index.
+_SPAN_SINCE = "SELECT MIN(id) AS first, MAX(id) AS last FROM submissions WHERE submitted_at >= :since"

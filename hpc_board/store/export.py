@@ -1,0 +1,185 @@
+"""What leaves a board as a table: every run with its times, and every place in the standings."""
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from hpc_board.domain.run import RunState
+from hpc_board.store.batches import PAGE_SUBMISSIONS, Chosen, pages
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.row_reader import Fields, Row
+from hpc_board.store.rows import overlaps_above, remarks_value
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+_PAGE_WITH_CODE = 50
+"""Submissions that are read at once with their files, of which each may have a megabyte."""
+
+_RUNS = """
+SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, runs.user, runs.account, runs.file_name,
+       runs.mode, runs.state, runs.verdict, runs.score_s, runs.created_at AS submitted_at, runs.at AS state_since,
+       runs.ended_at AS job_ended_at,
+       (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running') AS started_at,
+       runs.cluster, runs.partition, runs.job_id, runs.node, runs.trust, runs.emulated, runs.milestone,
+       runs.code_sha256, runs.harness_sha256, runs.note, runs.message, runs.remarks, runs.removal,
+       runs.score_low_s, runs.score_high_s,
+       (SELECT MAX(busy_processors) FROM cases WHERE cases.run = runs.id) AS busy_processors,
+       EXISTS (SELECT 1 FROM removed WHERE removed.submission = runs.submission) AS removed,
+       CASE WHEN :with_code THEN (SELECT code FROM codes WHERE codes.sha256 = runs.code_sha256) END AS code
+  FROM submissions
+ CROSS JOIN run_details AS runs ON runs.submission = submissions.id
+ WHERE {chosen}
+ ORDER BY submissions.id, runs.id
+"""
+
+_RANKS = """
+SELECT bests.run, RANK() OVER (board ORDER BY bests.score_s) AS rank, results.score_low_s,
+       LAG(results.score_high_s) OVER (board ORDER BY bests.score_s, bests.submitted_at, bests.run) AS above_high_s
+  FROM bests LEFT JOIN results ON results.run = bests.run
+WINDOW board AS (PARTITION BY bests.task, bests.task_version, bests.gpu)
+ ORDER BY bests.run
+"""
+
+_BOARDS = """
+SELECT bests.task, bests.task_version, bests.gpu, tasks.added_at, COUNT(*) AS users
+  FROM bests JOIN tasks ON tasks.name = bests.task AND tasks.version = bests.task_version
+ GROUP BY bests.task, bests.task_version, bests.gpu
+ ORDER BY bests.task, tasks.added_at, bests.task_version, bests.gpu
+"""
+
+_DAYS = """
+SELECT substr(submitted_at, 1, 10) AS day, user, MIN(score_s) AS score_s
+  FROM scores
+ WHERE task = :task AND task_version = :task_version AND gpu = :gpu
+ GROUP BY day
+ ORDER BY day
+"""
+
+
+_OF_SUBMISSION = ("task", "task_version", "user", "file_name", "mode", "milestone", "code_sha256", "note")
+_OF_RUN = ("gpu", "account", "cluster", "partition", "trust", "harness_sha256")
+_TEXTS = (*_OF_SUBMISSION, *_OF_RUN, "job_id", "node", "verdict", "message")
+_SCORES = ("score_s", "score_low_s", "score_high_s")
+_MOMENTS = ("submitted_at", "state_since", "started_at", "job_ended_at")
+_TABLES = {
+    **dict.fromkeys((*_OF_SUBMISSION, "submitted_at"), ("submissions", "submission")),
+    **dict.fromkeys(("state", "job_id", "node", "state_since", "started_at"), ("events of run", "run")),
+    **dict.fromkeys(("verdict", "message", *_SCORES, "job_ended_at"), ("results", "run")),
+    "busy_processors": ("cases of run", "run"),
+    "code": ("codes", "code_sha256"),
+}
+
+
+@dataclass(frozen=True)
+class RankedBoard:
+    """One board on which somebody is: a version of a task on a GPU, when the version came, and how many users."""
+
+    task: str
+    task_version: str
+    gpu: str
+    added_at: datetime
+    users: int
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best time that a day (UTC) brought to a board, and whose it was."""
+
+    day: date
+    user: str
+    score_s: float
+
+
+def runs(file: DatabaseFile, chosen: Chosen, *, with_code: bool) -> Iterator[list[Row]]:
+    """Every chosen run, oldest first, some at a time; `rank` is its place in the standings where it has one.
+
+    `remarks` is what was said of its submission, as a value of the model.
+
+    Raises:
+        StorageError: the database cannot be read.
+    """
+    with file.reading() as db:
+        ranked, ranks, overlaps = _ranks(db)
+    position = 0
+    size = _PAGE_WITH_CODE if with_code else PAGE_SUBMISSIONS
+    for page in pages(file, _RUNS, chosen, size=size, with_code=with_code):
+        rows: list[Row] = []
+        for row in page:
+            _check(row, with_code=with_code)
+            while position < len(ranked) and ranked[position] < row["run"]:
+                position += 1
+            has_rank = position < len(ranked) and ranked[position] == row["run"]
+            rank = ranks[position] if has_rank else None
+            overlaps_above = bool(overlaps[position]) if has_rank else None
+            rows.append({**row, "rank": rank, "overlaps_above": overlaps_above, "remarks": remarks_value(row)})
+        yield rows
+
+
+def _check(row: Row, *, with_code: bool) -> None:
+    """Pass if every column has what the store writes there.
+
+    Raises:
+        StorageError: one does not.
+    """
+    found = Fields(row, "runs", "run", _TABLES)
+    for column in _TEXTS:
+        if found.has(column):
+            found.text(column)
+    for column in _MOMENTS:
+        if found.has(column):
+            found.moment(column)
+    for column in ("emulated", "removed"):
+        found.integer(column)
+    for column in _SCORES:
+        if found.has(column):
+            found.score(column)
+    if found.has("busy_processors"):
+        found.number("busy_processors")
+    found.word(RunState, "state")
+    if with_code and not isinstance(row["code"], bytes):
+        found.fail("code", "file")
+
+
+def _ranks(db: "Database") -> "tuple[array[int], array[int], array[int]]":
+    """The runs that hold a rank, in ascending order, their ranks, and whether they overlap the one above: 13 bytes."""
+    held, ranks, overlaps = array("q"), array("i"), array("b")
+    for row in db.query(_RANKS):
+        found = Fields(row, "bests", "run", {"score_low_s": ("results", "run"), "above_high_s": ("results", "run")})
+        held.append(found.integer("run"))
+        ranks.append(row["rank"])
+        overlaps.append(overlaps_above(found))
+    return held, ranks, overlaps
+
+
+def ranked_boards(db: "Database", chosen: Chosen) -> tuple[RankedBoard, ...]:
+    """Every chosen board on which somebody is, by the task's name, its versions in the order in which they came."""
+    found = (
+        RankedBoard(
+            found.text("task"),
+            found.text("task_version"),
+            found.text("gpu"),
+            found.moment("added_at"),
+            found.integer("users"),
+        )
+        for found in (Fields(row, "tasks", "task") for row in db.query(_BOARDS))
+    )
+    return tuple(
+        each
+        for each in found
+        if (not chosen.tasks or each.task in chosen.tasks) and (not chosen.gpus or each.gpu in chosen.gpus)
+    )
+
+
+def knows_task(db: "Database", task: str) -> bool:
+    """Whether somebody has submitted for a task of this name, or made a board of it."""
+    return bool(db.table("tasks").count_where("name = ?", [task]))
+
+
+def bests_by_day(db: "Database", task: str, task_version: str, gpu: str) -> tuple[Best, ...]:
+    """The best time that each day brought to this board, days without any left out, in their order."""
+    board = {"task": task, "task_version": task_version, "gpu": gpu}
+    days = (Fields(row, "scores of day", "day") for row in db.query(_DAYS, board))
+    return tuple(Best(found.day("day"), found.text("user"), found.score()) for found in days)

@@ -1,0 +1,107 @@
+"""The columns of a row, each as what the store has written there; whoever may write a database may write anything."""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from enum import Enum
+from typing import Any, Never, TypeVar
+
+from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN
+from hpc_board.errors import UnreadableError
+from hpc_board.model.text import one_line
+
+Row = Mapping[str, Any]
+E = TypeVar("E", bound=Enum)
+
+HINT = (
+    "Another program has changed the database, or it is damaged: `hpc-board admin doctor` looks at it, and "
+    "`hpc-board admin restore FILE` puts a backup in its place."
+)
+
+_NUMBER_MAX = 1e300
+_SHOWN_CHARACTERS = 60
+
+
+def unreadable(table: str, row: str, what: str) -> UnreadableError:
+    """The error for a row of a table that holds something which the store does not write there."""
+    return UnreadableError(f"row {one_line(row, 80)} of `{table}` in the database cannot be read: {what}", hint=HINT)
+
+
+class Fields:
+    """A row of `table`, or of a view whose column `number` is that table's row, read column by column with its type.
+
+    `tables` names the columns of a view that come from other tables, each with the column that has their row.
+
+    Raises UnreadableError for a value that is none of its column.
+    """
+
+    def __init__(
+        self, row: Row, table: str, number: str = "id", tables: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
+        self._row = row
+        self._table = table
+        self._number = number
+        self._tables = tables or {}
+
+    def fail(self, column: str, what: str) -> Never:
+        """Say that the value in `column` is no such thing.
+
+        Raises:
+            UnreadableError: always.
+        """
+        table, number = self._tables.get(column, (self._table, self._number))
+        shown = one_line(repr(self._row[column]), _SHOWN_CHARACTERS)
+        raise unreadable(table, str(self._row.get(number, "?")), f"its {column} is {shown}, which is no {what}")
+
+    def text(self, column: str) -> str:
+        """A text."""
+        value = self._row[column]
+        return value if isinstance(value, str) else self.fail(column, "text")
+
+    def integer(self, column: str) -> int:
+        """A whole number."""
+        value = self._row[column]
+        return value if isinstance(value, int) else self.fail(column, "whole number")
+
+    def number(self, column: str) -> float:
+        """A number that is not below 0, and finite."""
+        value = self._row[column]
+        return (
+            value if isinstance(value, int | float) and 0 <= value < _NUMBER_MAX else self.fail(column, "such number")
+        )
+
+    def score(self, column: str = "score_s") -> float:
+        """A number above 0, and finite."""
+        return self.number(column) or self.fail(column, "score")
+
+    def moment(self, column: str) -> datetime:
+        """A moment with its time zone."""
+        found = moment_of(self._row[column])
+        return found if found is not None else self.fail(column, "moment")
+
+    def day(self, column: str) -> date:
+        """A day."""
+        try:
+            return date.fromisoformat(self.text(column))
+        except ValueError:
+            return self.fail(column, "day")
+
+    def word(self, kind: type[E], column: str) -> E:
+        """One of the words of `kind`."""
+        try:
+            return kind(self._row[column])
+        except ValueError:
+            return self.fail(column, kind.__name__.lower())
+
+    def has(self, column: str) -> bool:
+        """Whether there is a value."""
+        return self._row[column] is not None
+
+
+def moment_of(value: object) -> datetime | None:
+    """The moment that the store wrote as `value`; None where it is none."""
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    fits = found is not None and found.tzinfo is not None and YEAR_MIN <= found.year <= YEAR_MAX
+    return found if fits else None

@@ -1,0 +1,154 @@
+"""Checking a task: reading it, and asking its own judge on this machine about right and cheap answers."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from hpc_board.catalog.contract import defined, parsed
+from hpc_board.domain.findings import Finding, Severity, findings
+from hpc_board.errors import BoardError, InputError
+from hpc_board.harness.lint.linter import LINT
+from hpc_board.model.gpu import Device
+from hpc_board.model.limits import Limits
+from hpc_board.model.lint import LINT_BYTES_MAX, Lint
+from hpc_board.model.task import ISOLATED, OWN, Task
+from hpc_board.model.text import printable
+from hpc_board.runs.drafts import check_support
+from hpc_board.task_check.local_job import gpu_here, local_job
+
+CASES_MAX = 20
+SECONDS = 300
+
+_NEEDED = ("generate_input", "check_implementation")
+_OPTIONAL = ("ref_kernel", "minimal_work")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Where and how long to look: the kind of device, the Python, how many cases, and for how many seconds."""
+
+    device: Device = Device.CPU
+    python: str = sys.executable
+    cases_max: int = CASES_MAX
+    seconds: int = SECONDS
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A checked task: the functions that its reference defines, the facts, and what follows from them."""
+
+    task: Task
+    functions: tuple[str, ...]
+    lint: Lint
+    findings: tuple[Finding, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found that lets submissions cheat, or none of them pass."""
+        return all(finding.severity is not Severity.ERROR for finding in self.findings)
+
+
+def check(task: Task, bounds: Bounds) -> Checked:
+    """Check `task`; what its judge says is asked only where its files can be used at all.
+
+    Raises:
+        BoardError: the judge could not be started, or left nothing, or this machine lacks what it needs.
+    """
+    functions, found = _defined(task)
+    if not found:
+        found += list(_of_files(task, functions))
+    lint = Lint()
+    if task.harness == ISOLATED and all(finding.severity is Severity.WARNING for finding in found):
+        lint = _asked(task, bounds)
+        found += findings(task, lint)
+    ordered = sorted(found, key=lambda finding: finding.severity is Severity.WARNING)
+    return Checked(task, functions, lint, tuple(ordered))
+
+
+def _defined(task: Task) -> tuple[tuple[str, ...], list[Finding]]:
+    """The functions of the contract that reference.py seems to define, and why it cannot be read, if so."""
+    text = task.text("reference.py")
+    if text is None:
+        return (), []
+    try:
+        tree = parsed(text)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        message = printable(f"reference.py, line {getattr(error, 'lineno', None) or '?'}: {error}", 500)
+        return (), [Finding(Severity.ERROR, "syntax", message, "Correct this line.")]
+    named = defined(tree)
+    # A star may bring any of them: the judge will tell.
+    return tuple(name for name in (*_NEEDED, *_OPTIONAL) if name in named or "*" in named), []
+
+
+def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Finding]:
+    """What is wrong with a task before anything of it runs."""
+    for warning in task.warnings:
+        yield Finding(Severity.WARNING, "task_file", f"task.yml, {warning}", "Correct the key, or remove it.")
+    try:
+        check_support(task)
+    except InputError as error:
+        yield Finding(Severity.ERROR, "not_run", error.message, error.hint)
+        return
+    missing = [name for name in _NEEDED if name not in functions]
+    if task.harness == OWN:
+        yield _own_eval(task, missing)
+    for name in missing if task.harness == ISOLATED else ():
+        yield Finding(Severity.ERROR, f"no_{name}", f"reference.py does not define {name}", "Define it.")
+    if "ref_kernel" not in functions and task.harness == ISOLATED:
+        yield Finding(
+            Severity.WARNING,
+            "no_ref_kernel",
+            "reference.py does not define ref_kernel: no type and shape is compared, and no answer can be probed",
+            "Define ref_kernel(data), which returns the right answer.",
+        )
+    if not task.description.strip():
+        yield Finding(Severity.WARNING, "no_description", "the task has no description", "Say what to implement.")
+    if not task.tests and not task.benchmarks:
+        yield Finding(Severity.ERROR, "no_cases", "the task has no cases, so that nothing can be judged", "Add tests.")
+        return
+    for name, cases in (("tests", task.tests), ("benchmarks", task.benchmarks)):
+        if not cases:
+            message = f"the task has no {name}, so that nobody can be ranked"
+            yield Finding(Severity.WARNING, f"no_{name}", message, f"Add `{name}` to task.yml.")
+
+
+def _own_eval(task: Task, missing: Sequence[str]) -> Finding:
+    """That a task judges by itself, and what it would take to have it judged by the judge of hpc-board."""
+    advice = "Set hpc_board.harness to isolated, and check again: its reference.py defines what the judge needs."
+    if task.text("reference.py") is None:
+        advice = f"For harness: isolated, write a reference.py that defines {', '.join(_NEEDED)} and ref_kernel."
+    elif missing:
+        advice = f"For harness: isolated, reference.py has to define {' and '.join(missing)}."
+    if task.multi_gpu:
+        advice = "Nothing else can judge it: the judge of hpc-board takes tasks for one GPU alone."
+    message = (
+        "its own eval judges, which shares its process with the submission: that can change clock and verdict, and "
+        "nothing of it was tried here"
+    )
+    return Finding(Severity.WARNING, "own_eval", message, advice)
+
+
+def _asked(task: Task, bounds: Bounds) -> Lint:
+    """What the harness finds out in a process that is started as a job is."""
+    with local_job(task, gpu_here(bounds.device, bounds.python)) as job:
+        limits = (str(bounds.cases_max), str(bounds.seconds))
+        seconds = _seconds_at_most(task, bounds)
+        data = job.outcome("lint", *limits, timeout_seconds=seconds, file=LINT, bytes_max=LINT_BYTES_MAX)
+    try:
+        lint = msgspec.json.decode(data, type=Lint)
+    except msgspec.DecodeError as error:
+        raise BoardError(f"what the judge left cannot be read: {error}") from error
+    if lint.of_machine:
+        raise BoardError(
+            f"the task was not checked: {printable(lint.message)}",
+            hint="This machine lacks something, not the task: --device and --python say what to use of it.",
+        )
+    return lint
+
+
+def _seconds_at_most(task: Task, bounds: Bounds) -> float:
+    """The time that is asked for, and the answers that may be under way when it is over."""
+    limits = Limits.of_task(task.limits, bounds.device)
+    return bounds.seconds + 3 * limits.load_seconds + 6 * limits.judge_seconds + 60

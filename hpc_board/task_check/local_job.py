@@ -1,0 +1,96 @@
+"""Jobs of no board: the harness on this machine, in a folder that is gone afterwards."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.errors import BoardError
+from hpc_board.harness.bundle import harness_bytes
+from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.task import Mode, Task
+from hpc_board.runs import job_folder
+from hpc_board.transport import CommandMissing, CommandTimeout
+from hpc_board.transport.local_files import temporary_folder
+from hpc_board.transport.this_host import ThisHost
+
+_DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME", "ROCM_PATH")
+_TOLD_MAX = 2000
+
+
+def gpu_here(device: Device, python: str) -> Gpu:
+    """This machine's device of a kind as boards know GPUs; the harness runs under the program `python`."""
+    return Gpu("CPU" if device is Device.CPU else "GPU", Cluster("here"), device, python=python)
+
+
+@dataclass(frozen=True)
+class LocalJob:
+    """A job folder on this machine, and the run that it is for, which is in no store."""
+
+    folder: Path
+    run: Run
+    gpu: Gpu
+    scratch: Path
+
+    def outcome(self, role: str, *arguments: str, timeout_seconds: float, file: str, bytes_max: int) -> bytes:
+        """What the harness in this `role` leaves in `file`, of `bytes_max` bytes at most.
+
+        Raises:
+            BoardError: it cannot be started, does not end in time, or leaves nothing that can be read.
+        """
+        argv = [self.gpu.python, "-I", "-B", job_folder.HARNESS, role, job_folder.FACTS, *arguments]
+        env = {"TMPDIR": str(self.scratch), **{key: os.environ[key] for key in _DEVICE_VARIABLES if key in os.environ}}
+        try:
+            done = ThisHost().run(argv, timeout_seconds=timeout_seconds, cwd=str(self.folder), env=env)
+        except (CommandMissing, CommandTimeout) as error:
+            raise BoardError(str(error), hint=self._hint) from error
+        try:
+            data = job_folder.Folders(self.scratch).read(self.run, file, bytes_max)
+        except OSError:
+            data = b""
+        if done.returncode != 0 or not data or len(data) > bytes_max:
+            told = done.stderr[-_TOLD_MAX:].strip()
+            raise BoardError(f"the harness left nothing (exit status {done.returncode}):\n{told}", hint=self._hint)
+        return data
+
+    @property
+    def _hint(self) -> str:
+        return f"Does {self.gpu.python} start? --python names another one."
+
+
+@contextmanager
+def local_job(
+    task: Task, gpu: Gpu, *, mode: Mode = Mode.TEST, file_name: str = "", code: bytes = b""
+) -> Iterator[LocalJob]:
+    """A job that evaluates `code` for `task` on this machine, or that asks the task alone."""
+    with temporary_folder("hpc-board-job-") as scratch:
+        run = unstored_run(task, gpu, mode, file_name or task.submission_name)
+        folder = job_folder.Folders(scratch).write(run, task, gpu, code=code, harness=harness_bytes())
+        yield LocalJob(folder, run, gpu, scratch)
+
+
+def unstored_run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
+    """A run that no board knows."""
+    status = Status(RunState.CREATED, datetime.now(UTC))
+    return Run(
+        id=0,
+        submission=0,
+        task=task.name,
+        task_version=task.version,
+        user="",
+        file_name=file_name,
+        gpu=gpu.name,
+        cluster=gpu.cluster.name,
+        partition="",
+        mode=mode,
+        token="",
+        nonce=secrets.token_hex(16),
+        trust="",
+        emulated=False,
+        created_at=status.at,
+        status=status,
+    )

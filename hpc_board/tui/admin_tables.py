@@ -1,0 +1,289 @@
+"""What the lists of the Admin screen are of, and what a line and an item of each looks like."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from hpc_board.domain.admin_views import BoardState, PersonState
+from hpc_board.domain.board_options import Visibility, moment_words
+from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Decision, Limits
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Run
+from hpc_board.report import (
+    detail_text,
+    limit_text,
+    limits_text,
+    remarks_text,
+    removal_text,
+    span_text,
+    subject_text,
+)
+from hpc_board.tui.formatting import age, moment, score, since, state, time_left, trust, why
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.widgets.blocks import facts
+from hpc_board.tui.widgets.grid import Column, Row
+from hpc_board.tui.widgets.list_pane import Kind
+
+_BOARD_COLUMNS = (
+    Column("name", "Board", 12, grows=True),
+    Column("left", "Left", 6, right=True),
+    Column("seen", "Seen by", 7),
+    Column("by", "Made by", 10, from_width=90),
+    Column("gpus", "GPUs", 14, from_width=70),
+    Column("limits", "Limits", 11),
+    Column("sent", "Sent 1 h", 8, right=True),
+    Column("users", "Users", 5, right=True, from_width=66),
+)
+_PEOPLE_COLUMNS = (
+    Column("name", "User", 12, grows=True),
+    Column("role", "Role", 11),
+    Column("ban", "Ban", 17),
+    Column("limits", "Limits", 8),
+    Column("sent", "Sent 1 h", 8, right=True, from_width=70),
+    Column("runs", "Runs 1 h", 8, right=True),
+    Column("last", "Last", 6, right=True, from_width=78),
+)
+_RUN_COLUMNS = (
+    Column("id", "Run", 5, right=True),
+    Column("user", "User", 9),
+    Column("task", "Task", 10),
+    Column("gpu", "GPU", 7, from_width=66),
+    Column("state", "State", 11),
+    Column("score", "Score", 8, right=True),
+    Column("remarks", "Remarks", 8, grows=True),
+    Column("trust", "Trust", 9, from_width=100),
+    Column("age", "Age", 6, right=True, from_width=76),
+)
+_LOG_COLUMNS = (
+    Column("age", "Age", 6, right=True),
+    Column("by", "By", 9),
+    Column("action", "Action", 8),
+    Column("about", "About", 18),
+    Column("words", "Why", 10, grows=True),
+)
+
+Clock = Callable[[], datetime]
+
+_FAR = timedelta(days=300)
+"""From when on a moment needs its year."""
+
+
+def boards(now: Clock) -> Kind[BoardState]:
+    """The boards, by name."""
+    return Kind(
+        _BOARD_COLUMNS,
+        lambda board: board.name,
+        lambda board: board.name,
+        lambda board: _board_row(board, now()),
+        lambda board: _board_details(board, now()),
+        "a part of a board's name",
+        "There is no board here. `hpc-board create` makes one.",
+    )
+
+
+def people(now: Clock) -> Kind[PersonState]:
+    """Who has submitted, was decided about or is named by the settings, by name."""
+    return Kind(
+        _PEOPLE_COLUMNS,
+        lambda person: person.name,
+        lambda person: person.name,
+        lambda person: _person_row(person, now()),
+        lambda person: _person_details(person, now()),
+        "a part of a user's name",
+        "Nobody has submitted yet.",
+    )
+
+
+def runs(now: Clock) -> Kind[Run]:
+    """Ranked runs, newest first."""
+    return Kind(
+        _RUN_COLUMNS,
+        lambda run: str(run.id),
+        lambda run: -run.id,
+        lambda run: _run_row(run, now()),
+        lambda run: _run_details(run, now()),
+        "any words, or user:eve gpu:h100 state:pass",
+        "There are no ranked runs yet.",
+    )
+
+
+def log(now: Clock) -> Kind[Decision]:
+    """What was decided, newest first."""
+    return Kind(
+        _LOG_COLUMNS,
+        lambda decision: str(decision.number),
+        lambda decision: (-decision.at.timestamp(), -decision.number),
+        lambda decision: _decision_row(decision, now()),
+        _decision_details,
+        "any words, or user:eve board:matmul",
+        "Nothing was decided yet.",
+    )
+
+
+def stop_text(stop: Decision | None, now: datetime) -> Text:
+    """Whether submissions are taken."""
+    if stop is None:
+        return toned("Submissions are taken.", Tone.GOOD)
+    because = f": {stop.reason}" if stop.reason else "."
+    words = f"Submissions are stopped, by {stop.by_user} {_age(stop, now)} ago{because}"
+    return toned(words, Tone.BAD, REASON_CHARACTERS_MAX)
+
+
+def _board_row(board: BoardState, now: datetime) -> Row:
+    closed = board.visibility is Visibility.CLOSED
+    cells = {
+        "name": toned(board.name),
+        "left": toned(*_left(board, now)),
+        "seen": toned("members" if closed else "all", Tone.WAITING if closed else Tone.MUTED),
+        "by": toned(board.creator or "settings", Tone.PLAIN if board.creator else Tone.MUTED),
+        "gpus": toned(" ".join(board.gpus) or "all", Tone.MUTED),
+        "limits": toned(_short(board.limits), Tone.WAITING),
+        "sent": toned(board.submissions or ""),
+        "users": toned(board.users or "", Tone.MUTED),
+    }
+    return Row(board.name, cells)
+
+
+def _left(board: BoardState, now: datetime) -> tuple[str, Tone]:
+    """How long the board takes submissions; "closed" is said of boards that not everybody sees."""
+    ended = board.deadline is not None and board.deadline <= now
+    return ("ended", Tone.MUTED) if ended else time_left(board.deadline, now)
+
+
+def _short(limits: Limits) -> str:
+    if limits == NO_LIMITS:
+        return ""
+    return " ".join("-" if limit is None else limit_text(limit) for limit in (limits.ranked, limits.other))
+
+
+def _board_details(board: BoardState, now: datetime) -> RenderableType:
+    left, _ = _left(board, now)
+    deadline = "none" if board.deadline is None else f"{moment_words(board.deadline)} ({left})"
+    closed = board.visibility is Visibility.CLOSED
+    seen = "its members, its creator and admins" if closed else "everybody"
+    made = f"made by {board.creator}" if board.creator else "a task of the settings' folders: its terms are theirs"
+    limits = f"{limits_text(board.limits)}, for each user" if board.limits != NO_LIMITS else "none"
+    sent = f"{_count(board.submissions, 'submission')} by {_count(board.users, 'user')}"
+    return Group(
+        _head(board.name, made),
+        facts(
+            [
+                ("Deadline", deadline),
+                ("Seen by", seen),
+                ("Within 1 h", sent if board.submissions else "none"),
+                ("Limits", limits),
+                ("GPUs", ", ".join(board.gpus) or "every GPU of the settings"),
+            ]
+        ),
+    )
+
+
+def _person_row(person: PersonState, now: datetime) -> Row:
+    full = sum(use.holds for use in person.uses)
+    cells = {
+        "name": toned(person.name),
+        "role": toned(person.role, Tone.PLAIN if person.role.may_act_as(Role.CREATOR) else Tone.MUTED),
+        "ban": toned(_ban_words(person.ban, now), Tone.BAD),
+        "limits": toned(f"{full} full" if full else f"{len(person.uses)} in use" if person.uses else "", Tone.WAITING),
+        "sent": toned(person.submissions or "", Tone.MUTED),
+        "runs": toned(person.runs or ""),
+        "last": toned("" if person.newest_at is None else span_text(now - person.newest_at), Tone.MUTED),
+    }
+    return Row(person.name, cells)
+
+
+def _ban_words(ban: Decision | None, now: datetime) -> str:
+    if ban is None:
+        return ""
+    if ban.ends_at is None:
+        return "banned"
+    far = ban.ends_at - now > _FAR
+    return f"until {ban.ends_at.astimezone():{'%Y-%m-%d' if far else '%m-%d %H:%M'}}"
+
+
+def _person_details(person: PersonState, now: datetime) -> RenderableType:
+    ban = person.ban
+    banned = ""
+    if ban is not None:
+        until = f" until {moment_words(ban.ends_at)}" if ban.ends_at else ""
+        banned = f"by {ban.by_user} at {moment(ban.known_at) or '?'}{until}: {ban.reason}"
+    uses = ", ".join(
+        f"{use.board} {use.category} {use.used} of {use.limit}{', full' if use.holds else ''}" for use in person.uses
+    )
+    last = "never" if person.newest_at is None else f"{span_text(now - person.newest_at)} ago"
+    sent = f"{_count(person.submissions, 'submission')}, {_count(person.runs, 'run')}"
+    return Group(
+        _head(person.name, str(person.role)),
+        facts(
+            [
+                ("Banned", banned),
+                ("Within 1 h", f"{sent}; submitted last: {last}"),
+                ("Limits", uses or ("do not hold for admins" if person.role is Role.ADMIN else "none in use")),
+            ]
+        ),
+    )
+
+
+def _run_row(run: Run, now: datetime) -> Row:
+    word, tone = state(run)
+    removed = run.remarks.removal is not None
+    cells = {
+        "id": toned(run.id, Tone.MUTED),
+        "user": toned(run.user),
+        "task": toned(run.task),
+        "gpu": toned(run.gpu),
+        "state": toned(word, tone),
+        "score": toned(score(run.score_s), Tone.MUTED if removed else Tone.PLAIN),
+        "remarks": toned(remarks_text(run.note, run.remarks), Tone.BAD if removed else Tone.MUTED),
+        "trust": toned(trust(run), Tone.MUTED),
+        "age": toned(age(run, now), Tone.MUTED),
+    }
+    return Row(str(run.id), cells)
+
+
+def _run_details(run: Run, now: datetime) -> RenderableType:
+    word, tone = state(run)
+    remarks = run.remarks
+    notes = (run.note, *(f"{note.text} ({note.by_user})" for note in remarks.notes))
+    lines: Sequence[tuple[str, str]] = [
+        ("Removed", removal_text(remarks.removal) if remarks.removal else ""),
+        ("File", f"{run.file_name} · submission {run.submission} of {run.user} · {trust(run)}"),
+        ("Why", why(run)),
+        ("Notes", " · ".join(filter(None, notes))),
+        ("Tags", " ".join(remarks.tags)),
+        ("Rerun", f"of submission {remarks.rerun.of_submission}, by {remarks.rerun.by_user}" if remarks.rerun else ""),
+    ]
+    head = Text.assemble((word, f"bold {tone.value}"), " ", toned(since(run, now), Tone.MUTED))
+    return Group(head, facts(lines))
+
+
+def _decision_row(decision: Decision, now: datetime) -> Row:
+    words = "; ".join(filter(None, (detail_text(decision), decision.reason)))
+    cells = {
+        "age": toned(_age(decision, now), Tone.MUTED),
+        "by": toned(decision.by_user),
+        "action": toned(decision.action, Tone.ACCENT),
+        "about": toned(subject_text(decision)),
+        "words": toned(words, Tone.MUTED, REASON_CHARACTERS_MAX),
+    }
+    return Row(str(decision.number), cells)
+
+
+def _decision_details(decision: Decision) -> RenderableType:
+    by = f"by {decision.by_user} at {moment(decision.known_at) or '?'}"
+    head = _head(f"{decision.action} {subject_text(decision)}", by)
+    return Group(head, facts([("Detail", detail_text(decision)), ("Reason", decision.reason)]))
+
+
+def _age(decision: Decision, now: datetime) -> str:
+    return "?" if decision.known_at is None else span_text(now - decision.known_at)
+
+
+def _head(name: str, words: str) -> Text:
+    return Text.assemble(toned(name, Tone.STRONG), "  ", toned(words, Tone.MUTED))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
