@@ -1,8 +1,9 @@
-"""Gives right and wrong answers to one task and prints, as JSON, what its check said to each.
+"""Gives right and wrong answers to tasks and writes, as JSON, the verdict of a task's check on each answer.
 
-A program of its own, `bundled_task_probe.py NAME FOLDER CASES SUBMISSION...`: tasks have modules of the same
-names, and each of them needs a fresh interpreter. FOLDER holds the task's files under their names on the node.
-A submission in C++ is compiled by the harness's own command.
+A program of its own: a line of standard input, [NAME, FOLDER, CASES, SUBMISSIONS] as JSON, is a task. FOLDER holds the
+task's files under their names on the node, and gets `lines.json`. Tasks have modules of the same names, so each task
+gets a fork of this process: PyTorch is imported once for all of them. A line of standard output is the exit status of
+a fork. A submission in C++ is compiled by the harness's own command.
 """
 
 import importlib.util
@@ -176,18 +177,18 @@ def right_answers(reference: ModuleType, name: str, data: Any) -> Iterator[tuple
         yield "the input", data
 
 
-def main(name: str, folder: str, cases: str, *submissions: str) -> None:
-    """Print the list of all answers and what the task's check said."""
+def probe(name: str, folder: Path, cases: list[dict[str, int]], submissions: list[str]) -> None:
+    """Write all answers with the verdicts of the task's check into the folder."""
     torch.set_default_device("cpu")
-    sys.path.insert(0, folder)
-    reference = module(Path(folder) / "reference.py")
+    sys.path.insert(0, str(folder))
+    reference = module(folder / "reference.py")
     kernels = {Path(path).name: kernel(Path(path), reference.ref_kernel) for path in submissions}
     lines = []
 
     def note(kind: str, answer: str, passed: bool, message: str) -> None:
         lines.append({"case": case, "kind": kind, "answer": answer, "passed": passed, "message": message})
 
-    for case in json.loads(cases):
+    for case in cases:
         data = reference.generate_input(**case)
         for answer, output in right_answers(reference, name, data):
             note("right", answer, *reference.check_implementation(data, output))
@@ -196,8 +197,21 @@ def main(name: str, folder: str, cases: str, *submissions: str) -> None:
         for answer, custom_kernel in kernels.items():
             output = custom_kernel(reference.generate_input(**case))
             note("submission", answer, *reference.check_implementation(data, output))
-    json.dump(lines, sys.stdout)
+    (folder / "lines.json").write_text(json.dumps(lines))
+
+
+def main() -> None:
+    """Probe each task in a fork, one after the other, until standard input ends."""
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            name, folder, cases, submissions = json.loads(line)
+            probe(name, Path(folder), cases, submissions)
+            return
+        _, status = os.waitpid(pid, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

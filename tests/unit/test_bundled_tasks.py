@@ -7,9 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TypedDict
 
 import pytest
@@ -81,28 +81,51 @@ def cases(name: str) -> list[dict[str, int]]:
     return [*tests, *({**case, "seed": seed} for seed in SECRET_SEEDS for case in tests), *benchmarks]
 
 
-@cache
-def lines(name: str) -> tuple[Line, ...]:
-    """All that the task's check says to the probe's answers, to the template and to the examples."""
+Lines = Callable[[str], Sequence[Line]]
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lines]:
+    """All that a task's check says to the probe's answers, to the template and to the examples, by the task's name."""
+    # Several threads wait for each other for most of the time where other processes want the same cores.
+    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-B", str(PROBE)]
+    errors = tmp_path_factory.mktemp("probe") / "errors"
+    with (
+        errors.open("wb") as error_output,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=error_output, text=True, env=environ
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        requests, statuses = process.stdin, process.stdout
+
+        @cache
+        def said(name: str) -> Sequence[Line]:
+            folder = tmp_path_factory.mktemp(name)
+            staged(name, folder)
+            requests.write(json.dumps([name, str(folder), cases(name), list(map(str, submissions(name)))]) + "\n")
+            requests.flush()
+            assert statuses.readline() == "0\n", errors.read_text()
+            found: list[Line] = json.loads((folder / "lines.json").read_text())
+            return found
+
+        yield said
+
+
+def submissions(name: str) -> list[Path]:
+    """The template and the examples of a task, those in C++ where they can be compiled."""
     ending = "py" if name in IN_PYTHON else "cpp"
-    submissions = [TASKS / name / "template.py", *(EXAMPLES / name / f"{kind}.{ending}" for kind in KINDS)]
-    if name in IN_SEVERAL and shutil.which("g++") is not None:
-        submissions.append(TASKS / name / "template.cpp")
-    elif name in IN_SEVERAL:
-        submissions = submissions[:1]
-    with TemporaryDirectory() as folder:
-        staged(name, Path(folder))
-        command = [sys.executable, "-B", str(PROBE), name, folder, json.dumps(cases(name)), *map(str, submissions)]
-        # Several threads wait for each other for most of the time where other processes want the same cores.
-        environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environ)
-    assert done.returncode == 0, done.stderr
-    return tuple(json.loads(done.stdout))
+    files = [TASKS / name / "template.py", *(EXAMPLES / name / f"{kind}.{ending}" for kind in KINDS)]
+    if name in IN_SEVERAL:
+        return [*files, TASKS / name / "template.cpp"] if shutil.which("g++") is not None else files[:1]
+    return files
 
 
 @every_task
 @pytest.mark.torch
-def test_right_answers_pass(name: str) -> None:
+def test_right_answers_pass(name: str, lines: Lines) -> None:
     right = [line for line in lines(name) if line["kind"] == "right"]
     assert len(right) >= len(cases(name))
     assert [line for line in right if not line["passed"] or line["message"]] == []
@@ -110,7 +133,7 @@ def test_right_answers_pass(name: str) -> None:
 
 @every_task
 @pytest.mark.torch
-def test_wrong_answers_fail_on_every_case_and_say_why_in_few_words(name: str) -> None:
+def test_wrong_answers_fail_on_every_case_and_say_why_in_few_words(name: str, lines: Lines) -> None:
     wrong = [line for line in lines(name) if line["kind"] == "wrong"]
     assert len(wrong) >= 15 * len(cases(name))
     assert [line for line in wrong if line["passed"] or not 0 < len(line["message"]) < 300] == []
@@ -118,7 +141,7 @@ def test_wrong_answers_fail_on_every_case_and_say_why_in_few_words(name: str) ->
 
 @every_task
 @pytest.mark.torch
-def test_a_refusal_names_the_first_wrong_element_and_counts_them(name: str) -> None:
+def test_a_refusal_names_the_first_wrong_element_and_counts_them(name: str, lines: Lines) -> None:
     wrong = "one element off" if name == "histogram_py" else "one nan"
     messages = [line["message"] for line in lines(name) if line["kind"] == "wrong" and line["answer"] == wrong]
     got = r"\d+" if name == "histogram_py" else "nan"
@@ -129,7 +152,7 @@ def test_a_refusal_names_the_first_wrong_element_and_counts_them(name: str) -> N
 
 @every_task
 @pytest.mark.torch
-def test_the_template_and_the_honest_examples_pass_everything(name: str) -> None:
+def test_the_template_and_the_honest_examples_pass_everything(name: str, lines: Lines) -> None:
     honest = [line for line in lines(name) if line["kind"] == "submission" and not line["answer"].startswith("wrong")]
     expected = 3 if name in IN_PYTHON else 4 if shutil.which("g++") is not None else 1
     assert len(honest) == expected * len(cases(name))
@@ -138,7 +161,7 @@ def test_the_template_and_the_honest_examples_pass_everything(name: str) -> None
 
 @every_task
 @pytest.mark.torch
-def test_the_wrong_example_fails_by_a_wrong_value(name: str) -> None:
+def test_the_wrong_example_fails_by_a_wrong_value(name: str, lines: Lines) -> None:
     if name in IN_SEVERAL and shutil.which("g++") is None:
         pytest.skip("no g++")
     failures = [line["message"] for line in lines(name) if line["answer"].startswith("wrong") and not line["passed"]]
