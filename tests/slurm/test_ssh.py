@@ -180,9 +180,11 @@ def test_a_connection_lost_in_the_middle_of_submit_neither_loses_nor_doubles_the
     profile = server.home / ".bash_profile"
     before = profile.read_text()
     profile.write_text(f"{before}export PATH={wrapper.parent}:$PATH\n")
+    program, words = board.command()[:3], board.command("submit", board.kernel(), "--gpu", "H100", "--mode", "test")[3:]
+    assert program[1:] == ["-m", "hpc_board"]
     try:
         client = subprocess.Popen(
-            board.command("submit", board.kernel(), "--gpu", "H100", "--mode", "test", "--wait", "--json"),
+            [*program[:2], "tests.slurm.impatient_client", *words, "--wait", "--json"],
             env={**os.environ, **board.environ},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
