@@ -11,8 +11,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from hpc_board.asking.files import LOCK_SECONDS, locked, replace
+from hpc_board.asking.files import LOCK_SECONDS, locked
 from hpc_board.errors import SchedulerError, SchedulerRefused
+from hpc_board.files import write_whole
 from hpc_board.model.gpu import Availability, Gpu
 
 _ANSWERS_BYTES_MAX: Final = 1024 * 1024
@@ -66,7 +67,7 @@ class SharedAvailability:
                 )
             new = _new_answer(gpus, ask)
             recent = {key: each for key, each in answers.items() if abs(new.asked_at - each.asked_at) < _KEPT}
-            replace(self._file, msgspec.json.encode(recent | {_question(gpus): new}))
+            write_whole(self._file, msgspec.json.encode(recent | {_question(gpus): new}))
             return new
 
     @contextlib.contextmanager

@@ -1,10 +1,7 @@
-"""Files that the clients of a board share: locked by one at a time, replaced whole."""
+"""Files that the clients of a board share: locked by one at a time."""
 
-import contextlib
 import fcntl
-import os
 import time
-from pathlib import Path
 from typing import Final
 
 LOCK_SECONDS: Final = 10.0
@@ -29,19 +26,3 @@ def locked(descriptor: int, wait_seconds: float) -> bool:
             time.sleep(_LOCK_LOOK_SECONDS)
         else:
             return True
-
-
-def replace(file: Path, data: bytes) -> None:
-    """Put `data` in the place of what the file holds, all of it or nothing.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(data)
-        draft.replace(file)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from hpc_board.asking.files import replace
+from hpc_board.files import write_whole
 
 LOOK_SECONDS: Final = 1.0
 """The shortest pause between two looks into job folders over SSH."""
@@ -89,4 +89,4 @@ class Looking:
         pause_seconds = min(_LOOK_PAUSES * took_seconds, _LOOK_PAUSE_SECONDS_MAX)
         # A board with few runs is looked at as often as anybody likes, and needs no file.
         if pause_seconds > _LOOK_PAUSE_SECONDS_MIN:
-            replace(self._file, str(now.timestamp() + pause_seconds).encode())
+            write_whole(self._file, str(now.timestamp() + pause_seconds).encode())

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from hpc_board.asking.files import replace
+from hpc_board.files import write_whole
 
 PATIENCE: Final = 4.0
 """How many times longer than its shortest a pause becomes while nothing changes."""
@@ -133,7 +133,7 @@ class Asking:
     def _write(self, asked: _Asked) -> None:
         silent_since = asked.silent_since and asked.silent_since.timestamp()
         text = json.dumps({**asdict(asked), "at": asked.at.timestamp(), "silent_since": silent_since})
-        replace(self._file, text.encode())
+        write_whole(self._file, text.encode())
 
 
 def _within(now: datetime, at: datetime, seconds: float) -> bool:

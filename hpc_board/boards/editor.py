@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -18,6 +18,7 @@ from hpc_board.domain.board_options import CodeShown, Terms, Visibility, moment_
 from hpc_board.domain.roles import SOMEBODY, SOMEBODY_WORDS, Role
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Difference, Entries, Plan, differences
 from hpc_board.errors import DocumentError, InputError, Refused, StorageError
+from hpc_board.files import whole_file
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.task import Task
@@ -432,19 +433,11 @@ def keep(kept: Kept, board: Path) -> Path:
     file = folder / f"{kept.plan.name}-{kept.at:%Y%m%dT%H%M%S.%fZ}.json"
     document = json.dumps(_document(kept), indent=2, allow_nan=False)
     try:
-        with _opened_folder(folder, _EXPORTS_MODE if shared else 0o700) as opened:
-            draft = f".{file.name}.{os.getpid()}"
-            try:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                with os.fdopen(os.open(draft, flags, 0o600, dir_fd=opened), "w", encoding="utf-8") as written:
-                    written.write(document + "\n")
-                    written.flush()
-                    os.fchmod(written.fileno(), 0o640 if shared else 0o600)
-                    os.fsync(written.fileno())
-                os.rename(draft, file.name, src_dir_fd=opened, dst_dir_fd=opened)
-            finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(draft, dir_fd=opened)
+        with (
+            _opened_folder(folder, _EXPORTS_MODE if shared else 0o700) as opened,
+            whole_file(Path(file.name), mode=0o640 if shared else 0o600, folder=opened) as written,
+        ):
+            written.write(f"{document}\n".encode())
     except OSError as error:
         raise StorageError(
             f"{file}: what is kept of the board cannot be written: {error.strerror or error}",

@@ -39,10 +39,10 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
     """
     from hpc_board.admin.detect import detected_settings
     from hpc_board.cli.output import remark
+    from hpc_board.files import write_file
     from hpc_board.model.names import NAME, NAME_WORDS
     from hpc_board.schedulers.slurm.detect import site
     from hpc_board.transport.this_host import ThisHost
-    from hpc_board.written_files import write_file
 
     if cluster is not None and not re.fullmatch(NAME, cluster):
         raise InputError(f"--cluster: {cluster!r} is no name.", hint=f"Give {NAME_WORDS}.")

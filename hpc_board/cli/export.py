@@ -89,8 +89,8 @@ def export(
     needs nothing else. The file is written whole or not at all.
     """
     from hpc_board.cli.output import refresh, remark
+    from hpc_board.files import new_file
     from hpc_board.report.formatting import count_text
-    from hpc_board.written_files import new_file
 
     if output == "-" and sys.stdout.isatty() and (form == "parquet" or with_code):
         raise click.UsageError("This is nothing for a terminal; give -o FILE.")

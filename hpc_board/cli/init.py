@@ -39,8 +39,8 @@ def init(folder: Path | None, group: str | None, output: Path, *, force: bool) -
     or this machine by itself where there is none. Nothing is sent.
     """
     from hpc_board.cli.output import remark
+    from hpc_board.files import new_file
     from hpc_board.store.sharing import found
-    from hpc_board.written_files import new_file
 
     board = _expanded(folder or Path("~/hpc-board")).absolute()
     if not str(board).isprintable():

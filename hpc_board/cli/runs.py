@@ -237,8 +237,8 @@ def code(open_: Open, submission: int, output: Path | None, force: bool) -> None
     deadline (`create --show-code`).
     """
     from hpc_board.cli.output import remark
+    from hpc_board.files import write_file
     from hpc_board.model.text import printable
-    from hpc_board.written_files import write_file
 
     board = open_()
     file_name, data = board.code(submission)

@@ -296,9 +296,9 @@ def new(folder: Path, languages: tuple[str, ...]) -> None:
     """
     from hpc_board.catalog import new_task
     from hpc_board.cli.output import remark
+    from hpc_board.files import write_new_folder
     from hpc_board.model.names import NAME, NAME_WORDS
     from hpc_board.model.task import Language
-    from hpc_board.written_files import write_new_folder
 
     if not re.fullmatch(NAME, folder.name):
         raise InputError(f'"{folder.name}" cannot be the name of a task.', hint=f"Give {NAME_WORDS}.")
@@ -328,7 +328,7 @@ def template(open_: Open, name: str, language: str | None, header: bool, output:
     """
     from hpc_board.catalog.template import compiled_header, starter
     from hpc_board.cli.output import remark
-    from hpc_board.written_files import write_file
+    from hpc_board.files import write_file
 
     board = open_()
     found = board.task(name)

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from hpc_board.errors import InputError, Refused
+from hpc_board.files import publish, user_errors
 from hpc_board.model.text import one_line
 from hpc_board.store.database import DatabaseFile, check_companions, group_umask
 from hpc_board.store.failures import creation_error, translated
@@ -155,7 +156,7 @@ def _connected(uri: str) -> "closing[sqlite3.Connection]":
 @contextmanager
 def _draft_of(target: Path, *, force: bool) -> Iterator[Path]:
     """A file beside `target` that takes its place at the end, unless something failed."""
-    try:
+    with user_errors(target):
         if not force and target.exists():
             raise FileExistsError
         with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
@@ -164,14 +165,7 @@ def _draft_of(target: Path, *, force: bool) -> Iterator[Path]:
             yield draft
             with draft.open("rb") as written:
                 os.fsync(written.fileno())
-            if force:
-                draft.replace(target)
-            else:
-                target.hardlink_to(draft)
-    except FileExistsError as error:
-        raise InputError(f"{target} is there already", hint="Give another name, or --force to overwrite it.") from error
-    except OSError as error:
-        raise InputError(f"{target} cannot be written: {error.strerror}", hint="Give another file.") from error
+            publish(draft, target, replace=force)
 
 
 def _contents(db: "Database") -> Contents:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpc_board.files import write_whole
 from hpc_board.store.failures import companion_error, creation_error, foreign_error, newer_error, translated
 from hpc_board.store.journal import MOUNTS, journal_mode
 from hpc_board.store.sharing import is_shared
@@ -173,7 +174,8 @@ def _create_missing(path: Path) -> None:
             return
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_shared(path.parent):
-            _create_for_group(path)
+            # SQLite gives the files beside it its mode. It has that mode once it has its name: others may open it then.
+            write_whole(path, b"", mode=0o660, replace=False)
         else:
             # Not open(): closing any descriptor of the file drops the locks that SQLite holds in another thread.
             os.mknod(path, 0o600)
@@ -182,21 +184,6 @@ def _create_missing(path: Path) -> None:
             raise creation_error(path, NotADirectoryError(0, f"{path.parent} is not a folder")) from None
     except OSError as error:
         raise creation_error(path, error) from error
-
-
-def _create_for_group(path: Path) -> None:
-    """Make an empty file that the group may write, whatever the umask.
-
-    SQLite gives the files beside it the same mode, so that none of them keeps the group out either. It gets its name
-    with its mode: somebody else may be about to open it.
-    """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    os.mknod(draft, 0o600)
-    try:
-        draft.chmod(0o660)
-        path.hardlink_to(draft)
-    finally:
-        draft.unlink()
 
 
 def _bring_up_to_date(db: "Database", path: Path) -> None:

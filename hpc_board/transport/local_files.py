@@ -2,7 +2,6 @@
 
 import errno
 import os
-import secrets
 import shutil
 import stat
 import tempfile
@@ -11,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hpc_board.errors import BoardError
+from hpc_board.files import write_whole
 from hpc_board.transport import IsNoFileError, draft_of
 
 
@@ -63,13 +63,7 @@ class LocalFiles:
         Raises:
             OSError: it cannot be written.
         """
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        try:
-            _write(draft, data)
-            draft.rename(path)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
+        write_whole(path, data, mode=None)
 
     def names(self, folder: Path) -> frozenset[str]:
         """The names in a folder.

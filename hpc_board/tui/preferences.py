@@ -5,9 +5,7 @@ Both belong to one user and to every board: `hpc-board/app.yaml` in the folder f
 """
 
 import json
-import os
 import re
-import tempfile
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hpc_board.errors import BoardError, InputError, StorageError
+from hpc_board.files import write_whole
 from hpc_board.model.names import suggestion
 from hpc_board.settings import Line, Section
 from hpc_board.yaml_document import Document, read_text
@@ -197,7 +196,9 @@ class Memory:
             values = {name: value for name, value in _stored(self._file).items() if name not in self._changed}
             values |= self._changed
             try:
-                _replace(self._file, json.dumps(_newest(values), ensure_ascii=False, indent=1) + "\n")
+                self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                text = json.dumps(_newest(values), ensure_ascii=False, indent=1) + "\n"
+                write_whole(self._file, text.encode())
             except OSError as error:
                 raise StorageError(
                     f"{self._file}: cannot be written: {error.strerror or error}",
@@ -255,16 +256,3 @@ def _newest(values: dict[str, Value]) -> dict[str, Value]:
             break
         kept[name] = value
     return dict(reversed(kept.items()))
-
-
-def _replace(file: Path, text: str) -> None:
-    """Write a file whole, so that no reader ever sees half of it."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as new:
-            new.write(text)
-        Path(name).replace(file)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise

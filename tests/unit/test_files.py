@@ -1,4 +1,4 @@
-"""Files that a command writes: whole, in the place that was named, and never in the place of something else."""
+"""Files: written whole or not at all, in the place that was named, and never in the place of something else."""
 
 import os
 import socket
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from hpc_board.errors import InputError
-from hpc_board.written_files import write_file
+from hpc_board.files import whole_file, write_file, write_whole
 from tests.unit.recorded import full_device
 
 _WRITE = (
-    "import sys; from pathlib import Path; from hpc_board.written_files import write_file;"
+    "import sys; from pathlib import Path; from hpc_board.files import write_file;"
     "write_file(Path(sys.argv[1]), b'kernel', force=sys.argv[2] == 'force')"
 )
 
@@ -121,3 +121,74 @@ def test_a_link_to_itself_cannot_be_written(tmp_path: Path, force: bool) -> None
     with pytest.raises(InputError, match="cannot be written"):
         write_file(link, b"new", force=force)
     assert link.is_symlink()
+
+
+def test_a_failure_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
+    target = tmp_path / "state.json"
+    write_whole(target, b"old")
+
+    def half() -> None:
+        with whole_file(target) as file:
+            file.write(b"new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        half()
+    assert target.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_reader_sees_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "state.json"
+    write_whole(target, b"old")
+    with whole_file(target) as file:
+        file.write(b"new")
+        file.flush()
+        assert target.read_bytes() == b"old"
+    assert target.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(("mode", "written"), [(0o660, 0o660), (0o600, 0o600), (None, 0o640)])
+def test_a_mode_holds_whatever_the_umask_and_is_left_to_it_without_one(
+    tmp_path: Path, mode: int | None, written: int
+) -> None:
+    target = tmp_path / "state.json"
+    before = os.umask(0o027)
+    try:
+        write_whole(target, b"", mode=mode)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(target.stat().st_mode) == written
+
+
+def test_an_existing_file_or_link_is_no_place_for_a_new_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("file", "link"):
+        with pytest.raises(FileExistsError):
+            write_whole(tmp_path / name, b"new", replace=False)
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("other")
+    write_whole(tmp_path / "link", b"new")
+    assert (tmp_path / "other").read_bytes() == b"old"
+    assert (tmp_path / "link").read_bytes() == b"new"
+    assert not (tmp_path / "link").is_symlink()
+
+
+def test_a_file_is_written_in_the_open_folder_whatever_has_its_name_now(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    opened = os.open(tmp_path / "folder", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        (tmp_path / "folder").rename(tmp_path / "moved")
+        (tmp_path / "folder").mkdir()
+        with whole_file(Path("kept.json"), folder=opened) as file:
+            file.write(b"{}")
+    finally:
+        os.close(opened)
+    assert (tmp_path / "moved" / "kept.json").read_bytes() == b"{}"
+    assert list((tmp_path / "folder").iterdir()) == []

@@ -1,4 +1,4 @@
-"""Files of the queue: written whole, read with suspicion, locked for as long as somebody holds them open."""
+"""Files of the queue: read with suspicion, locked for as long as somebody holds them open."""
 
 import errno
 import fcntl
@@ -26,21 +26,6 @@ def storage(path: Path) -> Iterator[None]:
             f"{error.filename or path}: the local scheduler cannot use it: {error.strerror or error}",
             hint=f"Check that you may write {path} and that its disk is not full.",
         ) from error
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Put `data` at `path`: after a crash at any point there is the old file, or the new one."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def own_file(path: Path) -> bytes | None:

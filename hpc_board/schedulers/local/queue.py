@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from hpc_board.files import write_whole
 from hpc_board.schedulers.local import records
-from hpc_board.schedulers.local.files import locked, own_file, storage, try_lock, write_whole
+from hpc_board.schedulers.local.files import locked, own_file, storage, try_lock
 from hpc_board.schedulers.local.records import DamagedRecord, End, Entry, Start, Ticket
 from hpc_board.schedulers.local.slots import Slot
 

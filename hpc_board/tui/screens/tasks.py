@@ -19,6 +19,7 @@ from hpc_board.catalog.template import starter
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.standing import Page, Place
 from hpc_board.errors import BoardError, InputError
+from hpc_board.files import write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.tui.formatting import RANKED_BY, languages, score, time_left
@@ -38,7 +39,6 @@ from hpc_board.tui.screens.path_dialog import AskPath
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 from hpc_board.tui.widgets.source_view import SourceView
-from hpc_board.written_files import write_file
 
 _COLUMNS = (
     Column("task", "Task", 16, grows=True),
