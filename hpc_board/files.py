@@ -1,7 +1,10 @@
-"""Files of this machine: written whole or not at all."""
+"""Files of this machine: written whole or not at all, and locked by one process at a time."""
 
+import fcntl
+import math
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,8 +12,13 @@ from typing import IO
 
 from hpc_board.errors import InputError
 
+LOCK_SECONDS = 10.0
+"""The usual patience with another client that holds a lock."""
+
 _STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
 """Names of the caller's open streams; to replace one would cut the caller off."""
+
+_LOCK_PAUSE_SECONDS = 0.01
 
 
 def write_whole(path: Path, data: bytes, *, mode: int | None = 0o600, replace: bool = True) -> None:
@@ -162,3 +170,58 @@ def _open_through(path: Path) -> Iterator[IO[bytes]]:
     with os.fdopen(descriptor, "wb") as file:
         os.set_blocking(descriptor, True)
         yield file
+
+
+@contextmanager
+def locked(path: Path, *, wait_seconds: float = 0.0) -> Iterator[bool]:
+    """Hold a lock file, one thread of one process at a time; False if others held it for `wait_seconds`.
+
+    Raises:
+        OSError: the file cannot be opened, or its file system has no such locks.
+    """
+    descriptor = take_lock(path, wait_seconds=wait_seconds)
+    try:
+        yield descriptor is not None
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def take_lock(path: Path, *, wait_seconds: float = 0.0, shared: bool = False) -> int | None:
+    """Return a descriptor that holds a lock file until all its copies are closed; None if others held it for so long.
+
+    Several may hold it `shared`, as long as none holds it otherwise.
+
+    Raises:
+        OSError: the file cannot be opened, or its file system has no such locks.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    taken = False
+    try:
+        taken = lock_descriptor(descriptor, wait_seconds=wait_seconds, shared=shared)
+    finally:
+        if not taken:
+            os.close(descriptor)
+    return descriptor if taken else None
+
+
+def lock_descriptor(descriptor: int, *, wait_seconds: float = 0.0, shared: bool = False) -> bool:
+    """Lock an open file until its descriptor is closed; return False if others held it for `wait_seconds`.
+
+    Raises:
+        OSError: its file system has no such locks.
+    """
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    if math.isinf(wait_seconds):
+        fcntl.flock(descriptor, how)
+        return True
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOCK_PAUSE_SECONDS)
+        else:
+            return True

@@ -17,6 +17,7 @@ from hpc_board.catalog.folders import Catalog
 from hpc_board.domain.diagnostic import Level, Line
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, SchedulerError
+from hpc_board.files import lock_descriptor
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
@@ -42,7 +43,6 @@ _SPACE_BYTES = 2**30
 _LITTLE_SPACE_BYTES = 50 * 2**20
 _FILES = 1000
 _LOCK_SECONDS = 2.0
-_LOCK_LOOK_SECONDS = 0.1
 _PYTHON = (3, 10)
 _PYTHON_QUESTION = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 _LOCAL_LOCKS = re.compile(r"(?:^|,)(?:local_lock=(?!none)\w+|nolock|localflock|noflock)(?:,|$)")
@@ -283,18 +283,10 @@ def _is_abandoned(path: Path) -> bool:
 
 def _held(path: Path) -> Line:
     """Whether a program holds the lock for longer than carrying runs on takes."""
-    deadline = time.monotonic() + _LOCK_SECONDS
     try:
         with path.open("rb") as file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    if time.monotonic() >= deadline:
-                        break
-                    time.sleep(_LOCK_LOOK_SECONDS)
-                else:
-                    return Line(Level.OK, "lock", f"{path.name} is free")
+            if lock_descriptor(file.fileno(), wait_seconds=_LOCK_SECONDS, shared=True):
+                return Line(Level.OK, "lock", f"{path.name} is free")
             holder = _holder(os.fstat(file.fileno()))
     except FileNotFoundError:
         return Line(Level.OK, "lock", f"{path.name} is not there yet")

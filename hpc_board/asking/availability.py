@@ -1,9 +1,7 @@
 """What is free of a cluster's GPUs, asked by one client for all."""
 
-import contextlib
 import hashlib
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,9 +9,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from hpc_board.asking.files import LOCK_SECONDS, locked
 from hpc_board.errors import SchedulerError, SchedulerRefused
-from hpc_board.files import write_whole
+from hpc_board.files import LOCK_SECONDS, locked, write_whole
 from hpc_board.model.gpu import Availability, Gpu
 
 _ANSWERS_BYTES_MAX: Final = 1024 * 1024
@@ -55,7 +52,8 @@ class SharedAvailability:
         known = _answer_about(gpus, self._answers())
         if known is not None and self._is_new(known):
             return known
-        with self._lock() as mine:
+        lock = self._file.with_name(f"{self._file.name}.lock")
+        with locked(lock, wait_seconds=self._lock_seconds) as mine:
             answers = self._answers()
             known = _answer_about(gpus, answers)
             if known is not None and (self._is_new(known) or not mine):
@@ -69,15 +67,6 @@ class SharedAvailability:
             recent = {key: each for key, each in answers.items() if abs(new.asked_at - each.asked_at) < _KEPT}
             write_whole(self._file, msgspec.json.encode(recent | {_question(gpus): new}))
             return new
-
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[bool]:
-        file = self._file.with_name(f"{self._file.name}.lock")
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            yield locked(descriptor, self._lock_seconds)
-        finally:
-            os.close(descriptor)
 
     def _is_new(self, answer: Answer) -> bool:
         return timedelta(0) <= datetime.now(UTC) - answer.asked_at < timedelta(seconds=self._poll_seconds)

@@ -6,21 +6,20 @@ sent again, and only after `SETTLE`, since a command that was under way may stil
 """
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
-from hpc_board.asking.files import LOCK_SECONDS, locked
 from hpc_board.asking.looks import LOOK_PATIENCE, LOOK_SECONDS, Looking
 from hpc_board.asking.schedulers import PATIENCE, SILENCE_SECONDS, Asking
 from hpc_board.domain.result_checks import ended_at, result_faults
 from hpc_board.domain.run import RESULT_GRACE, JobNews, JobState, Run, RunState, Status, next_status
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.files import LOCK_SECONDS, locked
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
 from hpc_board.model.score import score_interval, score_s
@@ -232,14 +231,10 @@ class Advance:
     @contextmanager
     def _lock(self, *, wait_seconds: float) -> Iterator[bool]:
         path = self.folder / "advance.lock"
-        with _writing(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
+        with ExitStack() as stack:
             with _writing(path):
-                mine = locked(descriptor, wait_seconds)
+                mine = stack.enter_context(locked(path, wait_seconds=wait_seconds))
             yield mine
-        finally:
-            os.close(descriptor)
 
     def _strand(self, run: Run) -> None:
         """Say of a run whose cluster has left the settings that nobody can carry it on."""

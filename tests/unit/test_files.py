@@ -1,16 +1,19 @@
-"""Files: written whole or not at all, in the place that was named, and never in the place of something else."""
+"""Files: written whole, in the place that was named, and never in the place of something else; locked in turn."""
 
+import math
 import os
 import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from hpc_board.errors import InputError
-from hpc_board.files import whole_file, write_file, write_whole
+from hpc_board.files import locked, take_lock, whole_file, write_file, write_whole
 from tests.unit.recorded import full_device
 
 _WRITE = (
@@ -192,3 +195,50 @@ def test_a_file_is_written_in_the_open_folder_whatever_has_its_name_now(tmp_path
         os.close(opened)
     assert (tmp_path / "moved" / "kept.json").read_bytes() == b"{}"
     assert list((tmp_path / "folder").iterdir()) == []
+
+
+def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with locked(lock) as mine, locked(lock) as other:
+        assert (mine, other) == (True, False)
+    with locked(lock) as mine:
+        assert mine
+
+
+def test_a_shared_lock_has_several_holders_and_excludes_others(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    first, second = take_lock(lock, shared=True), take_lock(lock, shared=True)
+    assert first is not None
+    assert second is not None
+    os.close(first)
+    assert take_lock(lock) is None
+    os.close(second)
+    with locked(lock) as mine:
+        assert mine
+        assert take_lock(lock, shared=True) is None
+
+
+@pytest.mark.parametrize("wait_seconds", [60.0, math.inf])
+def test_a_lock_is_waited_for(tmp_path: Path, wait_seconds: float) -> None:
+    lock = tmp_path / "lock"
+    held = take_lock(lock)
+    assert held is not None
+    threading.Timer(0.2, os.close, [held]).start()
+    with locked(lock, wait_seconds=wait_seconds) as mine:
+        assert mine
+
+
+def test_the_wait_for_a_lock_has_a_limit(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with locked(lock):
+        began = time.monotonic()
+        with locked(lock, wait_seconds=0.2) as mine:
+            assert not mine
+        assert time.monotonic() - began >= 0.2
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to("other")
+    with pytest.raises(OSError, match="symbolic links"), locked(tmp_path / "lock"):
+        pass
+    assert not (tmp_path / "other").exists()

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hpc_board.files import write_whole
+from hpc_board.errors import SchedulerError
+from hpc_board.files import locked, take_lock, write_whole
 from hpc_board.schedulers.local import records
-from hpc_board.schedulers.local.files import locked, own_file, storage, try_lock
+from hpc_board.schedulers.local.files import own_file, storage
 from hpc_board.schedulers.local.records import DamagedRecord, End, Entry, Start, Ticket
 from hpc_board.schedulers.local.slots import Slot
 
@@ -51,23 +52,29 @@ class Queue:
         Raises:
             SchedulerError: somebody else held it for `patience_seconds`.
         """
-        with storage(self.folder), locked(self._locks / "queue", patience_seconds):
+        lock = self._locks / "queue"
+        with storage(self.folder), locked(lock, wait_seconds=patience_seconds) as mine:
+            if not mine:
+                raise SchedulerError(
+                    f"{lock}: another process has held this lock for {patience_seconds:.0f} s",
+                    hint="Look for a stopped hpc-board (`jobs`, `ps`), and let it go on or end it.",
+                )
             yield
 
     def claim_serving(self, slot: Slot) -> int | None:
         """A descriptor that makes its holder the one process that serves `slot`; None if there is one already."""
         with storage(self.folder):
-            return try_lock(self._locks / f"serving-{self.host}-{slot.file_name}")
+            return take_lock(self._locks / f"serving-{self.host}-{slot.file_name}")
 
     def claim_device(self, slot: Slot) -> int | None:
         """A descriptor that keeps the device of `slot` busy while any process has it; None while it is busy."""
         with storage(self.folder):
-            return try_lock(self._device_lock(slot))
+            return take_lock(self._device_lock(slot))
 
     def device_is_busy(self, slot: Slot) -> bool:
         """Whether a process has the device of `slot` that a job was given, of this queue or another."""
         with storage(self.folder):
-            looked = try_lock(self._device_lock(slot), shared=True)
+            looked = take_lock(self._device_lock(slot), shared=True)
         if looked is not None:
             os.close(looked)
         return looked is None
