@@ -407,7 +407,7 @@ class Board:
     def _offered(self, source: str) -> tuple[Task, ...]:
         """The tasks in the folder or file `source`, or the one of that name: the settings' own before a board's."""
         from hpc_board.catalog import sources as task_sources
-        from hpc_board.yaml_document import is_folder
+        from hpc_board.files import is_folder
 
         path = Path(source)
         if "/" in source or is_folder(path) or path.suffix in task_sources.ENDINGS:

@@ -1,5 +1,6 @@
-"""Files of this machine: written whole or not at all, and locked by one process at a time."""
+"""Files of this machine: written whole or not at all, read within bounds, locked by one process at a time."""
 
+import errno
 import fcntl
 import math
 import os
@@ -8,9 +9,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from hpc_board.errors import InputError
+from hpc_board.model.text import one_line
 
 LOCK_SECONDS = 10.0
 """The usual patience with another client that holds a lock."""
@@ -35,7 +37,7 @@ def write_whole(path: Path, data: bytes, *, mode: int | None = 0o600, replace: b
 @contextmanager
 def whole_file(
     path: Path, *, mode: int | None = 0o600, replace: bool = True, folder: int | None = None
-) -> Iterator[IO[bytes]]:
+) -> Iterator[BinaryIO]:
     """Open a draft that gets the name `path` at the end: a crash at any point leaves the old file or the new one.
 
     The file has `mode` whatever the umask; None leaves its mode to the umask. A relative `path` begins at the open
@@ -87,7 +89,7 @@ def write_file(path: Path, data: bytes, *, force: bool) -> None:
 
 
 @contextmanager
-def new_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
+def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     """Open a user's file, which gets its name at the end, unless something failed; `force` replaces an older one.
 
     A device of characters, a pipe and an open stream get the bytes as from a shell's redirection, and a link leads to
@@ -164,12 +166,116 @@ def _mode(path: Path) -> int | None:
 
 
 @contextmanager
-def _open_through(path: Path) -> Iterator[IO[bytes]]:
+def _open_through(path: Path) -> Iterator[BinaryIO]:
     # Without O_NONBLOCK, a pipe without a reader would hold the command for ever.
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "wb") as file:
         os.set_blocking(descriptor, True)
         yield file
+
+
+class NotRegularFileError(OSError):
+    """A link, folder, device, pipe or socket in the place of a file."""
+
+
+def open_regular(path: Path, *, follow: bool = False) -> BinaryIO:
+    """Open a regular file for reading; never waits for a pipe or a device, and follows a link only if told to.
+
+    Raises:
+        NotRegularFileError: it is something else.
+        OSError: it does not exist, or cannot be read.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ENXIO or (error.errno == errno.ELOOP and not follow):
+            raise NotRegularFileError(f"{path.name} is no regular file") from error
+        raise
+    try:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return os.fdopen(descriptor, "rb")
+        raise NotRegularFileError(f"{path.name} is no regular file")
+    except OSError:
+        os.close(descriptor)
+        raise
+
+
+def read_bounded(path: Path, limit: int, *, follow: bool = False, end: bool = False) -> bytes:
+    """Return the first `limit` bytes of a regular file, and one more of a longer one; the last ones, if `end`.
+
+    Raises:
+        NotRegularFileError: it is something else than a regular file.
+        OSError: it does not exist, or cannot be read.
+    """
+    with open_regular(path, follow=follow) as file:
+        if end:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - limit))
+        return file.read(limit + 1)
+
+
+def read_bytes(path: Path, bytes_max: int) -> bytes:
+    """Return the contents of a user's regular file of at most `bytes_max` bytes; never waits for a pipe or a device.
+
+    Raises:
+        InputError: it does not exist, is no regular file, unreadable or too large.
+    """
+    name = one_line(str(path), 300)
+    try:
+        data = read_bounded(path, bytes_max, follow=True)
+    except FileNotFoundError as error:
+        raise InputError(f"{name}: there is no such file.", hint="Check the path for typing errors.") from error
+    except NotRegularFileError as error:
+        if is_folder(path):
+            raise InputError(f"{name} is a folder, not a file.", hint="Give the path of a file in it.") from error
+        raise InputError(f"{name} is not a regular file.", hint="Give the path of an ordinary file.") from error
+    except PermissionError as error:
+        raise InputError(f"{name} may not be read by you.", hint=f"Try: ls -l '{name}'") from error
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {error.strerror}.", hint="Check the path.") from error
+    except ValueError as error:
+        raise InputError(f"{name} is not a path: {error}.", hint="Check the path.") from error
+    if len(data) > bytes_max:
+        raise InputError(f"{name} is too large: more than {bytes_max:,} bytes.", hint="Make the file smaller.")
+    return data
+
+
+def read_text(path: Path, bytes_max: int) -> str:
+    """Return the text of a user's regular UTF-8 file of at most `bytes_max` bytes.
+
+    Raises:
+        InputError: it does not exist, is no regular file, unreadable, too large, or not UTF-8 text.
+    """
+    name = one_line(str(path), 300)
+    data = read_bytes(path, bytes_max)
+    if b"\0" in data:
+        raise InputError(
+            f"{name} holds a NUL byte at offset {data.index(0)}: is it a binary file?",
+            hint="Give a text file in UTF-8.",
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"Could not decode {name}, is it UTF-8? The byte at offset {error.start} is not.",
+            hint="Save the file in UTF-8.",
+        ) from error
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether `path` leads to a folder, as far as can be seen; never raises."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Return whether `path` leads to a regular file, as far as can be seen; never raises."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager

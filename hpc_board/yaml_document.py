@@ -1,9 +1,7 @@
-"""Files that people write, read strictly: bounded UTF-8 text, and YAML with every fault reported at once."""
+"""YAML documents that people write, read strictly: every fault is reported at once."""
 
 import enum
-import os
 import re
-import stat
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +11,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 import yaml
 
-from hpc_board.errors import DocumentError, Fault, InputError
+from hpc_board.errors import DocumentError, Fault
+from hpc_board.files import read_text
 from hpc_board.model.names import nearest, suggestion
 from hpc_board.model.text import one_line
 
@@ -31,71 +30,6 @@ _TEXTS = {f"{_TAG}{name}" for name in ("str", "timestamp", "merge", "value")}
 
 T = TypeVar("T", bound=msgspec.Struct)
 Place = tuple[str | int, ...]
-
-
-def is_folder(path: Path) -> bool:
-    """Whether `path` leads to a folder, as far as can be seen; never raises."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
-
-
-def is_file(path: Path) -> bool:
-    """Whether `path` leads to a regular file, as far as can be seen; never raises."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
-
-
-def read_bytes(path: Path, bytes_max: int) -> bytes:
-    """The contents of a regular file of at most `bytes_max` bytes; never waits for a pipe or a device.
-
-    Raises:
-        InputError: there is no such file, or it is no regular file, unreadable or too large.
-    """
-    name = one_line(str(path), 300)
-    try:
-        with open(path, "rb", opener=lambda file, flags: os.open(file, flags | os.O_NONBLOCK)) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise InputError(f"{name} is not a regular file.", hint="Give the path of an ordinary file.")
-            data = file.read(bytes_max + 1)
-    except FileNotFoundError as error:
-        raise InputError(f"{name}: there is no such file.", hint="Check the path for typing errors.") from error
-    except IsADirectoryError as error:
-        raise InputError(f"{name} is a folder, not a file.", hint="Give the path of a file in it.") from error
-    except PermissionError as error:
-        raise InputError(f"{name} may not be read by you.", hint=f"Try: ls -l '{name}'") from error
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror}.", hint="Check the path.") from error
-    except ValueError as error:
-        raise InputError(f"{name} is not a path: {error}.", hint="Check the path.") from error
-    if len(data) > bytes_max:
-        raise InputError(f"{name} is too large: more than {bytes_max:,} bytes.", hint="Make the file smaller.")
-    return data
-
-
-def read_text(path: Path, bytes_max: int) -> str:
-    """The text of a regular UTF-8 file of at most `bytes_max` bytes; never waits for a pipe or a device.
-
-    Raises:
-        InputError: there is no such file, or it is no regular file, unreadable, too large, or not UTF-8 text.
-    """
-    name = one_line(str(path), 300)
-    data = read_bytes(path, bytes_max)
-    if b"\0" in data:
-        raise InputError(
-            f"{name} holds a NUL byte at offset {data.index(0)}: is it a binary file?",
-            hint="Give a text file in UTF-8.",
-        )
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"Could not decode {name}, is it UTF-8? The byte at offset {error.start} is not.",
-            hint="Save the file in UTF-8.",
-        ) from error
 
 
 class Document:

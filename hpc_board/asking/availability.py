@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from hpc_board.errors import SchedulerError, SchedulerRefused
-from hpc_board.files import LOCK_SECONDS, locked, write_whole
+from hpc_board.files import LOCK_SECONDS, locked, read_bounded, write_whole
 from hpc_board.model.gpu import Availability, Gpu
 
 _ANSWERS_BYTES_MAX: Final = 1024 * 1024
@@ -74,8 +74,7 @@ class SharedAvailability:
     def _answers(self) -> dict[str, Answer]:
         """The answers in the file, by what was asked."""
         try:
-            with self._file.open("rb") as file:
-                return msgspec.json.decode(file.read(_ANSWERS_BYTES_MAX), type=dict[str, Answer])
+            return msgspec.json.decode(read_bounded(self._file, _ANSWERS_BYTES_MAX), type=dict[str, Answer])
         except (OSError, msgspec.DecodeError, RecursionError):
             return {}
 

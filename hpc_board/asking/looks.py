@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from hpc_board.files import write_whole
+from hpc_board.files import read_bounded, write_whole
 
 LOOK_SECONDS: Final = 1.0
 """The shortest pause between two looks into job folders over SSH."""
@@ -74,8 +74,7 @@ class Looking:
     def due(self, now: datetime) -> bool:
         """Whether it is time to look; a clock that was set back does not put that off."""
         try:
-            with self._file.open("rb") as file:
-                pause_seconds = float(file.read(_BYTES_MAX)) - now.timestamp()
+            pause_seconds = float(read_bounded(self._file, _BYTES_MAX)) - now.timestamp()
         except (OSError, ValueError):
             return True
         return not 0 < pause_seconds <= _LOOK_PAUSE_SECONDS_MAX

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from hpc_board.files import write_whole
+from hpc_board.files import read_bounded, write_whole
 
 PATIENCE: Final = 4.0
 """How many times longer than its shortest a pause becomes while nothing changes."""
@@ -117,8 +117,7 @@ class Asking:
 
     def _read(self) -> _Asked | None:
         try:
-            with self._file.open("rb") as file:
-                values = json.loads(file.read(_BYTES_MAX))
+            values = json.loads(read_bounded(self._file, _BYTES_MAX))
             at, pause_seconds = datetime.fromtimestamp(values["at"], UTC), float(values["pause_seconds"])
             rest_seconds = float(values["rest_seconds"])
             silent = values.get("silent_since")

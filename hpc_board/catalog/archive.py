@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from hpc_board.errors import DocumentError, Fault, InputError
+from hpc_board.files import read_bytes
 from hpc_board.model.text import one_line
-from hpc_board.yaml_document import read_bytes
 
 ARCHIVE_BYTES_MAX = 32 * 2**20
 """An archive larger than this is not opened."""

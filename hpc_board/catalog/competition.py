@@ -9,9 +9,10 @@ import msgspec
 
 from hpc_board.catalog.folders import TASK_FILE, Catalog, Name, deadline, task_or_fault
 from hpc_board.errors import DocumentError, InputError
+from hpc_board.files import is_file, read_text
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
-from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document, is_file, read_text
+from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document
 
 ENDINGS = (".yaml", ".yml")
 """What the name of a competition ends in."""

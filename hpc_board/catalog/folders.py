@@ -17,6 +17,7 @@ from msgspec import Meta
 from hpc_board.catalog.contract import GENERATOR, Signature, case_faults, signature
 from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN, moment_in_utc
 from hpc_board.errors import DocumentError, Fault, InputError
+from hpc_board.files import read_text
 from hpc_board.model.build_flags import flag_fault
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.limits import limit_faults
@@ -34,7 +35,7 @@ from hpc_board.model.task import (
     language_of,
 )
 from hpc_board.model.text import one_line
-from hpc_board.yaml_document import Document, Place, read_text
+from hpc_board.yaml_document import Document, Place
 
 TASK_FILE = "task.yml"
 FILE_BYTES_MAX = 1_000_000

@@ -12,9 +12,9 @@ from pathlib import Path
 from hpc_board.catalog.contract import GENERATOR, defined, parsed, signature
 from hpc_board.catalog.folders import FILE_BYTES_MAX
 from hpc_board.errors import DocumentError, Fault
+from hpc_board.files import read_text
 from hpc_board.model.task import REFERENCE_ENTRY
 from hpc_board.model.text import one_line, printable
-from hpc_board.yaml_document import read_text
 
 ENDINGS = (".py", ".cu", ".cuh", ".cpp")
 """What the name of a reference ends in."""

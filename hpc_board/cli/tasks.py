@@ -261,7 +261,7 @@ def _kind(device: str) -> str:
 def _source(open_: Open, source: str) -> "tuple[Task, ...]":
     """The tasks in the folder or file `source`, or the known task of that name."""
     from hpc_board.catalog.sources import ENDINGS, sound_tasks
-    from hpc_board.yaml_document import is_folder
+    from hpc_board.files import is_folder
 
     path = Path(source)
     if "/" in source or is_folder(path) or path.suffix in ENDINGS:

@@ -20,11 +20,11 @@ from hpc_board.domain.submission import (
     directives,
 )
 from hpc_board.errors import InputError, Refused
+from hpc_board.files import read_text
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import listed, suggestion
 from hpc_board.model.task import ISOLATED, Language, Milestone, Mode, Task, language_of
 from hpc_board.model.text import one_line
-from hpc_board.yaml_document import read_text
 
 _FILE_NAME_BYTES_MAX = 200
 _DEVICE_OF = {Language.CPP: Device.CPU, Language.CU: Device.CUDA, Language.HIP: Device.HIP}

@@ -364,7 +364,7 @@ class Folders:
         """What the job of `run` left under `name`, as `Files.read` has it.
 
         Raises:
-            IsNoFileError: it is no regular file.
+            NotRegularFileError: it is no regular file.
             OSError: it is not there, or cannot be read now.
         """
         return self.files.read(self.of(run) / name, limit, end=end)

@@ -19,7 +19,7 @@ from hpc_board.asking.schedulers import PATIENCE, SILENCE_SECONDS, Asking
 from hpc_board.domain.result_checks import ended_at, result_faults
 from hpc_board.domain.run import RESULT_GRACE, JobNews, JobState, Run, RunState, Status, next_status
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
-from hpc_board.files import LOCK_SECONDS, locked
+from hpc_board.files import LOCK_SECONDS, NotRegularFileError, locked
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
 from hpc_board.model.score import score_interval, score_s
@@ -28,7 +28,6 @@ from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler
 from hpc_board.store import Store
-from hpc_board.transport import IsNoFileError
 
 SETTLE = timedelta(seconds=90)
 """How long a submission whose outcome is unknown is left alone before it is looked up and, if absent, sent again.
@@ -491,7 +490,7 @@ class Advance:
             data = folders.read(run, job_folder.RESULT, RESULT_BYTES_MAX)
         except FileNotFoundError:
             data = b""
-        except IsNoFileError as error:
+        except NotRegularFileError as error:
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
             return
         except OSError:
@@ -515,7 +514,7 @@ class Advance:
             data = self._folders(run).read(run, job_folder.RESULT, RESULT_BYTES_MAX)
         except FileNotFoundError:
             return _Left()
-        except IsNoFileError:
+        except NotRegularFileError:
             return _Left(whole=True)
         except OSError as error:
             return _Left(hindrance=f"{job_folder.RESULT} cannot be read now: {error.strerror}", unreadable=True)

@@ -50,10 +50,6 @@ class Host(Protocol):
         """
 
 
-class IsNoFileError(OSError):
-    """Something else than a regular file lies where a file should be."""
-
-
 class Files(Protocol):
     """The files of a machine, by absolute paths as that machine sees them.
 
@@ -96,7 +92,7 @@ class Files(Protocol):
         """The first `limit` bytes, and one more if there is one, of a file that a job left; or the last ones, if `end`.
 
         Raises:
-            IsNoFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
+            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
             OSError: it is not there, or cannot be read now.
         """
 

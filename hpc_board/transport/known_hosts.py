@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpc_board.errors import InputError
-from hpc_board.yaml_document import read_text
+from hpc_board.files import read_text
 
 _FILE_BYTES_MAX = 8 * 1024 * 1024
 _REVOKED = "@revoked"

@@ -1,6 +1,5 @@
 """The files of the machine that hpc-board runs on."""
 
-import errno
 import os
 import shutil
 import stat
@@ -10,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hpc_board.errors import BoardError
-from hpc_board.files import write_whole
-from hpc_board.transport import IsNoFileError, draft_of
+from hpc_board.files import read_bounded, write_whole
+from hpc_board.transport import draft_of
 
 
 @contextmanager
@@ -88,25 +87,10 @@ class LocalFiles:
         """The first `limit` bytes, and one more if there is one, of a file that a job left; or the last ones, if `end`.
 
         Raises:
-            IsNoFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
+            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
             OSError: it is not there, or cannot be read.
         """
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENXIO):
-                raise IsNoFileError(f"{path.name} is no regular file") from error
-            raise
-        try:
-            facts = os.fstat(descriptor)
-            if not stat.S_ISREG(facts.st_mode):
-                raise IsNoFileError(f"{path.name} is no regular file")
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                if end:
-                    file.seek(max(0, facts.st_size - limit))
-                return file.read(limit + 1)
-        finally:
-            os.close(descriptor)
+        return read_bounded(path, limit, end=end)
 
     def is_file(self, path: Path) -> bool:
         """Whether a regular file is there and can be seen: a job may have closed its folder."""

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from hpc_board.errors import InputError, SchedulerError
+from hpc_board.files import read_text
 from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
 from hpc_board.transport.home import home as home_of
 from hpc_board.transport.home import login_name
 from hpc_board.transport.known_hosts import fits
-from hpc_board.yaml_document import read_text
 
 CONNECT_SECONDS = 15.0
 """How long one step of logging in may take, unless ConnectTimeout says otherwise."""

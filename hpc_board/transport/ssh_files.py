@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hpc_board.errors import SchedulerError
+from hpc_board.files import NotRegularFileError
 from hpc_board.model.text import one_line
-from hpc_board.transport import IsNoFileError, draft_of
+from hpc_board.transport import draft_of
 from hpc_board.transport.ssh import RETRY_SECONDS, Connection, Rest
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class SshFiles:
         file in that moment has its own user's file read.
 
         Raises:
-            IsNoFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
+            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
             OSError: it is not there, or cannot be read now.
         """
         return self._told(lambda sftp: _read(sftp, path, limit, end))
@@ -144,7 +145,7 @@ class SshFiles:
                 with closed_after(FILE_SECONDS, opened) as late:
                     try:
                         return question(self._sftp(link, opened))
-                    except IsNoFileError:
+                    except NotRegularFileError:
                         raise
                     except (OSError, EOFError, paramiko.SSHException, paramiko.SFTPError) as error:
                         silent = late.is_set() or isinstance(error, TimeoutError)
@@ -232,7 +233,7 @@ class _Quiet:
 def _read(sftp: "SFTPClient", path: Path, limit: int, end: bool) -> bytes:
     facts = sftp.lstat(str(path))
     if not stat.S_ISREG(facts.st_mode or 0):
-        raise IsNoFileError(f"{path.name} is no regular file")
+        raise NotRegularFileError(f"{path.name} is no regular file")
     size = facts.st_size or 0
     start = max(0, size - limit) if end else 0
     with sftp.open(str(path), "rb") as file:

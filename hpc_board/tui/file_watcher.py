@@ -2,11 +2,11 @@
 
 import hashlib
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
+from hpc_board.files import open_regular
 
 
 @dataclass(frozen=True)
@@ -24,22 +24,15 @@ def version(file: Path, before: Version | None = None) -> Version | None:
     It is read only where its time or its size is not that of the version `before`.
     """
     try:
-        # A pipe that is opened for reading waits for its writer.
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open_regular(file, follow=True) as opened:
+            found = os.fstat(opened.fileno())
+            if found.st_size > SOURCE_BYTES_MAX:
+                return None
+            if before is not None and (found.st_mtime_ns, found.st_size) == (before.modified_ns, before.size):
+                return before
+            data = opened.read(SOURCE_BYTES_MAX + 1)
     except (OSError, ValueError):
         return None
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > SOURCE_BYTES_MAX:
-            return None
-        if before is not None and (found.st_mtime_ns, found.st_size) == (before.modified_ns, before.size):
-            return before
-        with os.fdopen(descriptor, "rb", closefd=False) as opened:
-            data = opened.read(SOURCE_BYTES_MAX + 1)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
     return Version(found.st_mtime_ns, len(data), hashlib.sha256(data).hexdigest())
 
 

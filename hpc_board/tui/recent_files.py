@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from hpc_board.files import is_file, is_folder
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.preferences import Memory
 
@@ -19,14 +20,14 @@ def remember(file: Path, memory: Memory) -> None:
 def recent_folders(memory: Memory) -> tuple[Path, ...]:
     """The folders of the remembered files that are still there, the last one first."""
     folders = dict.fromkeys(Path(file).parent for file in memory.get("submit", "files", ()))
-    return tuple(folder for folder in folders if _is_folder(folder))[:_FOLDERS_MAX]
+    return tuple(folder for folder in folders if is_folder(folder))[:_FOLDERS_MAX]
 
 
 def file_called(name: str, choice: Choice, memory: Memory) -> Path | None:
     """The file with this name that is chosen or was submitted last; None where there is none any more."""
     known = [Path(file) for file in memory.get("submit", "files", ())]
     for file in (*([choice.file] if choice.file else []), *known):
-        if file.name == name and _is_file(file):
+        if file.name == name and is_file(file):
             return file
     return None
 
@@ -36,17 +37,3 @@ def _absolute(file: Path) -> Path:
         return file.absolute()
     except FileNotFoundError:
         return file
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpc_board.errors import DocumentError, InputError
-from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document, read_text
+from hpc_board.files import read_text
+from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document
 
 
 class Colour(enum.Enum):
@@ -307,7 +308,7 @@ def test_a_file_that_is_no_ordinary_text_file_is_refused_without_waiting(tmp_pat
         (Path("/dev/zero"), "is not a regular file"),
         (folder, "is a folder, not a file"),
         (link, "cannot be read: Too many levels of symbolic links"),
-        (tmp_path / "socket", "cannot be read: No such device or address"),
+        (tmp_path / "socket", "is not a regular file"),
         (tmp_path / "missing", "there is no such file"),
         (tmp_path / "nul" / "below", "cannot be read: Not a directory"),
         (Path("a\0b"), "is not a path"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.errors import InputError
-from hpc_board.files import locked, take_lock, whole_file, write_file, write_whole
+from hpc_board.files import NotRegularFileError, locked, read_bounded, take_lock, whole_file, write_file, write_whole
 from tests.unit.recorded import full_device
 
 _WRITE = (
@@ -242,3 +242,30 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic links"), locked(tmp_path / "lock"):
         pass
     assert not (tmp_path / "other").exists()
+
+
+def test_a_link_is_read_through_only_where_it_may_be(tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"0123")
+    (tmp_path / "link").symlink_to("other")
+    (tmp_path / "loop").symlink_to("loop")
+    assert read_bounded(tmp_path / "link", 2, follow=True) == b"012"
+    with pytest.raises(NotRegularFileError):
+        read_bounded(tmp_path / "link", 2)
+    with pytest.raises(OSError, match="symbolic links") as failure:
+        read_bounded(tmp_path / "loop", 2, follow=True)
+    assert not isinstance(failure.value, NotRegularFileError)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "socket"])
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path, kind: str, follow: bool) -> None:
+    place = tmp_path / "state.json"
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(place))
+    with pytest.raises(NotRegularFileError, match="is no regular file"):
+        read_bounded(place, 100, follow=follow)

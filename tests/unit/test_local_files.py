@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.transport import IsNoFileError, draft_of
+from hpc_board.files import NotRegularFileError
+from hpc_board.transport import draft_of
 from hpc_board.transport.local_files import LocalFiles
 
 
@@ -78,7 +79,7 @@ def test_what_is_no_regular_file_is_told_and_leaves_nothing_open(tmp_path: Path,
         place = Path("/dev/null")
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
-        with pytest.raises(IsNoFileError, match="is no regular file"):
+        with pytest.raises(NotRegularFileError, match="is no regular file"):
             LocalFiles().read(place, 100)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert not LocalFiles().is_file(place)

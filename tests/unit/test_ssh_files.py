@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from hpc_board.errors import SchedulerError
+from hpc_board.files import NotRegularFileError
 from hpc_board.model.gpu import Login
-from hpc_board.transport import IsNoFileError, draft_of
+from hpc_board.transport import draft_of
 from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
 from tests.conftest import short_folder
@@ -130,7 +131,7 @@ def test_what_is_no_regular_file_is_told(connection: Connection, tmp_path: Path,
         place.symlink_to("other")
     else:
         place = Path("/dev/null")
-    with pytest.raises(IsNoFileError, match="is no regular file"):
+    with pytest.raises(NotRegularFileError, match="is no regular file"):
         SshFiles(connection).read(place, 100)
     assert not SshFiles(connection).is_file(place)
 

@@ -1,16 +1,13 @@
 """Files of the queue: read with suspicion."""
 
-import errno
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from hpc_board.errors import StorageError
+from hpc_board.files import NotRegularFileError, open_regular
 from hpc_board.schedulers.local.records import RECORD_BYTES_MAX, DamagedRecord
-
-_NO_PLAIN_FILE = (errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES)
 
 
 @contextmanager
@@ -33,17 +30,12 @@ def own_file(path: Path) -> bytes | None:
         OSError: it cannot be read now.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open_regular(path) as file:
+            facts = os.fstat(file.fileno())
+            if facts.st_uid != os.geteuid() or facts.st_size > RECORD_BYTES_MAX:
+                raise DamagedRecord(f"{path}: not a record of this user")
+            return file.read(RECORD_BYTES_MAX)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        if error.errno in _NO_PLAIN_FILE:
-            raise DamagedRecord(f"{path}: {error.strerror}") from error
-        raise
-    try:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_size > RECORD_BYTES_MAX:
-            raise DamagedRecord(f"{path}: not a record of this user")
-        return os.read(descriptor, RECORD_BYTES_MAX)
-    finally:
-        os.close(descriptor)
+    except (NotRegularFileError, NotADirectoryError, PermissionError) as error:
+        raise DamagedRecord(f"{path}: {error}") from error
