@@ -23,6 +23,7 @@ from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.container import ContainerUnavailable, container
 from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.confine.seccomp import deny_outside_effects
+from hpc_board.harness.files import whole_file
 from hpc_board.harness.node import node_facts
 from hpc_board.harness.result_file import RESULT
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
@@ -140,13 +141,9 @@ class _Answer:
 
 def _written(folder: Path, name: str, content: Any) -> Dict[str, Any]:
     """Write a file whole; its content is asked for as late as can be, as it may have the time."""
-    draft = folder / f".{name}.{os.getpid()}"
-    with draft.open("x", encoding="utf-8") as file:
+    with whole_file(folder / name) as file:
         value: Dict[str, Any] = content()
-        file.write(json.dumps(value, allow_nan=False))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(folder / name)
+        file.write(json.dumps(value, allow_nan=False).encode())
     return value
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, Mapping, Sequence
 
+from hpc_board.harness.files import whole_file
 from hpc_board.harness.job_spec import Facts
 from hpc_board.harness.progress import PROGRESS, now_text
 from hpc_board.model.result import Case, Result, ResultError, Verdict
@@ -75,13 +76,5 @@ def _restart_count() -> int:
 
 def write_result(result: Result, folder: Path) -> None:
     """Write `result.json` whole or not at all."""
-    draft = folder / f".{RESULT}.{os.getpid()}"
-    try:
-        with draft.open("x", encoding="utf-8") as file:
-            file.write(result.to_json())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(folder / RESULT)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    with whole_file(folder / RESULT) as file:
+        file.write(result.to_json().encode())

@@ -11,7 +11,6 @@ import re
 import resource
 import selectors
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from hpc_board.harness.build.cache import ENTRY_BYTES_MAX, BuildCache, Kept
 from hpc_board.harness.processes.child import READ_BYTES, signal_told
 from hpc_board.harness.confine.container import Container
 from hpc_board.harness.build.exports import exported
+from hpc_board.harness.files import open_regular
 from hpc_board.harness.job_spec import Facts
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.tree import REAP_SECONDS, kill_orphans, stat_fields
@@ -273,13 +273,13 @@ def built_file(path: Path) -> bytes:
         BuildFailed: there is none, or none that can be taken.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = open_regular(path)
     except OSError as error:
         raise BuildFailed(Verdict.COMPILE_ERROR, f"the compiler wrote no {path.name}: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > ENTRY_BYTES_MAX // 2:
-            message = f"{path.name} has {status.st_size} bytes, more than {ENTRY_BYTES_MAX // 2}"
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        if size > ENTRY_BYTES_MAX // 2:
+            message = f"{path.name} has {size} bytes, more than {ENTRY_BYTES_MAX // 2}"
             raise BuildFailed(Verdict.COMPILE_ERROR, message)
         return file.read()
 

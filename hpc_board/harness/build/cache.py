@@ -8,19 +8,17 @@ renamed. One that belongs to another user, that others may write, or whose hashe
 import hashlib
 import json
 import os
-import stat
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import List, Optional, Tuple
 
+from hpc_board.harness.files import DRAFT, open_regular, whole_file
 from hpc_board.model.result import Log
 
 CACHE_BYTES_MAX = 2**30
 ENTRY_BYTES_MAX = 2**28
 _SUFFIX = ".build"
-_DRAFT = ".draft-"
 _OTHERS_WRITE = 0o022
 
 
@@ -68,24 +66,14 @@ class BuildCache:
             self._prune()
 
     def _write(self, key: str, data: bytes) -> None:
-        descriptor, name = tempfile.mkstemp(prefix=_DRAFT, dir=self._folder)
-        draft = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                os.fchmod(file.fileno(), 0o444)
-            draft.rename(self._folder / f"{key}{_SUFFIX}")
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
+        with whole_file(self._folder / f"{key}{_SUFFIX}", 0o444) as file:
+            file.write(data)
 
     def _prune(self) -> None:
         """Remove entries, the longest unused first, until the rest fits; drafts of writers that died count as well."""
         found: List[Tuple[float, int, Path]] = []
         for path in self._folder.iterdir():
-            if path.suffix == _SUFFIX or path.name.startswith(_DRAFT):
+            if path.suffix == _SUFFIX or path.name.startswith(DRAFT):
                 with suppress(FileNotFoundError):
                     status = path.lstat()
                     found.append((status.st_mtime, status.st_size, path))
@@ -98,10 +86,9 @@ class BuildCache:
 
 
 def _read(path: Path) -> Optional[bytes]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or not _ours(status) or status.st_size > ENTRY_BYTES_MAX:
+    with open_regular(path) as file:
+        status = os.fstat(file.fileno())
+        if not _ours(status) or status.st_size > ENTRY_BYTES_MAX:
             return None
         return file.read(ENTRY_BYTES_MAX)
 

@@ -9,13 +9,13 @@ import binascii
 import hashlib
 import os
 import socket
-import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from hpc_board.harness.build.builder import BuildFailed
 from hpc_board.harness.confine.scratch import remove
+from hpc_board.harness.files import open_regular
 from hpc_board.harness.job_spec import Facts
 from hpc_board.harness.launcher import Processes
 from hpc_board.harness.measure.phases import Say
@@ -335,12 +335,9 @@ def _changed(folder: Path, texts: Mapping[str, bytes]) -> str:
         try:
             if folder.is_symlink():
                 return name
-            descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open_regular(folder / name) as file:
+                if file.read(len(text) + 1) != text:
+                    return name
         except OSError:
             return name
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode) or os.read(descriptor, len(text) + 1) != text:
-                return name
-        finally:
-            os.close(descriptor)
     return ""

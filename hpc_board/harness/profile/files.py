@@ -1,10 +1,10 @@
 """Files that a profiler, or a submission in its place, has left: read and copied without trust."""
 
 import os
-import stat
 from pathlib import Path
 from typing import BinaryIO, Optional
 
+from hpc_board.harness.files import open_regular
 from hpc_board.model.text import printable
 
 FILE_BYTES_MAX = 64 * 2**20
@@ -48,12 +48,8 @@ def keep(source: Path, target: Path, room_bytes: int) -> int:
 
 
 def _opened(path: Path) -> Optional[BinaryIO]:
-    """The file, unless it is a link, a folder, a device or a pipe."""
+    """Open a file, unless it is a link, a folder, a device or a pipe."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return open_regular(path)
     except OSError:
         return None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        return None
-    return os.fdopen(descriptor, "rb")
