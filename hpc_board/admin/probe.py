@@ -21,7 +21,7 @@ import msgspec
 from hpc_board.domain.cluster_info import Site
 from hpc_board.domain.diagnostic import Level, Line
 from hpc_board.domain.gpu_names import misfit
-from hpc_board.domain.run import JobNews, JobState
+from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.domain.sbatch import options_for, time_limit
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.harness.confine.sandbox import lacking, reaches
@@ -105,7 +105,7 @@ class _Probe:
     greeted_at: float = 0.0
     answered_at: float = 0.0
     inspection: Inspection | None = None
-    news: JobNews | None = None
+    news: JobStatus | None = None
     told: str = ""
     ended_since: float | None = None
     done: bool = False
@@ -361,7 +361,7 @@ def _tell(probe: _Probe, words: str, say: Callable[[str], object]) -> None:
         say(f"{probe.gpu.name}: {words}")
 
 
-def _no_report(probe: _Probe, news: JobNews) -> None:
+def _no_report(probe: _Probe, news: JobStatus) -> None:
     probe.done = True
     log = _log(probe)
     where = f"gpus.{probe.gpu.name}"
@@ -369,7 +369,7 @@ def _no_report(probe: _Probe, news: JobNews) -> None:
     probe.line(
         Level.PROBLEM,
         "job",
-        f"it left no report ({one_line(news.evidence or str(news.state))})"
+        f"it left no report ({one_line(news.source or str(news.state))})"
         + (f"; its output ends:\n{log}" if log else ""),
         f"Look at {where}.python, {where}.modules{container} and {where}.template, and whether the node sees the"
         " board's folder.",

@@ -34,29 +34,29 @@ def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) ->
             for runs in board.wait(ids, timeout_seconds=timeout_seconds, say=_remark_problem):
                 show(runs)
     except WaitExpired:
-        _tell_hopeless(runs, told)
+        _tell_never_starts(runs, told)
         tell_unsent(runs, told)
         raise
     except KeyboardInterrupt:
         remark("Stopped waiting.")
-        _tell_hopeless(runs, told)
+        _tell_never_starts(runs, told)
         _tell_going([run for run in runs if not run.state.ended and not run.state.unsent])
         tell_unsent(runs, told)
         raise
     return runs
 
 
-def _tell_hopeless(runs: "Sequence[Run]", told: Mapping[int, str]) -> None:
+def _tell_never_starts(runs: "Sequence[Run]", told: Mapping[int, str]) -> None:
     """Say of runs that will never start why, unless `told` has it by the run's number."""
     for run in runs:
-        if run.hopeless and told.get(run.id) != run.hopeless:
-            remark(_hopeless_line(run))
+        if run.never_starts and told.get(run.id) != run.never_starts:
+            remark(_never_starts_line(run))
 
 
-def _hopeless_line(run: "Run") -> str:
+def _never_starts_line(run: "Run") -> str:
     from hpc_board.model.text import one_line
 
-    return f"Run {run.id} on {run.gpu} {one_line(run.hopeless, 500)}"
+    return f"Run {run.id} on {run.gpu} {one_line(run.never_starts, 500)}"
 
 
 def _tell_going(runs: "Sequence[Run]") -> None:
@@ -75,7 +75,7 @@ def tell_unsent(runs: "Sequence[Run]", told: Mapping[int, str] = MappingProxyTyp
     """
     unsent = [run for run in runs if run.state.unsent]
     for run in unsent:
-        remark(_unsent_line(run, because=told.get(run.id) != run.hindrance))
+        remark(_unsent_line(run, because=told.get(run.id) != run.blocked_by))
     _tell_wanted([run for run in unsent if not run.status.cancel_requested])
     _tell_cancelled([run for run in unsent if run.status.cancel_requested])
 
@@ -83,7 +83,7 @@ def tell_unsent(runs: "Sequence[Run]", told: Mapping[int, str] = MappingProxyTyp
 def _unsent_line(run: "Run", *, because: bool = True) -> str:
     from hpc_board.model.text import one_line
 
-    reason = f": {one_line(run.hindrance, 500)}" if because and run.hindrance else "."
+    reason = f": {one_line(run.blocked_by, 500)}" if because and run.blocked_by else "."
     return f"Run {run.id} on {run.gpu} is not in the queue yet{reason}"
 
 
@@ -154,11 +154,11 @@ class _Hindrances:
 
     def __call__(self, runs: "Sequence[Run]") -> None:
         for run in runs:
-            if run.hindrance and run.id not in self._told:
-                self._told[run.id] = run.hindrance
+            if run.blocked_by and run.id not in self._told:
+                self._told[run.id] = run.blocked_by
                 remark(f"Still waiting: {_unsent_line(run)}")
-        _tell_hopeless(runs, self._told)
-        self._told.update({run.id: run.hopeless for run in runs if run.hopeless})
+        _tell_never_starts(runs, self._told)
+        self._told.update({run.id: run.never_starts for run in runs if run.never_starts})
 
 
 def _place(board: "Board", run: "Run") -> str:
@@ -169,7 +169,7 @@ def _place(board: "Board", run: "Run") -> str:
     if run.state == "queued":
         return one_line(run.status.reason)
     if run.state.unsent:
-        return one_line(run.hindrance)
+        return one_line(run.blocked_by)
     progress = board.progress(run.id) if run.state == "running" else []
     return step_text(progress[-1]) if progress else ""
 

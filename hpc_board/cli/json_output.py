@@ -536,7 +536,7 @@ def _status(status: Status) -> dict[str, Any]:
         "job_id": status.job_id or None,
         "node": status.node or None,
         "reason": one_line(status.reason, 500),
-        "evidence": one_line(status.evidence, 500),
+        "evidence": one_line(status.source, 500),
     }
 
 

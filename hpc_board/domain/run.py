@@ -77,8 +77,8 @@ class JobState(str, Enum):
 
 
 @dataclass(frozen=True)
-class JobNews:
-    """What a scheduler said of one job at one moment; `evidence` is its own words ("squeue: PENDING (Priority)").
+class JobStatus:
+    """The status of a job, as a scheduler reported it; `source` is its own words ("squeue: PENDING (Priority)").
 
     `restarts` counts how often it put the job back into the queue after it had begun, None where it does not say.
     """
@@ -87,7 +87,7 @@ class JobNews:
     job_id: str = ""
     reason: str = ""
     node: str = ""
-    evidence: str = ""
+    source: str = ""
     expected_start: Optional[datetime] = None
     restarts: Optional[int] = None
 
@@ -96,7 +96,7 @@ class JobNews:
 class Status:
     """The state of a run, since when, and why. Each change is stored as one more row, none is overwritten.
 
-    `unanswered` says that nobody knows whether the scheduler has the job; `evidence` is then what came instead of its
+    `unanswered` says that nobody knows whether the scheduler has the job; `source` is then what came instead of its
     answer. `cancel_requested` holds from the wish to cancel on, however long nobody can find the job.
     """
 
@@ -105,7 +105,7 @@ class Status:
     job_id: str = ""
     node: str = ""
     reason: str = ""
-    evidence: str = ""
+    source: str = ""
     expected_start: Optional[datetime] = None
     ended_in_queue_at: Optional[datetime] = None
     unanswered: bool = False
@@ -198,18 +198,18 @@ class Run:
     @property
     def explanation(self) -> str:
         """Why the run is where it is: its result's message, else what the scheduler and the job folder showed."""
-        return self.message or "; ".join(filter(None, (self.status.reason, self.status.evidence)))
+        return self.message or "; ".join(filter(None, (self.status.reason, self.status.source)))
 
     @property
-    def hindrance(self) -> str:
-        """What keeps a run that is not sent yet from its queue; empty where nothing is known to."""
+    def blocked_by(self) -> str:
+        """The reason why an unsent run is not in its queue; empty where none is known."""
         if self.status.unanswered:
-            return self.status.evidence
+            return self.status.source
         return self.explanation if self.state is RunState.CREATED else ""
 
     @property
-    def hopeless(self) -> str:
-        """Why a queued run will never start as things are, in words that begin so; empty where nothing says it."""
+    def never_starts(self) -> str:
+        """The scheduler's reason why a queued run will never start, beginning with NEVER_STARTS; else empty."""
         waits = self.state is RunState.QUEUED and not self.status.cancel_requested
         return self.status.reason if waits and self.status.reason.startswith(NEVER_STARTS) else ""
 
@@ -248,7 +248,7 @@ _ENDED_AS = {
 
 def next_status(
     status: Status,
-    news: JobNews,
+    news: JobStatus,
     now: datetime,
     *,
     result_grace: timedelta = RESULT_GRACE,
@@ -269,7 +269,7 @@ def next_status(
         job_id=news.job_id or status.job_id,
         node=news.node or status.node,
         reason=news.reason,
-        evidence="; ".join(filter(None, (news.evidence, hindrance))),
+        source="; ".join(filter(None, (news.source, hindrance))),
         expected_start=_expected_start(status.expected_start, news.expected_start, now),
         ended_in_queue_at=None,
         unanswered=False,
@@ -293,8 +293,8 @@ def next_status(
     if now - since < grace:
         return replace(known.moved(RunState.COLLECTING, now), ended_in_queue_at=since)
     waited = f"{hindrance or 'no result file'} after {_duration(grace)}, since {since:%H:%M} UTC"
-    evidence = "; ".join(filter(None, (news.evidence, waited)))
-    return replace(known.moved(_ENDED_AS[news.state], now), evidence=evidence)
+    source = "; ".join(filter(None, (news.source, waited)))
+    return replace(known.moved(_ENDED_AS[news.state], now), source=source)
 
 
 def _expected_start(known: Optional[datetime], told: Optional[datetime], now: datetime) -> Optional[datetime]:

@@ -184,7 +184,7 @@ def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
             str(status.state).replace("_", " "),
             one_line(status.job_id, 40),
             one_line(status.reason, 500),
-            one_line(status.evidence, 500),
+            one_line(status.source, 500),
         )
         for status in history
     )
@@ -487,7 +487,7 @@ def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result |
             status.at.astimezone().strftime("%H:%M:%S"),
             str(status.state).replace("_", " "),
             one_line(status.reason, 500),
-            one_line(status.evidence, 500),
+            one_line(status.source, 500),
         )
         for status in history
     )
@@ -507,8 +507,8 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
         yield Paragraph(f"Running: {step_text(progress[-1])}")
     elif state is RunState.SUBMITTING and (run.status.unanswered or run.status.cancel_requested):
         yield from _unconfirmed_blocks(run)
-    elif state is RunState.CREATED and run.hindrance:
-        yield Paragraph(f"Stored; its job cannot be sent yet: {one_line(run.hindrance, 500)}")
+    elif state is RunState.CREATED and run.blocked_by:
+        yield Paragraph(f"Stored; its job cannot be sent yet: {one_line(run.blocked_by, 500)}")
         yield Paragraph("It is tried again with each `hpc-board poll`, and while the app or a `watch` is open.")
     elif state is RunState.COLLECTING and run.status.reason:
         yield Paragraph(f"No result yet: {one_line(run.explanation, 500)}")
@@ -523,7 +523,7 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
 
 
 def _unconfirmed_blocks(run: Run) -> Iterator[Block]:
-    because = f"; the last try got no clear answer: {one_line(run.status.evidence, 500)}"
+    because = f"; the last try got no clear answer: {one_line(run.status.source, 500)}"
     yield Paragraph(f"Being handed to the scheduler{because if run.status.unanswered else '.'}")
     if run.status.cancel_requested:
         reason = one_line(run.status.reason, 500)

@@ -17,7 +17,7 @@ from pathlib import Path
 from hpc_board.asking.looks import LOOK_PATIENCE, LOOK_SECONDS, Looking
 from hpc_board.asking.schedulers import PATIENCE, SILENCE_SECONDS, Asking
 from hpc_board.domain.result_checks import ended_at, result_faults
-from hpc_board.domain.run import RESULT_GRACE, JobNews, JobState, Run, RunState, Status, next_status
+from hpc_board.domain.run import RESULT_GRACE, JobState, JobStatus, Run, RunState, Status, next_status
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.files import LOCK_SECONDS, NotRegularFileError, locked
 from hpc_board.model.gpu import Cluster, Gpu
@@ -241,7 +241,7 @@ class Advance:
             self._record(run, RunState.ERROR, reason=f"the settings no longer have cluster {run.cluster}; submit again")
         else:
             reason = f"the settings no longer have cluster {run.cluster}: nobody is asked"
-            self._look_into_folder(self._record(run, run.state, reason=reason, evidence=self._left(run).hindrance))
+            self._look_into_folder(self._record(run, run.state, reason=reason, source=self._left(run).hindrance))
 
     def _may_send(self, run: Run, asked: Sequence[str]) -> bool:
         """Whether a run is to be sent in this turn, in which the schedulers of the clusters `asked` are asked."""
@@ -312,13 +312,13 @@ class Advance:
             self._tell_hindered(run, error)
         elif run.state is RunState.SUBMITTING:
             reason = run.status.reason if run.status.cancel_requested else _UNCONFIRMED
-            self._record(run, run.state, reason=reason, evidence=error.message, unanswered=True)
+            self._record(run, run.state, reason=reason, source=error.message, unanswered=True)
 
     def _tell_hindered(self, run: Run, error: BoardError) -> None:
         """Record of a run of which the scheduler has not heard what keeps it from being sent, and what to do."""
         run = self._again(run)
         if run.state is RunState.CREATED:
-            self._record(run, run.state, reason=error.message, evidence=error.hint)
+            self._record(run, run.state, reason=error.message, source=error.hint)
 
     def _not_sent(self, runs: Sequence[Run]) -> list[Run]:
         """Those of `runs` that are to be sent now: none whose job exists, may still appear, or is not wanted any more.
@@ -349,7 +349,7 @@ class Advance:
             # That nobody can ask says nothing of the job.
             raise SchedulerError(error.message, hint=error.hint) from error
         found = self._store_each(
-            _moved(run, RunState.QUEUED, job_id=job_ids[run.id], evidence="found by its name")
+            _moved(run, RunState.QUEUED, job_id=job_ids[run.id], source="found by its name")
             for run in runs
             if run.id in job_ids
         )
@@ -370,9 +370,9 @@ class Advance:
             raise InputError("hpc-board was updated before the run was sent; submit again")
         tries = 0
         if run.state is not RunState.CREATED:
-            tries = sum(status.evidence.startswith(_TRY) for status in self.store.history(run.id))
+            tries = sum(status.source.startswith(_TRY) for status in self.store.history(run.id))
         if tries >= TRIES_MAX:
-            raise InputError(f"not accepted after {tries} tries: {run.status.evidence}")
+            raise InputError(f"not accepted after {tries} tries: {run.status.source}")
         task = self.store.task(run.task, run.task_version)
         code = self.store.code(run.code_sha256)
         path = self._folders(run).write(run, task, gpu, code=code, harness=harness)
@@ -425,7 +425,7 @@ class Advance:
         """
         now = _now()
         runs = self._store_each(
-            _moved(parcel.run, RunState.SUBMITTING, evidence=f"{_TRY}{parcel.tries}", at=now) for parcel in parcels
+            _moved(parcel.run, RunState.SUBMITTING, source=f"{_TRY}{parcel.tries}", at=now) for parcel in parcels
         )
         cluster = runs[0].cluster
         job_id = self.schedulers[cluster].submit(job)
@@ -442,10 +442,10 @@ class Advance:
         *,
         job_id: str = "",
         reason: str = "",
-        evidence: str = "",
+        source: str = "",
         unanswered: bool = False,
     ) -> Run:
-        moved = _moved(run, state, job_id=job_id, reason=reason, evidence=evidence, unanswered=unanswered)
+        moved = _moved(run, state, job_id=job_id, reason=reason, source=source, unanswered=unanswered)
         return self._store_status(run, moved.status)
 
     def _store_status(self, run: Run, status: Status) -> Run:
@@ -500,7 +500,7 @@ class Advance:
             # A name without its contents is a network file system that lags behind.
             begun = run.state is RunState.QUEUED and folders.files.is_file(folders.of(run) / job_folder.PROGRESS)
             if begun and not self._ran_before(run):
-                self._record(run, RunState.RUNNING, evidence="its progress file is there")
+                self._record(run, RunState.RUNNING, source="its progress file is there")
             return
         self._take_result(run, data)
 
@@ -579,7 +579,7 @@ class Advance:
             if not members:
                 continue
             began = time.monotonic()
-            news: Mapping[str, JobNews] = {}
+            news: Mapping[str, JobStatus] = {}
             failed = False
             try:
                 news = self.schedulers[cluster].poll([_key(run) for run in members])
@@ -626,7 +626,7 @@ class Advance:
         patience = 1.0 if settings.scheduler == "local" else PATIENCE
         return Asking(self.folder / f"asked-{cluster}", settings.poll_seconds, patience=patience)
 
-    def _take(self, run: Run, news: JobNews, going_on: dict[int, Status]) -> Status:
+    def _take(self, run: Run, news: JobStatus, going_on: dict[int, Status]) -> Status:
         """The run's status after these news: stored if it ends the run, else put into `going_on` if it has changed."""
         if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
             news = replace(news, state=JobState.CANCELLED)
@@ -657,7 +657,7 @@ class Advance:
         if status.state.ended and partial is not None:
             self.store.stop(run.id, status, partial)
         elif status.state.ended:
-            self._store_status(run, replace(status, evidence=f"{status.evidence}{self._last_words(run)}"))
+            self._store_status(run, replace(status, source=f"{status.source}{self._last_words(run)}"))
         elif status != run.status:
             going_on[run.id] = status
         return status
@@ -718,7 +718,7 @@ def _moved(
     *,
     job_id: str = "",
     reason: str = "",
-    evidence: str = "",
+    source: str = "",
     unanswered: bool = False,
     at: datetime | None = None,
 ) -> Run:
@@ -727,7 +727,7 @@ def _moved(
         run.status.moved(state, _now()),
         job_id=job_id or run.status.job_id,
         reason=reason,
-        evidence=evidence,
+        source=source,
         unanswered=unanswered,
     )
     return replace(run, status=replace(status, at=at) if at else status)
@@ -743,7 +743,7 @@ def _hinders(error: BoardError) -> bool:
     return isinstance(error, StorageError) or not isinstance(error, InputError | SchedulerRefused)
 
 
-def _goes_on(news: JobNews | None) -> bool:
+def _goes_on(news: JobStatus | None) -> bool:
     """Whether a job waits or runs, so that a wish to cancel it has not been heard."""
     return news is not None and news.state in (JobState.PENDING, JobState.RUNNING)
 

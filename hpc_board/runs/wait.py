@@ -56,8 +56,8 @@ class _Problem:
         """Tell what hindered this turn, unless it was the last thing told or the status of one of the runs has it."""
         if turn.errors:
             message = turn.errors[0].message
-            hindered = [run.status for run in runs if run.hindrance]
-            shown = {words for status in hindered for words in (status.reason, status.evidence)}
+            hindered = [run.status for run in runs if run.blocked_by]
+            shown = {words for status in hindered for words in (status.reason, status.source)}
             if message != self._told and message not in shown:
                 self._say(message)
             self._told, self._asked = message, turn.asked

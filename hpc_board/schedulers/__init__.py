@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from hpc_board.domain.cluster_info import Site
-from hpc_board.domain.run import JobNews, array_of
+from hpc_board.domain.run import JobStatus, array_of
 from hpc_board.model.gpu import Availability, Gpu
 
 
@@ -71,7 +71,7 @@ class Scheduler(Protocol):
         A task of an array is called as the array, with its index after a dot.
         """
 
-    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobNews]:
+    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         """The news of each job, by its name, from one question for all of them."""
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:

@@ -52,7 +52,7 @@ def why(run: Run) -> str:
     if run.message or run.status.reason:
         return run.message or run.status.reason
     if run.state.ended or run.state is RunState.SUBMITTING:
-        return run.status.evidence
+        return run.status.source
     return f"on {run.status.node}" if run.status.node else ""
 
 

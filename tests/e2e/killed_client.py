@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hpc_board import settings
 from hpc_board.board import Board
-from hpc_board.domain.run import JobNews, Run, RunState, Status
+from hpc_board.domain.run import JobStatus, Run, RunState, Status
 from hpc_board.domain.submission import Submission
 from hpc_board.model.result import Result
 from hpc_board.model.score import Interval
@@ -81,7 +81,7 @@ class DeadlyScheduler:
             die()
         return job_id
 
-    def poll(self, keys: Sequence[JobKey]) -> Mapping[str, JobNews]:
+    def poll(self, keys: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         return self._inner.poll(keys)
 
 

@@ -16,7 +16,7 @@ import yaml
 
 from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.domain.run import JobNews, JobState, Run, RunState
+from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.domain.sbatch import options_for
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu
@@ -92,7 +92,7 @@ class Array:
     def task_folder(self, index: int) -> Path:
         return Path(f"{self.folder}.{index}")
 
-    def until(self, fits: Callable[[Mapping[int, JobNews]], bool]) -> Mapping[int, JobNews]:
+    def until(self, fits: Callable[[Mapping[int, JobStatus]], bool]) -> Mapping[int, JobStatus]:
         """The news of the tasks by their indexes, once they fit."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
@@ -129,7 +129,7 @@ def test_each_task_has_its_own_state_and_prints_into_its_own_folder(any_lab: Slu
         assert {one.job_id for one in begun.values()} == {f"{mine.job_id}_{index}" for index in indexes}
         waiting = [one for one in begun.values() if one.state is JobState.PENDING]
         assert waiting
-        assert all(one.evidence.startswith(f"{source_of(any_lab)}: PENDING") for one in waiting)
+        assert all(one.source.startswith(f"{source_of(any_lab)}: PENDING") for one in waiting)
         (tmp_path / "go").touch()
         mine.until(lambda news: all(one.state is JobState.ENDED for one in news.values()))
         for index in indexes:
@@ -165,10 +165,10 @@ def test_tasks_that_left_the_queue_are_explained_by_the_accounts(
     lab = accounting_lab_anywhere
     before = datetime.now(UTC)
     with array(lab, tmp_path, range(40), f"exit $SLURM_ARRAY_TASK_ID; # {tmp_path}") as mine:
-        ended = mine.until(lambda news: all("exit code" in one.evidence for one in news.values()))
+        ended = mine.until(lambda news: all("exit code" in one.source for one in news.values()))
         assert {one.state for one in ended.values()} == {JobState.ENDED}
-        assert ended[7].evidence == f"{source_of(lab)}: not listed; sacct: FAILED, exit code 7:0"
-        assert ended[0].evidence == f"{source_of(lab)}: not listed; sacct: COMPLETED, exit code 0:0"
+        assert ended[7].source == f"{source_of(lab)}: not listed; sacct: FAILED, exit code 7:0"
+        assert ended[0].source == f"{source_of(lab)}: not listed; sacct: COMPLETED, exit code 0:0"
         assert mine.scheduler.find(f"{mine.job.name}.7", before) == f"{mine.job_id}_7"
 
 

@@ -149,8 +149,8 @@ class Site:
         """`run` was sent to Slurm once, ended once, and one job wrote into its folder."""
         history = self.board.history(run.id)
         assert sum(status.state.ended for status in history) == 1
-        assert sum(status.state is RunState.SUBMITTING and status.evidence == "try 1" for status in history) == 1
-        assert not any(status.evidence == "try 2" for status in history)
+        assert sum(status.state is RunState.SUBMITTING and status.source == "try 1" for status in history) == 1
+        assert not any(status.source == "try 2" for status in history)
         assert len([name for _, name, _ in slurm_jobs(self.files.environ) if name == run.token]) <= 1
         assert len(list(self.folder(run).glob("slurm-*.out"))) <= 1
 
@@ -288,9 +288,9 @@ def test_a_controller_that_is_silent_while_a_job_is_sent(site: Site) -> None:
         assert unclear.state is RunState.SUBMITTING
         assert unclear.status.unanswered
         assert unclear.status.reason == "the scheduler has not confirmed the job"
-        assert "timed out" in unclear.status.evidence
+        assert "timed out" in unclear.status.source
     site.finished(run)
-    assert any(status.evidence == "found by its name" for status in site.board.history(run.id))
+    assert any(status.source == "found by its name" for status in site.board.history(run.id))
 
 
 def test_a_controller_that_is_silent_while_it_is_asked(site: Site) -> None:
@@ -352,7 +352,7 @@ def test_a_node_that_dies_under_a_job(site: Site) -> None:
         site.until(run, RunState.COLLECTING)
         site.later(RESULT_GRACE)
         ended = site.until(run, RunState.NODE_FAIL)
-    assert ended.status.evidence.startswith("squeue: NODE_FAIL (NodeDown); no result file after 60 s")
+    assert ended.status.source.startswith("squeue: NODE_FAIL (NodeDown); no result file after 60 s")
     site.happened_once(ended)
 
 
@@ -418,7 +418,7 @@ def test_a_job_that_is_preempted(site: Site) -> None:
     site.until(run, RunState.RUNNING)
     urgent(site, "sleep 1")
     ended = site.until(run, RunState.PREEMPTED)
-    assert ended.status.evidence.startswith("squeue: PREEMPTED")
+    assert ended.status.source.startswith("squeue: PREEMPTED")
     site.happened_once(ended)
 
 
@@ -430,10 +430,10 @@ def test_a_job_that_is_preempted_and_put_back_into_the_queue(site: Site) -> None
     site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "Requeue=1")
     urgent(site, "sleep 1")
     back = site.until(run, RunState.QUEUED)
-    assert back.status.evidence == "squeue: PENDING (BeginTime), restart 1"
+    assert back.status.source == "squeue: PENDING (BeginTime), restart 1"
     site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "StartTime=now")
     again = site.until(run, RunState.RUNNING)
-    assert again.status.evidence == "squeue: RUNNING, restart 1"
+    assert again.status.source == "squeue: RUNNING, restart 1"
     site.finished(run)
     result = site.board.result(run.id)
     assert result is not None
@@ -451,7 +451,7 @@ def test_a_job_that_exceeds_its_time(site: Site) -> None:
     running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
     site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "EndTime=now")
     ended = site.until(run, RunState.TIMEOUT)
-    assert ended.status.evidence == "squeue: TIMEOUT (TimeLimit)"
+    assert ended.status.source == "squeue: TIMEOUT (TimeLimit)"
     partial = site.board.result(run.id)
     assert partial is not None
     assert partial.message.startswith("stopped by SIGTERM after ")
@@ -467,8 +467,8 @@ def test_a_job_that_exceeds_its_memory(site: Site) -> None:
     # Where a site limits memory by control groups, Slurm itself says OUT_OF_MEMORY.
     ended = site.until(run, RunState.OUT_OF_MEMORY, RunState.ERROR)
     assert ended.state is RunState.ERROR
-    assert ended.status.evidence.startswith("squeue: FAILED (JobLaunchFailure); no result file after 60 s")
-    assert re.search("exceeded (job )?memory limit", ended.status.evidence, re.IGNORECASE)
+    assert ended.status.source.startswith("squeue: FAILED (JobLaunchFailure); no result file after 60 s")
+    assert re.search("exceeded (job )?memory limit", ended.status.source, re.IGNORECASE)
     site.happened_once(ended)
 
 
@@ -480,12 +480,12 @@ def test_a_job_that_is_cancelled_with_slurm_s_own_command(site: Site) -> None:
         (waiting,) = site.submit("A100")
         site.lab.run("scancel", site.now(running).status.job_id, site.now(waiting).status.job_id)
         ended = site.until(running, RunState.CANCELLED)
-        assert ended.status.evidence == "squeue: CANCELLED"
+        assert ended.status.source == "squeue: CANCELLED"
         assert site.board.result(running.id) is not None
         site.until(waiting, RunState.COLLECTING)
         site.later(RESULT_GRACE)
         unsent = site.until(waiting, RunState.CANCELLED)
-        assert unsent.status.evidence.startswith("squeue: CANCELLED (PartitionDown); no result file after 5 s")
+        assert unsent.status.source.startswith("squeue: CANCELLED (PartitionDown); no result file after 5 s")
         for run in (ended, unsent):
             site.happened_once(run)
     finally:
@@ -507,14 +507,14 @@ def test_a_job_that_is_forgotten_before_it_is_first_asked_for(
     awaited(lambda: not site.job(right) and not site.job(lost))
     site.finished(right)
     missing = site.until(lost, RunState.COLLECTING)
-    assert missing.status.evidence == "squeue: not listed; sacct: accounting storage is disabled"
+    assert missing.status.source == "squeue: not listed; sacct: accounting storage is disabled"
     site.later(MISSING_GRACE)
     ended = site.until(lost, RunState.LOST)
     said = re.fullmatch(
         r"squeue: not listed; sacct: accounting storage is disabled; no result file after 5 min, since \d\d:\d\d UTC.*",
-        ended.status.evidence,
+        ended.status.source,
     )
-    assert said, ended.status.evidence
+    assert said, ended.status.source
     site.happened_once(ended)
 
 
@@ -531,7 +531,7 @@ def test_a_job_whose_id_is_another_s_by_now(
     strangers = others(reusing_lab, job_id)
     try:
         missing = site.until(run, RunState.COLLECTING)
-        assert missing.status.evidence.startswith("squeue: not listed; ")
+        assert missing.status.source.startswith("squeue: not listed; ")
         site.board.cancel(run.id)
         assert job_id in reusing_lab.run("squeue", "--noheader", "--states=RUNNING,PENDING", "--format=%i").split()
         site.later(MISSING_GRACE)
@@ -564,10 +564,10 @@ def test_accounts_that_are_down(accounting_lab: SlurmLab, tmp_path: Path, monkey
         site.board.advance()
         assert site.board.history(ended.id) == before
         assert not site.now(ended).state.ended
-    site.until(ended, RunState.COLLECTING, fits=lambda run: "sacct: " in run.status.evidence)
+    site.until(ended, RunState.COLLECTING, fits=lambda run: "sacct: " in run.status.source)
     site.later(RESULT_GRACE)
     told = site.until(ended, RunState.ERROR, RunState.NODE_FAIL)
-    assert told.status.evidence.startswith("squeue: not listed; sacct: ")
+    assert told.status.source.startswith("squeue: not listed; sacct: ")
     site.happened_once(told)
 
 
@@ -621,7 +621,7 @@ def test_a_disk_that_is_full(site: Site) -> None:
         site.until(run, RunState.COLLECTING)
         site.later(RESULT_GRACE)
         ended = site.until(run, RunState.ERROR)
-        assert ended.status.evidence.startswith("squeue: FAILED (NonZeroExitCode); no result file after 60 s")
+        assert ended.status.source.startswith("squeue: FAILED (NonZeroExitCode); no result file after 60 s")
         site.happened_once(ended)
     finally:
         site.lab.cancel_jobs()
@@ -658,10 +658,10 @@ def test_result_files_that_are_none(site: Site) -> None:
         site.happened_once(ended)
     site.finished(runs["right"])
     waiting = site.until(runs["empty"], RunState.COLLECTING)
-    assert waiting.status.evidence == "squeue: COMPLETED; result.json is empty"
+    assert waiting.status.source == "squeue: COMPLETED; result.json is empty"
     site.later(RESULT_GRACE)
     ended = site.until(runs["empty"], RunState.ERROR)
-    assert ended.status.evidence.startswith("squeue: COMPLETED; result.json is empty after 60 s")
+    assert ended.status.source.startswith("squeue: COMPLETED; result.json is empty after 60 s")
     site.happened_once(ended)
 
 
@@ -679,7 +679,7 @@ def test_a_result_that_cannot_be_read_for_a_while(site: Site) -> None:
         pytest.skip("a file that cannot be read takes root, and a machine that lets it mount")
     try:
         words = "squeue: COMPLETED; result.json cannot be read now: Input/output error"
-        site.until(run, RunState.COLLECTING, fits=lambda run: run.status.evidence == words)
+        site.until(run, RunState.COLLECTING, fits=lambda run: run.status.source == words)
         for hours in range(1, 5):
             site.later(timedelta(hours=hours))
             assert not site.until(run, fits=lambda run: run.status.reason == UNREADABLE).state.ended

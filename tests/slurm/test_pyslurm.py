@@ -88,12 +88,12 @@ def test_a_helper_that_is_killed_or_hangs_is_replaced_by_the_commands_and_starte
     lab: SlurmLab, job: JobKey, number: signal.Signals, seconds: float, reason: str
 ) -> None:
     with_helper = asked(lab, seconds=seconds)
-    assert with_helper.scheduler.poll([job])[job.name].evidence == "pyslurm: RUNNING"
+    assert with_helper.scheduler.poll([job])[job.name].source == "pyslurm: RUNNING"
     os.kill(with_helper.host.pids[0], number)
-    assert with_helper.scheduler.poll([job])[job.name].evidence == "squeue: RUNNING"
+    assert with_helper.scheduler.poll([job])[job.name].source == "squeue: RUNNING"
     assert reason in with_helper.warnings[0]
     with_helper.clock[0] += 30
-    assert with_helper.scheduler.poll([job])[job.name].evidence == "pyslurm: RUNNING"
+    assert with_helper.scheduler.poll([job])[job.name].source == "pyslurm: RUNNING"
     assert len(with_helper.host.pids) == 2
     assert len(with_helper.warnings) == 1
 
@@ -101,7 +101,7 @@ def test_a_helper_that_is_killed_or_hangs_is_replaced_by_the_commands_and_starte
 def test_an_import_that_blocks_for_want_of_a_slurm_conf_is_not_waited_for(lab: SlurmLab, job: JobKey) -> None:
     with_helper = asked(lab, lab.environment | {"SLURM_CONF": "/no/such/slurm.conf"}, seconds=4)
     began = time.monotonic()
-    assert with_helper.scheduler.poll([job])[job.name].evidence == "squeue: RUNNING"
+    assert with_helper.scheduler.poll([job])[job.name].source == "squeue: RUNNING"
     assert time.monotonic() - began < 30
     assert "did not answer within 4 s" in with_helper.warnings[0]
     assert "/no/such/slurm.conf" in with_helper.warnings[0]
@@ -115,7 +115,7 @@ def test_a_python_without_pyslurm_is_told(lab: SlurmLab, job: JobKey) -> None:
     scheduler = PyslurmScheduler(
         Cluster("main", "slurm", "pyslurm"), ThisHost(lab.environment), warn=warnings.append, helper=without_packages
     )
-    assert scheduler.poll([job])[job.name].evidence == "squeue: RUNNING"
+    assert scheduler.poll([job])[job.name].source == "squeue: RUNNING"
     assert "cannot be imported: ModuleNotFoundError: No module named 'pyslurm'" in warnings[0]
 
 
@@ -124,7 +124,7 @@ def test_a_job_that_was_put_back_into_the_queue_says_so(lab: SlurmLab, job: JobK
     lab.run("scontrol", "update", f"jobid={job.job_id}", "requeue=1")
     lab.run("scontrol", "requeue", job.job_id)
     deadline = time.monotonic() + 30
-    while ", restart 1" not in (evidence := with_helper.scheduler.poll([job])[job.name].evidence):
+    while ", restart 1" not in (evidence := with_helper.scheduler.poll([job])[job.name].source):
         assert time.monotonic() < deadline, evidence
         time.sleep(0.2)
     assert evidence.startswith("pyslurm: ")

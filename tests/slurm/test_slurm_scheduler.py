@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from hpc_board.domain.run import JobNews, JobState
+from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.domain.sbatch import directive, options_for
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
@@ -139,10 +139,10 @@ def key(job: Job, job_id: str) -> JobKey:
     return JobKey(job.name, job_id, datetime.now(UTC))
 
 
-def news_once(scheduler: SlurmScheduler, job: JobKey, *states: JobState) -> JobNews:
+def news_once(scheduler: SlurmScheduler, job: JobKey, *states: JobState) -> JobStatus:
     """The news of `job` once it is in one of the states."""
 
-    def look() -> JobNews | None:
+    def look() -> JobStatus | None:
         news = scheduler.poll([job])[job.name]
         return news if news.state in states else None
 
@@ -165,9 +165,9 @@ def test_a_job_is_followed_from_the_queue_to_its_end(scheduler: SlurmScheduler, 
     first = scheduler.poll([running])[mine.name]
     assert first.state in (JobState.PENDING, JobState.RUNNING)
     news = news_once(scheduler, running, JobState.RUNNING)
-    assert (news.node, news.job_id, news.evidence) == ("h100-1", running.job_id, f"{source}: RUNNING")
+    assert (news.node, news.job_id, news.source) == ("h100-1", running.job_id, f"{source}: RUNNING")
     (mine.folder / "go").touch()
-    assert news_once(scheduler, running, JobState.ENDED).evidence == f"{source}: COMPLETED"
+    assert news_once(scheduler, running, JobState.ENDED).source == f"{source}: COMPLETED"
     assert (mine.folder / f"slurm-{running.job_id}.out").read_text() == f"{mine.folder}\n"
 
 
@@ -179,19 +179,19 @@ def test_a_waiting_job_says_why_in_words(scheduler: SlurmScheduler, source: str,
 
     news = awaited(lambda: _waits_for_resources(scheduler.poll([waiting])[waiting.name]))
 
-    assert news.evidence == f"{source}: PENDING (Resources)"
+    assert news.source == f"{source}: PENDING (Resources)"
     expected = awaited(lambda: scheduler.poll([waiting])[waiting.name].expected_start)
     assert expected > datetime.now(UTC)
 
 
-def _waits_for_resources(news: JobNews) -> JobNews | None:
+def _waits_for_resources(news: JobStatus) -> JobStatus | None:
     return news if news.reason == "waiting for resources (Resources)" else None
 
 
 def test_a_failed_job_has_ended_and_says_so(scheduler: SlurmScheduler, source: str, tmp_path: Path) -> None:
     mine = job(tmp_path / "job", "exit 3")
     news = news_once(scheduler, key(mine, scheduler.submit(mine)), JobState.ENDED)
-    assert news.evidence == f"{source}: FAILED (NonZeroExitCode)"
+    assert news.source == f"{source}: FAILED (NonZeroExitCode)"
 
 
 def test_one_question_answers_for_all_jobs(slurm_lab: SlurmLab, tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ def test_a_cancelled_job_is_cancelled_once(scheduler: SlurmScheduler, source: st
     running = key(mine, scheduler.submit(mine))
     news_once(scheduler, running, JobState.RUNNING)
     scheduler.cancel([running])
-    assert news_once(scheduler, running, JobState.CANCELLED).evidence == f"{source}: CANCELLED"
+    assert news_once(scheduler, running, JobState.CANCELLED).source == f"{source}: CANCELLED"
     scheduler.cancel([running])
 
 
@@ -472,7 +472,7 @@ def test_a_forgotten_job_is_missing_with_evidence(forgetful_lab: SlurmLab, tmp_p
         mine = job(tmp_path / "job", "true")
         ended = key(mine, scheduler.submit(mine))
         news = news_once(scheduler, ended, JobState.MISSING)
-    assert news.evidence == f"{source_of(forgetful_lab)}: not listed; sacct: accounting storage is disabled"
+    assert news.source == f"{source_of(forgetful_lab)}: not listed; sacct: accounting storage is disabled"
 
 
 def test_a_forgotten_job_is_explained_by_the_accounts(accounting_lab: SlurmLab, tmp_path: Path) -> None:
@@ -483,9 +483,7 @@ def test_a_forgotten_job_is_explained_by_the_accounts(accounting_lab: SlurmLab, 
         scheduler.cancel(keys[1:])
         forgotten = awaited(lambda: _both_from_accounts(scheduler.poll(keys)))
         assert forgotten[failed.name].state is JobState.ENDED
-        assert (
-            forgotten[failed.name].evidence == f"{source_of(accounting_lab)}: not listed; sacct: FAILED, exit code 3:0"
-        )
+        assert forgotten[failed.name].source == f"{source_of(accounting_lab)}: not listed; sacct: FAILED, exit code 3:0"
         assert forgotten[failed.name].node == "h100-1"
         assert forgotten[cancelled.name].state is JobState.CANCELLED
         assert scheduler.find(failed.name, before) == keys[0].job_id
@@ -493,8 +491,8 @@ def test_a_forgotten_job_is_explained_by_the_accounts(accounting_lab: SlurmLab, 
         assert scheduler.poll([stranger])[stranger.name].state is JobState.MISSING
 
 
-def _both_from_accounts(news: Mapping[str, JobNews]) -> Mapping[str, JobNews] | None:
-    return news if all("sacct: " in one.evidence and "exit code" in one.evidence for one in news.values()) else None
+def _both_from_accounts(news: Mapping[str, JobStatus]) -> Mapping[str, JobStatus] | None:
+    return news if all("sacct: " in one.source and "exit code" in one.source for one in news.values()) else None
 
 
 def test_accounts_that_do_not_answer_change_nothing(accounting_lab: SlurmLab, tmp_path: Path) -> None:
@@ -507,4 +505,4 @@ def test_accounts_that_do_not_answer_change_nothing(accounting_lab: SlurmLab, tm
             news = scheduler.poll([listed, gone])
     assert news[alive.name].state in (JobState.PENDING, JobState.RUNNING)
     assert news["hb-gone"].state is JobState.UNKNOWN
-    assert news["hb-gone"].evidence.startswith(f"{source_of(accounting_lab)}: not listed; sacct ")
+    assert news["hb-gone"].source.startswith(f"{source_of(accounting_lab)}: not listed; sacct ")

@@ -83,7 +83,7 @@ def run(
     message: str = "",
     score_s: float | None = None,
     reason: str = "",
-    evidence: str = "",
+    source: str = "",
     node: str = "",
     note: str = "",
 ) -> Run:
@@ -104,7 +104,7 @@ def run(
         trust="self-run",
         emulated=gpu == "L4",
         created_at=started,
-        status=Status(state, started + timedelta(seconds=20), f"{8000 + id_}", node, reason, evidence),
+        status=Status(state, started + timedelta(seconds=20), f"{8000 + id_}", node, reason, source),
         note=note,
         verdict=verdict,
         message=message,
@@ -120,7 +120,7 @@ RUNS = (
         ago_minutes=1,
         gpu="A100",
         reason="Priority",
-        evidence="squeue: PENDING (Priority)",
+        source="squeue: PENDING (Priority)",
         note="256 threads a block, no shared memory",
     ),
     run(
@@ -128,7 +128,7 @@ RUNS = (
         RunState.RUNNING,
         ago_minutes=1,
         node="node07",
-        evidence="squeue: RUNNING",
+        source="squeue: RUNNING",
         note="256 threads a block, no shared memory",
     ),
     run(
@@ -156,7 +156,7 @@ RUNS = (
         RunState.LOST,
         ago_minutes=60 * 30,
         gpu="A100",
-        evidence="squeue: job 8035 unknown; sacct: no record; no result file after 300 s",
+        source="squeue: job 8035 unknown; sacct: no record; no result file after 300 s",
     ),
     run(34, RunState.FINISHED, ago_minutes=60 * 70, user="bob", verdict=Verdict.PASS, score_s=11.02e-6),
     run(
@@ -454,7 +454,7 @@ class FakeBoard(Board):
 
     def history(self, run: int) -> tuple[Status, ...]:
         found = self.run(run)
-        queued = Status(RunState.QUEUED, found.created_at, reason="Resources", evidence="squeue: PENDING (Resources)")
+        queued = Status(RunState.QUEUED, found.created_at, reason="Resources", source="squeue: PENDING (Resources)")
         return (queued, found.status)
 
     def progress(self, run: int) -> list[Progress]:

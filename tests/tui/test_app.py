@@ -810,7 +810,7 @@ async def test_list_and_report_count_the_age_of_a_run_from_the_end_of_its_job() 
 
 async def test_a_run_that_the_scheduler_has_not_confirmed_says_so() -> None:
     reason, evidence = "the scheduler has not confirmed the job", "sbatch did not answer within 20 s"
-    board = FakeBoard(runs=[run(50, RunState.SUBMITTING, reason=reason, evidence=evidence)])
+    board = FakeBoard(runs=[run(50, RunState.SUBMITTING, reason=reason, source=evidence)])
     async with app_on(board).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "r")
@@ -889,7 +889,7 @@ async def test_no_error_of_the_board_ends_the_app(keys: tuple[str, ...]) -> None
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_hostile_text_is_shown_as_text(size: tuple[int, int]) -> None:
     evil = dataclasses.replace(
-        run(41, RunState.RUNNING, reason=HOSTILE, evidence=HOSTILE, node=HOSTILE),
+        run(41, RunState.RUNNING, reason=HOSTILE, source=HOSTILE, node=HOSTILE),
         file_name=HOSTILE,
         user=HOSTILE,
         partition=HOSTILE,

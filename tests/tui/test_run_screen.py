@@ -395,7 +395,7 @@ async def test_a_watched_file_is_reached_from_a_failed_run(kernel: Path) -> None
 )
 async def test_hostile_text_is_shown_as_text(keys: tuple[str, ...]) -> None:
     failed = dataclasses.replace(
-        run(40, RunState.FINISHED, verdict=Verdict.WRONG_VALUE, message=HOSTILE, node=HOSTILE, evidence=HOSTILE),
+        run(40, RunState.FINISHED, verdict=Verdict.WRONG_VALUE, message=HOSTILE, node=HOSTILE, source=HOSTILE),
         file_name=HOSTILE,
         token=HOSTILE,
         cluster=HOSTILE,

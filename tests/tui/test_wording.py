@@ -62,9 +62,9 @@ def test_all_languages_of_a_task_are_told_in_a_narrow_column(accepted: tuple[Lan
 
 
 def test_a_run_on_its_way_to_the_scheduler_says_what_is_known_of_that() -> None:
-    assert why(run(1, RunState.SUBMITTING, evidence="sbatch hung")) == "sbatch hung"
-    assert why(run(1, RunState.SUBMITTING, reason="not confirmed", evidence="sbatch hung")) == "not confirmed"
-    assert why(run(1, RunState.QUEUED, evidence="squeue: PENDING")) == ""
+    assert why(run(1, RunState.SUBMITTING, source="sbatch hung")) == "sbatch hung"
+    assert why(run(1, RunState.SUBMITTING, reason="not confirmed", source="sbatch hung")) == "not confirmed"
+    assert why(run(1, RunState.QUEUED, source="squeue: PENDING")) == ""
 
 
 def test_the_last_day_of_a_task_is_a_warning() -> None:

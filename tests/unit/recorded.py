@@ -143,9 +143,9 @@ def recorded(folder: Path) -> Recorded:
     return Recorded(folder)
 
 
-def status_of(state: RunState, *, reason: str = "", evidence: str = "", job_id: str = "104") -> Status:
+def status_of(state: RunState, *, reason: str = "", source: str = "", job_id: str = "104") -> Status:
     """A status of a job on node n1."""
-    return Status(state, AT, job_id=job_id, node="n1", reason=reason, evidence=evidence)
+    return Status(state, AT, job_id=job_id, node="n1", reason=reason, source=source)
 
 
 def timed_case(index: int = 0, *, median_ns: float = 12_340.0, spec: str = "size: 1024") -> Case:

@@ -18,7 +18,7 @@ import pytest
 
 from hpc_board.asking.looks import Looking
 from hpc_board.domain.result_checks import is_model
-from hpc_board.domain.run import RESULT_GRACE, UNREADABLE, JobNews, JobState, Run, RunState, Status
+from hpc_board.domain.run import RESULT_GRACE, UNREADABLE, JobState, JobStatus, Run, RunState, Status
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
@@ -48,7 +48,7 @@ class Scripted:
     loses_answer: bool = False
     find_error: Exception | None = None
     cancel_error: Exception | None = None
-    news: JobNews | None = None
+    news: JobStatus | None = None
 
     def command(self, job: Job) -> Sequence[str]:
         return ["scripted", job.script]
@@ -69,7 +69,7 @@ class Scripted:
             raise self.find_error
         return self.jobs.get(name)
 
-    def poll(self, keys: Sequence[JobKey]) -> Mapping[str, JobNews]:
+    def poll(self, keys: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         return {key.name: self.news for key in keys} if self.news else {}
 
     def cancel(self, keys: Sequence[JobKey]) -> None:
@@ -148,7 +148,7 @@ def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
     assert world.scheduler.sent == [run.token]
     assert world.state(run) is RunState.SUBMITTING
     unclear = world.store.run(run.id).status
-    assert (unclear.reason, unclear.evidence) == ("the scheduler has not confirmed the job", "connection refused")
+    assert (unclear.reason, unclear.source) == ("the scheduler has not confirmed the job", "connection refused")
     assert unclear.unanswered
     world.scheduler.find_error = None
     world.advance()
@@ -204,7 +204,7 @@ def test_a_turn_tells_why_a_run_is_not_sent_after_it_has_carried_on_the_others(w
     world.advance.launch([queued])
     world.scheduler.submit_error = SchedulerError("Socket timed out")
     unsent = world.run()
-    world.scheduler.news = JobNews(JobState.RUNNING)
+    world.scheduler.news = JobStatus(JobState.RUNNING)
     with pytest.raises(SchedulerError, match="Socket timed out"):
         world.advance()
     assert world.state(unsent) is RunState.SUBMITTING
@@ -238,7 +238,7 @@ def test_a_turn_says_which_schedulers_it_asked(world: World) -> None:
 def test_news_of_many_runs_that_go_on_are_stored_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [world.run() for _ in range(20)]
     world.advance.launch(runs)
-    world.scheduler.news = JobNews(JobState.PENDING, evidence="squeue: PENDING (Priority)", reason="Priority")
+    world.scheduler.news = JobStatus(JobState.PENDING, source="squeue: PENDING (Priority)", reason="Priority")
     stored: list[int] = []
     record_each = Store.record_each
 
@@ -249,7 +249,7 @@ def test_news_of_many_runs_that_go_on_are_stored_together(world: World, monkeypa
     monkeypatch.setattr(Store, "record_each", counted)
     assert world.advance()
     assert stored == [20]
-    assert {world.store.run(run.id).status.evidence for run in runs} == {"squeue: PENDING (Priority)"}
+    assert {world.store.run(run.id).status.source for run in runs} == {"squeue: PENDING (Priority)"}
 
 
 class Counting(LocalFiles):
@@ -305,7 +305,7 @@ def test_a_scheduler_with_nothing_new_is_asked_less_and_less_often(
     run = world.run()
     patient = replace(world.advance, clusters={"main": replace(CLUSTER, scheduler="slurm", poll_seconds=10)})
     patient.launch([run])
-    world.scheduler.news = JobNews(JobState.PENDING)
+    world.scheduler.news = JobStatus(JobState.PENDING)
 
     def asked(seconds: int) -> int:
         found = 0
@@ -317,7 +317,7 @@ def test_a_scheduler_with_nothing_new_is_asked_less_and_less_often(
 
     assert 6 <= asked(200) <= 12, "pauses of 10 s that grow to 40 s"
     assert 4 <= asked(200) <= 7, "pauses of up to 40 s"
-    world.scheduler.news = JobNews(JobState.RUNNING)
+    world.scheduler.news = JobStatus(JobState.RUNNING)
     while world.state(run) is RunState.QUEUED:
         asked(1)
     assert asked(10) == 1, "a change makes the next pause short"
@@ -336,7 +336,7 @@ class Hanging(Scripted):
         self.sent.append(job.name)
         raise SchedulerError("sbatch did not answer within 60 s")
 
-    def poll(self, keys: Sequence[JobKey]) -> Mapping[str, JobNews]:
+    def poll(self, keys: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         assert keys
         self.clock[0] += 60
         self.polled += 1
@@ -366,11 +366,11 @@ def test_a_cluster_that_hangs_takes_one_time_out_from_the_others_and_is_then_lef
     world.store.record(queued.id, Status(RunState.QUEUED, queued.created_at, job_id="7"))
     unsent = [world.run(cluster="hangs") for _ in range(20)]
     near = world.run()
-    world.scheduler.news = JobNews(JobState.PENDING)
+    world.scheduler.news = JobStatus(JobState.PENDING)
     advance.turn()
     assert world.state(near) is RunState.QUEUED
     assert (len(hanging.sent), hanging.polled) == (1, 1)
-    world.scheduler.news = JobNews(JobState.RUNNING)
+    world.scheduler.news = JobStatus(JobState.RUNNING)
     while clock[0] < 120 + 4 * 60 - 2:
         advance.turn()
         clock[0] += 1
@@ -411,7 +411,7 @@ def test_who_waits_for_a_run_carries_on_all_of_them_only_when_a_look_at_all_is_d
 def test_whoever_may_ask_a_scheduler_asks_for_all_runs(world: World) -> None:
     runs = [world.run() for _ in range(2)]
     world.advance.launch(runs)
-    world.scheduler.news = JobNews(JobState.RUNNING)
+    world.scheduler.news = JobStatus(JobState.RUNNING)
     Looking(world.folder / "looked").settle(datetime.now(UTC), 600)
     assert world.advance.turn([runs[0].id]) == Turn(frozenset({"main"}))
     assert {world.state(run) for run in runs} == {RunState.RUNNING}
@@ -472,7 +472,7 @@ def test_a_wish_to_cancel_a_job_that_cannot_be_reached_is_stored_said_so_and_don
         world.advance.cancel(run, "ada")
     assert f"run {run.id} shall be cancelled is stored" in caught.value.hint
     assert "nothing has changed" not in caught.value.hint
-    world.scheduler.news = JobNews(state, reason="Priority")
+    world.scheduler.news = JobStatus(state, reason="Priority")
     with pytest.raises(SchedulerError, match="squeue failed"):
         world.advance()
     assert world.store.run(run.id).status.reason.startswith("cancel requested by ada at ")
@@ -497,7 +497,7 @@ def test_a_job_cannot_call_off_its_cancellation(world: World) -> None:
     world.advance.launch([run])
     world.advance.cancel(run, "ada")
     shutil.rmtree(jobs.folder(world.folder, run.id))
-    world.scheduler.news = JobNews(JobState.MISSING)
+    world.scheduler.news = JobStatus(JobState.MISSING)
     world.advance()
     since = datetime.now(UTC) - timedelta(minutes=1)
     world.store.record(run.id, replace(world.store.run(run.id).status, ended_in_queue_at=since))
@@ -521,14 +521,14 @@ def test_a_wish_to_cancel_that_met_a_silent_scheduler_is_repeated_until_the_job_
     world.scheduler.cancel_error = SchedulerError("Socket timed out")
     with pytest.raises(SchedulerError):
         world.advance.cancel(run, "ada")
-    world.scheduler.news = JobNews(JobState.RUNNING)
+    world.scheduler.news = JobStatus(JobState.RUNNING)
     with pytest.raises(SchedulerError, match="Socket timed out"):
         world.advance()
     assert world.state(run) is RunState.RUNNING
     world.scheduler.cancel_error = None
     world.advance()
     assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
-    world.scheduler.news = JobNews(JobState.COMPLETING)
+    world.scheduler.news = JobStatus(JobState.COMPLETING)
     world.advance()
     assert len(world.scheduler.cancelled) == 1
 
@@ -539,16 +539,16 @@ def test_a_job_that_ended_without_a_result_says_what_it_printed_last(
     run = world.run()
     world.advance.launch([run])
     world.leave(run, "slurm-101.out", b"starting\nmodule load failed: \x1b[31mcuda\n \n")
-    world.scheduler.news = JobNews(JobState.ENDED, evidence="squeue: FAILED (NonZeroExitCode)")
+    world.scheduler.news = JobStatus(JobState.ENDED, source="squeue: FAILED (NonZeroExitCode)")
     world.advance()
-    waiting = world.store.run(run.id).status.evidence
+    waiting = world.store.run(run.id).status.source
     assert waiting == "squeue: FAILED (NonZeroExitCode)"
     monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: datetime.now(UTC) + RESULT_GRACE)
     world.advance()
     ended = world.store.run(run.id)
     assert ended.state is RunState.ERROR
-    assert ended.status.evidence.startswith("squeue: FAILED (NonZeroExitCode); no result file after 60 s, since ")
-    words = ended.status.evidence.partition("; its output ends with ")[2]
+    assert ended.status.source.startswith("squeue: FAILED (NonZeroExitCode); no result file after 60 s, since ")
+    words = ended.status.source.partition("; its output ends with ")[2]
     assert "module load failed: " in words
     assert "\x1b" not in words
 
@@ -557,7 +557,7 @@ def test_a_run_whose_folder_was_removed_is_followed_and_cancelled(world: World) 
     run = world.run()
     world.advance.launch([run])
     shutil.rmtree(jobs.folder(world.folder, run.id))
-    world.scheduler.news = JobNews(JobState.RUNNING)
+    world.scheduler.news = JobStatus(JobState.RUNNING)
     world.advance()
     assert world.state(run) is RunState.RUNNING
     world.advance.cancel(run, "ada")
@@ -594,7 +594,7 @@ def test_a_state_keeps_the_time_of_its_beginning_when_its_reason_changes(world: 
     run = world.run()
     world.advance.launch([run])
     since = world.store.run(run.id).status.at
-    world.scheduler.news = JobNews(JobState.PENDING, reason="Priority")
+    world.scheduler.news = JobStatus(JobState.PENDING, reason="Priority")
     world.advance()
     status = world.store.run(run.id).status
     assert (status.state, status.reason, status.at) == (RunState.QUEUED, "Priority", since)
@@ -815,11 +815,11 @@ def test_a_result_that_cannot_be_read_adds_one_row_and_not_one_in_every_turn(wor
     folder = jobs.folder(world.folder, run.id)
     shutil.rmtree(folder)
     folder.write_text("a file in the place of the job's folder")
-    world.scheduler.news = JobNews(JobState.RUNNING, evidence="squeue: RUNNING")
+    world.scheduler.news = JobStatus(JobState.RUNNING, source="squeue: RUNNING")
     advance = world.advance if in_settings else replace(world.advance, schedulers={})
     advance()
     before = world.store.history(run.id)
-    assert before[-1].evidence.endswith("result.json cannot be read now: Not a directory")
+    assert before[-1].source.endswith("result.json cannot be read now: Not a directory")
     for _ in range(3):
         advance()
     assert world.store.history(run.id) == before
@@ -836,7 +836,7 @@ def test_a_run_whose_folder_cannot_be_read_for_hours_ends_with_its_result(
     folder = jobs.folder(world.folder, run.id)
     folder.rename(folder.with_name("away"))
     folder.write_text("a file in the place of the job's folder")
-    world.scheduler.news = JobNews(JobState.ENDED, evidence="squeue: COMPLETED")
+    world.scheduler.news = JobStatus(JobState.ENDED, source="squeue: COMPLETED")
     for _ in range(5):
         world.advance()
         clock[0] += timedelta(hours=1)
@@ -855,13 +855,13 @@ def test_a_result_that_comes_while_the_scheduler_is_asked_is_not_taken_for_none(
     monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
     run, task = world.run(), a_task()
     world.advance.launch([run])
-    world.scheduler.news = JobNews(JobState.ENDED)
+    world.scheduler.news = JobStatus(JobState.ENDED)
     world.advance()
     clock[0] += RESULT_GRACE
 
-    def poll(keys: Sequence[JobKey]) -> Mapping[str, JobNews]:
+    def poll(keys: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         world.leave(run, jobs.RESULT, right_result(run, task).to_json().encode())
-        return {key.name: JobNews(JobState.ENDED) for key in keys}
+        return {key.name: JobStatus(JobState.ENDED) for key in keys}
 
     monkeypatch.setattr(world.scheduler, "poll", poll)
     world.advance()
@@ -876,7 +876,7 @@ def test_a_folder_is_no_progress_and_progress_puts_a_run_forward_once(world: Wor
     world.leave(file_, jobs.PROGRESS, b"{}\n")
     world.advance()
     assert [world.state(run) for run in (folder_, file_)] == [RunState.QUEUED, RunState.RUNNING]
-    world.scheduler.news = JobNews(JobState.PENDING, evidence="squeue: PENDING")
+    world.scheduler.news = JobStatus(JobState.PENDING, source="squeue: PENDING")
     world.advance()
     before = [world.store.history(run.id) for run in (folder_, file_)]
     for _ in range(3):
@@ -939,8 +939,8 @@ def _carries_on_beside_a_closed_folder(folder: Path) -> bool:
     world.advance.launch([closed, other])
     path = jobs.folder(folder, closed.id)
     path.chmod(0)
-    world.scheduler.news = JobNews(JobState.ENDED)
+    world.scheduler.news = JobStatus(JobState.ENDED)
     carried = world.advance()
     path.chmod(0o700)
-    told = " ".join(status.evidence for status in world.store.history(closed.id))
+    told = " ".join(status.source for status in world.store.history(closed.id))
     return carried and "cannot be read now" in told and world.state(other) is RunState.COLLECTING

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hpc_board.domain.run import JobNews, JobState, Run, RunState, Status
+from hpc_board.domain.run import JobState, JobStatus, Run, RunState, Status
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.report import plain, run_report, run_summary
 from hpc_board.runs import job_folder
@@ -36,7 +36,7 @@ def partial(run: Run, **changes: Any) -> Result:
 def running(world: World) -> Run:
     run = world.run()
     world.advance.launch([run])
-    world.scheduler.news = JobNews(JobState.RUNNING, evidence="squeue: RUNNING")
+    world.scheduler.news = JobStatus(JobState.RUNNING, source="squeue: RUNNING")
     world.advance()
     return run
 
@@ -59,14 +59,14 @@ def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept
     world.advance()
     assert world.state(run) is RunState.RUNNING
 
-    world.scheduler.news = JobNews(news, evidence=f"squeue: {news}")
+    world.scheduler.news = JobStatus(news, source=f"squeue: {news}")
     world.advance()
 
     ended = world.store.run(run.id)
     assert ended.state is state
     assert (ended.verdict, ended.score_s, world.store.rank(ended)) == (None, None, None)
     assert world.store.result(run.id) == left
-    assert "no result file" not in ended.status.evidence
+    assert "no result file" not in ended.status.source
     assert world.store.standings(run.task, run.task_version, run.gpu) == ()
     text = plain(run_report(ended, left, world.store.history(run.id)))
     assert f"Ended without a result: {state}" in text
@@ -78,10 +78,10 @@ def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept
 def test_a_job_that_is_still_listed_is_waited_for(world: World) -> None:
     run = running(world)
     world.leave(run, job_folder.RESULT, partial(run).to_json().encode())
-    world.scheduler.news = JobNews(JobState.COMPLETING)
+    world.scheduler.news = JobStatus(JobState.COMPLETING)
     world.advance()
     assert world.state(run) is RunState.COLLECTING
-    world.scheduler.news = JobNews(JobState.MISSING)
+    world.scheduler.news = JobStatus(JobState.MISSING)
     world.advance()
     assert world.state(run) is RunState.COLLECTING
 
@@ -89,7 +89,7 @@ def test_a_job_that_is_still_listed_is_waited_for(world: World) -> None:
 def test_what_an_earlier_attempt_had_come_to_explains_nothing_of_the_next_one(world: World) -> None:
     run = running(world)
     world.leave(run, job_folder.RESULT, partial(run).to_json().encode())
-    world.scheduler.news = JobNews(JobState.NODE_FAIL, evidence="squeue: NODE_FAIL, restart 1", restarts=1)
+    world.scheduler.news = JobStatus(JobState.NODE_FAIL, source="squeue: NODE_FAIL, restart 1", restarts=1)
     world.advance()
     assert world.state(run) is RunState.COLLECTING
     world.leave(run, job_folder.RESULT, partial(run, restart_count=1).to_json().encode())
@@ -101,9 +101,9 @@ def test_a_job_that_nobody_knows_any_more_and_that_was_interrupted_says_both(wor
     run = running(world)
     left = partial(run)
     world.leave(run, job_folder.RESULT, left.to_json().encode())
-    world.scheduler.news = JobNews(JobState.MISSING, evidence="squeue: not listed")
+    world.scheduler.news = JobStatus(JobState.MISSING, source="squeue: not listed")
     world.advance()
-    evidence = world.store.run(run.id).status.evidence
+    evidence = world.store.run(run.id).status.source
     assert evidence == "squeue: not listed; result.json is of a job that was told to end"
 
 

@@ -1072,7 +1072,7 @@ def test_hostile_text_reaches_no_terminal(board: Recorded) -> None:
         file_name=EVIL,
         mode=Mode.RANKED,
     )
-    board.add(status_of(RunState.LOST, reason=EVIL, evidence=EVIL), file_name=EVIL)
+    board.add(status_of(RunState.LOST, reason=EVIL, source=EVIL), file_name=EVIL)
     for argv in (("runs",), ("run", "1"), ("run", "2"), ("runs", "--json"), ("run", "1", "--json"), ("watch", "2")):
         done = call(board, *argv)
         assert "\x1b" not in done.output, argv

@@ -12,9 +12,7 @@ from hpc_board.domain.run import Run, RunState, Status
 from tests.unit.recorded import AT
 from tests.unit.test_report import run_of
 
-UNANSWERED = Status(
-    RunState.SUBMITTING, AT, reason="not confirmed", evidence="sbatch \x1b[31mtimed out", unanswered=True
-)
+UNANSWERED = Status(RunState.SUBMITTING, AT, reason="not confirmed", source="sbatch \x1b[31mtimed out", unanswered=True)
 
 
 def test_a_run_that_the_scheduler_did_not_answer_waits_for_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,8 +76,8 @@ def test_a_run_that_will_never_start_is_told_once_and_not_one_that_waits(capsys:
 
 
 def test_a_run_that_is_to_be_cancelled_is_not_said_to_wait_in_vain() -> None:
-    assert waiting(WHY).hopeless == WHY
-    assert not replace(waiting(WHY), status=replace(waiting(WHY).status, cancel_requested=True)).hopeless
+    assert waiting(WHY).never_starts == WHY
+    assert not replace(waiting(WHY), status=replace(waiting(WHY).status, cancel_requested=True)).never_starts
 
 
 @pytest.mark.parametrize("width", [80, 50])

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.domain.run import JobNews, JobState
+from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.schedulers import Job, JobKey
@@ -54,10 +54,10 @@ class Bench:
         job_id = self.scheduler.submit(self.job(name, script, gpu=gpu, limit_seconds=limit_seconds))
         return JobKey(name, job_id, BEGINNING)
 
-    def news(self, key: JobKey) -> JobNews:
+    def news(self, key: JobKey) -> JobStatus:
         return self.scheduler.poll([key])[key.name]
 
-    def await_state(self, key: JobKey, state: JobState) -> JobNews:
+    def await_state(self, key: JobKey, state: JobState) -> JobStatus:
         await_true(lambda: self.news(key).state is state, lambda: f"{self.news(key)}\n{self.spooler_log()}")
         return self.news(key)
 
@@ -162,7 +162,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 def test_a_job_runs_in_its_folder_and_ends_with_its_exit_status(bench: Bench) -> None:
     key = bench.submit("a", "pwd; echo oops >&2; exit 3")
     news = bench.await_state(key, JobState.ENDED)
-    assert news.evidence == "local: ended with exit status 3"
+    assert news.source == "local: ended with exit status 3"
     assert news.job_id == key.job_id
     assert news.node
     assert bench.output(key) == f"{bench.root}/jobs/a\noops\n"
@@ -295,7 +295,7 @@ def test_a_waiting_job_that_is_cancelled_never_runs(bench: Bench) -> None:
     first, second, third = (bench.submit(name, f"{UNTIL_GO}; touch ran") for name in "abc")
     bench.scheduler.cancel([second])
     assert bench.news(second).state is JobState.CANCELLED
-    assert bench.news(second).evidence == "local: cancelled while it waited"
+    assert bench.news(second).source == "local: cancelled while it waited"
     for key in (first, second, third):
         bench.let_go(key)
     bench.await_state(third, JobState.ENDED)
@@ -309,7 +309,7 @@ def test_a_cancelled_job_ends_even_if_it_and_its_children_ignore_being_told(benc
     )
     bench.await_file(key, "begun")
     bench.scheduler.cancel([key])
-    assert bench.await_state(key, JobState.CANCELLED).evidence == "local: cancelled while it ran"
+    assert bench.await_state(key, JobState.CANCELLED).source == "local: cancelled while it ran"
     await_true(lambda: not bench.pids())
 
 
@@ -330,7 +330,7 @@ def test_cancelling_a_job_that_has_ended_changes_nothing(bench: Bench) -> None:
 
 def test_a_job_ends_at_its_time_limit(bench: Bench) -> None:
     key = bench.submit("a", "sleep 1000", limit_seconds=1)
-    assert bench.await_state(key, JobState.TIMEOUT).evidence == "local: ran into its time limit of 1 s"
+    assert bench.await_state(key, JobState.TIMEOUT).source == "local: ran into its time limit of 1 s"
 
 
 def test_what_a_script_leaves_running_ends_with_it(bench: Bench) -> None:
@@ -537,7 +537,7 @@ def test_a_job_of_another_machine_is_left_to_it_but_can_be_cancelled_while_it_wa
     near = bench.submit("near", "exit 0")
     bench.await_state(near, JobState.ENDED)
     assert near.job_id != far.job_id
-    assert (bench.news(far).state, bench.news(far).evidence) == (JobState.PENDING, "local: waits on elsewhere")
+    assert (bench.news(far).state, bench.news(far).source) == (JobState.PENDING, "local: waits on elsewhere")
     bench.scheduler.cancel([far])
     assert bench.news(far).state is JobState.CANCELLED
 

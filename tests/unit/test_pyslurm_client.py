@@ -112,8 +112,8 @@ class Helped:
         path = self.folder / "started"
         return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
 
-    def evidence(self) -> str:
-        return self.scheduler.poll([JOB])["hb-1"].evidence
+    def source(self) -> str:
+        return self.scheduler.poll([JOB])["hb-1"].source
 
 
 def answer(*rows: object) -> str:
@@ -144,7 +144,7 @@ def test_the_queue_is_read_without_a_command(tmp_path: Path) -> None:
     helped = Helped(tmp_path, [answer(ROW)] * 2)
     news = helped.scheduler.poll([JOB])["hb-1"]
     assert (news.state, news.job_id, news.node) == (JobState.RUNNING, "7", "n1")
-    assert news.evidence == "pyslurm: RUNNING"
+    assert news.source == "pyslurm: RUNNING"
     assert helped.scheduler.find("hb-1", datetime(2025, 12, 31, 23, 55, tzinfo=UTC)) == "7"
     asked = [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
     assert [(question["ask"], question["names"], question["mine"]) for question in asked] == [
@@ -160,24 +160,24 @@ def test_a_waiting_job_has_its_reason_its_expected_start_and_its_attempt(tmp_pat
     assert news.state is JobState.PENDING
     assert news.reason == "waiting for resources (Resources)"
     assert news.expected_start == datetime(2026, 1, 1, 1, tzinfo=UTC)
-    assert news.evidence == "pyslurm: PENDING (Resources), restart 2"
+    assert news.source == "pyslurm: PENDING (Resources), restart 2"
 
 
 def test_what_the_helper_says_is_made_printable(tmp_path: Path) -> None:
     helped = Helped(tmp_path, [answer(["7", "hb-1", "RUN\x1b[2JNING", 1, 10**20, "n\x1b]0;x\x071", "None", 0])])
     news = helped.scheduler.poll([JOB])["hb-1"]
-    assert (news.state, news.node, news.evidence) == (JobState.UNKNOWN, "n1", "pyslurm: RUNNING")
+    assert (news.state, news.node, news.source) == (JobState.UNKNOWN, "n1", "pyslurm: RUNNING")
 
 
 def test_a_job_that_pyslurm_does_not_list_is_asked_of_the_accounts(tmp_path: Path) -> None:
     helped = Helped(tmp_path, [answer()])
-    assert helped.evidence() == "pyslurm: not listed; sacct: not listed"
+    assert helped.source() == "pyslurm: not listed; sacct: not listed"
     assert helped.host.ran == ["sacct"]
 
 
 def test_a_task_of_an_array_is_no_job_of_its_own(tmp_path: Path) -> None:
     helped = Helped(tmp_path, [answer(["7_0", "hb-1", "RUNNING", 1, 1, "n1", "None", 0])])
-    assert helped.evidence() == "pyslurm: not listed; sacct: not listed"
+    assert helped.source() == "pyslurm: not listed; sacct: not listed"
 
 
 def test_a_job_is_looked_up_by_pyslurm_and_cancelled_by_the_command(tmp_path: Path) -> None:
@@ -212,19 +212,19 @@ def test_a_helper_that_fails_is_killed_told_of_once_and_replaced_after_a_pause(
     tmp_path: Path, act: str, reason: str
 ) -> None:
     helped = Helped(tmp_path, [act, act, answer(ROW)])
-    assert helped.evidence() == "squeue: RUNNING"
+    assert helped.source() == "squeue: RUNNING"
     (warning,) = helped.warnings
     assert f"Cluster main is asked by Slurm's commands, as pyslurm under /opt/python {reason}" in warning
     assert "clusters.main.pyslurm_python" in warning
     assert is_gone(helped.started[0])
 
     helped.now += PAUSE_SECONDS - 1
-    assert helped.evidence() == "squeue: RUNNING"
+    assert helped.source() == "squeue: RUNNING"
     assert len(helped.started) == 1
     helped.now += 1
-    assert helped.evidence() == "squeue: RUNNING"
+    assert helped.source() == "squeue: RUNNING"
     helped.now += 2 * PAUSE_SECONDS
-    assert helped.evidence() == "pyslurm: RUNNING"
+    assert helped.source() == "pyslurm: RUNNING"
     assert len(helped.started) == 3
     assert len(helped.warnings) == 1
 
@@ -243,11 +243,11 @@ def test_a_helper_that_fails_is_killed_told_of_once_and_replaced_after_a_pause(
 )
 def test_a_helper_that_does_not_start_is_replaced_by_the_commands(tmp_path: Path, hello: str, reason: str) -> None:
     helped = Helped(tmp_path, [answer(ROW)], [hello])
-    assert helped.evidence() == "squeue: RUNNING"
+    assert helped.source() == "squeue: RUNNING"
     assert reason in helped.warnings[0]
     assert is_gone(helped.started[0])
     helped.now += PAUSE_SECONDS
-    assert helped.evidence() == "pyslurm: RUNNING"
+    assert helped.source() == "pyslurm: RUNNING"
 
 
 def test_a_python_that_is_not_there_is_told(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_python_that_is_not_there_is_told(tmp_path: Path) -> None:
     scheduler = PyslurmScheduler(
         Cluster("main", "slurm", "pyslurm", pyslurm_python=missing), Commands(), warn=warnings.append
     )
-    assert scheduler.poll([JOB])["hb-1"].evidence == "squeue: RUNNING"
+    assert scheduler.poll([JOB])["hb-1"].source == "squeue: RUNNING"
     assert f"pyslurm under {missing} cannot be used: {missing} cannot be started: " in warnings[0]
 
 
@@ -264,15 +264,15 @@ def test_the_pause_grows_up_to_half_an_hour_and_ends_with_an_answer(tmp_path: Pa
     pauses = [30, 60, 120, 240, 480, 960, PAUSE_SECONDS_MAX, PAUSE_SECONDS_MAX]
     helped = Helped(tmp_path, [*["die"] * len(pauses), answer(ROW), "die", answer(ROW)])
     for failures, pause in enumerate(pauses, start=1):
-        helped.evidence()
+        helped.source()
         helped.now += pause - 1
-        helped.evidence()
+        helped.source()
         assert len(helped.started) == failures
         helped.now += 1
-    assert helped.evidence() == "pyslurm: RUNNING"
-    assert helped.evidence() == "squeue: RUNNING"
+    assert helped.source() == "pyslurm: RUNNING"
+    assert helped.source() == "squeue: RUNNING"
     helped.now += PAUSE_SECONDS
-    assert helped.evidence() == "pyslurm: RUNNING"
+    assert helped.source() == "pyslurm: RUNNING"
 
 
 @pytest.mark.parametrize("number", [1001, 1800, 5004, 110])
@@ -283,7 +283,7 @@ def test_a_controller_that_cannot_be_reached_is_not_asked_again_by_a_command(tmp
     assert "cluster main" in failure.value.hint
     assert (helped.host.ran, helped.warnings) == ([], [])
     assert is_gone(helped.started[0])
-    assert helped.evidence() == "pyslurm: RUNNING"
+    assert helped.source() == "pyslurm: RUNNING"
 
 
 def test_a_controller_that_stays_away_costs_a_new_helper_less_and_less_often(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_a_controller_that_stays_away_costs_a_new_helper_less_and_less_often(tmp
 
     def asked_in_vain() -> None:
         with pytest.raises(SchedulerError, match="Slurm's words"):
-            helped.evidence()
+            helped.source()
 
     asked_in_vain()
     for renewed, pause in enumerate(pauses, start=1):
@@ -303,7 +303,7 @@ def test_a_controller_that_stays_away_costs_a_new_helper_less_and_less_often(tmp
         helped.now += 1
         asked_in_vain()
         assert is_gone(helped.started[-1])
-    assert helped.evidence() == "pyslurm: RUNNING"
+    assert helped.source() == "pyslurm: RUNNING"
     asked_in_vain()
     assert is_gone(helped.started[-1])
     asked_in_vain()
@@ -339,16 +339,16 @@ def test_an_answer_that_comes_after_an_interrupt_is_taken_for_no_other(tmp_path:
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        helped.evidence()
+        helped.source()
     thread.join()
     assert is_gone(helped.started[0])
-    assert helped.evidence() == "pyslurm: RUNNING"
+    assert helped.source() == "pyslurm: RUNNING"
     assert helped.warnings == []
 
 
 def test_the_helper_ends_with_its_scheduler(tmp_path: Path) -> None:
     helped = Helped(tmp_path, [answer(ROW)])
-    helped.evidence()
+    helped.source()
     (pid,) = helped.started
     del helped
     gc.collect()

@@ -310,7 +310,7 @@ def test_a_run_that_the_scheduler_did_not_take_shows_its_last_answer(tmp_path: P
 
 def test_a_cancelled_run_that_nobody_can_find_says_what_becomes_of_it() -> None:
     status = replace(
-        status_of(RunState.SUBMITTING, reason="cancel requested by ada", evidence="Socket timed out", job_id=""),
+        status_of(RunState.SUBMITTING, reason="cancel requested by ada", source="Socket timed out", job_id=""),
         cancel_requested=True,
     )
     for unanswered in (True, False):
@@ -322,7 +322,7 @@ def test_a_cancelled_run_that_nobody_can_find_says_what_becomes_of_it() -> None:
 
 
 def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
-    status = status_of(RunState.SUBMITTING, evidence="try 1", job_id="")
+    status = status_of(RunState.SUBMITTING, source="try 1", job_id="")
     assert "Being handed to the scheduler.\n" in text_of(run_report(run_of(RunState.SUBMITTING, status=status), None))
 
 
@@ -592,7 +592,7 @@ def test_moments_that_a_job_tells_are_written_as_all_others(
 
 @pytest.mark.parametrize("state", [state for state in RunState if state.ended and state is not RunState.FINISHED])
 def test_a_run_that_ended_without_a_result_shows_meaning_reason_evidence_and_output(state: RunState) -> None:
-    status = status_of(state, reason="gone", evidence="squeue: missing; no result file after 300 s")
+    status = status_of(state, reason="gone", source="squeue: missing; no result file after 300 s")
     history = (Status(RunState.QUEUED, AT), status)
     text = text_of(run_report(run_of(state, status=status), None, history, (), log="bash: python: not found\n"))
     meaning = state_meaning(state)
@@ -661,7 +661,7 @@ def test_escape_sequences_from_outside_do_not_reach_the_reader() -> None:
         result_of(Verdict.CRASH, Case("test", 0, evil, Verdict.CRASH, evil), message=evil, stdout=evil, stderr=evil),
         provenance={evil: evil, "host": evil},
     )
-    status = status_of(RunState.LOST, reason=evil, evidence=evil)
+    status = status_of(RunState.LOST, reason=evil, source=evil)
     lost = run_of(RunState.LOST, status=status, file_name=evil, user=evil)
     reports = [
         *run_report(finished(result, file_name=evil), result),
@@ -691,7 +691,7 @@ def test_a_wide_list_of_runs_has_the_numbers_of_their_submissions() -> None:
 
 def test_one_long_reason_moves_nothing_in_the_rows_of_others() -> None:
     reasons = ("waiting for resources (Resources)", "will never start: " + 200 * "x")
-    history = [status_of(RunState.QUEUED, reason=reason, evidence="squeue: PENDING") for reason in reasons]
+    history = [status_of(RunState.QUEUED, reason=reason, source="squeue: PENDING") for reason in reasons]
     lost = run_of(RunState.LOST, status=status_of(RunState.LOST))
     lines = text_of(run_report(lost, None, history)).splitlines()
     first, second = (next(line for line in lines if reason in line) for reason in reasons)

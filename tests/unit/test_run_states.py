@@ -9,8 +9,8 @@ from hpc_board.domain.run import (
     CANCELLED_GRACE,
     MISSING_GRACE,
     RESULT_GRACE,
-    JobNews,
     JobState,
+    JobStatus,
     RunState,
     Status,
     next_status,
@@ -32,11 +32,11 @@ QUEUED = Status(RunState.QUEUED, NOON, job_id="17")
     ],
 )
 def test_a_job_s_state_shows_in_its_run(news: JobState, state: RunState) -> None:
-    assert next_status(QUEUED, JobNews(news), NOON).state is state
+    assert next_status(QUEUED, JobStatus(news), NOON).state is state
 
 
 def test_news_that_nobody_understands_changes_nothing() -> None:
-    assert next_status(QUEUED, JobNews(JobState.UNKNOWN, reason="NEW_STATE"), NOON) == QUEUED
+    assert next_status(QUEUED, JobStatus(JobState.UNKNOWN, reason="NEW_STATE"), NOON) == QUEUED
 
 
 @pytest.mark.parametrize(
@@ -51,21 +51,21 @@ def test_news_that_nobody_understands_changes_nothing() -> None:
     ],
 )
 def test_a_job_that_ended_without_a_result_ends_its_run_after_the_grace(news: JobState, state: RunState) -> None:
-    first = next_status(QUEUED, JobNews(news, evidence="sacct: X"), NOON)
+    first = next_status(QUEUED, JobStatus(news, source="sacct: X"), NOON)
     assert first.state is RunState.COLLECTING
-    later = next_status(first, JobNews(news, evidence="sacct: X"), NOON + RESULT_GRACE)
+    later = next_status(first, JobStatus(news, source="sacct: X"), NOON + RESULT_GRACE)
     assert later.state is state
     seconds = 5 if news is JobState.CANCELLED else 60
-    assert later.evidence == f"sacct: X; no result file after {seconds} s, since 12:00 UTC"
+    assert later.source == f"sacct: X; no result file after {seconds} s, since 12:00 UTC"
 
 
 @pytest.mark.parametrize("state", [JobState.ENDED, JobState.TIMEOUT, JobState.CANCELLED, JobState.MISSING])
 def test_a_result_that_cannot_be_read_is_waited_for_and_has_its_grace_afterwards(state: JobState) -> None:
-    news, words = JobNews(state, evidence="squeue: X"), "result.json cannot be read now: Input/output error"
+    news, words = JobStatus(state, source="squeue: X"), "result.json cannot be read now: Input/output error"
     status = next_status(QUEUED, news, NOON)
     for hours in range(1, 30):
         status = next_status(status, news, NOON + timedelta(hours=hours), hindrance=words, unreadable=True)
-        assert (status.state, status.evidence) == (RunState.COLLECTING, f"squeue: X; {words}")
+        assert (status.state, status.source) == (RunState.COLLECTING, f"squeue: X; {words}")
         assert "cancel it" in status.reason
     later = NOON + timedelta(hours=30)
     first = next_status(status, news, later)
@@ -76,23 +76,23 @@ def test_a_result_that_cannot_be_read_is_waited_for_and_has_its_grace_afterwards
 def test_a_result_that_cannot_be_read_is_given_up_when_the_run_is_cancelled() -> None:
     words = "result.json cannot be read now: Input/output error"
     wanted = replace(QUEUED, cancel_requested=True)
-    first = next_status(wanted, JobNews(JobState.CANCELLED), NOON, hindrance=words, unreadable=True)
-    last = next_status(first, JobNews(JobState.CANCELLED), NOON + CANCELLED_GRACE, hindrance=words, unreadable=True)
-    assert (last.state, last.evidence) == (RunState.CANCELLED, f"{words} after 5 s, since 12:00 UTC")
+    first = next_status(wanted, JobStatus(JobState.CANCELLED), NOON, hindrance=words, unreadable=True)
+    last = next_status(first, JobStatus(JobState.CANCELLED), NOON + CANCELLED_GRACE, hindrance=words, unreadable=True)
+    assert (last.state, last.source) == (RunState.CANCELLED, f"{words} after 5 s, since 12:00 UTC")
 
 
 def test_a_job_that_is_missing_is_lost_only_after_five_minutes() -> None:
-    first = next_status(QUEUED, JobNews(JobState.MISSING, evidence="squeue: not listed"), NOON)
-    almost = next_status(first, JobNews(JobState.MISSING), NOON + MISSING_GRACE - timedelta(seconds=1))
+    first = next_status(QUEUED, JobStatus(JobState.MISSING, source="squeue: not listed"), NOON)
+    almost = next_status(first, JobStatus(JobState.MISSING), NOON + MISSING_GRACE - timedelta(seconds=1))
     assert almost.state is RunState.COLLECTING
-    assert next_status(almost, JobNews(JobState.MISSING), NOON + MISSING_GRACE).state is RunState.LOST
+    assert next_status(almost, JobStatus(JobState.MISSING), NOON + MISSING_GRACE).state is RunState.LOST
 
 
 def test_a_job_that_appears_again_is_no_longer_counted_as_missing() -> None:
-    missing = next_status(QUEUED, JobNews(JobState.MISSING), NOON)
-    back = next_status(missing, JobNews(JobState.RUNNING, node="n1"), NOON + timedelta(minutes=4))
+    missing = next_status(QUEUED, JobStatus(JobState.MISSING), NOON)
+    back = next_status(missing, JobStatus(JobState.RUNNING, node="n1"), NOON + timedelta(minutes=4))
     assert (back.state, back.node) == (RunState.RUNNING, "n1")
-    again = next_status(back, JobNews(JobState.MISSING), NOON + timedelta(minutes=6))
+    again = next_status(back, JobStatus(JobState.MISSING), NOON + timedelta(minutes=6))
     assert again.state is RunState.COLLECTING
 
 
@@ -116,7 +116,7 @@ def test_an_expected_start_changes_only_when_it_differs_by_more_than_a_little(
     def start(minutes: float | None) -> datetime | None:
         return None if minutes is None else NOON + timedelta(minutes=minutes)
 
-    status = next_status(QUEUED, JobNews(JobState.PENDING, expected_start=start(known)), NOON)
-    assert next_status(status, JobNews(JobState.PENDING, expected_start=start(told)), NOON).expected_start == start(
+    status = next_status(QUEUED, JobStatus(JobState.PENDING, expected_start=start(known)), NOON)
+    assert next_status(status, JobStatus(JobState.PENDING, expected_start=start(told)), NOON).expected_start == start(
         shown
     )

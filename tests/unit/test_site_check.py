@@ -16,7 +16,7 @@ from hpc_board.admin.probe import Checked, Plan, check
 from hpc_board.board import Board
 from hpc_board.domain.cluster_info import Partition, Site
 from hpc_board.domain.diagnostic import Level, Line
-from hpc_board.domain.run import JobNews, JobState
+from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import (
     Availability,
@@ -70,7 +70,7 @@ class Cast:
     late: float = 0.0
     refusal: Exception | None = None
     submit_error: Exception | None = None
-    news: JobNews = field(default_factory=lambda: JobNews(JobState.RUNNING, "7"))
+    news: JobStatus = field(default_factory=lambda: JobStatus(JobState.RUNNING, "7"))
     site_: Site | Exception = SITE
     cancel_error: Exception | None = None
     writes: Mapping[str, bytes] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Cast:
         del submitted_at
         return "9" if any(job.name == name for job in self.submitted) else None
 
-    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobNews]:
+    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         """The node acts when it is asked about: it reports once its greeting was answered."""
         for job in self.submitted:
             if self.inspection is None or not (job.folder / ANSWER).exists():
@@ -121,8 +121,8 @@ class Cast:
             self.folders.append(sorted(path.name for path in job.folder.iterdir()))
             (job.folder / ".draft").write_text(json.dumps(asdict(found)))
             (job.folder / ".draft").rename(job.folder / "result.json")
-            self.news = JobNews(JobState.ENDED, "7")
-        ended = JobNews(JobState.CANCELLED, "7")
+            self.news = JobStatus(JobState.ENDED, "7")
+        ended = JobStatus(JobState.CANCELLED, "7")
         return {job.name: ended if job.job_id in self.cancelled else self.news for job in jobs}
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:
@@ -311,7 +311,7 @@ def test_a_greeting_that_is_late_counts_half_for_the_files_and_half_for_the_doub
 
 def test_a_job_that_ends_without_a_report_shows_what_it_printed(tmp_path: Path) -> None:
     printed = b"\x1b]0;owned\x07SyntaxError: \x1b[31minvalid syntax\n"
-    ended = JobNews(JobState.ENDED, "7", evidence="squeue: FAILED")
+    ended = JobStatus(JobState.ENDED, "7", source="squeue: FAILED")
     cast = Cast(None, news=ended, writes={"slurm-7.out": printed})
     (line,) = lines_of(checked(tmp_path, cast), "job")
     assert line.level is Level.PROBLEM
@@ -324,7 +324,7 @@ def test_a_job_that_ends_without_a_report_shows_what_it_printed(tmp_path: Path) 
     ids=["empty", "cut", "deep", "wrong", "large", "of-another-job"],
 )
 def test_a_report_that_is_none_or_another_job_s_is_not_believed(tmp_path: Path, report: bytes) -> None:
-    cast = Cast(None, news=JobNews(JobState.TIMEOUT, "7"), writes={"result.json": report, "slurm-7.out": b"x"})
+    cast = Cast(None, news=JobStatus(JobState.TIMEOUT, "7"), writes={"result.json": report, "slurm-7.out": b"x"})
     found = checked(tmp_path, cast)
     assert found.inspection is None
     assert not found.proven
@@ -344,7 +344,7 @@ def test_a_report_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_job_that_does_not_start_in_time_is_cancelled_and_says_why(tmp_path: Path) -> None:
     said: list[str] = []
-    cast = Cast(None, news=JobNews(JobState.PENDING, "7", reason="waiting for resources (Resources)"))
+    cast = Cast(None, news=JobStatus(JobState.PENDING, "7", reason="waiting for resources (Resources)"))
     found = checked(tmp_path, cast, seconds=0.3, say=said.append)
     (line,) = lines_of(found, "job")
     assert line.message == "no report within 0.3 s: waiting for resources (Resources); the job is cancelled"

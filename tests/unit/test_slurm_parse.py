@@ -391,7 +391,7 @@ def test_a_cluster_without_sacct_makes_unlisted_jobs_missing(tmp_path: Path) -> 
     (tmp_path / "squeue").symlink_to("/bin/true")
     scheduler = SlurmScheduler(CLUSTER, ThisHost({"PATH": str(tmp_path)}))
     news = scheduler.poll([JobKey("hb-1", "1", NOW)])["hb-1"]
-    assert (news.state, news.evidence) == (JobState.MISSING, "squeue: not listed; sacct: not installed here")
+    assert (news.state, news.source) == (JobState.MISSING, "squeue: not listed; sacct: not installed here")
     assert scheduler.find("hb-1", NOW) is None
 
 
@@ -409,7 +409,7 @@ def test_accounts_that_print_nonsense_leave_the_state_unknown(tmp_path: Path) ->
     (tmp_path / "sacct").chmod(0o755)
     scheduler = SlurmScheduler(CLUSTER, ThisHost({"PATH": str(tmp_path)}))
     news = scheduler.poll([JobKey("hb-1", "1", NOW)])["hb-1"]
-    assert (news.state, "Have a nice day" in news.evidence) == (JobState.UNKNOWN, True)
+    assert (news.state, "Have a nice day" in news.source) == (JobState.UNKNOWN, True)
 
 
 def test_a_job_that_cannot_be_ours_is_not_found() -> None:

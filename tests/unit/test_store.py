@@ -263,7 +263,7 @@ def test_every_status_is_kept_and_the_newest_one_counts(store: Store) -> None:
         job_id="104",
         node="",
         reason="Priority",
-        evidence="squeue: PENDING (Priority)",
+        source="squeue: PENDING (Priority)",
         unanswered=True,
         expected_start=later(9),
     )
@@ -359,7 +359,7 @@ def test_hostile_text_of_a_result_is_stored(store: Store) -> None:
     cases = (Case("test", 0, "s\ud800", Verdict.PASS, "\x00"), Case("test", 0, "again", Verdict.PASS))
     result = replace(outcome(run, cases=cases), message="half a pair \udfff")
 
-    assert store.finish(run.id, Status(RunState.FINISHED, NOON, evidence="\ud800"), result, None)
+    assert store.finish(run.id, Status(RunState.FINISHED, NOON, source="\ud800"), result, None)
 
     assert store.result(run.id) == result
     assert store.run(run.id).message == "half a pair ?"

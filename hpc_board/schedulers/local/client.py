@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 import hpc_board
-from hpc_board.domain.run import JobNews, JobState
+from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.schedulers import Job, JobKey
@@ -90,7 +90,7 @@ class LocalScheduler:
             number = self._queue.find(name, submitted_at)
         return None if number is None else str(number)
 
-    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobNews]:
+    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         """The news of each job, by its name; spoolers that died are replaced."""
         self._queue.create()
         with self._queue.locked():
@@ -201,23 +201,23 @@ class LocalScheduler:
         return self._queue.folder / "spooler.log"
 
 
-def _news(entry: Entry | None, entries: Sequence[Entry], taken: Container[str]) -> JobNews:
+def _news(entry: Entry | None, entries: Sequence[Entry], taken: Container[str]) -> JobStatus:
     if entry is None:
-        return JobNews(JobState.MISSING, evidence="local: the queue has no such job")
+        return JobStatus(JobState.MISSING, source="local: the queue has no such job")
     ticket = entry.ticket
     job_id = str(ticket.number)
     if entry.end is not None:
         state, reason = JobState(entry.end.state), entry.end.reason
-        return JobNews(state, job_id, reason, ticket.host, f"local: {reason}")
+        return JobStatus(state, job_id, reason, ticket.host, f"local: {reason}")
     if entry.start is not None:
         reason = "is being cancelled" if entry.cancelled else ""
-        return JobNews(JobState.RUNNING, job_id, reason, ticket.host, f"local: runs as process {entry.start.leader}")
+        return JobStatus(JobState.RUNNING, job_id, reason, ticket.host, f"local: runs as process {entry.start.leader}")
     ahead = [other.ticket.number for other in waiting(entries, ticket.host, ticket.pool)]
     position = ahead.index(ticket.number) + 1
     reason = f"position {position} in the queue"
     if position == 1 and ticket.pool in taken:
         reason = "waits until a job of another board has left the device"
-    return JobNews(JobState.PENDING, job_id, reason, evidence=f"local: waits on {ticket.host}")
+    return JobStatus(JobState.PENDING, job_id, reason, source=f"local: waits on {ticket.host}")
 
 
 def _nvidia_gpus() -> int:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hpc_board.domain.cluster_info import Site
-from hpc_board.domain.run import JobNews, JobState, array_of
+from hpc_board.domain.run import JobState, JobStatus, array_of
 from hpc_board.domain.sbatch import argument, ranges
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Gpu
@@ -191,7 +191,7 @@ class SlurmScheduler:
         limits = (settings.get("MaxArraySize", ""), most[1] if most else "")
         return min([ARRAY_TASKS_MAX, *(int(limit) for limit in limits if re.fullmatch("[0-9]{1,9}", limit))])
 
-    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobNews]:
+    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         """The news of each job, by its name: one squeue for all, and sacct for those that it no longer lists.
 
         Where sacct fails, the jobs that it was asked for are `unknown`, which changes nothing, and of those that it
@@ -201,7 +201,7 @@ class SlurmScheduler:
             return {}
         listing = self._queue(_names(jobs))
         listed = {(row.job_id, row.name): row for row in listing.rows}
-        news: dict[str, JobNews] = {}
+        news: dict[str, JobStatus] = {}
         gone = []
         for job in jobs:
             row = listed.get((job.job_id, job.listed_as))
@@ -248,7 +248,7 @@ class SlurmScheduler:
             rows += queue_rows(self._answer(argv))
         return Listing("squeue", rows)
 
-    def _accounted(self, jobs: Sequence[JobKey], source: str) -> Iterator[tuple[str, JobNews]]:
+    def _accounted(self, jobs: Sequence[JobKey], source: str) -> Iterator[tuple[str, JobStatus]]:
         """The news of jobs that `source` does not list."""
         try:
             rows = self._accounts(
@@ -257,11 +257,11 @@ class SlurmScheduler:
             )
         except _AccountingAbsentError as error:
             for job in jobs:
-                yield job.name, JobNews(JobState.MISSING, job.job_id, evidence=f"{source}: not listed; sacct: {error}")
+                yield job.name, JobStatus(JobState.MISSING, job.job_id, source=f"{source}: not listed; sacct: {error}")
             return
         except SchedulerError as error:
             for job in jobs:
-                yield job.name, JobNews(JobState.UNKNOWN, job.job_id, evidence=f"{source}: not listed; {error.message}")
+                yield job.name, JobStatus(JobState.UNKNOWN, job.job_id, source=f"{source}: not listed; {error.message}")
             return
         for job in jobs:
             yield job.name, _account_news(job, rows, source)
@@ -369,17 +369,17 @@ def _at_once(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
         yield tuple(some)
 
 
-def _queue_news(row: QueueRow, source: str) -> JobNews:
+def _queue_news(row: QueueRow, source: str) -> JobStatus:
     state = job_state(row.state)
     reason = one_line(row.reason, 120)
     waits = state is JobState.PENDING
     words = one_line(row.state, 40)
-    return JobNews(
+    return JobStatus(
         state=state,
         job_id=row.job_id,
         reason=pending_reason_text(reason) if waits else "",
         node=one_line(row.node, 120),
-        evidence=f"{source}: {words}" + (f" ({reason})" if reason not in ("", "None") else "") + _attempt(row),
+        source=f"{source}: {words}" + (f" ({reason})" if reason not in ("", "None") else "") + _attempt(row),
         expected_start=row.start if waits else None,
         restarts=row.restarts,
     )
@@ -389,16 +389,16 @@ def _attempt(row: QueueRow) -> str:
     return f", restart {row.restarts}" if row.restarts else ""
 
 
-def _account_news(job: JobKey, rows: Sequence[AccountRow], source: str) -> JobNews:
+def _account_news(job: JobKey, rows: Sequence[AccountRow], source: str) -> JobStatus:
     """What the accounts say of a job that `source` does not list; a state that is not final explains nothing then."""
     attempts = [row for row in rows if (row.job_id, row.name) == (job.job_id, job.listed_as)]
     if not attempts:
-        return JobNews(JobState.MISSING, job.job_id, evidence=f"{source}: not listed; sacct: not listed")
+        return JobStatus(JobState.MISSING, job.job_id, source=f"{source}: not listed; sacct: not listed")
     last = max(attempts, key=lambda row: row.submitted_at or job.submitted_at)
     state = job_state(last.state)
-    return JobNews(
+    return JobStatus(
         state=state if state in _FINAL else JobState.MISSING,
         job_id=job.job_id,
         node=one_line(last.node, 120),
-        evidence=f"{source}: not listed; sacct: {one_line(last.state, 40)}, exit code {one_line(last.exit_code, 12)}",
+        source=f"{source}: not listed; sacct: {one_line(last.state, 40)}, exit code {one_line(last.exit_code, 12)}",
     )

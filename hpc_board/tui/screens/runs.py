@@ -398,7 +398,7 @@ class RunsScreen(BoardScreen):
             ),
             ("Times", times(run, self._started.get(run.id), self.now())),
             ("Starts", moment(run.status.expected_start)),
-            ("Evidence", run.status.evidence if run.status.evidence != why(run) else ""),
+            ("Evidence", run.status.source if run.status.source != why(run) else ""),
             ("Trust", trust(run)),
         ]
         return Group(head, facts(lines))
