@@ -7,8 +7,8 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,12 +20,12 @@ from hpc_board.asking.looks import Looking
 from hpc_board.domain.result_checks import is_model
 from hpc_board.domain.run import RESULT_GRACE, UNREADABLE, JobState, JobStatus, Run, RunState, Status
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
-from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
+from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode, Task
-from hpc_board.runs import job_folder as jobs
+from hpc_board.runs import job_folder
 from hpc_board.runs.reconciler import TRIES_MAX, Advance, Turn
-from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers.scripted import Scripted
 from hpc_board.store import NewRun, Store
 from hpc_board.transport.local_files import LocalFiles
 from tests.conftest import short_folder
@@ -34,51 +34,6 @@ from tests.harness.evaluations import a_task
 HARNESS = b"the harness"
 CODE = b"def custom_kernel(data): ...\n"
 CLUSTER = Cluster("main", "slurm", poll_seconds=0)
-
-
-@dataclass
-class Scripted:
-    """A scheduler that answers as its fields say, and remembers what it was asked."""
-
-    jobs: dict[str, str] = field(default_factory=dict)
-    sent: list[str] = field(default_factory=list)
-    looked_up: list[str] = field(default_factory=list)
-    cancelled: list[str] = field(default_factory=list)
-    submit_error: Exception | None = None
-    loses_answer: bool = False
-    find_error: Exception | None = None
-    cancel_error: Exception | None = None
-    news: JobStatus | None = None
-
-    def command(self, job: Job) -> Sequence[str]:
-        return ["scripted", job.script]
-
-    def submit(self, job: Job) -> str:
-        self.sent.append(job.name)
-        if self.submit_error is not None:
-            raise self.submit_error
-        self.jobs[job.name] = str(100 + len(self.sent))
-        if self.loses_answer:
-            raise SchedulerError("Socket timed out")
-        return self.jobs[job.name]
-
-    def find(self, name: str, submitted_at: datetime) -> str | None:
-        assert submitted_at.tzinfo is not None
-        self.looked_up.append(name)
-        if self.find_error is not None:
-            raise self.find_error
-        return self.jobs.get(name)
-
-    def poll(self, keys: Sequence[JobKey]) -> Mapping[str, JobStatus]:
-        return {key.name: self.news for key in keys} if self.news else {}
-
-    def cancel(self, keys: Sequence[JobKey]) -> None:
-        if self.cancel_error is not None:
-            raise self.cancel_error
-        self.cancelled += [key.job_id for key in keys]
-
-    def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
-        return [Availability(gpu.name) for gpu in gpus]
 
 
 @dataclass
@@ -109,7 +64,7 @@ class World:
         return self.store.run(run.id).state
 
     def leave(self, run: Run, name: str, data: bytes) -> None:
-        (jobs.folder(self.folder, run.id) / name).write_bytes(data)
+        (job_folder.folder(self.folder, run.id) / name).write_bytes(data)
 
 
 def _sha256(data: bytes) -> str:
@@ -204,7 +159,7 @@ def test_a_turn_tells_why_a_run_is_not_sent_after_it_has_carried_on_the_others(w
     world.advance.launch([queued])
     world.scheduler.submit_error = SchedulerError("Socket timed out")
     unsent = world.run()
-    world.scheduler.news = JobStatus(JobState.RUNNING)
+    world.scheduler.status = JobStatus(JobState.RUNNING)
     with pytest.raises(SchedulerError, match="Socket timed out"):
         world.advance()
     assert world.state(unsent) is RunState.SUBMITTING
@@ -238,7 +193,7 @@ def test_a_turn_says_which_schedulers_it_asked(world: World) -> None:
 def test_news_of_many_runs_that_go_on_are_stored_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [world.run() for _ in range(20)]
     world.advance.launch(runs)
-    world.scheduler.news = JobStatus(JobState.PENDING, source="squeue: PENDING (Priority)", reason="Priority")
+    world.scheduler.status = JobStatus(JobState.PENDING, source="squeue: PENDING (Priority)", reason="Priority")
     stored: list[int] = []
     record_each = Store.record_each
 
@@ -270,7 +225,7 @@ def test_a_folder_on_another_machine_is_looked_into_less_and_less_often(
     clock = [datetime(2026, 5, 1, tzinfo=UTC)]
     monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
     run, task, files = world.run(), a_task(), Counting()
-    folders = jobs.Folders(world.folder, files, elsewhere=elsewhere)
+    folders = job_folder.Folders(world.folder, files, elsewhere=elsewhere)
     clusters = {"main": replace(CLUSTER, poll_seconds=3600)}
     advances = [replace(world.advance, folders={"main": folders}, clusters=clusters) for _ in range(3)]
     advances[0].launch([run])
@@ -289,10 +244,10 @@ def test_a_folder_on_another_machine_is_looked_into_less_and_less_often(
         assert 8 <= looks(40) <= 11
     else:
         assert looks(5) >= 30
-    (folders.of(run) / jobs.PROGRESS).write_bytes(b"{}\n")
+    (folders.of(run) / job_folder.PROGRESS).write_bytes(b"{}\n")
     looks(5.5)
     assert world.state(run) is RunState.RUNNING
-    (folders.of(run) / jobs.RESULT).write_bytes(right_result(run, task).to_json().encode())
+    (folders.of(run) / job_folder.RESULT).write_bytes(right_result(run, task).to_json().encode())
     looks(5.5)
     assert world.state(run) is RunState.FINISHED
 
@@ -305,7 +260,7 @@ def test_a_scheduler_with_nothing_new_is_asked_less_and_less_often(
     run = world.run()
     patient = replace(world.advance, clusters={"main": replace(CLUSTER, scheduler="slurm", poll_seconds=10)})
     patient.launch([run])
-    world.scheduler.news = JobStatus(JobState.PENDING)
+    world.scheduler.status = JobStatus(JobState.PENDING)
 
     def asked(seconds: int) -> int:
         found = 0
@@ -317,39 +272,33 @@ def test_a_scheduler_with_nothing_new_is_asked_less_and_less_often(
 
     assert 6 <= asked(200) <= 12, "pauses of 10 s that grow to 40 s"
     assert 4 <= asked(200) <= 7, "pauses of up to 40 s"
-    world.scheduler.news = JobStatus(JobState.RUNNING)
+    world.scheduler.status = JobStatus(JobState.RUNNING)
     while world.state(run) is RunState.QUEUED:
         asked(1)
     assert asked(10) == 1, "a change makes the next pause short"
 
 
-class Hanging(Scripted):
+def hanging_scheduler(clock: list[float]) -> Scripted:
     """A scheduler that takes a minute of `clock` for not answering."""
 
-    def __init__(self, clock: list[float]) -> None:
-        super().__init__()
-        self.clock = clock
-        self.polled = 0
+    def hang(_: object) -> None:
+        clock[0] += 60
 
-    def submit(self, job: Job) -> str:
-        self.clock[0] += 60
-        self.sent.append(job.name)
-        raise SchedulerError("sbatch did not answer within 60 s")
-
-    def poll(self, keys: Sequence[JobKey]) -> Mapping[str, JobStatus]:
-        assert keys
-        self.clock[0] += 60
-        self.polled += 1
-        raise SchedulerError("squeue did not answer within 60 s")
+    return Scripted(
+        on_submit=hang,
+        submit_error=SchedulerError("sbatch did not answer within 60 s"),
+        on_poll=hang,
+        poll_error=SchedulerError("squeue did not answer within 60 s"),
+    )
 
 
 @pytest.fixture
-def beside(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Hanging, Advance, list[float]]:
+def beside(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Scripted, Advance, list[float]]:
     """A board that has a cluster `hangs` beside `main`, and its clock."""
     clock, noon = [0.0], datetime(2026, 5, 1, 12, tzinfo=UTC)
     monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: noon + timedelta(seconds=clock[0]))
     monkeypatch.setattr("hpc_board.runs.reconciler.time", SimpleNamespace(monotonic=lambda: clock[0]))
-    hanging = Hanging(clock)
+    hanging = hanging_scheduler(clock)
     advance = replace(
         world.advance,
         schedulers={"main": world.scheduler, "hangs": hanging},
@@ -359,31 +308,31 @@ def beside(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Hanging, Adva
 
 
 def test_a_cluster_that_hangs_takes_one_time_out_from_the_others_and_is_then_left_alone(
-    world: World, beside: tuple[Hanging, Advance, list[float]]
+    world: World, beside: tuple[Scripted, Advance, list[float]]
 ) -> None:
     hanging, advance, clock = beside
     queued = world.run(cluster="hangs")
     world.store.record(queued.id, Status(RunState.QUEUED, queued.created_at, job_id="7"))
     unsent = [world.run(cluster="hangs") for _ in range(20)]
     near = world.run()
-    world.scheduler.news = JobStatus(JobState.PENDING)
+    world.scheduler.status = JobStatus(JobState.PENDING)
     advance.turn()
     assert world.state(near) is RunState.QUEUED
-    assert (len(hanging.sent), hanging.polled) == (1, 1)
-    world.scheduler.news = JobStatus(JobState.RUNNING)
+    assert (len(hanging.sent), len(hanging.polled)) == (1, 1)
+    world.scheduler.status = JobStatus(JobState.RUNNING)
     while clock[0] < 120 + 4 * 60 - 2:
         advance.turn()
         clock[0] += 1
     assert world.state(near) is RunState.RUNNING
-    assert (len(hanging.sent), hanging.polled) == (1, 1)
+    assert (len(hanging.sent), len(hanging.polled)) == (1, 1)
     clock[0] += 2
     advance.turn()
-    assert (len(hanging.sent), hanging.polled) == (2, 2)
+    assert (len(hanging.sent), len(hanging.polled)) == (2, 2)
     assert [world.state(run) for run in unsent].count(RunState.CREATED) == 19
 
 
 def test_a_submission_waits_once_for_a_cluster_that_hangs(
-    world: World, beside: tuple[Hanging, Advance, list[float]]
+    world: World, beside: tuple[Scripted, Advance, list[float]]
 ) -> None:
     hanging, advance, clock = beside
     runs = [world.run(cluster=name) for name in ("hangs", "hangs", "main", "hangs")]
@@ -398,7 +347,7 @@ def test_who_waits_for_a_run_carries_on_all_of_them_only_when_a_look_at_all_is_d
     rarely.launch(runs)
     assert rarely.turn() == Turn(frozenset({"main"}))
     for run in runs:
-        world.leave(run, jobs.PROGRESS, b"{}\n")
+        world.leave(run, job_folder.PROGRESS, b"{}\n")
     looking = Looking(world.folder / "looked")
     looking.settle(datetime.now(UTC), 600)
     assert rarely.turn([runs[0].id]) == Turn(frozenset())
@@ -411,7 +360,7 @@ def test_who_waits_for_a_run_carries_on_all_of_them_only_when_a_look_at_all_is_d
 def test_whoever_may_ask_a_scheduler_asks_for_all_runs(world: World) -> None:
     runs = [world.run() for _ in range(2)]
     world.advance.launch(runs)
-    world.scheduler.news = JobStatus(JobState.RUNNING)
+    world.scheduler.status = JobStatus(JobState.RUNNING)
     Looking(world.folder / "looked").settle(datetime.now(UTC), 600)
     assert world.advance.turn([runs[0].id]) == Turn(frozenset({"main"}))
     assert {world.state(run) for run in runs} == {RunState.RUNNING}
@@ -472,7 +421,7 @@ def test_a_wish_to_cancel_a_job_that_cannot_be_reached_is_stored_said_so_and_don
         world.advance.cancel(run, "ada")
     assert f"run {run.id} shall be cancelled is stored" in caught.value.hint
     assert "nothing has changed" not in caught.value.hint
-    world.scheduler.news = JobStatus(state, reason="Priority")
+    world.scheduler.status = JobStatus(state, reason="Priority")
     with pytest.raises(SchedulerError, match="squeue failed"):
         world.advance()
     assert world.store.run(run.id).status.reason.startswith("cancel requested by ada at ")
@@ -496,8 +445,8 @@ def test_a_job_cannot_call_off_its_cancellation(world: World) -> None:
     run = world.run()
     world.advance.launch([run])
     world.advance.cancel(run, "ada")
-    shutil.rmtree(jobs.folder(world.folder, run.id))
-    world.scheduler.news = JobStatus(JobState.MISSING)
+    shutil.rmtree(job_folder.folder(world.folder, run.id))
+    world.scheduler.status = JobStatus(JobState.MISSING)
     world.advance()
     since = datetime.now(UTC) - timedelta(minutes=1)
     world.store.record(run.id, replace(world.store.run(run.id).status, ended_in_queue_at=since))
@@ -521,14 +470,14 @@ def test_a_wish_to_cancel_that_met_a_silent_scheduler_is_repeated_until_the_job_
     world.scheduler.cancel_error = SchedulerError("Socket timed out")
     with pytest.raises(SchedulerError):
         world.advance.cancel(run, "ada")
-    world.scheduler.news = JobStatus(JobState.RUNNING)
+    world.scheduler.status = JobStatus(JobState.RUNNING)
     with pytest.raises(SchedulerError, match="Socket timed out"):
         world.advance()
     assert world.state(run) is RunState.RUNNING
     world.scheduler.cancel_error = None
     world.advance()
     assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
-    world.scheduler.news = JobStatus(JobState.COMPLETING)
+    world.scheduler.status = JobStatus(JobState.COMPLETING)
     world.advance()
     assert len(world.scheduler.cancelled) == 1
 
@@ -539,7 +488,7 @@ def test_a_job_that_ended_without_a_result_says_what_it_printed_last(
     run = world.run()
     world.advance.launch([run])
     world.leave(run, "slurm-101.out", b"starting\nmodule load failed: \x1b[31mcuda\n \n")
-    world.scheduler.news = JobStatus(JobState.ENDED, source="squeue: FAILED (NonZeroExitCode)")
+    world.scheduler.status = JobStatus(JobState.ENDED, source="squeue: FAILED (NonZeroExitCode)")
     world.advance()
     waiting = world.store.run(run.id).status.source
     assert waiting == "squeue: FAILED (NonZeroExitCode)"
@@ -556,8 +505,8 @@ def test_a_job_that_ended_without_a_result_says_what_it_printed_last(
 def test_a_run_whose_folder_was_removed_is_followed_and_cancelled(world: World) -> None:
     run = world.run()
     world.advance.launch([run])
-    shutil.rmtree(jobs.folder(world.folder, run.id))
-    world.scheduler.news = JobStatus(JobState.RUNNING)
+    shutil.rmtree(job_folder.folder(world.folder, run.id))
+    world.scheduler.status = JobStatus(JobState.RUNNING)
     world.advance()
     assert world.state(run) is RunState.RUNNING
     world.advance.cancel(run, "ada")
@@ -594,7 +543,7 @@ def test_a_state_keeps_the_time_of_its_beginning_when_its_reason_changes(world: 
     run = world.run()
     world.advance.launch([run])
     since = world.store.run(run.id).status.at
-    world.scheduler.news = JobStatus(JobState.PENDING, reason="Priority")
+    world.scheduler.status = JobStatus(JobState.PENDING, reason="Priority")
     world.advance()
     status = world.store.run(run.id).status
     assert (status.state, status.reason, status.at) == (RunState.QUEUED, "Priority", since)
@@ -652,7 +601,7 @@ def text(case: Mapping[str, Any]) -> str:
 def test_a_right_result_is_taken_scored_and_ranked(world: World) -> None:
     run, task = world.run(), a_task()
     world.advance.launch([run])
-    world.leave(run, jobs.RESULT, right_result(run, task).to_json().encode())
+    world.leave(run, job_folder.RESULT, right_result(run, task).to_json().encode())
     world.advance()
     ended = world.store.run(run.id)
     assert (ended.state, ended.verdict, ended.status.node) == (RunState.FINISHED, Verdict.PASS, "n1")
@@ -667,7 +616,7 @@ def test_a_score_is_stored_with_its_interval(world: World) -> None:
     rows = timing(*(1990.0, 2000.0, 2010.0) * 3)
     told = replace(rows, median_ns=1990.0, worker_runs=(3, 3, 3), low_ns=1990.0, high_ns=2010.0, least_ns=0.0)
     cases = tuple(replace(case, timing=case.timing and told) for case in result.cases)
-    world.leave(run, jobs.RESULT, replace(result, cases=cases).to_json().encode())
+    world.leave(run, job_folder.RESULT, replace(result, cases=cases).to_json().encode())
     world.advance()
     ended = world.store.run(run.id)
     assert ended.message == ""
@@ -685,7 +634,7 @@ def test_the_end_of_the_job_is_settled_when_its_result_is_collected(world: World
     run, task = world.run(), a_task()
     world.advance.launch([run])
     end = datetime.now(UTC).isoformat() if said == "now" else said
-    world.leave(run, jobs.RESULT, replace(right_result(run, task), ended_at=end).to_json().encode())
+    world.leave(run, job_folder.RESULT, replace(right_result(run, task), ended_at=end).to_json().encode())
     world.advance()
     (listed,) = world.store.runs()
     assert listed.state is RunState.FINISHED
@@ -727,7 +676,7 @@ def test_a_result_that_contradicts_itself_or_what_was_sent_is_not_accepted(
 ) -> None:
     run, task = world.run(), a_task()
     world.advance.launch([run])
-    world.leave(run, jobs.RESULT, forged(right_result(run, task)).to_json().encode())
+    world.leave(run, job_folder.RESULT, forged(right_result(run, task)).to_json().encode())
     world.advance()
     ended = world.store.run(run.id)
     assert ended.state is RunState.ERROR
@@ -744,7 +693,7 @@ def test_times_of_two_more_processes_are_accepted(world: World, times: Timing) -
     run, task = world.run(), a_task()
     world.advance.launch([run])
     result = last_case(right_result(run, task), timing=times)
-    world.leave(run, jobs.RESULT, result.to_json().encode())
+    world.leave(run, job_folder.RESULT, result.to_json().encode())
     world.advance()
     assert world.state(run) is RunState.FINISHED, world.store.run(run.id).status.reason
 
@@ -755,7 +704,7 @@ def test_a_benchmark_run_is_measured_by_one_process(world: World) -> None:
     result = right_result(run, task)
     one = replace(timing(2000.0, 2000.0, 2000.0), worker_runs=(3,))
     cases = tuple(replace(case, timing=one) for case in result.cases if case.phase == "benchmark")
-    world.leave(run, jobs.RESULT, replace(result, mode="benchmark", cases=cases).to_json().encode())
+    world.leave(run, job_folder.RESULT, replace(result, mode="benchmark", cases=cases).to_json().encode())
     world.advance()
     assert world.state(run) is RunState.FINISHED, world.store.run(run.id).status.reason
 
@@ -764,7 +713,7 @@ def test_too_few_calls_are_no_measurement(world: World) -> None:
     task = a_task(limits={"timed_calls_min": 4})
     run = world.run(task=task)
     world.advance.launch([run])
-    world.leave(run, jobs.RESULT, right_result(run, task).to_json().encode())
+    world.leave(run, job_folder.RESULT, right_result(run, task).to_json().encode())
     world.advance()
     assert "was timed 1 times in a process, and 2 times are the least" in world.store.run(run.id).status.reason
 
@@ -781,7 +730,7 @@ def with_fact(result: Result, name: str, value: str) -> Result:
 def test_what_is_no_result_ends_the_run_and_nothing_else(world: World, data: bytes) -> None:
     run, other = world.run(), world.run()
     world.advance.launch([run, other])
-    world.leave(run, jobs.RESULT, data)
+    world.leave(run, job_folder.RESULT, data)
     world.advance()
     assert world.state(run) is RunState.ERROR
     assert world.state(other) is RunState.QUEUED
@@ -794,7 +743,7 @@ def test_a_result_that_is_too_large_to_store_ends_its_run_and_nothing_else(world
     result = right_result(run, huge)
     cases = tuple(replace(case, message="é" * (256 * 1024)) for case in result.cases)
     text_ = json.dumps(json.loads(replace(result, cases=cases).to_json()), ensure_ascii=False)
-    world.leave(run, jobs.RESULT, text_.encode())
+    world.leave(run, job_folder.RESULT, text_.encode())
     world.advance()
     assert world.state(run) is RunState.ERROR
     assert world.state(other) is RunState.QUEUED
@@ -803,7 +752,7 @@ def test_a_result_that_is_too_large_to_store_ends_its_run_and_nothing_else(world
 def test_an_empty_result_is_one_that_is_not_visible_yet(world: World) -> None:
     run = world.run()
     world.advance.launch([run])
-    world.leave(run, jobs.RESULT, b"")
+    world.leave(run, job_folder.RESULT, b"")
     world.advance()
     assert world.state(run) is RunState.QUEUED
 
@@ -812,10 +761,10 @@ def test_an_empty_result_is_one_that_is_not_visible_yet(world: World) -> None:
 def test_a_result_that_cannot_be_read_adds_one_row_and_not_one_in_every_turn(world: World, in_settings: bool) -> None:
     run = world.run()
     world.advance.launch([run])
-    folder = jobs.folder(world.folder, run.id)
+    folder = job_folder.folder(world.folder, run.id)
     shutil.rmtree(folder)
     folder.write_text("a file in the place of the job's folder")
-    world.scheduler.news = JobStatus(JobState.RUNNING, source="squeue: RUNNING")
+    world.scheduler.status = JobStatus(JobState.RUNNING, source="squeue: RUNNING")
     advance = world.advance if in_settings else replace(world.advance, schedulers={})
     advance()
     before = world.store.history(run.id)
@@ -832,11 +781,11 @@ def test_a_run_whose_folder_cannot_be_read_for_hours_ends_with_its_result(
     monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
     run, task = world.run(), a_task()
     world.advance.launch([run])
-    world.leave(run, jobs.RESULT, right_result(run, task).to_json().encode())
-    folder = jobs.folder(world.folder, run.id)
+    world.leave(run, job_folder.RESULT, right_result(run, task).to_json().encode())
+    folder = job_folder.folder(world.folder, run.id)
     folder.rename(folder.with_name("away"))
     folder.write_text("a file in the place of the job's folder")
-    world.scheduler.news = JobStatus(JobState.ENDED, source="squeue: COMPLETED")
+    world.scheduler.status = JobStatus(JobState.ENDED, source="squeue: COMPLETED")
     for _ in range(5):
         world.advance()
         clock[0] += timedelta(hours=1)
@@ -855,15 +804,14 @@ def test_a_result_that_comes_while_the_scheduler_is_asked_is_not_taken_for_none(
     monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
     run, task = world.run(), a_task()
     world.advance.launch([run])
-    world.scheduler.news = JobStatus(JobState.ENDED)
+    world.scheduler.status = JobStatus(JobState.ENDED)
     world.advance()
     clock[0] += RESULT_GRACE
 
-    def poll(keys: Sequence[JobKey]) -> Mapping[str, JobStatus]:
-        world.leave(run, jobs.RESULT, right_result(run, task).to_json().encode())
-        return {key.name: JobStatus(JobState.ENDED) for key in keys}
+    def leave_result(_: object) -> None:
+        world.leave(run, job_folder.RESULT, right_result(run, task).to_json().encode())
 
-    monkeypatch.setattr(world.scheduler, "poll", poll)
+    world.scheduler.on_poll = leave_result
     world.advance()
     world.advance()
     assert world.state(run) is RunState.FINISHED
@@ -872,11 +820,11 @@ def test_a_result_that_comes_while_the_scheduler_is_asked_is_not_taken_for_none(
 def test_a_folder_is_no_progress_and_progress_puts_a_run_forward_once(world: World) -> None:
     folder_, file_ = world.run(), world.run()
     world.advance.launch([folder_, file_])
-    (jobs.folder(world.folder, folder_.id) / jobs.PROGRESS).mkdir()
-    world.leave(file_, jobs.PROGRESS, b"{}\n")
+    (job_folder.folder(world.folder, folder_.id) / job_folder.PROGRESS).mkdir()
+    world.leave(file_, job_folder.PROGRESS, b"{}\n")
     world.advance()
     assert [world.state(run) for run in (folder_, file_)] == [RunState.QUEUED, RunState.RUNNING]
-    world.scheduler.news = JobStatus(JobState.PENDING, source="squeue: PENDING")
+    world.scheduler.status = JobStatus(JobState.PENDING, source="squeue: PENDING")
     world.advance()
     before = [world.store.history(run.id) for run in (folder_, file_)]
     for _ in range(3):
@@ -887,12 +835,12 @@ def test_a_folder_is_no_progress_and_progress_puts_a_run_forward_once(world: Wor
 def test_files_that_are_none_and_a_changed_job_file_neither_block_nor_crash(world: World) -> None:
     runs = [world.run() for _ in range(3)]
     world.advance.launch(runs)
-    folders = [jobs.folder(world.folder, run.id) for run in runs]
-    os.mkfifo(folders[0] / jobs.RESULT)
-    (folders[1] / jobs.RESULT).symlink_to("/etc/passwd")
-    (folders[2] / jobs.FACTS).unlink()
-    os.mkfifo(folders[2] / jobs.FACTS)
-    world.leave(runs[2], jobs.RESULT, json.dumps([]).encode())
+    folders = [job_folder.folder(world.folder, run.id) for run in runs]
+    os.mkfifo(folders[0] / job_folder.RESULT)
+    (folders[1] / job_folder.RESULT).symlink_to("/etc/passwd")
+    (folders[2] / job_folder.FACTS).unlink()
+    os.mkfifo(folders[2] / job_folder.FACTS)
+    world.leave(runs[2], job_folder.RESULT, json.dumps([]).encode())
     turning = threading.Thread(target=world.advance, daemon=True)
     turning.start()
     turning.join(20)
@@ -937,9 +885,9 @@ def _carries_on_beside_a_closed_folder(folder: Path) -> bool:
     world = world_in(folder)
     closed, other = world.run(), world.run()
     world.advance.launch([closed, other])
-    path = jobs.folder(folder, closed.id)
+    path = job_folder.folder(folder, closed.id)
     path.chmod(0)
-    world.scheduler.news = JobStatus(JobState.ENDED)
+    world.scheduler.status = JobStatus(JobState.ENDED)
     carried = world.advance()
     path.chmod(0o700)
     told = " ".join(status.source for status in world.store.history(closed.id))

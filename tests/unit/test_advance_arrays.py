@@ -1,8 +1,8 @@
 """Runs that go together in a job array: sent by one submission, looked up by one question, never in two arrays."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,44 +14,20 @@ from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs.reconciler import TRIES_MAX, Advance
 from hpc_board.schedulers import Arrays, Job
+from hpc_board.schedulers.scripted import Scripted, ScriptedArrays
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.harness.evaluations import a_task
-from tests.unit.test_advance import CODE, HARNESS, Scripted, _sha256, world_in
+from tests.unit.test_advance import CODE, HARNESS, _sha256, world_in
 
 
-@dataclass
-class ScriptedArrays(Scripted):
-    """A scheduler that takes arrays, unless it refuses them."""
+def refuse(which: Callable[[Job], bool]) -> Callable[[Job], None]:
+    """Have a scheduler refuse these jobs."""
 
-    indexes: list[Sequence[int]] = field(default_factory=list)
-    scripts: list[Path] = field(default_factory=list)
-    refuses: Callable[[Job], bool] = lambda _: False
-    silent: Callable[[Job], bool] = lambda _: False
-
-    def submit(self, job: Job) -> str:
-        self.indexes.append(tuple(job.indexes))
-        self.scripts.append(job.folder / job.script)
-        if self.refuses(job):
-            self.sent.append(job.name)
+    def on_submit(job: Job) -> None:
+        if which(job):
             raise SchedulerRefused("Invalid job array specification" if job.indexes else "Invalid partition")
-        if self.silent(job):
-            self.sent.append(job.name)
-            raise SchedulerError("Socket timed out")
-        return super().submit(job)
 
-    def array_size(self) -> int:
-        return 1000
-
-    def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
-        assert submitted_at.tzinfo is not None
-        self.looked_up.append(" ".join(names))
-        if self.find_error is not None:
-            raise self.find_error
-        arrays = {name: name.rpartition(".") for name in names}
-        found = {
-            name: f"{self.jobs[array]}_{index}" for name, (array, _, index) in arrays.items() if array in self.jobs
-        }
-        return found | {name: self.jobs[name] for name in names if name in self.jobs}
+    return on_submit
 
 
 @dataclass
@@ -79,6 +55,10 @@ class ArrayWorld:
         )
         return [run for _, (run,) in stored]
 
+    def indexes(self) -> list[tuple[int, ...]]:
+        """Those of the jobs that were sent."""
+        return [tuple(job.indexes) for job in self.scheduler.submitted]
+
     def states(self, runs: Sequence[Run]) -> list[RunState]:
         return [self.store.run(run.id).state for run in runs]
 
@@ -97,9 +77,10 @@ def test_runs_of_an_array_are_sent_at_once_and_each_has_the_id_of_its_task(world
     runs = world.runs(4)
     assert world.advance.launch(runs) == []
     assert world.scheduler.sent == [runs[0].array]
-    assert world.scheduler.indexes == [(0, 1, 2, 3)]
+    (sent,) = world.scheduler.submitted
+    assert sent.indexes == [0, 1, 2, 3]
     assert world.ids(runs) == ["101_0", "101_1", "101_2", "101_3"]
-    assert 'cd "$PWD.$SLURM_ARRAY_TASK_ID"' in world.scheduler.scripts[0].read_text()
+    assert 'cd "$PWD.$SLURM_ARRAY_TASK_ID"' in (sent.folder / sent.script).read_text()
     for run in runs:
         assert (world.folder / "runs" / run.token / "job.json").is_file()
 
@@ -109,7 +90,7 @@ def test_runs_that_a_client_left_behind_are_sent_by_the_next_one_as_the_same_arr
     world.advance.cancel(runs[1], "ada")
     world.advance()
     assert world.scheduler.sent == [runs[0].array, others[0].array]
-    assert world.scheduler.indexes == [(0, 2), (0, 1)]
+    assert world.indexes() == [(0, 2), (0, 1)]
     assert world.states(runs) == [RunState.QUEUED, RunState.CANCELLED, RunState.QUEUED]
 
 
@@ -130,7 +111,7 @@ def test_an_array_whose_answer_was_lost_is_looked_up_with_one_question_and_taken
 
 def test_an_array_that_never_arrived_is_sent_again_as_it_was_once_it_has_settled(world: ArrayWorld) -> None:
     runs = world.runs(3)
-    world.scheduler.silent = lambda _: True
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
     patient = replace(world.advance, settle=timedelta(hours=1))
     for _ in range(3):
         patient.turn()
@@ -138,13 +119,13 @@ def test_an_array_that_never_arrived_is_sent_again_as_it_was_once_it_has_settled
     for _ in range(2 * TRIES_MAX):
         world.advance.turn()
     assert world.scheduler.sent == [runs[0].array] * TRIES_MAX
-    assert set(world.scheduler.indexes) == {(0, 1, 2)}
+    assert set(world.indexes()) == {(0, 1, 2)}
     assert world.states(runs) == [RunState.ERROR] * 3
 
 
 def test_a_turn_tells_once_what_hinders_an_array(world: ArrayWorld) -> None:
     world.runs(3)
-    world.scheduler.silent = lambda _: True
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
     turn = world.advance.turn()
     assert turn is not None
     assert [error.message for error in turn.errors] == ["Socket timed out"]
@@ -160,12 +141,12 @@ def test_an_array_is_not_sent_without_a_run_whose_folder_cannot_be_written(world
     assert world.states(runs) == [RunState.CREATED] * 3
     obstacle.unlink()
     world.advance()
-    assert world.scheduler.indexes == [(0, 1, 2)]
+    assert world.indexes() == [(0, 1, 2)]
 
 
 def test_where_arrays_are_refused_each_run_has_a_job_of_its_own(world: ArrayWorld) -> None:
     runs = world.runs(3)
-    world.scheduler.refuses = lambda job: bool(job.indexes)
+    world.scheduler.on_submit = refuse(lambda job: bool(job.indexes))
     assert world.advance.launch(runs) == []
     assert world.scheduler.sent == [runs[0].array, *(run.token for run in runs)]
     assert world.ids(runs) == ["102", "103", "104"]
@@ -173,7 +154,7 @@ def test_where_arrays_are_refused_each_run_has_a_job_of_its_own(world: ArrayWorl
 
 def test_what_is_refused_alone_as_in_the_array_is_not_tried_for_every_run(world: ArrayWorld) -> None:
     runs = world.runs(5)
-    world.scheduler.refuses = lambda _: True
+    world.scheduler.on_submit = refuse(lambda _: True)
     errors = world.advance.launch(runs)
     assert world.scheduler.sent == [runs[0].array, runs[0].token]
     assert [error.message for error in errors] == ["Invalid partition"] * 5
@@ -182,7 +163,7 @@ def test_what_is_refused_alone_as_in_the_array_is_not_tried_for_every_run(world:
 
 def test_a_limit_on_the_number_of_jobs_lets_as_many_in_as_it_allows(world: ArrayWorld) -> None:
     runs = world.runs(4)
-    world.scheduler.refuses = lambda job: bool(job.indexes) or len(world.scheduler.jobs) >= 2
+    world.scheduler.on_submit = refuse(lambda job: bool(job.indexes) or len(world.scheduler.jobs) >= 2)
     assert len(world.advance.launch(runs)) == 2
     assert world.states(runs) == [RunState.QUEUED, RunState.QUEUED, RunState.ERROR, RunState.ERROR]
 
@@ -191,11 +172,17 @@ def test_a_scheduler_that_falls_silent_after_it_refused_an_array_is_not_waited_f
     world: ArrayWorld,
 ) -> None:
     runs = world.runs(4)
-    world.scheduler.refuses = lambda job: bool(job.indexes)
-    world.scheduler.silent = lambda job: job.name == runs[1].token
+    refuse_arrays = refuse(lambda job: bool(job.indexes))
+
+    def on_submit(job: Job) -> None:
+        refuse_arrays(job)
+        if job.name == runs[1].token:
+            raise SchedulerError("Socket timed out")
+
+    world.scheduler.on_submit = on_submit
     assert len(world.advance.launch(runs)) == 3
     assert world.scheduler.sent == [runs[0].array, runs[0].token, runs[1].token]
-    world.scheduler.silent = lambda _: False
+    world.scheduler.on_submit = refuse_arrays
     world.advance()
     assert world.states(runs) == [RunState.QUEUED] * 4
     assert sorted(world.scheduler.sent) == sorted(
@@ -236,4 +223,4 @@ def test_who_watches_a_part_of_an_array_does_not_send_that_part(world: ArrayWorl
     assert set(world.states(runs)) == {RunState.CREATED}
     rarely.turn()
     assert set(world.states(runs)) == {RunState.QUEUED}
-    assert world.scheduler.indexes == [(0, 1, 2, 3), (0, 1, 2, 3)]
+    assert world.indexes() == [(0, 1, 2, 3), (0, 1, 2, 3)]

@@ -36,7 +36,7 @@ def partial(run: Run, **changes: Any) -> Result:
 def running(world: World) -> Run:
     run = world.run()
     world.advance.launch([run])
-    world.scheduler.news = JobStatus(JobState.RUNNING, source="squeue: RUNNING")
+    world.scheduler.status = JobStatus(JobState.RUNNING, source="squeue: RUNNING")
     world.advance()
     return run
 
@@ -59,7 +59,7 @@ def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept
     world.advance()
     assert world.state(run) is RunState.RUNNING
 
-    world.scheduler.news = JobStatus(news, source=f"squeue: {news}")
+    world.scheduler.status = JobStatus(news, source=f"squeue: {news}")
     world.advance()
 
     ended = world.store.run(run.id)
@@ -78,10 +78,10 @@ def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept
 def test_a_job_that_is_still_listed_is_waited_for(world: World) -> None:
     run = running(world)
     world.leave(run, job_folder.RESULT, partial(run).to_json().encode())
-    world.scheduler.news = JobStatus(JobState.COMPLETING)
+    world.scheduler.status = JobStatus(JobState.COMPLETING)
     world.advance()
     assert world.state(run) is RunState.COLLECTING
-    world.scheduler.news = JobStatus(JobState.MISSING)
+    world.scheduler.status = JobStatus(JobState.MISSING)
     world.advance()
     assert world.state(run) is RunState.COLLECTING
 
@@ -89,7 +89,7 @@ def test_a_job_that_is_still_listed_is_waited_for(world: World) -> None:
 def test_what_an_earlier_attempt_had_come_to_explains_nothing_of_the_next_one(world: World) -> None:
     run = running(world)
     world.leave(run, job_folder.RESULT, partial(run).to_json().encode())
-    world.scheduler.news = JobStatus(JobState.NODE_FAIL, source="squeue: NODE_FAIL, restart 1", restarts=1)
+    world.scheduler.status = JobStatus(JobState.NODE_FAIL, source="squeue: NODE_FAIL, restart 1", restarts=1)
     world.advance()
     assert world.state(run) is RunState.COLLECTING
     world.leave(run, job_folder.RESULT, partial(run, restart_count=1).to_json().encode())
@@ -101,7 +101,7 @@ def test_a_job_that_nobody_knows_any_more_and_that_was_interrupted_says_both(wor
     run = running(world)
     left = partial(run)
     world.leave(run, job_folder.RESULT, left.to_json().encode())
-    world.scheduler.news = JobStatus(JobState.MISSING, source="squeue: not listed")
+    world.scheduler.status = JobStatus(JobState.MISSING, source="squeue: not listed")
     world.advance()
     evidence = world.store.run(run.id).status.source
     assert evidence == "squeue: not listed; result.json is of a job that was told to end"

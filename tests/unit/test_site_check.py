@@ -5,7 +5,6 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from hpc_board.domain.diagnostic import Level, Line
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import (
-    Availability,
     Cluster,
     Device,
     Gpu,
@@ -34,6 +32,7 @@ from hpc_board.model.task import Task
 from hpc_board.report import checkup_report, plain
 from hpc_board.runs import job_folder as jobs
 from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers.scripted import Scripted
 from hpc_board.settings import Settings
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import recorded
@@ -59,24 +58,21 @@ GOOD = Inspection(
 
 
 @dataclass
-class Cast:
+class Cast(Scripted):
     """A scheduler whose job greets at once and reports when it is polled; an `inspection` of None does neither.
 
     The node's clock is `ahead` of the client's, and the greeting becomes visible `late`, both in seconds.
     """
 
+    first_id: int = 7
     inspection: Inspection | None = GOOD
     ahead: float = 0.0
     late: float = 0.0
     refusal: Exception | None = None
-    submit_error: Exception | None = None
-    news: JobStatus = field(default_factory=lambda: JobStatus(JobState.RUNNING, "7"))
+    status: JobStatus | None = field(default_factory=lambda: JobStatus(JobState.RUNNING, "7"))
     site_: Site | Exception = SITE
-    cancel_error: Exception | None = None
     writes: Mapping[str, bytes] = field(default_factory=dict)
     rehearsed: list[Job] = field(default_factory=list)
-    submitted: list[Job] = field(default_factory=list)
-    cancelled: list[str] = field(default_factory=list)
     folders: list[list[str]] = field(default_factory=list)
 
     def command(self, job: Job) -> Sequence[str]:
@@ -94,19 +90,12 @@ class Cast:
         return self.site_
 
     def submit(self, job: Job) -> str:
-        self.submitted.append(job)
-        if self.submit_error is not None:
-            raise self.submit_error
         for name, data in self.writes.items():
             (job.folder / name).write_bytes(data)
         if self.inspection is not None:
             at = time.time() - self.late + self.ahead
             (job.folder / GREETING).write_text(json.dumps({"at": at}))
-        return "7"
-
-    def find(self, name: str, submitted_at: datetime) -> str | None:
-        del submitted_at
-        return "9" if any(job.name == name for job in self.submitted) else None
+        return super().submit(job)
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         """The node acts when it is asked about: it reports once its greeting was answered."""
@@ -121,17 +110,9 @@ class Cast:
             self.folders.append(sorted(path.name for path in job.folder.iterdir()))
             (job.folder / ".draft").write_text(json.dumps(asdict(found)))
             (job.folder / ".draft").rename(job.folder / "result.json")
-            self.news = JobStatus(JobState.ENDED, "7")
+            self.status = JobStatus(JobState.ENDED, "7")
         ended = JobStatus(JobState.CANCELLED, "7")
-        return {job.name: ended if job.job_id in self.cancelled else self.news for job in jobs}
-
-    def cancel(self, jobs: Sequence[JobKey]) -> None:
-        if self.cancel_error is not None:
-            raise self.cancel_error
-        self.cancelled += [job.job_id for job in jobs]
-
-    def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
-        return [Availability(gpu.name) for gpu in gpus]
+        return {**super().poll(jobs), **{job.name: ended for job in jobs if job.job_id in self.cancelled}}
 
 
 def checked(
@@ -163,7 +144,7 @@ def checked(
 def test_a_node_without_a_library_that_tasks_need_is_not_proven(
     tmp_path: Path, reference: str, gpus: tuple[str, ...], level: Level, words: str
 ) -> None:
-    cast = Cast(replace(GOOD, torch=Torch(error="No module named torch")))
+    cast = Cast(inspection=replace(GOOD, torch=Torch(error="No module named torch")))
     (line,) = lines_of(checked(tmp_path, cast, tasks=[a_task(reference, gpus=gpus)]), "torch")
     assert (line.level, words in line.message) == (level, True), line
 
@@ -273,7 +254,7 @@ def test_what_is_not_as_it_should_be_on_the_node_is_named(
     wanted = replace(
         H100, minimum_isolation="S3", sandbox=Sandbox(SandboxRuntime.BUBBLEWRAP, setting="defaults.sandbox")
     )
-    found = checked(tmp_path, Cast(replace(GOOD, **changes)), wanted)
+    found = checked(tmp_path, Cast(inspection=replace(GOOD, **changes)), wanted)
     assert [line for line in lines_of(found, subject) if line.level is level and words in line.message]
     assert all(line.advice for line in found.lines if line.level is not Level.OK)
     assert found.proven == (level is Level.WARNING)
@@ -282,9 +263,9 @@ def test_what_is_not_as_it_should_be_on_the_node_is_named(
 def test_the_gpu_that_the_job_was_given_is_the_one_that_counts(tmp_path: Path) -> None:
     other = SeenGpu("NVIDIA A100-SXM4-80GB", "GPU-9")
     seen = replace(GOOD, gpus=(other, GOOD.gpus[0]), visible="1", torch=Torch(error="none"))
-    assert lines_of(checked(tmp_path, Cast(seen)), "gpu")[0].level is Level.OK
+    assert lines_of(checked(tmp_path, Cast(inspection=seen)), "gpu")[0].level is Level.OK
     by_uuid = replace(seen, visible="GPU-9")
-    assert "A100" in lines_of(checked(tmp_path, Cast(by_uuid)), "gpu")[0].message
+    assert "A100" in lines_of(checked(tmp_path, Cast(inspection=by_uuid)), "gpu")[0].message
 
 
 @pytest.mark.parametrize(("ahead", "level", "words"), [(0, Level.OK, "s "), (3600, Level.WARNING, "3.6e+03 s ahead")])
@@ -312,7 +293,7 @@ def test_a_greeting_that_is_late_counts_half_for_the_files_and_half_for_the_doub
 def test_a_job_that_ends_without_a_report_shows_what_it_printed(tmp_path: Path) -> None:
     printed = b"\x1b]0;owned\x07SyntaxError: \x1b[31minvalid syntax\n"
     ended = JobStatus(JobState.ENDED, "7", source="squeue: FAILED")
-    cast = Cast(None, news=ended, writes={"slurm-7.out": printed})
+    cast = Cast(inspection=None, status=ended, writes={"slurm-7.out": printed})
     (line,) = lines_of(checked(tmp_path, cast), "job")
     assert line.level is Level.PROBLEM
     assert line.message == "it left no report (squeue: FAILED); its output ends:\nSyntaxError: invalid syntax"
@@ -324,7 +305,9 @@ def test_a_job_that_ends_without_a_report_shows_what_it_printed(tmp_path: Path) 
     ids=["empty", "cut", "deep", "wrong", "large", "of-another-job"],
 )
 def test_a_report_that_is_none_or_another_job_s_is_not_believed(tmp_path: Path, report: bytes) -> None:
-    cast = Cast(None, news=JobStatus(JobState.TIMEOUT, "7"), writes={"result.json": report, "slurm-7.out": b"x"})
+    cast = Cast(
+        inspection=None, status=JobStatus(JobState.TIMEOUT, "7"), writes={"result.json": report, "slurm-7.out": b"x"}
+    )
     found = checked(tmp_path, cast)
     assert found.inspection is None
     assert not found.proven
@@ -339,12 +322,12 @@ def test_a_report_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
             (job.folder / "result.json").symlink_to(secret)
             return "7"
 
-    assert checked(tmp_path, Linking(None), seconds=0.3).inspection is None
+    assert checked(tmp_path, Linking(inspection=None), seconds=0.3).inspection is None
 
 
 def test_a_job_that_does_not_start_in_time_is_cancelled_and_says_why(tmp_path: Path) -> None:
     said: list[str] = []
-    cast = Cast(None, news=JobStatus(JobState.PENDING, "7", reason="waiting for resources (Resources)"))
+    cast = Cast(inspection=None, status=JobStatus(JobState.PENDING, "7", reason="waiting for resources (Resources)"))
     found = checked(tmp_path, cast, seconds=0.3, say=said.append)
     (line,) = lines_of(found, "job")
     assert line.message == "no report within 0.3 s: waiting for resources (Resources); the job is cancelled"
@@ -353,7 +336,7 @@ def test_a_job_that_does_not_start_in_time_is_cancelled_and_says_why(tmp_path: P
 
 
 def test_an_interrupt_cancels_the_job_and_removes_its_folder(tmp_path: Path) -> None:
-    cast = Cast(None)
+    cast = Cast(inspection=None)
 
     def interrupt(_: str) -> None:
         raise KeyboardInterrupt
@@ -365,15 +348,15 @@ def test_an_interrupt_cancels_the_job_and_removes_its_folder(tmp_path: Path) -> 
 
 
 def test_a_job_whose_submission_got_no_clear_answer_is_looked_up_and_cancelled(tmp_path: Path) -> None:
-    cast = Cast(submit_error=SchedulerError("sbatch did not answer within 60 s"))
+    cast = Cast(loses_answer=True)
     found = checked(tmp_path, cast)
-    assert lines_of(found, "job")[0].message == "sbatch did not answer within 60 s"
-    assert cast.cancelled == ["9"]
+    assert lines_of(found, "job")[0].message == "Socket timed out"
+    assert cast.cancelled == ["7"]
 
 
 def test_a_job_that_cannot_be_cancelled_is_named(tmp_path: Path) -> None:
     said: list[str] = []
-    cast = Cast(None, cancel_error=SchedulerError("scancel failed"))
+    cast = Cast(inspection=None, cancel_error=SchedulerError("scancel failed"))
     checked(tmp_path, cast, seconds=0.2, say=said.append)
     assert f"scancel --user=$USER --name={cast.submitted[0].name}" in said[-1]
 
@@ -389,7 +372,7 @@ def test_what_a_node_reports_is_shown_without_its_control_characters(tmp_path: P
     evil = "\x1b]0;owned\x07\x1b[31mred\u202e"
     gpus = (replace(GOOD.gpus[0], driver=evil),)
     torch = Torch(evil, evil, (f"NVIDIA H100 {evil}",))
-    cast = Cast(replace(GOOD, gpus=gpus, torch=torch, node=evil, python=evil, executable=evil, scratch=evil))
+    cast = Cast(inspection=replace(GOOD, gpus=gpus, torch=torch, node=evil, python=evil, executable=evil, scratch=evil))
     found = checked(tmp_path, cast)
     shown = plain(checkup_report(found.gpu.name, found.lines, "Proven"))
     assert "owned" not in shown
