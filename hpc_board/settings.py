@@ -15,7 +15,6 @@ from msgspec import Meta
 from hpc_board import bundled
 from hpc_board.domain.gpu_names import gpu_model_name
 from hpc_board.domain.roles import SOMEBODY, SOMEBODY_WORDS, Roles
-from hpc_board.domain.sbatch import extra_faults
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import (
     Cluster,
@@ -30,6 +29,7 @@ from hpc_board.model.gpu import (
     SandboxRuntime,
 )
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
+from hpc_board.schedulers.slurm.sbatch import extra_faults
 from hpc_board.transport.home import home
 from hpc_board.yaml_document import Document, Place
 

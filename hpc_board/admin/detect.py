@@ -13,11 +13,11 @@ from functools import lru_cache
 
 from hpc_board.domain.cluster_info import Partition, Site, SiteNode
 from hpc_board.domain.gpu_names import MODELS, Model, board_name, named, named_by_any
-from hpc_board.domain.sbatch import time_limit
 from hpc_board.model.gpu import Device
 from hpc_board.model.names import NAME
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.slurm.gres import Gres, gres_list
+from hpc_board.schedulers.slurm.sbatch import time_limit
 
 _WIDTH = 116
 _CPUS_WANTED = 8

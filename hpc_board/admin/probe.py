@@ -22,7 +22,6 @@ from hpc_board.domain.cluster_info import Site
 from hpc_board.domain.diagnostic import Level, Line
 from hpc_board.domain.gpu_names import misfit
 from hpc_board.domain.run import JobState, JobStatus
-from hpc_board.domain.sbatch import options_for, time_limit
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.harness.confine.sandbox import lacking, reaches
 from hpc_board.model.gpu import Device, Gpu
@@ -32,6 +31,7 @@ from hpc_board.model.text import one_line, printable
 from hpc_board.runs import job_folder
 from hpc_board.runs.drafts import allowed_gpus
 from hpc_board.schedulers import Job, JobKey, Rehearsing, Scheduler
+from hpc_board.schedulers.slurm.sbatch import options_for, time_limit
 from hpc_board.transport import Files
 
 FOLDER = "checks"

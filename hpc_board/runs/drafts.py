@@ -9,7 +9,6 @@ from typing import Protocol
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
 from hpc_board.domain.moderation import REASON_CHARACTERS_MAX
 from hpc_board.domain.run import Run
-from hpc_board.domain.sbatch import with_gpus
 from hpc_board.domain.submission import (
     EXTENSIONS,
     NOTE_CHARACTERS_MAX,
@@ -25,6 +24,7 @@ from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import listed, suggestion
 from hpc_board.model.task import ISOLATED, Language, Milestone, Mode, Task, language_of
 from hpc_board.model.text import one_line
+from hpc_board.schedulers.slurm.sbatch import with_gpus
 
 _FILE_NAME_BYTES_MAX = 200
 _DEVICE_OF = {Language.CPP: Device.CPU, Language.CU: Device.CUDA, Language.HIP: Device.HIP}

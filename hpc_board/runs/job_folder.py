@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from hpc_board import bundled
 from hpc_board.domain.run import Run
-from hpc_board.domain.sbatch import directive, options_for, with_gpus
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.task import OWN, Mode, Task, language_of
+from hpc_board.schedulers.slurm.sbatch import directive, options_for, with_gpus
 from hpc_board.transport import Files
 from hpc_board.transport.local_files import LocalFiles
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from functools import partialmethod
 
 from hpc_board.__main__ import main
-from hpc_board.advance import Advance
+from hpc_board.runs.reconciler import Advance
 
 SETTLE = timedelta(seconds=3)
 

@@ -17,13 +17,13 @@ import yaml
 from hpc_board import settings as config
 from hpc_board.board import Board
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState
-from hpc_board.domain.sbatch import options_for
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Verdict
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm.client import SlurmScheduler
+from hpc_board.schedulers.slurm.sbatch import options_for
 from hpc_board.transport import Completed
 from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder, skip_without_slurm

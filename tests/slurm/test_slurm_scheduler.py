@@ -14,11 +14,11 @@ from typing import TypeVar
 import pytest
 
 from hpc_board.domain.run import JobState, JobStatus
-from hpc_board.domain.sbatch import directive, options_for
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm.client import SlurmScheduler
+from hpc_board.schedulers.slurm.sbatch import directive, options_for
 from hpc_board.transport import Completed
 from hpc_board.transport.conversation import Conversation
 from hpc_board.transport.this_host import ThisHost

@@ -9,10 +9,10 @@ import pytest
 from hpc_board import settings
 from hpc_board.admin.detect import detected_settings
 from hpc_board.domain.cluster_info import Site
-from hpc_board.domain.sbatch import options_for
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Device, Gpu, RequestStyle
 from hpc_board.schedulers.slurm.detect import CONFIGURATION, NODES, PARTITIONS, seconds, site
+from hpc_board.schedulers.slurm.sbatch import options_for
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "slurm" / "sites"

@@ -3,9 +3,17 @@ from dataclasses import replace
 
 import pytest
 
-from hpc_board.domain.sbatch import MANAGED, argument, directive, extra_faults, options_for, time_limit, with_gpus
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+from hpc_board.schedulers.slurm.sbatch import (
+    MANAGED,
+    argument,
+    directive,
+    extra_faults,
+    options_for,
+    time_limit,
+    with_gpus,
+)
 
 CLUSTER = Cluster("main", "slurm")
 PLAIN = Gpu("H100", CLUSTER, Device.CUDA, "gpu-h100")

@@ -8,7 +8,6 @@ from typing import Final
 
 from hpc_board.domain.cluster_info import Site
 from hpc_board.domain.run import JobState, JobStatus, array_of
-from hpc_board.domain.sbatch import argument, ranges
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Gpu
 from hpc_board.model.text import one_line
@@ -28,6 +27,7 @@ from hpc_board.schedulers.slurm.outputs import (
     submitted_job_id,
 )
 from hpc_board.schedulers.slurm.refusals import not_accepted, words_of
+from hpc_board.schedulers.slurm.sbatch import argument, ranges
 from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed, Host
 

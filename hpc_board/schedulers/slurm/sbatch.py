@@ -1,13 +1,13 @@
 """Options of sbatch as pure text: which ones a GPU needs, and how they are written in a script and in a command."""
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Dict, FrozenSet, Iterable, List, Sequence
 
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Device, Gpu, RequestStyle
 
-MANAGED: FrozenSet[str] = frozenset(
+MANAGED: frozenset[str] = frozenset(
     {
         # what the settings have keys of their own for
         "partition",
@@ -104,7 +104,7 @@ def argument(name: str, value: str = "") -> str:
     return f"--{name}={value}" if value else f"--{name}"
 
 
-def options_for(gpu: Gpu, time_limit_seconds: int) -> Dict[str, str]:
+def options_for(gpu: Gpu, time_limit_seconds: int) -> dict[str, str]:
     """The sbatch options, by their long names, of a job on one `gpu`; a flag's value is empty.
 
     The settings' extra options come last.
@@ -140,7 +140,7 @@ def options_for(gpu: Gpu, time_limit_seconds: int) -> Dict[str, str]:
 
 def ranges(indexes: Iterable[int]) -> str:
     """Indexes of an array's tasks as sbatch reads them, in order and each once: "0-3,7"."""
-    found: List[List[int]] = []
+    found: list[list[int]] = []
     for index in sorted(set(indexes)):
         if found and index == found[-1][1] + 1:
             found[-1][1] = index
@@ -186,7 +186,7 @@ def time_limit(seconds: int) -> str:
     return f"{days}-{clock}" if days else clock
 
 
-def extra_faults(sbatch: Sequence[str]) -> List[str]:
+def extra_faults(sbatch: Sequence[str]) -> list[str]:
     """What is wrong with the settings' extra options, in words for the administrator; empty if nothing is."""
     faults = []
     seen = set()
