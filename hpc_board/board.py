@@ -822,7 +822,8 @@ class Board:
         """The end of the job's own output, safe to print; empty before the job has started."""
         found = self.run(run)
         job_id = found.status.job_id
-        data = self._job_file(found, f"slurm-{job_id}.out", end=True) if job_id else b""
+        names = self._clusters.log_names(found.cluster, job_id) if job_id else []
+        data = next(filter(None, (self._job_file(found, name, end=True) for name in names)), b"")
         return printable(data.decode(errors="replace"), LOG_BYTES_MAX)
 
     def code(self, submission: int) -> tuple[str, bytes]:

@@ -29,6 +29,7 @@ from hpc_board.model.gpu import (
     SandboxRuntime,
 )
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
+from hpc_board.schedulers import EMBEDDED, kind, kind_of
 from hpc_board.schedulers.slurm.sbatch import extra_faults
 from hpc_board.transport.home import home
 from hpc_board.yaml_document import Document, Place
@@ -318,7 +319,7 @@ def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
     """
     board = _xdg(environ, "XDG_DATA_HOME", ".local/share") / "hpc-board"
     devices = _xdg(environ, "XDG_STATE_HOME", ".local/state") / "hpc-board/devices"
-    here = Cluster("local", poll_seconds=0.5)
+    here = Cluster(EMBEDDED, EMBEDDED, poll_seconds=kind(EMBEDDED).poll_seconds)
     if file is None:
         return Settings(board, devices, (bundled.folder("tasks"),), _machine_gpus(here), (here,))
     document = Document.read(file, hint="Correct these lines of the settings file.")
@@ -438,7 +439,7 @@ def _cluster(document: Document, name: str, section: ClusterSection, base: Path)
         name,
         section.scheduler,
         section.client,
-        section.poll_seconds or (15.0 if slurm else 0.5),
+        section.poll_seconds or kind(section.scheduler).poll_seconds,
         _login(document, place, section, base),
         _board_folder(document, place, section),
         section.pyslurm_python or "",
@@ -492,7 +493,7 @@ def _gpu(
         near = suggestion(section.cluster, clusters)
         known = ", ".join(clusters) or "none"
         document.fault((*place, "cluster"), f'there is no cluster "{section.cluster}".{near} Clusters: {known}')
-    cluster = clusters.get(section.cluster, Cluster(section.cluster))
+    cluster = clusters.get(section.cluster, Cluster(section.cluster, EMBEDDED))
     if section.cluster in clusters:
         _check_scheduler_keys(document, place, section, cluster)
     image = section.sandbox.image if section.sandbox is not None else None
@@ -504,7 +505,7 @@ def _gpu(
         document.fault(
             (*place, "container"), f"cannot go with {confined.setting}: there is no Apptainer within a container"
         )
-    here = cluster.scheduler == "local" and container is None
+    here = kind_of(cluster).on_this_machine and container is None
     template = None if section.template is None else _inside(document, (*place, "template"), base, section.template)
     if template is not None:
         _check_path(document, (*place, "template"), template, Path.is_file, "file")
@@ -597,8 +598,10 @@ def _container(
     if section is None:
         return None
     image = section.image
-    if section.runtime is ContainerRuntime.PYXIS and cluster.scheduler != "slurm":
-        document.fault((*place, "runtime"), f"pyxis is a plugin of Slurm; cluster {cluster.name} has no Slurm")
+    possible = kind_of(cluster).container_runtimes
+    if section.runtime not in possible:
+        known = ", ".join(sorted(possible))
+        document.fault((*place, "runtime"), f"{section.runtime} is none of cluster {cluster.name}, which has {known}")
     if image.startswith("-"):
         document.fault((*place, "image"), f'"{image}" would be an option')
     if section.runtime is ContainerRuntime.APPTAINER:

@@ -227,7 +227,7 @@ def run(planned: Planned, scratch: Path) -> Ran:
     """Make one run beside its neighbours."""
     kernel = planned.kernel
     folder = Path(tempfile.mkdtemp(dir=scratch))
-    gpu = Gpu("CPU", Cluster("here"), Device.CPU, python=sys.executable)
+    gpu = Gpu("CPU", Cluster("here", "local"), Device.CPU, python=sys.executable)
     code = kernel.path.read_text(encoding="utf-8")
     job = written(folder, kernel.task, gpu, Mode.RANKED, code=code, file_name=f"submission{kernel.path.suffix}")
     with busy(planned.neighbours):

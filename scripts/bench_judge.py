@@ -291,7 +291,7 @@ def own_view_of_torch(folder: Path) -> tuple[Path, Path]:
 
 def new_job(scratch: Path, task: Task, mode: Mode, code: str, python: str, file_name: str = "submission.py") -> Path:
     """A job folder of its own."""
-    gpu = Gpu("CPU", Cluster("here"), Device.CPU, python=python)
+    gpu = Gpu("CPU", Cluster("here", "local"), Device.CPU, python=python)
     return written(Path(tempfile.mkdtemp(dir=scratch)), task, gpu, mode, code=code, file_name=file_name)
 
 

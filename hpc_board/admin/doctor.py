@@ -21,6 +21,7 @@ from hpc_board.files import lock_descriptor
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
+from hpc_board.schedulers import kind_of
 from hpc_board.schedulers.slurm.detect import CONFIGURATION, configuration
 from hpc_board.settings import Settings
 from hpc_board.store.journal import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, mounted
@@ -216,7 +217,7 @@ def _file_system(patient: Patient, there: Path) -> Iterator[Line]:
         advice = "Point `board` in the settings to a disk."
         yield Line(Level.WARNING, "file system", f"{kind} is gone when the machine starts anew", advice)
     # Over SSH, the jobs' folders lie below `board_folder` there.
-    jobs_here = [each for each in patient.settings.clusters if each.scheduler == "slurm" and each.ssh is None]
+    jobs_here = [each for each in patient.settings.clusters if not kind_of(each).on_this_machine and each.ssh is None]
     if local and jobs_here:
         yield Line(
             Level.WARNING,

@@ -30,8 +30,8 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.runs import job_folder
 from hpc_board.runs.drafts import allowed_gpus
-from hpc_board.schedulers import Job, JobKey, Rehearsing, Scheduler
-from hpc_board.schedulers.slurm.sbatch import options_for, time_limit
+from hpc_board.schedulers import Job, JobKey, Rehearsing, Scheduler, kind_of
+from hpc_board.schedulers.slurm.sbatch import time_limit
 from hpc_board.transport import Files
 
 FOLDER = "checks"
@@ -45,8 +45,7 @@ ANSWER_SECONDS = 60.0
 
 _LOOK_SECONDS = 0.05
 _FAR_LOOK_SECONDS = 1.0
-_GRACE_SECONDS = 60.0
-_LOCAL_GRACE_SECONDS = 3.0
+_LOGGED_GRACE_SECONDS = 3.0
 _END_SECONDS = 15.0
 _END_LOOK_SECONDS = 0.5
 _LOG_BYTES = 4096
@@ -200,7 +199,7 @@ def _rehearse(probe: _Probe, tasks: Sequence[Task], sites: dict[str, Site | Sche
     longest, whose = _longest(gpu, tasks)
     for name in gpu.partition.split(","):
         _check_partition(probe, site, name, longest, whose)
-    options = options_for(gpu, longest)
+    options = kind_of(gpu.cluster).options(gpu, longest)
     job = Job(probe.job.name, probe.job.folder, probe.job.script, gpu, options, longest)
     try:
         probe.line(Level.OK, "sbatch", scheduler.rehearse(job) or "accepts the options of a job")
@@ -347,10 +346,10 @@ def _ask(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
             _tell(probe, found.reason or f"the job is {found.state}", say)
             continue
         probe.ended_since = probe.ended_since or time.monotonic()
-        grace = _GRACE_SECONDS if isinstance(probe.scheduler, Rehearsing) else _LOCAL_GRACE_SECONDS
+        grace = kind_of(probe.gpu.cluster).result_grace.total_seconds()
         if _log(probe) or found.state not in (JobState.ENDED, JobState.MISSING):
             # The log is the last that a job leaves, so its report is not merely late.
-            grace = min(grace, _LOCAL_GRACE_SECONDS)
+            grace = min(grace, _LOGGED_GRACE_SECONDS)
         if time.monotonic() - probe.ended_since >= grace:
             _no_report(probe, found)
 
@@ -391,7 +390,7 @@ def _log(probe: _Probe) -> str:
     """The end of what the job printed."""
     if probe.key is None:
         return ""
-    path = probe.job.folder / f"slurm-{probe.key.job_id}.out"
+    path = probe.job.folder / kind_of(probe.gpu.cluster).log_name(probe.key.job_id)
     try:
         data = probe.folders.files.read(path, _LOG_BYTES, end=True)
     except OSError:

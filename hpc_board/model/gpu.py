@@ -96,7 +96,7 @@ class Login:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A scheduler that runs jobs: `slurm`, or the embedded `local`.
+    """A scheduler that runs jobs: `scheduler` is its name in the registry of schedulers.
 
     `poll_seconds` is the shortest time between two questions to the scheduler, for all clients of the board. `ssh` is
     the login node on which the scheduler's commands run, None for this machine; job folders then lie below
@@ -105,18 +105,13 @@ class Cluster:
     """
 
     name: str
-    scheduler: str = "local"
+    scheduler: str
     client: str = "cli"
     poll_seconds: float = 15.0
     ssh: Optional[Login] = None
     board_folder: str = ""
     pyslurm_python: str = ""
     allow_root: Optional[bool] = None
-
-    @property
-    def root_judges(self) -> bool:
-        """Whether a job may judge as root: on one's own machine, unless the settings say otherwise."""
-        return self.scheduler == "local" if self.allow_root is None else self.allow_root
 
 
 @dataclass(frozen=True)

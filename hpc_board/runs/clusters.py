@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpc_board import settings as config
-from hpc_board.asking.availability import SharedAvailability
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.runs import job_folder
-from hpc_board.schedulers import Scheduler
+from hpc_board.schedulers import Scheduler, Surroundings, kind_of, kinds
 from hpc_board.store.sharing import is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
@@ -54,6 +53,11 @@ class Clusters:
         """Where the jobs of a cluster have their folders, also of one that has left the settings."""
         return self.folders.get(cluster) or job_folder.Folders(own_folder(self._settings.board))
 
+    def log_names(self, cluster: str, job_id: str) -> list[str]:
+        """Return the names that a job's output may have; several for a cluster that has left the settings."""
+        known = [kind_of(each) for each in self._settings.clusters if each.name == cluster]
+        return list(dict.fromkeys(each.log_name(job_id) for each in known or kinds()))
+
     def gpu_statuses(self) -> list[GpuStatus]:
         """Every GPU of the settings with what is free of it; a cluster that does not answer says why.
 
@@ -72,9 +76,10 @@ class Clusters:
 
     def _statuses(self, cluster: Cluster, gpus: Sequence[Gpu]) -> list[GpuStatus]:
         ask = self.schedulers[cluster.name].availability
-        if cluster.scheduler == "local":
-            # This machine's own queue is a folder, which nobody is asked too often for.
+        if not kind_of(cluster).shared:
             return [GpuStatus(gpu, available) for gpu, available in zip(gpus, ask(gpus), strict=True)]
+        from hpc_board.asking.availability import SharedAvailability
+
         file = make_own_folder(self._settings.board) / f"free-{cluster.name}"
         try:
             answer = SharedAvailability(file, cluster.poll_seconds).answer(gpus, ask)
@@ -86,25 +91,26 @@ class Clusters:
         ]
 
     def _scheduler(self, cluster: Cluster) -> Scheduler:
-        if cluster.scheduler == "local":
-            from hpc_board.schedulers.local.client import LocalScheduler
+        surroundings = Surroundings(
+            host=lambda: self._host(cluster),
+            folder=lambda: self._folder_for(cluster),
+            devices=self._settings.devices,
+            warn=self._warn,
+        )
+        return kind_of(cluster).connect(cluster, surroundings)
 
-            # A queue makes the folders that it misses, and knows nothing of a group.
-            board = self._settings.board
-            own = make_own_folder(board) if is_shared(board) else board
-            return LocalScheduler(cluster, own / "local" / cluster.name, devices=self._settings.devices)
-        from hpc_board.schedulers.slurm.client import SlurmScheduler
-
-        login = self.logins.get(cluster.name)
-        if login is not None:
-            return SlurmScheduler(cluster, login)
+    def _host(self, cluster: Cluster) -> "Host":
+        """Return the machine on which the commands of the cluster's scheduler run."""
         from hpc_board.transport.this_host import ThisHost
 
-        if cluster.client == "pyslurm":
-            from hpc_board.schedulers.slurm.pyslurm_client import PyslurmScheduler
+        return self.logins.get(cluster.name) or ThisHost()
 
-            return PyslurmScheduler(cluster, ThisHost(), warn=self._warn)
-        return SlurmScheduler(cluster, ThisHost())
+    def _folder_for(self, cluster: Cluster) -> Path:
+        """Return a folder for the files of the cluster's scheduler, which makes it where it is missing."""
+        board = self._settings.board
+        # A scheduler knows nothing of a group.
+        own = make_own_folder(board) if is_shared(board) else board
+        return own / cluster.scheduler / cluster.name
 
     def _folders_of(self, cluster: Cluster) -> job_folder.Folders:
         connection = self._connections.get(cluster.name)
@@ -130,6 +136,6 @@ def _python_warning(gpu: Gpu) -> str:
     elsewhere = gpu.cluster.ssh is not None or gpu.container is not None
     if elsewhere or not gpu.python.startswith("/") or os.access(gpu.python, os.X_OK):
         return ""
-    if gpu.cluster.scheduler == "local":
+    if kind_of(gpu.cluster).on_this_machine:
         return f"gpus.{gpu.name}.python is no program: {gpu.python}"
     return f"gpus.{gpu.name}.python is not on this machine, only on the nodes if at all: {gpu.python}"

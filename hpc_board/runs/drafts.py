@@ -24,7 +24,7 @@ from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import listed, suggestion
 from hpc_board.model.task import ISOLATED, Language, Milestone, Mode, Task, language_of
 from hpc_board.model.text import one_line
-from hpc_board.schedulers.slurm.sbatch import with_gpus
+from hpc_board.schedulers import kind_of
 
 _FILE_NAME_BYTES_MAX = 200
 _DEVICE_OF = {Language.CPP: Device.CPU, Language.CU: Device.CUDA, Language.HIP: Device.HIP}
@@ -153,7 +153,7 @@ def draft(
     chosen = _chosen_gpus(task, gpu_names, asked, gpus)
     _check_devices(source, language, task, chosen)
     for each in chosen:
-        with_gpus(each, task.world_size)
+        kind_of(each.cluster).with_gpus(each, task.world_size)
     _check_cases(task, mode)
     check_note(note)
     return Draft(source, task, chosen, mode, note)
@@ -179,7 +179,7 @@ def check_fit(source: Source, task: Task, gpus: Sequence[Gpu], mode: Mode) -> No
     check_support(task)
     _check_devices(source, _language(source, task), task, gpus)
     for each in gpus:
-        with_gpus(each, task.world_size)
+        kind_of(each.cluster).with_gpus(each, task.world_size)
     _check_cases(task, mode)
 
 

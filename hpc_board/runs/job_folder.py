@@ -22,7 +22,7 @@ from hpc_board.model.eval_program import eval_program
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.task import OWN, Mode, Task, language_of
-from hpc_board.schedulers.slurm.sbatch import directive, options_for, with_gpus
+from hpc_board.schedulers import kind_of
 from hpc_board.transport import Files
 from hpc_board.transport.local_files import LocalFiles
 
@@ -56,7 +56,7 @@ _OPTION = re.compile(r"#[A-Z]+\s")
 
 @dataclass(frozen=True)
 class Script:
-    """A batch script, and the options that its `#SBATCH` lines state."""
+    """A batch script, and the options that its directives state."""
 
     text: str
     options: dict[str, str]
@@ -125,7 +125,8 @@ def script(task: Task, gpu: Gpu, mode: Mode) -> Script:
         InputError: the settings' own template cannot be read or rendered, or their request has no place for the number
             of GPUs that the task needs.
     """
-    return _rendered(with_gpus(gpu, task.world_size), time_limit_seconds(task, gpu, mode), task.name, str(mode))
+    gpu = kind_of(gpu.cluster).with_gpus(gpu, task.world_size)
+    return _rendered(gpu, time_limit_seconds(task, gpu, mode), task.name, str(mode))
 
 
 def probe_script(gpu: Gpu) -> Script:
@@ -182,12 +183,13 @@ def _template(path: Path) -> str:
 def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
     import jinja2
 
-    options = options_for(gpu, seconds) if gpu.cluster.scheduler == "slurm" else {}
+    scheduler = kind_of(gpu.cluster)
+    options = scheduler.options(gpu, seconds)
     path = Path(gpu.template) if gpu.template else bundled.folder("job_templates") / "job.sh.j2"
     template = _template(path)
     try:
         text = _compiled(template).render(
-            directives=[directive(name, value) for name, value in options.items()],
+            directives=scheduler.directives(options),
             task=task,
             gpu=gpu.name,
             mode=mode,
@@ -234,7 +236,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dic
         "device": str(gpu.device),
         "arch": gpu.arch,
         "minimum_isolation": gpu.minimum_isolation,
-        "allow_root": gpu.cluster.root_judges,
+        "allow_root": kind_of(gpu.cluster).judges_as_root(gpu.cluster),
         "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
         # What the settings let a container see of the node, a task may read: data from which it makes inputs.
         "data": [] if gpu.container is None else list(gpu.container.mounts),

@@ -17,7 +17,7 @@ from pathlib import Path
 from hpc_board.asking.looks import LOOK_PATIENCE, LOOK_SECONDS, Looking
 from hpc_board.asking.schedulers import PATIENCE, SILENCE_SECONDS, Asking
 from hpc_board.domain.result_checks import ended_at, result_faults
-from hpc_board.domain.run import RESULT_GRACE, JobState, JobStatus, Run, RunState, Status, next_status
+from hpc_board.domain.run import JobState, JobStatus, Run, RunState, Status, next_status
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.files import LOCK_SECONDS, NotRegularFileError, locked
 from hpc_board.model.gpu import Cluster, Gpu
@@ -26,7 +26,7 @@ from hpc_board.model.score import score_interval, score_s
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
-from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler
+from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler, SchedulerKind, kind_of
 from hpc_board.store import Store
 
 SETTLE = timedelta(seconds=90)
@@ -34,9 +34,6 @@ SETTLE = timedelta(seconds=90)
 
 Longer than an sbatch may live whose client has lost it: 60 s, and 11 more on a login node over SSH.
 """
-
-LOCAL_RESULT_GRACE = timedelta(seconds=3)
-"""How long a result may appear after the end of a job of this machine, whose files are visible at once."""
 
 TRIES_MAX = 4
 """How often a job is sent before the run counts as failed by our machinery."""
@@ -622,9 +619,11 @@ class Advance:
 
     def _asking(self, cluster: str) -> Asking:
         settings = self.clusters[cluster]
-        # This machine's own queue is a folder, which nobody is asked too often for.
-        patience = 1.0 if settings.scheduler == "local" else PATIENCE
+        patience = PATIENCE if self._kind(cluster).shared else 1.0
         return Asking(self.folder / f"asked-{cluster}", settings.poll_seconds, patience=patience)
+
+    def _kind(self, cluster: str) -> SchedulerKind:
+        return kind_of(self.clusters[cluster])
 
     def _take(self, run: Run, news: JobStatus, going_on: dict[int, Status]) -> Status:
         """The run's status after these news: stored if it ends the run, else put into `going_on` if it has changed."""
@@ -632,8 +631,6 @@ class Advance:
             news = replace(news, state=JobState.CANCELLED)
         if _goes_on(news) and run.status.cancel_requested:
             news = replace(news, reason=run.status.reason)
-        local = self.clusters[run.cluster].scheduler == "local"
-        grace = LOCAL_RESULT_GRACE if local else RESULT_GRACE
         # What a job left does not matter while it waits, and thousands may do so.
         left = _Left() if news.state is JobState.PENDING else self._left(run)
         if left.whole:
@@ -649,7 +646,7 @@ class Advance:
             run.status,
             news,
             _now(),
-            result_grace=grace,
+            result_grace=self._kind(run.cluster).result_grace,
             interrupted=partial is not None,
             hindrance=hindrance,
             unreadable=left.unreadable,
@@ -668,7 +665,7 @@ class Advance:
     def _last_words(self, run: Run) -> str:
         """The last line of the job's output, to be told after other evidence; empty where it has printed nothing."""
         try:
-            name = f"slurm-{run.status.job_id}.out"
+            name = self._kind(run.cluster).log_name(run.status.job_id)
             lines = (
                 self._folders(run).read(run, name, _LAST_WORDS_BYTES, end=True).decode(errors="replace").splitlines()
             )

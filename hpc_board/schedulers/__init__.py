@@ -1,28 +1,44 @@
-"""Schedulers: the programs that give a job a node. One protocol, an embedded one and Slurm."""
+"""Schedulers: the programs that give a job a node. One protocol, and a registry with one package for each scheduler.
 
-from collections.abc import Mapping, Sequence
+A package is loaded when a cluster of the settings has its scheduler.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from hpc_board.domain.cluster_info import Site
-from hpc_board.domain.run import JobStatus, array_of
-from hpc_board.model.gpu import Availability, Gpu
+from hpc_board.domain.run import RESULT_GRACE, JobStatus, array_of
+from hpc_board.errors import InputError
+from hpc_board.model.gpu import Availability, Cluster, ContainerRuntime, Device, Gpu
+
+if TYPE_CHECKING:
+    from hpc_board.domain.cluster_info import Site
+    from hpc_board.transport import Host
+
+KINDS = {
+    "slurm": "hpc_board.schedulers.slurm.kind:SLURM",
+    "local": "hpc_board.schedulers.local.kind:LOCAL",
+}
+"""The registry: the name of each scheduler in the settings, and the place of its SchedulerKind."""
+
+EMBEDDED = "local"
+"""The scheduler of a machine without settings."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a scheduler is given: a job folder with a batch script in it, and the options that go with the script.
+    """A job folder with a batch script in it, and the options that go with the script.
 
-    `name` is unique for all time. `folder` becomes the job's working directory, and its output goes to
-    `slurm-<job id>.out` in it. `options` are sbatch options in long form without the dashes ("partition" ->
-    "gpu-h100", "exclusive" -> "" for a flag); they repeat what the script's #SBATCH lines say, so that neither the
-    environment nor a wrapper overrides them.
+    `name` is unique for all time. `folder` becomes the job's working directory, and its output goes to the file that
+    `SchedulerKind.log_name` names in it. `options` are those of `SchedulerKind.options`; they repeat the directives of
+    the script, so that neither the environment nor a wrapper overrides them.
 
-    `indexes` make it a job array, all of whose tasks run the script in `folder`. Each finds its index in
-    SLURM_ARRAY_TASK_ID, and its output goes to `slurm-<array id>_<index>.out` in the folder that is called as `folder`
-    with the index after a dot.
+    `indexes` make it a job array, all of whose tasks run the script in `folder`. The output of each goes into the
+    folder that is called as `folder` with the task's index after a dot.
     """
 
     name: str
@@ -110,5 +126,110 @@ class Rehearsing(Protocol):
             SchedulerRefused: it would refuse the job.
         """
 
-    def site(self) -> Site:
+    def site(self) -> "Site":
         """The partitions and nodes, as far as this account may see them."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The parts of a board that a scheduler needs, besides its cluster.
+
+    Attributes:
+        host: returns the machine on which the scheduler's commands run.
+        folder: makes and returns a folder of this account's own, for a scheduler that keeps files.
+        devices: the folder in which the user's boards agree on whose job has a device of this machine.
+        warn: told, from any thread, what works although not as the settings say.
+    """
+
+    host: "Callable[[], Host]"
+    folder: Callable[[], Path]
+    devices: Path
+    warn: Callable[[str], object]
+
+
+class SchedulerKind(ABC):
+    """A kind of scheduler: everything that hpc-board knows of it and that is the same on all of its clusters.
+
+    A package has one value of it, which the registry names. The package's client is imported by `connect` alone, so
+    that commands which ask no scheduler don't load it.
+
+    Attributes:
+        name: the value of `scheduler:` in the settings.
+        title: the name in messages.
+        poll_seconds: the default of the setting.
+        allow_root: whether a job may judge as root where the settings don't say.
+        on_this_machine: whether jobs run on the machine of the client, whose files they see at once.
+        shared: whether questions are a load on others: clients of a board share answers, and pauses between questions
+            grow while nothing changes.
+        result_grace: the time that a result may take to appear after the end of a job.
+        container_runtimes: the programs that can start the container of a job.
+    """
+
+    name: str
+    title: str
+    poll_seconds: float = 15.0
+    allow_root: bool = False
+    on_this_machine: bool = False
+    shared: bool = True
+    result_grace: timedelta = RESULT_GRACE
+    container_runtimes: frozenset[ContainerRuntime] = frozenset({ContainerRuntime.APPTAINER, ContainerRuntime.ENROOT})
+
+    @abstractmethod
+    def connect(self, cluster: Cluster, surroundings: Surroundings) -> Scheduler:
+        """Return the door to a cluster of this kind."""
+
+    @abstractmethod
+    def log_name(self, job_id: str) -> str:
+        """Return the name of the file in the job folder that takes the job's output."""
+
+    def judges_as_root(self, cluster: Cluster) -> bool:
+        """Return whether jobs of the cluster may judge as root."""
+        return self.allow_root if cluster.allow_root is None else cluster.allow_root
+
+    def options(self, gpu: Gpu, time_limit_seconds: int) -> dict[str, str]:
+        """Return the options of a job on `gpu`, in the scheduler's own words."""
+        del gpu, time_limit_seconds
+        return {}
+
+    def directives(self, options: Mapping[str, str]) -> list[str]:
+        """Return the lines of a batch script that state these options.
+
+        Raises:
+            InputError: an option cannot be written into a script.
+        """
+        del options
+        return []
+
+    def with_gpus(self, gpu: Gpu, count: int) -> Gpu:
+        """Return `gpu` with a request for `count` GPUs of one node, which ranks on a CPU don't need.
+
+        Raises:
+            InputError: the scheduler or the settings' request cannot ask for so many.
+        """
+        if count == 1 or gpu.device is Device.CPU:
+            return gpu
+        raise InputError(
+            f"The task needs {count} GPUs, and the scheduler of {gpu.name}, {self.name}, gives each job one.",
+            hint="Submit it to a GPU of a cluster whose scheduler gives a job several.",
+        )
+
+
+def kind(name: str) -> SchedulerKind:
+    """Return the scheduler of this name, with its package loaded.
+
+    Raises:
+        KeyError: the registry has none.
+    """
+    module, _, attribute = KINDS[name].partition(":")
+    found: SchedulerKind = getattr(import_module(module), attribute)
+    return found
+
+
+def kind_of(cluster: Cluster) -> SchedulerKind:
+    """Return the scheduler of a cluster, with its package loaded."""
+    return kind(cluster.scheduler)
+
+
+def kinds() -> Iterator[SchedulerKind]:
+    """Yield every scheduler of the registry, each loaded when its turn comes."""
+    return map(kind, KINDS)

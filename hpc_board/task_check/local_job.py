@@ -14,6 +14,7 @@ from hpc_board.harness.bundle import harness_bytes
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
+from hpc_board.schedulers import EMBEDDED
 from hpc_board.transport import CommandMissing, CommandTimeout
 from hpc_board.transport.local_files import temporary_folder
 from hpc_board.transport.this_host import ThisHost
@@ -24,7 +25,7 @@ _TOLD_MAX = 2000
 
 def gpu_here(device: Device, python: str) -> Gpu:
     """This machine's device of a kind as boards know GPUs; the harness runs under the program `python`."""
-    return Gpu("CPU" if device is Device.CPU else "GPU", Cluster("here"), device, python=python)
+    return Gpu("CPU" if device is Device.CPU else "GPU", Cluster("here", EMBEDDED), device, python=python)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from hpc_board.model.task import Language, Mode, Task  # noqa: E402
 TASKS, EXAMPLES, GPU_TESTS = ROOT / "tasks", ROOT / "examples", ROOT / "tests" / "gpu"
 CHEATED = "vectoradd_py"
 LANGUAGES = {"py": "PyTorch", "triton": "Triton", "cu": "CUDA"}
-GPU = Gpu("GPU", Cluster("here"), Device.CUDA)
+GPU = Gpu("GPU", Cluster("here", "local"), Device.CUDA)
 
 Entry = dict[str, Any]
 

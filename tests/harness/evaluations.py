@@ -89,7 +89,7 @@ def make_job_folder(
     gpu: Gpu | None = None,
 ) -> Path:
     """A job folder as the login side writes it, for `gpu` where one is given."""
-    gpu = gpu or Gpu("CPU", Cluster("here"), device, python=sys.executable, arch=arch, sandbox=sandbox)
+    gpu = gpu or Gpu("CPU", Cluster("here", "local"), device, python=sys.executable, arch=arch, sandbox=sandbox)
     status = Status(RunState.CREATED, datetime.now(UTC))
     run = Run(
         id=7,

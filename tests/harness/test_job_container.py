@@ -69,7 +69,7 @@ class Site:
         data = str(self.folder / "data")
         gpu = Gpu(
             "CPU",
-            Cluster("here"),
+            Cluster("here", "local"),
             Device.CPU,
             container=JobContainer(self.runtime, self.image, (data,), SETTING),
             python=self.python,
@@ -186,7 +186,7 @@ def test_a_folder_that_no_option_can_name_is_refused(tmp_path: Path, name: str) 
 
 @pytest.mark.parametrize(("device", "option"), [(Device.CUDA, " --nv\n"), (Device.HIP, " --rocm\n")])
 def test_apptainer_is_told_whose_gpus_there_are(device: Device, option: str) -> None:
-    gpu = Gpu("X", Cluster("here"), device, container=JobContainer(ContainerRuntime.APPTAINER, "/k.sif"))
+    gpu = Gpu("X", Cluster("here", "local"), device, container=JobContainer(ContainerRuntime.APPTAINER, "/k.sif"))
     assert option in job_folder.probe_script(gpu).text
 
 

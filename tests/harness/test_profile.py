@@ -325,7 +325,7 @@ def test_a_command_that_starts_nothing_in_time_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_profile_has_time_for_both_of_its_parts() -> None:
-    gpu, task = Gpu("CPU", Cluster("here"), Device.CPU), a_task()
+    gpu, task = Gpu("CPU", Cluster("here", "local"), Device.CPU), a_task()
     assert job_folder.time_limit_seconds(task, gpu, Mode.PROFILE) > job_folder.time_limit_seconds(
         task, gpu, Mode.BENCHMARK
     )

@@ -21,6 +21,7 @@ from hpc_board.model.gpu import (
     Sandbox,
     SandboxRuntime,
 )
+from hpc_board.schedulers import kind_of
 from hpc_board.settings import Settings, find, load, machine_gpu_names, time_limit_seconds
 from tests.conftest import short_folder
 from tests.unit.users import NEEDS_ROOT, another_user
@@ -129,7 +130,7 @@ def test_root_judges_on_its_own_machine_and_on_a_cluster_that_says_so(
     partition = ", partition: p" if scheduler == "slurm" else ""
     text = f"clusters: {{main: {{scheduler: {scheduler}{key}}}}}\ngpus: {{L4: {{cluster: main{partition}}}}}"
     (cluster,) = load(written(tmp_path, text), {"HOME": "/home/ada"}).clusters
-    assert cluster.root_judges is judges
+    assert kind_of(cluster).judges_as_root(cluster) is judges
 
 
 def test_keys_that_are_left_out_take_their_defaults(tmp_path: Path) -> None:
@@ -508,7 +509,7 @@ def test_the_image_of_a_job_is_a_path_or_what_its_runtime_takes(tmp_path: Path) 
 
 def test_pyxis_needs_slurm(tmp_path: Path) -> None:
     (fault,) = faults(tmp_path, CONTAINERS.replace("runtime: enroot", "runtime: pyxis"))
-    assert fault == "line 5: gpus.C.container.runtime: pyxis is a plugin of Slurm; cluster box has no Slurm"
+    assert fault == "line 5: gpus.C.container.runtime: pyxis is none of cluster box, which has apptainer, enroot"
 
 
 def test_an_image_of_apptainer_on_another_machine_needs_a_full_path(tmp_path: Path) -> None:

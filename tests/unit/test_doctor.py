@@ -26,7 +26,7 @@ from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
 from tests.harness.evaluations import a_task
 
-HERE = Cluster("here", poll_seconds=0.5)
+HERE = Cluster("here", "local", poll_seconds=0.5)
 SLURM = Cluster("main", "slurm")
 EXT4 = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
 CONFIG = "AccountingStorageType   = accounting_storage/none\nMinJobAge  = 300 sec\nPrivateData = none\n"

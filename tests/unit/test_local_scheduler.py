@@ -27,7 +27,7 @@ from hpc_board.schedulers.local.records import DamagedRecord, End, Start
 from hpc_board.schedulers.local.slots import Slot, slot_environment, slots
 from hpc_board.schedulers.local.spooler import GATE
 
-HERE = Cluster("here")
+HERE = Cluster("here", "local")
 CPU = Gpu("CPU", HERE, Device.CPU)
 CUDA = Gpu("H100", HERE, Device.CUDA)
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
@@ -106,13 +106,13 @@ class Bench:
             from hpc_board.schedulers.local.client import LocalScheduler
 
             root = Path(sys.argv[1])
-            scheduler = LocalScheduler(Cluster("here"), root / "queue")
+            scheduler = LocalScheduler(Cluster("here", "local"), root / "queue")
 
             def job(name, script):
                 folder = root / "jobs" / name
                 folder.mkdir(parents=True)
                 (folder / "job.sh").write_text(script)
-                return Job(name, folder, "job.sh", Gpu("CPU", Cluster("here"), Device.CPU), {}, 600)
+                return Job(name, folder, "job.sh", Gpu("CPU", Cluster("here", "local"), Device.CPU), {}, 600)
         """
         return subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(prelude) + textwrap.dedent(code), str(self.root), *arguments],

@@ -137,7 +137,7 @@ def test_the_commands_that_a_template_must_run_are_those_of_the_one_that_ships(t
     (commands,) = [block for block in blocks(text("settings.md"), "text") if "supervise" in block]
     own = tmp_path / "own.j2"
     own.write_text(commands)
-    gpu = Gpu("CPU", Cluster("here"), Device.CPU)
+    gpu = Gpu("CPU", Cluster("here", "local"), Device.CPU)
     wanted = {line.partition("  #")[0].strip() for line in script(gpu).splitlines()}
     shown = [line.partition("  #")[0].strip() for line in script(gpu, template=own).splitlines()]
     assert len(shown) == 2

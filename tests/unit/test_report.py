@@ -49,7 +49,7 @@ from hpc_board.report.logs import message_log
 from tests.unit.recorded import AT, result_of, row_case, status_of, timed_case
 from tests.unit.test_advance import world_in
 
-HERE = Cluster("here")
+HERE = Cluster("here", "local")
 H100 = Gpu("H100", HERE, Device.CUDA, partition="gpu-h100")
 
 
@@ -720,7 +720,7 @@ def test_gpus_show_what_is_not_known_as_a_question_mark_and_why() -> None:
 
 
 def test_what_a_cluster_does_not_tell_stands_once_in_the_list_of_its_gpus() -> None:
-    elsewhere = replace(H100, name="V100", cluster=Cluster("there"))
+    elsewhere = replace(H100, name="V100", cluster=Cluster("there", "local"))
     gpus = [H100, replace(H100, name="A100"), elsewhere]
     statuses = [GpuStatus(gpu, Availability(gpu.name), "sinfo did not answer") for gpu in gpus]
     text = plain([gpus_table(statuses, AT)])

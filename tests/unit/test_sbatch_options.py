@@ -5,6 +5,7 @@ import pytest
 
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+from hpc_board.schedulers import kind
 from hpc_board.schedulers.slurm.sbatch import (
     MANAGED,
     argument,
@@ -215,7 +216,7 @@ def test_a_request_without_a_place_for_a_number_is_refused(style: RequestStyle, 
 
 def test_the_embedded_scheduler_gives_a_job_one_gpu() -> None:
     with pytest.raises(InputError, match="gives each job one"):
-        with_gpus(replace(PLAIN, cluster=Cluster("here")), 2)
+        kind("local").with_gpus(replace(PLAIN, cluster=Cluster("here", "local")), 2)
 
 
 def test_ranks_on_a_cpu_need_no_request() -> None:

@@ -23,7 +23,7 @@ from hpc_board.schedulers.local.processes import (
     processes,
 )
 from hpc_board.schedulers.local.queue import Queue, running, waiting
-from hpc_board.schedulers.local.records import End, Start, Ticket
+from hpc_board.schedulers.local.records import End, Start, Ticket, log_name
 from hpc_board.schedulers.local.slots import Slot, slot_environment
 
 GATE = 'read -r go && exec bash "$1" </dev/null'
@@ -155,7 +155,7 @@ def _started(queue: Queue, slot: Slot, ticket: Ticket) -> StartedJob | None:
 def _bash_at_the_gate(ticket: Ticket, slot: Slot, busy: int) -> subprocess.Popen[bytes]:
     folder = Path(ticket.folder)
     names = {"SLURM_JOB_ID": str(ticket.number), "SLURM_JOB_NAME": ticket.name}
-    with (folder / f"slurm-{ticket.number}.out").open("ab") as output:
+    with (folder / log_name(str(ticket.number))).open("ab") as output:
         return subprocess.Popen(
             ["bash", "-c", GATE, "bash", str(folder / ticket.script)],
             bufsize=0,

@@ -27,7 +27,7 @@ from hpc_board.schedulers.slurm.outputs import (
     submitted_job_id,
 )
 from hpc_board.schedulers.slurm.refusals import not_accepted, words_of
-from hpc_board.schedulers.slurm.sbatch import argument, ranges
+from hpc_board.schedulers.slurm.sbatch import argument, log_name, ranges
 from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed, Host
 
@@ -95,7 +95,7 @@ class SlurmScheduler:
         own = {
             "job-name": job.name,
             "chdir": folder,
-            "output": f"{pattern}.%a/slurm-%A_%a.out" if job.indexes else f"{pattern}/slurm-%j.out",
+            "output": f"{pattern}.%a/{log_name('%A_%a')}" if job.indexes else f"{pattern}/{log_name('%j')}",
             "export": "ALL",
             "no-requeue": "",
         }

@@ -72,6 +72,11 @@ _EXTRA = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=&()-]*")
 
 
+def log_name(job_id: str) -> str:
+    """Return the name of the file that takes a job's output: the one that sbatch gives it where nothing is asked."""
+    return f"slurm-{job_id}.out"
+
+
 def directive(name: str, value: str = "") -> str:
     r"""The line of a batch script that sets an option; a flag has no value.
 
@@ -163,11 +168,6 @@ def with_gpus(gpu: Gpu, count: int) -> Gpu:
     match = _COUNTED.fullmatch(value)
     if style is RequestStyle.NONE and gpu.device is Device.CPU:
         return gpu
-    if gpu.cluster.scheduler == "local":
-        raise InputError(
-            f"The task needs {count} GPUs, and the scheduler of {gpu.name}, local, gives each job one.",
-            hint="Submit it to a GPU of a Slurm cluster.",
-        )
     if style in (RequestStyle.NONE, RequestStyle.CONSTRAINT) or match is None:
         raise InputError(
             f"The task needs {count} GPUs, and gpus.{gpu.name}.request ({style} {value}) cannot ask for a number.",

@@ -1,0 +1,33 @@
+"""The embedded scheduler as the rest of hpc-board knows it."""
+
+from datetime import timedelta
+
+from hpc_board.model.gpu import Cluster
+from hpc_board.schedulers import Scheduler, SchedulerKind, Surroundings
+
+
+class LocalKind(SchedulerKind):
+    """This machine: a queue on disk that costs nobody anything, and jobs whose files are visible at once."""
+
+    name = "local"
+    title = "the local scheduler"
+    poll_seconds = 0.5
+    allow_root = True
+    on_this_machine = True
+    shared = False
+    result_grace = timedelta(seconds=3)
+
+    def connect(self, cluster: Cluster, surroundings: Surroundings) -> Scheduler:
+        """Return the queue of the cluster in the board's folder."""
+        from hpc_board.schedulers.local.client import LocalScheduler
+
+        return LocalScheduler(cluster, surroundings.folder(), devices=surroundings.devices)
+
+    def log_name(self, job_id: str) -> str:
+        """Return the name that the output of Slurm's jobs has too, so that users look for one name."""
+        from hpc_board.schedulers.local.records import log_name
+
+        return log_name(job_id)
+
+
+LOCAL = LocalKind()
