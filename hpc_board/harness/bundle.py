@@ -1,4 +1,4 @@
-"""The harness as one file: a zipapp of `harness/`, `model/` and `errors.py`, the same bytes each time it is made."""
+"""The harness as one file: a zipapp of `harness/` and `model/`, the same bytes each time it is made."""
 
 import io
 import zipfile
@@ -18,16 +18,21 @@ sys.exit(main(sys.argv))
 
 
 def harness_bytes() -> bytes:
-    """The zipapp that travels with every job; its sha256 is kept with every run."""
-    files = [_PACKAGE / "__init__.py", _PACKAGE / "errors.py"]
-    files += sorted((_PACKAGE / "model").glob("*.py")) + sorted((_PACKAGE / "harness").rglob("*.py"))
-    files += sorted((_PACKAGE / "harness").rglob("*.h"))
+    """Return the zipapp that judges on the node; its sha256 is kept with every run."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "__main__.py", _MAIN.encode())
-        for path in files:
-            _add(archive, f"hpc_board/{path.relative_to(_PACKAGE).as_posix()}", path.read_bytes())
+        for name, data in sorted(_files().items()):
+            _add(archive, f"hpc_board/{name}", data)
     return buffer.getvalue()
+
+
+def _files() -> dict[str, bytes]:
+    """Return the files of `harness/` and `model/` by their paths in the package; nothing else travels to a node."""
+    found = [_PACKAGE / "__init__.py", *(_PACKAGE / "harness").rglob("*.h")]
+    found += [path for name in ("harness", "model") for path in (_PACKAGE / name).rglob("*.py")]
+    found.remove(Path(__file__).resolve())
+    return {path.relative_to(_PACKAGE).as_posix(): path.read_bytes() for path in found}
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:

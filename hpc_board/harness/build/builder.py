@@ -30,7 +30,19 @@ from hpc_board.harness.job_spec import Facts
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.tree import REAP_SECONDS, kill_orphans, stat_fields
 from hpc_board.harness.confine.seccomp import deny_outside_effects
-from hpc_board.harness.build.toolchain import HEADER, LIBRARY, PASSED_TO_COMPILERS, Inside, ToolchainMissing, broken, cache_key, command, header_text, include_folders, toolchain
+from hpc_board.harness.build.toolchain import (
+    HEADER,
+    LIBRARY,
+    PASSED_TO_COMPILERS,
+    Inside,
+    ToolchainMissing,
+    broken,
+    cache_key,
+    command,
+    header_text,
+    include_folders,
+    toolchain,
+)
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import ENTRY
 from hpc_board.model.text import one_line
