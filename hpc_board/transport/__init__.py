@@ -1,10 +1,13 @@
 """Where commands run and files live: this host, or a login node over SSH behind the same protocols."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+RENEW_SECONDS = 86_400.0
+"""The age at which a file in use gets the present time, see `Files.ensure`."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,27 @@ class Files(Protocol):
 
         Raises:
             OSError: it cannot be written.
+        """
+
+    def ensure(self, path: Path, data: bytes) -> bool:
+        """Put a file with this data at `path`, whole or not at all, unless a regular file of its size is there.
+
+        Folders above it are made where they are missing, for this account alone. The time of a file that is there is
+        renewed at RENEW_SECONDS, so that its age says for how long it has not been used.
+
+        Returns:
+            Whether the file was written, or its time renewed.
+
+        Raises:
+            OSError: it cannot be written.
+            SchedulerError: the machine cannot be reached; whether the file is there now is unknown.
+        """
+
+    def remove_unused(self, folder: Path, seconds: float, unneeded: Callable[[str], bool]) -> None:
+        """Remove the regular files of `folder` that are older than `seconds` and have an `unneeded` name.
+
+        Raises:
+            OSError: some of them may be left.
         """
 
     def names(self, folder: Path) -> frozenset[str]:

@@ -4,13 +4,14 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hpc_board.errors import BoardError
 from hpc_board.files import read_bounded, write_whole
-from hpc_board.transport import draft_of
+from hpc_board.transport import RENEW_SECONDS, draft_of
 
 
 @contextmanager
@@ -63,6 +64,39 @@ class LocalFiles:
             OSError: it cannot be written.
         """
         write_whole(path, data, mode=None)
+
+    def ensure(self, path: Path, data: bytes) -> bool:
+        """Put a file with this data at `path`, whole or not at all, unless a regular file of its size is there.
+
+        Returns:
+            Whether the file was written, or its time renewed.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with suppress(FileNotFoundError):
+            facts = path.lstat()
+            if stat.S_ISREG(facts.st_mode) and facts.st_size == len(data):
+                if time.time() - facts.st_mtime < RENEW_SECONDS:
+                    return False
+                os.utime(path)
+                return True
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.write(path, data)
+        return True
+
+    def remove_unused(self, folder: Path, seconds: float, unneeded: Callable[[str], bool]) -> None:
+        """Remove the regular files of `folder` that are older than `seconds` and have an `unneeded` name.
+
+        Raises:
+            OSError: some of them may be left.
+        """
+        oldest = time.time() - seconds
+        for path in filter(lambda path: unneeded(path.name), folder.iterdir()):
+            with suppress(FileNotFoundError):  # another client may do the same
+                facts = path.lstat()
+                if stat.S_ISREG(facts.st_mode) and facts.st_mtime < oldest:
+                    path.unlink()
 
     def names(self, folder: Path) -> frozenset[str]:
         """The names in a folder.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from hpc_board.errors import SchedulerError
 from hpc_board.files import NotRegularFileError
 from hpc_board.model.text import one_line
-from hpc_board.transport import draft_of
+from hpc_board.transport import RENEW_SECONDS, draft_of
 from hpc_board.transport.ssh import RETRY_SECONDS, Connection, Rest
 
 if TYPE_CHECKING:
@@ -68,15 +68,29 @@ class SshFiles:
         Raises:
             OSError: it cannot be written.
         """
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        draft = _draft_beside(path)
+        self._told(lambda sftp: _replace(sftp, path, draft, data))
 
-        def write(sftp: "SFTPClient") -> None:
-            with contextlib.suppress(FileNotFoundError):
-                sftp.remove(str(draft))
-            _write(sftp, draft, data)
-            sftp.posix_rename(str(draft), str(path))
+    def ensure(self, path: Path, data: bytes) -> bool:
+        """Put a file with this data at `path`, whole or not at all, unless a regular file of its size is there.
 
-        self._told(write)
+        Returns:
+            Whether the file was written, or its time renewed.
+
+        Raises:
+            OSError: it cannot be written.
+            SchedulerError: the host cannot be reached; whether the file is there now is unknown.
+        """
+        draft = _draft_beside(path)
+        return self._do(lambda sftp: _ensure(sftp, path, draft, data))
+
+    def remove_unused(self, folder: Path, seconds: float, unneeded: Callable[[str], bool]) -> None:
+        """Remove the regular files of `folder` that are older than `seconds` and have an `unneeded` name.
+
+        Raises:
+            OSError: some of them may be left.
+        """
+        self._told(lambda sftp: _remove_unused(sftp, folder, seconds, unneeded))
 
     def names(self, folder: Path) -> frozenset[str]:
         """The names in a folder.
@@ -272,6 +286,39 @@ def _write(sftp: "SFTPClient", path: Path, data: bytes) -> None:
         file.write(data)
     if sftp.lstat(str(path)).st_size != len(data):
         raise OSError(errno.EIO, f"{path.name} was not written whole")
+
+
+def _draft_beside(path: Path) -> Path:
+    """Return where a file is written before it gets its name: one place for all attempts of one question."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+
+
+def _replace(sftp: "SFTPClient", path: Path, draft: Path, data: bytes) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        sftp.remove(str(draft))
+    _write(sftp, draft, data)
+    sftp.posix_rename(str(draft), str(path))
+
+
+def _ensure(sftp: "SFTPClient", path: Path, draft: Path, data: bytes) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        facts = sftp.lstat(str(path))
+        if stat.S_ISREG(facts.st_mode or 0) and facts.st_size == len(data):
+            if time.time() - (facts.st_mtime or 0) < RENEW_SECONDS:
+                return False
+            sftp.utime(str(path), None)
+            return True
+    _make_folders(sftp, path.parent)
+    _replace(sftp, path, draft, data)
+    return True
+
+
+def _remove_unused(sftp: "SFTPClient", folder: Path, seconds: float, unneeded: Callable[[str], bool]) -> None:
+    oldest = time.time() - seconds
+    for entry in sftp.listdir_attr(str(folder))[:_ENTRIES_MAX]:
+        if unneeded(entry.filename) and stat.S_ISREG(entry.st_mode or 0) and (entry.st_mtime or 0) < oldest:
+            with contextlib.suppress(FileNotFoundError):  # another client may do the same
+                sftp.remove(str(folder / entry.filename))
 
 
 def _is_folder(sftp: "SFTPClient", path: Path) -> bool:
