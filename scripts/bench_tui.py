@@ -31,7 +31,6 @@ from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store import runs as run_rows
 from hpc_board.store.database import DatabaseFile
 from hpc_board.tui.app import BoardApp
-from hpc_board.tui.preferences import Memory
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -78,9 +77,6 @@ def first_paint(folder: Path) -> str:
     """How long it takes from the start of a process to the first word on its terminal."""
     environ = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
     environ |= {name: str(folder) for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
-    seen = Memory(folder / "hpc-board" / "app.json")
-    seen.set("tour", "seen", value=True)
-    seen.flush()
     programs = {
         "bare Textual app": ([sys.executable, "-c", BARE], b"first paint"),
         "hpc-board, the frame": ([sys.executable, "-m", "hpc_board"], b"hpc-board"),

@@ -67,7 +67,6 @@ from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.too_small import LEAST, TooSmallScreen
-from hpc_board.tui.screens.tour import TourScreen
 from hpc_board.tui.screens.trend import TrendScreen
 from hpc_board.tui.screens.watch import Watched, WatchScreen
 from hpc_board.tui.terminal import TerminalDriver, abandon_questions, clipboard_sequence, notification_sequence
@@ -116,8 +115,7 @@ def run(board: Board, file: Path | None = None, environ: Mapping[str, str] = os.
             hint="`hpc-board list`, `submit`, `runs` and `show` do the same in lines; `hpc-board --help` has them all.",
         )
     memory = Memory(preferences.state_file(environ))
-    first = file is None and not memory.get("tour", "seen", False)
-    app = BoardApp(board, file, memory=memory, wishes=wishes(environ), tour=first)
+    app = BoardApp(board, file, memory=memory, wishes=wishes(environ))
     before = threading.enumerate()
     with closing(asyncio.new_event_loop()) as loop:
         app.run(loop=loop)
@@ -139,8 +137,7 @@ def wishes(environ: Mapping[str, str]) -> Preferences:
 class BoardApp(App[None]):
     """The app around one Board; `now` is its clock.
 
-    `memory` is what it remembers, `wishes` what the user's settings of the app say, `tour` whether it begins with a
-    tour.
+    `memory` is what it remembers, `wishes` what the user's settings of the app say.
     """
 
     TITLE = "hpc-board"
@@ -170,7 +167,6 @@ class BoardApp(App[None]):
         follow_seconds: float = FOLLOW_SECONDS,
         memory: Memory | None = None,
         wishes: Preferences | None = None,
-        tour: bool = False,
     ) -> None:
         # Textual takes an empty NO_COLOR for a wish, which it is not (https://no-color.org).
         if os.environ.get("NO_COLOR") == "":
@@ -185,7 +181,6 @@ class BoardApp(App[None]):
         self._file = file
         self._memory = memory or Memory()
         self._wishes = wishes or Preferences()
-        self._tour = tour
         self._forgetful = False
         self._side: SideChosen | None = None
         self._meant_for: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
@@ -217,8 +212,6 @@ class BoardApp(App[None]):
             # The screen that shows it is behind this one.
             if self._wishes.fault is not None:
                 self._tell_warning(f"{self._wishes.fault.message} {self._wishes.fault.hint}")
-        elif self._tour:
-            self.action_tour()
         self.set_interval(self._beat_seconds, self._beat)
         self.set_interval(MEMORY_SECONDS, self._keep_memory)
         self._learn_role()
@@ -307,10 +300,6 @@ class BoardApp(App[None]):
         """Look after boards, people and runs."""
         self.post_message(OpenAdmin())
 
-    def action_tour(self) -> None:
-        """Show what there is, with a submission to a board of its own."""
-        self._open(TourScreen(self._board, self._now))
-
     async def action_quit(self) -> None:
         """Leave, and say what goes on."""
         runs = self._pulse.in_flight
@@ -344,7 +333,6 @@ class BoardApp(App[None]):
         return [
             *places,
             SimpleCommand("Change the theme (colours)", self.action_themes, f"now: {self.theme}"),
-            SimpleCommand("Take the tour", self.action_tour, "What there is, with a real submission"),
             SimpleCommand("Help", self.action_help, "What the keys do here   (?)"),
             SimpleCommand("Quit", self.action_quit, "Leave; runs go on   (q)"),
         ]
@@ -590,7 +578,6 @@ KEYED: tuple[type[DOMNode], ...] = (
     CompareScreen,
     FeedScreen,
     CodeScreen,
-    TourScreen,
     Grid,
 )
 """What has keys that a user may change."""

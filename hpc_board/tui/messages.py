@@ -78,15 +78,6 @@ class StarterWritten(Answer):
 
 
 @dataclass
-class TourRun(Answer):
-    """How the tour's own submission stands, what it has said, and its rank once it has one."""
-
-    run: Run
-    said: tuple[str, ...]
-    rank: int | None
-
-
-@dataclass
 class GpusArrived(Answer):
     """What is free of each GPU, and when the last of the runs that wait for it is expected to start, where told."""
 

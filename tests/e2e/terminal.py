@@ -5,7 +5,6 @@ import re
 import shlex
 from pathlib import Path
 
-from hpc_board.tui.preferences import Memory
 from tests.e2e.boards import BoardFiles
 from tests.tmux import Tmux, shown_in
 
@@ -19,9 +18,6 @@ class Terminal:
         self._tmux = tmux
         self._captures = captures
         self._count = 0
-        memory = Memory(files.folder / "state" / "hpc-board" / "app.json")
-        memory.set("tour", "seen", value=True)
-        memory.flush()
         program = files.folder / "bin" / "hpc-board"
         program.parent.mkdir()
         words = " ".join(map(shlex.quote, files.command()))

@@ -35,9 +35,6 @@ SEED = int(os.environ.get("HPC_BOARD_FUZZ_SEED") or 20302)
 SESSION_STEPS = max(1, min(500, STEPS // 8))
 """After so many steps the app is left and started again."""
 
-TOUR: tuple[tuple[str, str], ...] = (("right", "TourScreen"),)
-"""The app begins with the tour where it is the journey."""
-
 JOURNEYS: tuple[tuple[tuple[str, str], ...], ...] = (
     (),
     (("r", "RunsScreen"), ("b", "StandingsScreen"), ("f", "FeedScreen")),
@@ -46,14 +43,13 @@ JOURNEYS: tuple[tuple[tuple[str, str], ...], ...] = (
     (("r", "RunsScreen"), ("b", "StandingsScreen"), ("t", "TrendScreen")),
     (("r", "RunsScreen"), ("p", "ClusterScreen")),
     (("r", "RunsScreen"), ("ctrl+p", "Actions")),
-    TOUR,
 )
 """Keys that lead to where the random ones would seldom get, each with the screen that is there then; one a session.
 
 A session without a journey begins in the form, with what the app remembers of those before.
 """
 
-DESTINATIONS = {"FeedScreen", "CompareScreen", "CodeScreen", "TrendScreen", "ClusterScreen", "TourScreen", "Actions"}
+DESTINATIONS = {"FeedScreen", "CompareScreen", "CodeScreen", "TrendScreen", "ClusterScreen", "Actions"}
 
 NAMED = (
     *("enter", "enter", "enter", "escape", "escape", "tab", "shift+tab", "up", "down", "down", "down", "left", "right"),
@@ -160,8 +156,7 @@ async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         journey = JOURNEYS[sessions % len(JOURNEYS)]
         file = None if journey else Path("kernel.py")
         memory = Memory(None if journey else tmp_path / "app.json")
-        tour = journey is TOUR
-        app = BoardApp(board, file, beat_seconds=0.05, follow_seconds=0.1, memory=memory, tour=tour)
+        app = BoardApp(board, file, beat_seconds=0.05, follow_seconds=0.1, memory=memory)
         try:
             taken += await session(app, chosen, min(SESSION_STEPS, STEPS - taken), seen, trail, journey)
         except BaseException:

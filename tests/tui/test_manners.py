@@ -23,7 +23,7 @@ from hpc_board.board import Board
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError, SchedulerError
 from hpc_board.tui import app as app_module
-from hpc_board.tui import keys, preferences, themes
+from hpc_board.tui import keys, themes
 from hpc_board.tui.app import KEYED, BoardApp, wishes
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
@@ -31,7 +31,6 @@ from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.too_small import TooSmallScreen
-from hpc_board.tui.screens.tour import TourScreen
 from hpc_board.tui.terminal import clipboard_sequence, notification_sequence
 from hpc_board.tui.widgets.error_box import ErrorBox
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
@@ -59,7 +58,7 @@ async def test_every_action_of_the_screen_and_of_the_app_is_in_the_palette() -> 
         shown = text_of(pilot.app)
         for binding in RunsScreen.BINDINGS:
             assert binding.tooltip in shown or not binding.tooltip, binding  # type: ignore[union-attr]
-        for words in ("Submit a file", "Show the runs", "Change the theme (colours)", "Take the tour", "Help", "Quit"):
+        for words in ("Submit a file", "Show the runs", "Change the theme (colours)", "Help", "Quit"):
             assert words in shown
 
 
@@ -207,7 +206,6 @@ def test_every_key_of_ours_has_a_name_and_no_two_on_a_screen_are_the_same() -> N
         "report.back",
         "app.commands",
         "list.open",
-        "tour.turn_1",
     ):
         assert name in keys.actions(KEYED) or name == "report.back"
 
@@ -367,10 +365,7 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
 
 
 def app_in_tmux(tmux: Tmux, files: BoardFiles, *words: str, size: tuple[int, int] = (80, 24)) -> None:
-    """Start the app in a session, without the tour, as the command line starts it."""
-    memory = Memory(files.folder / "state" / "hpc-board" / "app.json")
-    memory.set("tour", "seen", value=True)
-    memory.flush()
+    """Start the app in a session, as the command line starts it."""
     names = {"XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config"}
     environ = [f"{name}={files.folder / folder}" for name, folder in names.items()]
     command = ["env", f"PYTHONPATH={ROOT}", *environ, *files.command(*words)]
@@ -520,55 +515,3 @@ async def test_a_damaged_database_is_said_to_be_one(tmp_path: Path) -> None:
         await pilot.press("r")
         await until(pilot, lambda: app.screen.query_one(ErrorBox).display)
         assert "move the file aside" in " ".join(text_of(app).split())
-
-
-# The tour
-
-
-@pytest.mark.torch
-async def test_the_tour_sends_a_real_kernel_to_a_board_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    memory = Memory()
-    board = FakeBoard()
-    app = BoardApp(board, beat_seconds=0.1, follow_seconds=3600, memory=memory, tour=True)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "Welcome to hpc-board" in text_of(app))
-        await pilot.press("enter")
-        await until(pilot, lambda: "custom_kernel" in text_of(app))
-        await pilot.press("enter")
-        await until(pilot, lambda: "rank 1 of 1" in text_of(app), seconds=120)
-        assert list(tmp_path.glob("hpc-board-tour-*"))
-        await pilot.press("enter")
-        await until(pilot, lambda: "What to do now" in text_of(app))
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, TasksScreen))
-        await until(pilot, lambda: not list(tmp_path.glob("hpc-board-tour-*")))
-    assert memory.get("tour", "seen", False)
-    assert not board.sent
-
-
-async def test_escape_leaves_the_tour_and_the_palette_offers_it_again() -> None:
-    async with app_with(FakeBoard(), tour=True).run_test(size=(60, 16)) as pilot:
-        await until(pilot, lambda: isinstance(pilot.app.screen, TourScreen))
-        await press(pilot, "escape")
-        assert isinstance(pilot.app.screen, TasksScreen)
-        await press(pilot, "ctrl+p", *"take the")
-        await until(pilot, lambda: "real submission" in text_of(pilot.app))
-        await press(pilot, "down", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, TourScreen))
-
-
-def test_the_tour_opens_at_the_first_start_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[bool] = []
-    monkeypatch.setattr(BoardApp, "run", lambda app, **_: started.append(app._tour))
-    environ = {"TERM": "xterm", "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
-    app_module.run(FakeBoard(), environ=environ)
-    app_module.run(FakeBoard(), Path("kernel.py"), environ=environ)
-    memory = Memory(preferences.state_file(environ))
-    memory.set("tour", "seen", value=True)
-    memory.flush()
-    app_module.run(FakeBoard(), environ=environ)
-    assert started == [True, False, False]

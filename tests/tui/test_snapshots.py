@@ -1,6 +1,5 @@
 """What the screens look like, at the size that they are designed for and at a large one."""
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,12 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from hpc_board import tui
-from hpc_board.domain.run import Progress, Run
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.tui import themes
 from hpc_board.tui.app import BoardApp
-from hpc_board.tui.demo import Rehearsal
 from hpc_board.tui.preferences import Preferences
-from hpc_board.tui.screens import tour
-from hpc_board.tui.screens.tour import TourScreen
 from tests.tui.driving import app_on, press, settled, stop_blinking, until
-from tests.tui.fake_board import NOW, PROGRESS, RUNS, FakeBoard
+from tests.tui.fake_board import NOW, FakeBoard
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
 SnapCompare = Callable[..., bool]
@@ -136,34 +131,6 @@ def test_every_action_is_found_by_its_name(snap_compare: SnapCompare, keys: tupl
         await settled(pilot)
         await press(pilot, *keys[:1], "ctrl+p", *keys[1:])
         await until(pilot, lambda: pilot.app.screen.query_one(OptionList).option_count > 0)
-        await settled(pilot)
-
-    assert snap_compare(app_on(FakeBoard()), terminal_size=(80, 24), run_before=drive)
-
-
-class Rehearsed(Rehearsal):
-    """A submission of the tour that is judged in no time."""
-
-    def send(self) -> Run:
-        return RUNS[1]
-
-    def look(self) -> tuple[Run, list[Progress], int | None]:
-        return dataclasses.replace(RUNS[2], score_s=3.1e-3), list(PROGRESS), 1
-
-
-@pytest.mark.parametrize("page", range(4))
-def test_the_tour_looks_as_designed(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch, page: int) -> None:
-    monkeypatch.setattr(tour, "Rehearsal", Rehearsed)
-    monkeypatch.setattr(tour, "is_possible", lambda: True)
-
-    async def drive(pilot: Pilot[Any]) -> None:
-        await settled(pilot)
-        pilot.app.call_later(pilot.app.run_action, "tour")
-        await until(pilot, lambda: isinstance(pilot.app.screen, TourScreen))
-        await press(pilot, *["right"] * page)
-        screen = pilot.app.screen
-        assert isinstance(screen, TourScreen)
-        screen.look_again()
         await settled(pilot)
 
     assert snap_compare(app_on(FakeBoard()), terminal_size=(80, 24), run_before=drive)

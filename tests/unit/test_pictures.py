@@ -22,7 +22,6 @@ PICTURES = {
     "trend.svg": f"{AROUND_BOARDS}[trend-80x24].svg",
     "code.svg": f"{AROUND_BOARDS}[code-80x24].svg",
     "palette.svg": "test_every_action_is_found_by_its_name[tasks].svg",
-    "tour.svg": "test_the_tour_looks_as_designed[2].svg",
     "run-roof.svg": "../test_run_snapshots/test_the_roofs_look_as_designed[80x24].svg",
     "cluster.svg": f"{AROUND_RUNS}[cluster-80x24].svg",
     "feed.svg": f"{AROUND_BOARDS}[feed-80x24].svg",

@@ -20,16 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from hpc_board.harness.confine import sandbox
 from hpc_board.harness.build.cache import ENTRY_BYTES_MAX, BuildCache, Kept
-from hpc_board.harness.processes.child import READ_BYTES, signal_told
-from hpc_board.harness.confine.container import Container
 from hpc_board.harness.build.exports import exported
-from hpc_board.harness.files import open_regular
-from hpc_board.harness.job_spec import Facts
-from hpc_board.harness.processes.output import Printed
-from hpc_board.harness.processes.tree import REAP_SECONDS, kill_orphans, stat_fields
-from hpc_board.harness.confine.seccomp import deny_outside_effects
 from hpc_board.harness.build.toolchain import (
     HEADER,
     LIBRARY,
@@ -43,6 +35,14 @@ from hpc_board.harness.build.toolchain import (
     include_folders,
     toolchain,
 )
+from hpc_board.harness.confine import sandbox
+from hpc_board.harness.confine.container import Container
+from hpc_board.harness.confine.seccomp import deny_outside_effects
+from hpc_board.harness.files import open_regular
+from hpc_board.harness.job_spec import Facts
+from hpc_board.harness.processes.child import READ_BYTES, signal_told
+from hpc_board.harness.processes.output import Printed
+from hpc_board.harness.processes.tree import REAP_SECONDS, kill_orphans, stat_fields
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import ENTRY
 from hpc_board.model.text import one_line

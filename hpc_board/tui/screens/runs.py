@@ -355,7 +355,7 @@ class RunsScreen(BoardScreen):
         if self._words:
             return f"No run fits “{self._words}”. Press / to change the words, Esc to clear them."
         whose = "Nobody has" if self._everyone else "You have"
-        return f"{whose} no runs yet. Press s to submit a file."
+        return f"{whose} no runs yet. Press s to submit a file; w on Tasks writes a starter."
 
     @on(Grid.Chosen)
     def _open(self, event: Grid.Chosen) -> None:

@@ -75,6 +75,10 @@ class TasksScreen(BoardScreen):
         Binding("f5", "reload", "Reload", show=False, tooltip="Read the task folders again"),
     ]
     HELP: ClassVar[str] = (
+        "A submission is one file with a kernel. The judge runs it on the cluster's GPUs, checks each answer and times "
+        "each call; a board ranks the fastest passing run of each user. w writes the starter of a task, whose first "
+        "line names the task; `hpc-board kernel.py` opens the app with that file in the form. Ctrl+P finds any action "
+        "by its name. Runs go on when you leave.\n\n"
         "Choose a task and press s (or Enter) to submit a file for it. Rank and best are those of the GPU where you "
         "stand best; the lines below the facts have every GPU. A deadline in the last day is marked by its colour. "
         "As you type after /, the task whose name fits best is selected; Enter keeps the words, Esc clears them."
