@@ -28,7 +28,7 @@ from hpc_board.boards.editor import (
     strangers,
     synced,
 )
-from hpc_board.boards.moderation import Again, Rules, best_of_before, named, tags_of
+from hpc_board.boards.moderation import Again, Rules, best_of_before, named
 from hpc_board.catalog import folders
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.moderation import NO_LIMITS, Limits, Rerun
@@ -720,20 +720,18 @@ class Board:
         task: str | None = None,
         limit: int = 50,
         before: int | None = None,
-        tags: Sequence[str] = (),
         note: str = "",
         matching: RunFilter | None = None,
         gpu: str | None = None,
         mode: Mode | None = None,
         outcome: RunState | Verdict | None = None,
     ) -> tuple[Run, ...]:
-        """The newest runs first, the user's own unless `everyone`, with all of `tags` and `note` in one of their notes.
+        """The newest runs first, the user's own unless `everyone`, with `note` in one of their notes.
 
         With `before` there are those older than that run, with `matching` those with its words; `gpu`, `mode` and
         `outcome`, a state or a verdict, take one kind of them.
 
         Raises:
-            InputError: one of `tags` cannot be a tag.
             Refused: others' runs are asked for, and the user is no participant.
         """
         if everyone:
@@ -743,7 +741,6 @@ class Board:
             task=task,
             limit=limit,
             before=before,
-            tags=tags_of(tags),
             note=note,
             matching=matching,
             hidden=self._boards.hidden() if everyone else (),
@@ -868,7 +865,7 @@ class Board:
 
     @cached_property
     def rules(self) -> Rules:
-        """Limits, bans, removals, the audit log, notes and tags, each as far as the user may have to do with it."""
+        """Limits, bans, removals, the audit log and notes, each as far as the user may have to do with it."""
         return Rules(self._store, self.user, self.role.may_act_as(Role.ADMIN), self.require, self._boards.hidden)
 
     @cached_property
@@ -899,15 +896,6 @@ class Board:
             Refused: it belongs to somebody else.
         """
         self.rules.note(self._submission(submission), text)
-
-    def tag(self, submission: int, add: Sequence[str], remove: Sequence[str] = ()) -> tuple[str, ...]:
-        """Give a submission of one's own tags and take others from it; those that it has then.
-
-        Raises:
-            InputError: there is no such submission, a word is no tag, or it is not there to be removed.
-            Refused: it belongs to somebody else.
-        """
-        return self.rules.tag(self._submission(submission), add, remove)
 
     # Standings
 

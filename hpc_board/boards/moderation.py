@@ -19,7 +19,6 @@ from hpc_board.domain.moderation import (
     Decision,
     Limits,
     may_read_code,
-    tag_of,
 )
 from hpc_board.domain.roles import Role
 from hpc_board.domain.submission import Submission
@@ -227,16 +226,6 @@ class Rules:
         drafts.check_note(text)
         self.store.add_note(found.id, text.strip(), self.user, _now())
 
-    def tag(self, found: Submission, add: Sequence[str], remove: Sequence[str] = ()) -> tuple[str, ...]:
-        """Give a submission of one's own tags and take others from it; those that it has then.
-
-        Raises:
-            InputError: a word is no tag, the submission has not what is to be removed, or has too many.
-            Refused: it belongs to somebody else.
-        """
-        drafts.check_owner(found, self.user)
-        return self.store.change_tags(found.id, tags_of(add), tags_of(remove), self.user, _now())
-
     # Submitting
 
     def check_open(self) -> Decision | None:
@@ -270,20 +259,6 @@ class _Admission:
         key = task.name, Category.of(mode)
         self.seen[key] = self.seen.get(key, 0) + 1
         self.store.check_limit(self.user, task.name, mode, self.seen[key], _now())
-
-
-def tags_of(words: Sequence[str]) -> list[str]:
-    """The tags that `words` mean, each once.
-
-    Raises:
-        InputError: one of them cannot be a tag.
-    """
-    try:
-        return list(dict.fromkeys(map(tag_of, words)))
-    except ValueError as error:
-        raise InputError(
-            f"{error}.", hint="Put longer remarks into a note: `hpc-board note SUBMISSION TEXT`."
-        ) from None
 
 
 def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[Again]:

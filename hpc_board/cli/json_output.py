@@ -107,7 +107,6 @@ def _remarks(run: Run) -> dict[str, Any]:
             {"text": one_line(note.text, NOTE_CHARACTERS_MAX), "by": one_line(note.by_user), "at": moment(note.at)}
             for note in said.notes
         ],
-        "tags": [one_line(tag) for tag in said.tags],
         "rerun": None
         if said.rerun is None
         else {

@@ -19,7 +19,7 @@ from hpc_board.cli.export import export, stats
 from hpc_board.cli.feed import feed
 from hpc_board.cli.init import init
 from hpc_board.cli.milestones import milestones
-from hpc_board.cli.moderation import note, tag
+from hpc_board.cli.moderation import note
 from hpc_board.cli.options import examples, open_board, take_text
 from hpc_board.cli.runs import cancel, code, poll, run, runs, watch
 from hpc_board.cli.standings import history, show, show_personal
@@ -172,7 +172,6 @@ for command in (
     update,
     delete,
     note,
-    tag,
     poll,
     admin,
     completion,

@@ -385,21 +385,3 @@ def note(open_: Open, submission: int, text: str) -> None:
 
     open_().note(submission, text)
     remark(f"Submission {submission} has the note; `hpc-board runs --note TEXT` finds it.")
-
-
-@click.command(epilog=examples("hpc-board tag 7 tiled fp16", "hpc-board tag 7 --remove fp16", "hpc-board tag 7"))
-@_submission
-@click.argument("words", metavar="[WORD]...", nargs=-1)
-@click.option("--remove", metavar="WORD", multiple=True, help="Take this tag from it; may be repeated.")
-@click.pass_obj
-def tag(open_: Open, submission: int, words: tuple[str, ...], remove: tuple[str, ...]) -> None:
-    """Put tags on a submission of your own.
-
-    Prints those that it has then. A tag is one word; upper and lower case are the same. `runs --tag WORD` lists
-    what has it.
-    """
-    from hpc_board.model.text import one_line
-
-    tags = open_().tag(submission, words, remove)
-    if tags:
-        click.echo(one_line(" ".join(tags), 2000))

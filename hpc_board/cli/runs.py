@@ -40,7 +40,7 @@ _WIDE = 100
 @click.command(
     epilog=examples(
         "hpc-board runs",
-        "hpc-board runs --tag tiled --note 'bank conflicts'",
+        "hpc-board runs --note 'bank conflicts'",
         "hpc-board runs --gpu H100 --mode ranked --state pass",
         "hpc-board runs --all --task vectoradd_py --limit 10 --json",
     )
@@ -55,7 +55,6 @@ _WIDE = 100
     help="Only in this state, or with this verdict: queued, pass, crash.",
     shell_complete=outcome_names,
 )
-@click.option("--tag", "tags", metavar="WORD", multiple=True, help="Only with this tag; may be repeated.")
 @click.option(
     "--note", metavar="TEXT", default="", help="Only with TEXT somewhere in a note, upper and lower case aside."
 )
@@ -70,7 +69,6 @@ def runs(
     gpu: str | None,
     mode: str | None,
     state: str | None,
-    tags: tuple[str, ...],
     note: str,
     limit: int,
     as_json: bool,
@@ -86,14 +84,10 @@ def runs(
     kind, outcome = None if mode is None else mode_called(mode), None if state is None else outcome_called(state)
     board = open_()
     refresh(board)
-    found = board.runs(
-        everyone=everyone, task=task, limit=limit, tags=tags, note=note, gpu=gpu, mode=kind, outcome=outcome
-    )
+    found = board.runs(everyone=everyone, task=task, limit=limit, note=note, gpu=gpu, mode=kind, outcome=outcome)
     if gpu is not None and not found:
         name = board.gpu(gpu).name  # one that has left the settings may still have runs, however it is written
-        found = board.runs(
-            everyone=everyone, task=task, limit=limit, tags=tags, note=note, gpu=name, mode=kind, outcome=outcome
-        )
+        found = board.runs(everyone=everyone, task=task, limit=limit, note=note, gpu=name, mode=kind, outcome=outcome)
     if task is not None and not found:
         board.task(task)  # a task that has left the settings may still have runs; a mistyped name has none
     if as_json:
@@ -107,7 +101,7 @@ def runs(
                 found,
                 users=everyone,
                 submissions=width is None or width >= _WIDE,
-                narrowed=bool(task or gpu or kind or outcome or tags or note),
+                narrowed=bool(task or gpu or kind or outcome or note),
             )
         )
 

@@ -1,7 +1,6 @@
 """The rules of play: limits, bans, removals, and what people remark on submissions, as values and pure decisions."""
 
 import json
-import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from enum import Enum
@@ -19,10 +18,6 @@ LIMITED_PERIOD = timedelta(hours=1)
 NOTES_MAX = 50
 """How many notes a submission may have beside the one that it was sent with."""
 
-TAGS_MAX = 20
-_TAG = re.compile(r"[a-z0-9][a-z0-9._+-]{0,39}")
-TAG_WORDS = "a word of at most 40 letters, digits and . _ + -, which begins with a letter or a digit"
-
 EVERYTHING, USER, BOARD, SUBMISSION = "", "user", "board", "submission"
 """The kinds of what is decided about; the subject of everything is empty too."""
 
@@ -32,7 +27,7 @@ LIMIT = "limit"
 REMOVE, READMIT = "remove", "readmit"
 RERUN = "rerun"
 
-NOTE, TAG, UNTAG = "note", "tag", "untag"
+NOTE = "note"
 
 
 class Category(str, Enum):
@@ -151,27 +146,14 @@ class Removal:
 
 @dataclass(frozen=True)
 class Remarks:
-    """What was said of a submission since it was sent: notes, oldest first, its tags, and what admins did with it."""
+    """What was said of a submission since it was sent: notes, oldest first, and what admins did with it."""
 
     notes: Tuple[Remark, ...] = ()
-    tags: Tuple[str, ...] = ()
     rerun: Optional[Rerun] = None
     removal: Optional[Removal] = None
 
 
 NO_REMARKS = Remarks()
-
-
-def tag_of(word: str) -> str:
-    """The tag that `word` means; letter case does not matter.
-
-    Raises:
-        ValueError: it cannot be one.
-    """
-    tag = word.strip().lower()
-    if not _TAG.fullmatch(tag):
-        raise ValueError(f"{one_line(word, 60)!r} is no tag: it takes {TAG_WORDS}")
-    return tag
 
 
 def limit_of(text: str) -> Optional[int]:

@@ -164,12 +164,11 @@ def removal_text(removal: Removal) -> str:
 
 
 def remarks_text(note: str, remarks: Remarks) -> str:
-    """What is remarked on a submission, for one cell of a table: what admins did, its tags, its newest note."""
+    """What is remarked on a submission, for one cell of a table: what admins did, its newest note."""
     newest = remarks.notes[-1].text if remarks.notes else note
     parts = (
         "removed" if remarks.removal else "",
         f"rerun by {one_line(remarks.rerun.by_user)}" if remarks.rerun else "",
-        " ".join(f"#{one_line(tag)}" for tag in remarks.tags),
         one_line(newest, NOTE_CHARACTERS_MAX),
     )
     return one_line("; ".join(filter(None, parts)), NOTE_CHARACTERS_MAX)

@@ -562,8 +562,6 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
 def _remark_facts(run: Run) -> Iterator[tuple[str, str]]:
     for note in run.remarks.notes:
         yield "note", f"{one_line(note.text, NOTE_CHARACTERS_MAX)} ({moment_text(note.at)})"
-    if run.remarks.tags:
-        yield "tags", " ".join(map(one_line, run.remarks.tags))
     rerun = run.remarks.rerun
     if rerun is not None:
         yield "rerun", f"of submission {rerun.of_submission}, sent again by {one_line(rerun.by_user)}"

@@ -157,7 +157,6 @@ class Store:
         submission: int | None = None,
         limit: int | None = None,
         before: int | None = None,
-        tags: Sequence[str] = (),
         note: str = "",
         matching: RunFilter | None = None,
         hidden: Collection[str] = (),
@@ -168,9 +167,7 @@ class Store:
     ) -> tuple[Run, ...]:
         """The runs that fit every filter that is given, newest first; see `listing.Wanted`."""
         words = matching or listing.EVERY_RUN
-        wanted = listing.Wanted(
-            user, task, submission, before, tags, note, words, hidden, unless_by, gpu, mode, outcome
-        )
+        wanted = listing.Wanted(user, task, submission, before, note, words, hidden, unless_by, gpu, mode, outcome)
         with self._file.reading() as db:
             return listing.runs(db, wanted, limit)
 
@@ -432,17 +429,6 @@ class Store:
         """
         with self._file.writing() as db:
             remarks.add_note(db, submission, text, by_user, at)
-
-    def change_tags(
-        self, submission: int, add: Collection[str], remove: Collection[str], by_user: str, at: datetime
-    ) -> tuple[str, ...]:
-        """Give a submission tags and take others from it; those that it has then.
-
-        Raises:
-            InputError: these are too many, or it has not one that is to be taken from it.
-        """
-        with self._file.writing() as db:
-            return remarks.change_tags(db, submission, add, remove, by_user, at)
 
     def removed_runs(self, task: str, task_version: str, gpu: str, user: str) -> tuple[Run, ...]:
         """The passing ranked runs of `user` on one board that do not count because they were removed, newest first."""

@@ -51,12 +51,6 @@ _IN_TABLES = {
 }
 _IN_VIEW = {**{name: name for name in _IN_TABLES}, "outcomes": "state, verdict"}
 
-_TAGGED = """EXISTS (
-    SELECT 1 FROM remarks AS said WHERE said.submission = run_details.submission
-       AND said.action = 'tag' AND said.text = :{tag}
-       AND NOT EXISTS (SELECT 1 FROM remarks AS later WHERE later.submission = said.submission
-                          AND later.action = 'untag' AND later.text = said.text AND later.id > said.id))"""
-
 _NOTED = """(
     instr(lower(note), lower(:part)) > 0 OR EXISTS (
     SELECT 1 FROM remarks AS said WHERE said.submission = run_details.submission
@@ -85,7 +79,7 @@ EVERY_RUN = RunFilter()
 class Wanted:
     """Which runs: those that fit every filter that is given.
 
-    They are older than the run `before`, have all of `tags`, `note` as a part of any note, and the words of `matching`.
+    They are older than the run `before`, have `note` as a part of any note, and the words of `matching`.
     `outcome` is a state or a verdict. Of `hidden` tasks there are only those whose user is `unless_by`.
     """
 
@@ -93,7 +87,6 @@ class Wanted:
     task: str | None = None
     submission: int | None = None
     before: int | None = None
-    tags: Sequence[str] = ()
     note: str = ""
     matching: RunFilter = EVERY_RUN
     hidden: Collection[str] = ()
@@ -172,8 +165,6 @@ def _plain(wanted: Wanted) -> Iterator[_Condition]:
 
 def _searched(wanted: Wanted) -> Iterator[_Condition]:
     """What has to be looked for in one run after another."""
-    for number, tag in enumerate(wanted.tags):
-        yield _TAGGED.format(tag=f"tag{number}"), {f"tag{number}": plain_text(tag)}
     if wanted.note:
         yield _NOTED, {"part": plain_text(wanted.note)}
     for number, word in enumerate(wanted.matching.words):

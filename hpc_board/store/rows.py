@@ -6,18 +6,7 @@ from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hpc_board.domain.moderation import (
-    NOTE,
-    RERUN,
-    TAG,
-    UNKNOWN_MOMENT,
-    UNTAG,
-    Decision,
-    Remark,
-    Remarks,
-    Removal,
-    Rerun,
-)
+from hpc_board.domain.moderation import NOTE, RERUN, UNKNOWN_MOMENT, Decision, Remark, Remarks, Removal, Rerun
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.standing import Mark, MarkKind, Standing
 from hpc_board.domain.submission import Submission
@@ -264,21 +253,19 @@ def _interval(found: Fields) -> Interval | None:
 
 
 def remarks_value(row: Row) -> Remarks:
-    """What was said of a submission, in a row with its `remarks`; words of an unknown kind are left out."""
+    """Return what was said of a submission, from a row with its `remarks`; other kinds of words are left out.
+
+    Databases of earlier versions have tags there too.
+    """
     notes: list[Remark] = []
-    tags: dict[str, None] = {}
     rerun: Rerun | None = None
     for action, text, by_user, said_at in _lists(row, "remarks", 4):
         at = _said(row, "remarks", said_at)
         if action == NOTE:
             notes.append(Remark(text, by_user, at))
-        elif action == TAG:
-            tags[text] = None
-        elif action == UNTAG:
-            tags.pop(text, None)
         elif action == RERUN and text.isdecimal() and int(text) < _NUMBERS:
             rerun = Rerun(int(text), by_user, at)
-    return Remarks(tuple(notes), tuple(tags), rerun, _removal_value(row))
+    return Remarks(tuple(notes), rerun, _removal_value(row))
 
 
 def _removal_value(row: Row) -> Removal | None:

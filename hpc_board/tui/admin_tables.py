@@ -252,7 +252,6 @@ def _run_details(run: Run, now: datetime) -> RenderableType:
         ("File", f"{run.file_name} · submission {run.submission} of {run.user} · {trust(run)}"),
         ("Why", why(run)),
         ("Notes", " · ".join(filter(None, notes))),
-        ("Tags", " ".join(remarks.tags)),
         ("Rerun", f"of submission {remarks.rerun.of_submission}, by {remarks.rerun.by_user}" if remarks.rerun else ""),
     ]
     head = Text.assemble((word, f"bold {tone.value}"), " ", toned(since(run, now), Tone.MUTED))

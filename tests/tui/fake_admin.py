@@ -80,7 +80,6 @@ PEOPLE = (
 
 REMOVED = Remarks(
     notes=(Remark("bank conflicts are gone", "eve", NOW - DAY),),
-    tags=("tiled", "fp16"),
     removal=Removal("ada", NOW - DAY, "returns what an earlier call computed"),
 )
 
@@ -274,12 +273,6 @@ class AdminBoard(FakeBoard):
     def note(self, submission: int, text: str) -> None:
         self._enter("note")
         self.change_remarks(submission, notes=(Remark(text, self.user, NOW),))
-
-    def tag(self, submission: int, add: Sequence[str], remove: Sequence[str] = ()) -> tuple[str, ...]:
-        self._enter("tag")
-        self.done.append(("tag", (tuple(add), tuple(remove))))
-        self.change_remarks(submission, tags=tuple(add))
-        return tuple(add)
 
 
 def again(number: int, user: str, why: str = "") -> Again:

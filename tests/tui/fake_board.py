@@ -407,7 +407,6 @@ class FakeBoard(Board):
         limit: int = 50,
         before: int | None = None,
         matching: RunFilter | None = None,
-        tags: Sequence[str] = (),
         note: str = "",
         gpu: str | None = None,  # noqa: ARG002
         mode: Mode | None = None,  # noqa: ARG002
@@ -421,7 +420,6 @@ class FakeBoard(Board):
             for run_ in own
             if task in (None, run_.task)
             and note in run_.note
-            and set(tags) <= set(run_.remarks.tags)
             and (before is None or run_.id < before)
             and all(
                 word in f"{run_.gpu} {run_.task} {outcome_of(run_)} {run_.note} {run_.mode}".lower() for word in words

@@ -357,20 +357,14 @@ async def test_a_run_is_removed_and_readmitted() -> None:
         assert [each.action for each in board.decided[:2]] == ["readmit", "remove"]
 
 
-async def test_notes_and_tags_are_for_ones_own_runs() -> None:
+async def test_notes_are_for_ones_own_runs() -> None:
     board = AdminBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "3", "end", "n", "t")
+        await press(pilot, "A", "3", "end", "n")
         assert isinstance(front(pilot.app), AdminScreen)
         await press(pilot, "home", "down", "down", "n", *typed("look here"), "enter")
         assert "look here" in row(pilot.app, "39")
-        await press(pilot, "t", *typed("fast tiled"), "enter")
-        assert "#fast #tiled" in row(pilot.app, "39")
-        await press(pilot, "t", *typed("more"), "enter")
-        assert ("tag", (("fast", "tiled", "more"), ())) in board.done
-        await press(pilot, "t", "ctrl+u", *typed("Fast"), "enter")
-        assert board.done[-1] == ("tag", (("Fast",), ("tiled", "more")))
 
 
 async def test_a_run_opens_and_so_does_its_file() -> None:

@@ -91,7 +91,6 @@ def test_an_interrupt_while_the_program_is_loaded_is_silent(board: Recorded, mod
         "admin export csv --task ?",
         "admin ban ? --reason x",
         "note 1 ?",
-        "tag 1 ?",
     ],
 )
 def test_words_that_are_not_utf_8_are_a_usage_error(board: Recorded, argv: str) -> None:

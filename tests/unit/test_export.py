@@ -75,13 +75,11 @@ def test_every_run_is_a_row_with_its_times_and_its_rank(board: Recorded) -> None
 
 
 def remarked(board: Recorded) -> tuple[int, int]:
-    """A submission with notes and tags that was removed, and a rerun of it, which is ranked."""
+    """A submission with notes that was removed, and a rerun of it, which is ranked."""
     opened, first = board.board, passed(board, 2e-3)
     store = Store(opened.settings.board / "board.db")
     for text in ("four values per thread", "=1+1, no conflicts"):
         opened.note(first, text)
-    opened.tag(first, ["tiled", "fp16", "wide"])
-    opened.tag(first, [], ["fp16"])
     opened.rules.remove([first], "returns what an earlier call computed")
     run = NewRun("CPU", "here", "", "hb-again", "nonce", "verified", False, "")
     again = NewSubmission(
@@ -94,21 +92,21 @@ def remarked(board: Recorded) -> tuple[int, int]:
     return first, sent.id
 
 
-def test_notes_tags_removals_and_reruns_are_in_every_format(board: Recorded) -> None:
+def test_notes_removals_and_reruns_are_in_every_format(board: Recorded) -> None:
     first, again = remarked(board)
     notes = ["four values per thread", "=1+1, no conflicts"]
     removed, rerun = read_csv(call(board, "--format", "csv").stdout)
-    assert (json.loads(removed["notes"]), json.loads(removed["tags"])) == (notes, ["tiled", "wide"])
+    assert json.loads(removed["notes"]) == notes
     assert (removed["removed"], removed["removed_reason"]) == ("true", "returns what an earlier call computed")
     assert (removed["removed_by"], removed["removed_at"][-1]) == (board.board.user, "Z")
     assert (removed["rerun_of"], rerun["rerun_of"], rerun["rerun_by"]) == ("", str(first), "root<")
-    assert (rerun["notes"], rerun["tags"], rerun["removed_by"]) == ('["<b>"]', "", "")
+    assert (rerun["notes"], rerun["removed_by"]) == ('["<b>"]', "")
 
     in_json, _ = json.loads(call(board, "--format", "json").stdout)["runs"]
-    assert (in_json["notes"], in_json["tags"]) == (notes, ["tiled", "wide"])
+    assert in_json["notes"] == notes
     assert in_json["removed_reason"] == "returns what an earlier call computed"
 
-    board.board.tag(first, ["unseen"])
+    board.board.note(first, "unseen")
     page = call(board, "--format", "html").stdout
     assert "sent again by root&lt;" in page
     assert "&lt;b&gt;" in page
@@ -117,12 +115,12 @@ def test_notes_tags_removals_and_reruns_are_in_every_format(board: Recorded) -> 
     assert "unseen" not in page
 
 
-def test_parquet_has_lists_of_notes_and_tags(board: Recorded, tmp_path: Path) -> None:
+def test_parquet_has_lists_of_notes(board: Recorded, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     remarked(board)
     assert call(board, "--format", "parquet", "-o", tmp_path / "runs.parquet").exit_code == 0
     first, _ = parquet.read_table(tmp_path / "runs.parquet").to_pylist()
-    assert (first["notes"], first["tags"]) == (["four values per thread", "=1+1, no conflicts"], ["tiled", "wide"])
+    assert first["notes"] == ["four values per thread", "=1+1, no conflicts"]
 
 
 def test_only_the_best_run_of_each_user_holds_a_rank_and_equal_ones_share_it(board: Recorded) -> None:

@@ -96,7 +96,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     partial = replace(result_of(Verdict.INFRA_ERROR), run=stopped.id, provenance={INTERRUPTED: "scancel"})
     Store(place.folder / "board" / "board.db").stop(stopped.id, status_of(RunState.CANCELLED), partial)
     board.note(removed.submission, "a note")
-    board.tag(removed.submission, ["tiled"])
     board.rules.remove([removed.submission], "a reason")
     board.rules.ban("ada", "another")
     board.rules.limit("vectoradd_py", lambda present: type(present)(5, None))

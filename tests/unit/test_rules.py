@@ -3,10 +3,12 @@
 import getpass
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +27,6 @@ from hpc_board.domain.moderation import (
     NO_REMARKS,
     NOTES_MAX,
     RERUN,
-    TAGS_MAX,
     UNBAN,
     USER,
     Category,
@@ -34,7 +35,6 @@ from hpc_board.domain.moderation import (
     Rerun,
     limit_refusal,
     may_read_code,
-    tag_of,
     wait_text,
 )
 from hpc_board.domain.run import Run, RunState, Status
@@ -576,7 +576,6 @@ def test_a_report_shows_nothing_that_a_reason_or_a_note_smuggles_in(board: Recor
     evil = "\x1b]0;title\x07\u202eevil"
     store.remove([run.submission], evil, NOW, evil)
     store.add_note(run.submission, evil, evil, NOW)
-    store.change_tags(run.submission, [evil], [], evil, NOW)
     found, result = store.run(run.id), store.result(run.id)
     text = plain([*run_report(found, result), *run_summary(found, result), runs_table([found])])
     assert not {"\x1b", "\x07", "\u202e"} & set(text)
@@ -680,7 +679,7 @@ def test_only_admins_decide(board: Recorded, what: Callable[[Board], object]) ->
     assert board.board.rules.decisions() == ()
 
 
-# Notes and tags
+# Notes
 
 
 def test_notes_come_after_the_one_that_was_sent(place: Place) -> None:
@@ -695,50 +694,46 @@ def test_notes_come_after_the_one_that_was_sent(place: Place) -> None:
     place.board("bob").cancel(1)
 
 
-def test_runs_are_found_by_tag_and_by_note(board: Recorded) -> None:
+def test_runs_are_found_by_note(board: Recorded) -> None:
     first, second = timed(board, ADMIN, 1e-6), timed(board, ADMIN, 2e-6)
     mine = board.board
-    assert call(board, ADMIN, "tag", str(first.submission), "Tiled", "fp16", "tiled").stdout == "tiled fp16\n"
-    mine.tag(second.submission, ["tiled"])
     mine.note(first.submission, "eight Values per thread")
+    mine.note(second.submission, "tiled")
 
-    def found(**filters: Any) -> list[int]:
-        return [run.id for run in mine.runs(**filters)]
+    def found(note: str) -> list[int]:
+        return [run.id for run in mine.runs(note=note)]
 
-    assert found(tags=["tiled"]) == [second.id, first.id]
-    assert found(tags=["TILED", "fp16"]) == [first.id]
-    assert found(note="values PER") == [first.id]
-    assert found(note="per", tags=["other"]) == found(note="%") == []
-    assert call(board, ADMIN, "tag", str(first.submission), "--remove", "tiled").stdout == "fp16\n"
-    assert found(tags=["tiled"]) == [second.id]
-    assert call(board, ADMIN, "tag", str(first.submission), "tiled").stdout == "fp16 tiled\n"
-    assert found(tags=["tiled"]) == [second.id, first.id]
-    rows = json.loads(call(board, ADMIN, "runs", "--tag", "fp16", "--note", "eight", "--json").stdout)
-    assert [(row["id"], row["tags"], row["notes"][0]["by"]) for row in rows] == [(first.id, ["fp16", "tiled"], ADMIN)]
-    assert "#fp16 #tiled; eight Values per thread\n" in call(board, ADMIN, "runs").stdout
+    assert found("values PER") == [first.id]
+    assert found("e") == [second.id, first.id]
+    assert found("%") == []
+    rows = json.loads(call(board, ADMIN, "runs", "--note", "eight", "--json").stdout)
+    assert [(row["id"], row["notes"][0]["by"]) for row in rows] == [(first.id, ADMIN)]
+    assert "  eight Values per thread\n" in call(board, ADMIN, "runs").stdout
     assert "REMARKS" not in call(board, "nobody-here", "runs").stdout
+
+
+def test_tags_of_an_earlier_version_stay_in_the_database_unread(board: Recorded) -> None:
+    run = timed(board, ADMIN, 1e-6)
+    with closing(sqlite3.connect(board.folder / "board" / "board.db")) as db, db:
+        db.executemany(
+            "INSERT INTO remarks (submission, action, text, by_user, at) VALUES (?, ?, ?, ?, ?)",
+            [(run.submission, action, "tiled", ADMIN, "2026-05-01T12:00:00.000000Z") for action in ("tag", "untag")],
+        )
+    board.board.note(run.submission, "bank conflicts")
+    assert [note.text for note in board.board.run(run.id).remarks.notes] == ["bank conflicts"]
+    (row,) = json.loads(call(board, ADMIN, "runs", "--json").stdout)
+    assert "tags" not in row
+    with closing(sqlite3.connect(board.folder / "board" / "board.db")) as db:
+        kept = [action for (action,) in db.execute("SELECT action FROM remarks ORDER BY id")]
+    assert kept == ["tag", "untag", "note"]
 
 
 def test_only_the_owner_remarks_on_a_submission(board: Recorded) -> None:
     run = timed(board, "ada", 1e-6)
-    for words in (("note", str(run.submission), "x"), ("tag", str(run.submission), "x")):
-        refused = call(board, "bob", *words)
-        assert (refused.exit_code, "belongs to ada" in refused.stderr) == (5, True)
-        assert call(board, ADMIN, *words).exit_code == 5
+    refused = call(board, "bob", "note", str(run.submission), "x")
+    assert (refused.exit_code, "belongs to ada" in refused.stderr) == (5, True)
+    assert call(board, ADMIN, "note", str(run.submission), "x").exit_code == 5
     assert board.board.run(run.id).remarks == NO_REMARKS
-
-
-@pytest.mark.parametrize("word", ["", "two words", "-x", "ä", "x" * 41, "a\nb", "a;b", "#x"])
-def test_a_tag_is_a_word(board: Recorded, word: str) -> None:
-    run = timed(board, ADMIN, 1e-6)
-    with pytest.raises(InputError, match="is no tag"):
-        board.board.tag(run.submission, [word])
-    with pytest.raises(InputError, match="is no tag"):
-        board.board.runs(tags=[word])
-
-
-def test_a_tag_has_one_spelling() -> None:
-    assert tag_of(" FP16-x.2+ ") == "fp16-x.2+"
 
 
 @pytest.mark.parametrize("text", ["", " ", "x" * 501, "two\nlines"])
@@ -748,16 +743,9 @@ def test_a_note_is_one_line(board: Recorded, text: str) -> None:
         board.board.note(run.submission, text)
 
 
-def test_remarks_are_bounded(board: Recorded) -> None:
+def test_notes_are_bounded(board: Recorded) -> None:
     run = timed(board, ADMIN, 1e-6)
     mine = board.board
-    mine.tag(run.submission, [f"t{number}" for number in range(TAGS_MAX)])
-    mine.tag(run.submission, ["t0"])
-    with pytest.raises(InputError, match=f"{TAGS_MAX + 1} tags, more than {TAGS_MAX}"):
-        mine.tag(run.submission, ["another"])
-    assert len(mine.tag(run.submission, ["another"], ["t0"])) == TAGS_MAX
-    with pytest.raises(InputError, match="has no tag t0"):
-        mine.tag(run.submission, [], ["t0"])
     for number in range(NOTES_MAX):
         mine.note(run.submission, f"note {number}")
     with pytest.raises(InputError, match=f"{NOTES_MAX} notes"):

@@ -92,11 +92,6 @@ def _notes(row: Row) -> tuple[str, ...]:
     return tuple(filter(None, map(_line, (row["note"], *(note.text for note in said.notes)))))
 
 
-def _tags(row: Row) -> tuple[str, ...]:
-    said: Remarks = row["remarks"]
-    return tuple(map(_line, said.tags))
-
-
 def _of_removal(name: str, kind: Kind, meaning: str, value: Callable[[Removal], Value]) -> Column:
     def found(row: Row) -> Value:
         said: Remarks = row["remarks"]
@@ -145,7 +140,6 @@ COLUMNS: Sequence[Column] = (
     _text("message", "what the verdict says"),
     _flag("removed", "whether an admin has taken its submission out of the standings"),
     Column("notes", Kind.TEXTS, "all that the user remarked, oldest first; `note` is the first of them", _notes),
-    Column("tags", Kind.TEXTS, "the tags of its submission", _tags),
     _of_removal("removed_by", Kind.TEXT, "which admin has removed its submission", lambda each: _line(each.by_user)),
     _of_removal("removed_at", Kind.MOMENT, "when that was", lambda each: each.at.astimezone(UTC)),
     _of_removal("removed_reason", Kind.TEXT, "why", lambda each: _line(each.reason) or None),

@@ -236,10 +236,10 @@ def _mark(mark: Mark, before: int, best_s: float) -> str:
 
 
 def _said(run: Run | None) -> str:
-    """The tags of a run and everything that its user remarked on it."""
+    """Join everything that the user of a run remarked on it."""
     if run is None:
         return ""
-    words = [*(f"#{tag}" for tag in run.remarks.tags), run.note, *(note.text for note in run.remarks.notes)]
+    words = [run.note, *(note.text for note in run.remarks.notes)]
     return "; ".join(filter(None, (one_line(each, _SAID_MAX) for each in words)))
 
 

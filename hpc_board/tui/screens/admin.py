@@ -36,7 +36,7 @@ _FOR_CREATORS = _PAGES[:1]
 _ACTIONS = {
     "boards": ("visibility", "deadline", "stop", "limits", "rerun"),
     "people": ("ban",),
-    "runs": ("remove", "note", "tag", "code"),
+    "runs": ("remove", "note", "code"),
     "log": (),
 }
 """What can be done on which page only."""
@@ -74,7 +74,6 @@ class AdminScreen(BoardScreen):
         Binding("x", "remove", "Remove/readmit", tooltip="Take the run's submission out of the standings, or back in"),
         Binding("v", "code", "Code", tooltip="Read the file of the selected run"),
         Binding("n", "note", "Note", tooltip="Put a note on the selected run, if it is your own"),
-        Binding("t", "tag", "Tag", tooltip="Put tags on the selected run, if it is your own"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Narrow the list down to what you type"),
         Binding("f5", "again", "Look again", show=False, tooltip="Read the list again"),
         *(
@@ -357,22 +356,6 @@ class AdminScreen(BoardScreen):
 
         self._decide(f"A note on submission {run.submission}:", [Line("Note", needed=True)], "Put it there", act)
 
-    def action_tag(self) -> None:
-        """Give the selected run's submission other tags."""
-        run = self._selected
-        if not isinstance(run, Run):
-            return
-
-        def act(lines: tuple[str, ...]) -> str:
-            wanted, present = lines[0].split(), run.remarks.tags
-            tags = self.board.tag(run.submission, wanted, [tag for tag in present if tag not in map(str.lower, wanted)])
-            return f"Submission {run.submission} has {'the tags ' + ' '.join(tags) if tags else 'no tags'}."
-
-        question = f"The tags of submission {run.submission}, with spaces between them:"
-        self._decide(
-            question, [Line("Tags", "".join(f"{tag} " for tag in run.remarks.tags), extended=True)], "Tag it", act
-        )
-
     def action_code(self) -> None:
         """Read the file of the selected run."""
         if isinstance(run := self._selected, Run):
@@ -400,7 +383,7 @@ class AdminScreen(BoardScreen):
         selected = self._selected if self.is_mounted else None
         if action in ("visibility", "deadline"):
             return isinstance(selected, BoardState) and selected.is_created
-        if action in ("note", "tag"):
+        if action == "note":
             return isinstance(selected, Run) and selected.user == self.board.user
         return selected is not None
 

@@ -18,16 +18,12 @@ _CHARACTERS_MAX = 500
 
 @dataclass(frozen=True)
 class Line:
-    """A line to be typed: its name, what stands in it first, what may be typed, and whether it may not stay empty.
-
-    What is typed takes the place of what stands there first, or is put behind it where the line is `extended`.
-    """
+    """A line to be typed: its name, what stands in it first, what may be typed, and whether it may not stay empty."""
 
     name: str
     value: str = ""
     placeholder: str = ""
     needed: bool = False
-    extended: bool = False
 
 
 def _anything(lines: tuple[str, ...]) -> str:  # noqa: ARG001 - any lines will do
@@ -70,13 +66,7 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
             for line in self._lines:
                 with Horizontal(classes="field"):
                     yield Label(toned(line.name))
-                    yield Input(
-                        line.value,
-                        line.placeholder,
-                        compact=True,
-                        max_length=_CHARACTERS_MAX,
-                        select_on_focus=not line.extended,
-                    )
+                    yield Input(line.value, line.placeholder, compact=True, max_length=_CHARACTERS_MAX)
             yield Static(
                 toned(f"Enter: {self._act}. Esc leaves everything as it is.", Tone.MUTED), id="words", markup=False
             )
