@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc_board import settings as config
 from hpc_board.accounts import Groups, user_name
-from hpc_board.asking.looks import Looks
+from hpc_board.asking.backoff import ProgressCache
 from hpc_board.boards import pages as viewing
 from hpc_board.boards.admin_views import Oversight
 from hpc_board.boards.editor import (
@@ -97,7 +97,7 @@ class Board:
         self.user = user or user_name(os.geteuid())
         self.warn = warn
         self._clusters = Clusters(settings, self._warn)
-        self._far_progress = Looks()
+        self._far_progress = ProgressCache()
         self._groups = Groups()
         self._known_tasks = folders.Known()
         self._told_hindrance = False

@@ -1,1 +1,1 @@
-"""How often a scheduler is asked, and files and runs are looked at, for all clients of a board together."""
+"""Back-off between questions to schedulers and between scans of runs, for all clients of a board together."""

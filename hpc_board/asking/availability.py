@@ -1,4 +1,4 @@
-"""What is free of a cluster's GPUs, asked by one client for all."""
+"""The free GPUs of a cluster, asked for by one client for all."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -9,52 +9,52 @@ from typing import Annotated, Final
 
 import msgspec
 
+from hpc_board.asking.backoff import SharedValue
 from hpc_board.errors import SchedulerError, SchedulerRefused
-from hpc_board.files import LOCK_SECONDS, locked, read_bounded, write_whole
+from hpc_board.files import LOCK_SECONDS
 from hpc_board.model.gpu import Availability, Gpu
 
 _ANSWERS_BYTES_MAX: Final = 1024 * 1024
 _KEPT: Final = timedelta(hours=1)
-"""How long an answer is kept: what is older belongs to settings that nobody uses any more."""
+"""The age at which an answer is dropped: an older one belongs to settings that are not used any more."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a cluster had of some GPUs, in their order, when it was asked; `problem` says why that is not known."""
+    """The availability of some GPUs, in their order, when the cluster was asked; `problem` says why it is unknown."""
 
     asked_at: Annotated[datetime, msgspec.Meta(tz=True)]
     available: tuple[Availability, ...]
     problem: str = ""
 
 
-class SharedAvailability:
-    """What is free on one cluster, asked by one client and kept in a file for the others.
+class AvailabilityCache:
+    """The free GPUs of one cluster, asked for by one client and kept in a file for the others.
 
-    An answer counts for `poll_seconds`, and for the very GPUs that it is about: other settings have one of their own.
-    That a scheduler does not answer is an answer too. A file that cannot be read counts as none.
+    An answer counts for `poll_seconds`, and for its very GPUs: other settings have an answer of their own. The silence
+    of a scheduler is an answer too.
     """
 
     def __init__(self, file: Path, poll_seconds: float, *, lock_seconds: float = LOCK_SECONDS) -> None:
-        self._file = file
+        self._shared = SharedValue(file, dict[str, Answer], _ANSWERS_BYTES_MAX)
         self._poll_seconds = poll_seconds
         self._lock_seconds = lock_seconds
 
     def answer(self, gpus: Sequence[Gpu], ask: Callable[[Sequence[Gpu]], Sequence[Availability]]) -> Answer:
-        """The newest answer about `gpus`; `ask` is called where it is too old, by one client at a time.
+        """Return the newest answer about `gpus`; `ask` is called where it is too old, by one client at a time.
 
         While another client asks for long, its answer is not waited for and the last one serves, however old.
 
         Raises:
-            SchedulerRefused: there is no scheduler to ask here, which nobody else is told.
+            SchedulerRefused: there is no scheduler to ask here, which other clients are not told.
             SchedulerError: another client has been asking for long, and there is no earlier answer.
             OSError: the file or its lock cannot be written.
         """
-        known = _answer_about(gpus, self._answers())
+        known = _answer_about(gpus, self._shared.read() or {})
         if known is not None and self._is_new(known):
             return known
-        lock = self._file.with_name(f"{self._file.name}.lock")
-        with locked(lock, wait_seconds=self._lock_seconds) as mine:
-            answers = self._answers()
+        with self._shared.locked(self._lock_seconds) as mine:
+            answers = self._shared.read() or {}
             known = _answer_about(gpus, answers)
             if known is not None and (self._is_new(known) or not mine):
                 return known
@@ -65,18 +65,11 @@ class SharedAvailability:
                 )
             new = _new_answer(gpus, ask)
             recent = {key: each for key, each in answers.items() if abs(new.asked_at - each.asked_at) < _KEPT}
-            write_whole(self._file, msgspec.json.encode(recent | {_question(gpus): new}))
+            self._shared.write(recent | {_question(gpus): new})
             return new
 
     def _is_new(self, answer: Answer) -> bool:
         return timedelta(0) <= datetime.now(UTC) - answer.asked_at < timedelta(seconds=self._poll_seconds)
-
-    def _answers(self) -> dict[str, Answer]:
-        """The answers in the file, by what was asked."""
-        try:
-            return msgspec.json.decode(read_bounded(self._file, _ANSWERS_BYTES_MAX), type=dict[str, Answer])
-        except (OSError, msgspec.DecodeError, RecursionError):
-            return {}
 
 
 def _question(gpus: Sequence[Gpu]) -> str:

@@ -78,11 +78,11 @@ class Clusters:
         ask = self.schedulers[cluster.name].availability
         if not kind_of(cluster).shared:
             return [GpuStatus(gpu, available) for gpu, available in zip(gpus, ask(gpus), strict=True)]
-        from hpc_board.asking.availability import SharedAvailability
+        from hpc_board.asking.availability import AvailabilityCache
 
         file = make_own_folder(self._settings.board) / f"free-{cluster.name}"
         try:
-            answer = SharedAvailability(file, cluster.poll_seconds).answer(gpus, ask)
+            answer = AvailabilityCache(file, cluster.poll_seconds).answer(gpus, ask)
         except OSError as error:
             raise StorageError(f"{file}: cannot be written or locked: {error.strerror or error}") from error
         return [

@@ -14,8 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
-from hpc_board.asking.looks import LOOK_PATIENCE, LOOK_SECONDS, Looking
-from hpc_board.asking.schedulers import PATIENCE, SILENCE_SECONDS, Asking
+from hpc_board.asking.backoff import LOOK_PATIENCE, LOOK_SECONDS, PATIENCE, SILENCE_SECONDS, Backoff, NextScan
 from hpc_board.domain.result_checks import ended_at, result_faults
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState, Status, next_status
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
@@ -115,8 +114,8 @@ class Advance:
         with self._lock(wait_seconds=0) as mine:
             if not mine:
                 return None
-            look, began = Looking(self.folder / "looked"), time.monotonic()
-            chosen = None if watched is None or look.due(_now()) else self._watched(watched)
+            scan, began = NextScan(self.folder / "looked"), time.monotonic()
+            chosen = None if watched is None or scan.due(_now()) else self._watched(watched)
             runs = []
             for run in self.store.in_flight(account=self.user) if chosen is None else chosen:
                 if run.cluster in self.schedulers:
@@ -130,7 +129,7 @@ class Advance:
             errors = list(dict.fromkeys(filter(_hinders, unsent)))
             if chosen is None:
                 with _writing(self.folder):
-                    look.settle(_now(), time.monotonic() - began)
+                    scan.settle(_now(), time.monotonic() - began)
             if asked:
                 errors += self._ask_schedulers(asked, self.store.in_flight(account=self.user))
             self._note_silences(silent)
@@ -140,7 +139,7 @@ class Advance:
         """Those of these runs that have not ended; None where one of their schedulers may be asked, for all runs."""
         runs = self.store.in_flight(ids, account=self.user)
         clusters = {run.cluster for run in runs}.intersection(self.schedulers)
-        return None if any(self._asking(cluster).due(_now()) for cluster in clusters) else runs
+        return None if any(self._backoff(cluster).due(_now()) for cluster in clusters) else runs
 
     def launch(self, runs: Sequence[Run]) -> list[BoardError]:
         """Send these new runs to their schedulers and return what went wrong, at most one error for each.
@@ -201,11 +200,11 @@ class Advance:
 
     def asked_at(self, cluster: str) -> datetime | None:
         """When this cluster's scheduler was last asked, by any client of the board."""
-        return self._asking(cluster).asked_at
+        return self._backoff(cluster).asked_at
 
     def silent_since(self, cluster: str) -> datetime | None:
         """When this cluster's scheduler was first asked in vain since it last answered; None where it last answered."""
-        return self._asking(cluster).silent_since
+        return self._backoff(cluster).silent_since
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -243,7 +242,7 @@ class Advance:
     def _may_send(self, run: Run, asked: Sequence[str]) -> bool:
         """Whether a run is to be sent in this turn, in which the schedulers of the clusters `asked` are asked."""
         if run.state is RunState.CREATED:
-            return not self._asking(run.cluster).rests(_now())
+            return not self._backoff(run.cluster).rests(_now())
         return run.state is RunState.SUBMITTING and run.cluster in asked
 
     def _whole(self, runs: Sequence[Run]) -> list[Run]:
@@ -454,25 +453,25 @@ class Advance:
         """Take in what has come to the folders of these runs; those on another machine are looked into now and then."""
         clusters = {run.cluster for run in runs}
         far = {cluster for cluster in clusters if self._is_far(cluster)}
-        looking = {cluster: self._looking(cluster, watched=watched) for cluster in far}
-        due = {cluster for cluster in far if looking[cluster].due(_now())}
+        backoffs = {cluster: self._folder_backoff(cluster, watched=watched) for cluster in far}
+        due = {cluster for cluster in far if backoffs[cluster].due(_now())}
         for cluster in due:
             with _writing(self.folder):
-                looking[cluster].begin(_now())
+                backoffs[cluster].begin(_now())
         for run in runs:
             if run.cluster in due or run.cluster not in far:
                 self._look_into_folder(run)
         for cluster in due:
             members = [run for run in runs if run.cluster == cluster]
             with _writing(self.folder):
-                looking[cluster].settle(news=any(self._again(run).state is not run.state for run in members))
+                backoffs[cluster].settle(news=any(self._again(run).state is not run.state for run in members))
 
     def _is_far(self, cluster: str) -> bool:
         return cluster in self.folders and self.folders[cluster].elsewhere
 
-    def _looking(self, cluster: str, *, watched: bool) -> Asking:
-        """The pauses between looks at all runs of a cluster, or at those alone that somebody waits for."""
-        return Asking(self.folder / f"looked-{cluster}{'.watched' * watched}", LOOK_SECONDS, patience=LOOK_PATIENCE)
+    def _folder_backoff(self, cluster: str, *, watched: bool) -> Backoff:
+        """Return the pauses between looks at all runs of a cluster, or at the watched ones alone."""
+        return Backoff(self.folder / f"looked-{cluster}{'.watched' * watched}", LOOK_SECONDS, patience=LOOK_PATIENCE)
 
     def _store_each(self, runs: Iterable[Run]) -> list[Run]:
         """Store the statuses of all these runs, or of none."""
@@ -562,10 +561,10 @@ class Advance:
     def _clusters_to_ask(self, runs: Sequence[Run]) -> list[str]:
         """The clusters of `runs` whose schedulers are asked in this turn, which all clients are told."""
         clusters = {run.cluster: None for run in runs}
-        asked = [cluster for cluster in clusters if self._asking(cluster).due(_now())]
+        asked = [cluster for cluster in clusters if self._backoff(cluster).due(_now())]
         for cluster in asked:
             with _writing(self.folder):
-                self._asking(cluster).begin(_now())
+                self._backoff(cluster).begin(_now())
         return asked
 
     def _ask_schedulers(self, clusters: Sequence[str], runs: Sequence[Run]) -> list[SchedulerError]:
@@ -604,10 +603,10 @@ class Advance:
 
     def _settle(self, cluster: str, *, news: bool) -> None:
         with _writing(self.folder):
-            self._asking(cluster).settle(news=news)
+            self._backoff(cluster).settle(news=news)
             if news and self._is_far(cluster):
-                self._looking(cluster, watched=False).settle(news=True)
-                self._looking(cluster, watched=True).settle(news=True)
+                self._folder_backoff(cluster, watched=False).settle(news=True)
+                self._folder_backoff(cluster, watched=True).settle(news=True)
 
     def _note_silences(self, silent: Mapping[str, float]) -> None:
         for cluster, seconds in silent.items():
@@ -615,12 +614,12 @@ class Advance:
 
     def _note_silence(self, cluster: str, seconds: float) -> None:
         with _writing(self.folder):
-            self._asking(cluster).fail(_now(), seconds)
+            self._backoff(cluster).fail(_now(), seconds)
 
-    def _asking(self, cluster: str) -> Asking:
+    def _backoff(self, cluster: str) -> Backoff:
         settings = self.clusters[cluster]
         patience = PATIENCE if self._kind(cluster).shared else 1.0
-        return Asking(self.folder / f"asked-{cluster}", settings.poll_seconds, patience=patience)
+        return Backoff(self.folder / f"asked-{cluster}", settings.poll_seconds, patience=patience)
 
     def _kind(self, cluster: str) -> SchedulerKind:
         return kind_of(self.clusters[cluster])

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from hpc_board.asking.looks import Looking
+from hpc_board.asking.backoff import NextScan
 from hpc_board.domain.result_checks import is_model
 from hpc_board.domain.run import RESULT_GRACE, UNREADABLE, JobState, JobStatus, Run, RunState, Status
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
@@ -348,11 +348,11 @@ def test_who_waits_for_a_run_carries_on_all_of_them_only_when_a_look_at_all_is_d
     assert rarely.turn() == Turn(frozenset({"main"}))
     for run in runs:
         world.leave(run, job_folder.PROGRESS, b"{}\n")
-    looking = Looking(world.folder / "looked")
-    looking.settle(datetime.now(UTC), 600)
+    scan = NextScan(world.folder / "looked")
+    scan.settle(datetime.now(UTC), 600)
     assert rarely.turn([runs[0].id]) == Turn(frozenset())
     assert [world.state(run) for run in runs] == [RunState.RUNNING, RunState.QUEUED, RunState.QUEUED]
-    looking.settle(datetime.now(UTC) - timedelta(minutes=2), 600)
+    scan.settle(datetime.now(UTC) - timedelta(minutes=2), 600)
     rarely.turn([runs[0].id])
     assert {world.state(run) for run in runs} == {RunState.RUNNING}
 
@@ -361,7 +361,7 @@ def test_whoever_may_ask_a_scheduler_asks_for_all_runs(world: World) -> None:
     runs = [world.run() for _ in range(2)]
     world.advance.launch(runs)
     world.scheduler.status = JobStatus(JobState.RUNNING)
-    Looking(world.folder / "looked").settle(datetime.now(UTC), 600)
+    NextScan(world.folder / "looked").settle(datetime.now(UTC), 600)
     assert world.advance.turn([runs[0].id]) == Turn(frozenset({"main"}))
     assert {world.state(run) for run in runs} == {RunState.RUNNING}
 

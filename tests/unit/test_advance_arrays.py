@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.asking.looks import Looking
+from hpc_board.asking.backoff import NextScan
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
@@ -218,7 +218,7 @@ def test_who_watches_a_part_of_an_array_does_not_send_that_part(world: ArrayWorl
     rarely.launch(others)
     assert rarely.turn() is not None
     runs = world.runs()
-    Looking(world.folder / "looked").settle(datetime.now(UTC), 600)
+    NextScan(world.folder / "looked").settle(datetime.now(UTC), 600)
     rarely.turn([run.id for run in runs[2:]])
     assert set(world.states(runs)) == {RunState.CREATED}
     rarely.turn()

@@ -1,6 +1,7 @@
 """How often schedulers are asked."""
 
 import fcntl
+import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.asking.availability import Answer, SharedAvailability
-from hpc_board.asking.looks import Looking, Looks
-from hpc_board.asking.schedulers import Asking
+from hpc_board.asking.availability import Answer, AvailabilityCache
+from hpc_board.asking.backoff import Backoff, NextScan, ProgressCache
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 
@@ -22,89 +22,89 @@ H100 = Gpu("H100", Cluster("main", "slurm"), Device.CUDA, partition="gpu")
 A100 = replace(H100, name="A100")
 
 
-def pause(asking: Asking) -> float:
+def pause(backoff: Backoff) -> float:
     """The seconds that have to pass after `AT` until the scheduler may be asked, to a tenth."""
-    return next(tenths / 10 for tenths in range(10_000) if asking.due(AT + timedelta(seconds=tenths / 10)))
+    return next(tenths / 10 for tenths in range(10_000) if backoff.due(AT + timedelta(seconds=tenths / 10)))
 
 
 def test_nobody_has_asked_yet(tmp_path: Path) -> None:
-    asking = Asking(tmp_path / "asked", 10)
-    assert asking.due(AT)
-    assert asking.asked_at is None
-    asking.settle(news=True)
-    assert asking.asked_at is None
+    backoff = Backoff(tmp_path / "asked", 10)
+    assert backoff.due(AT)
+    assert backoff.asked_at is None
+    backoff.settle(news=True)
+    assert backoff.asked_at is None
 
 
 def test_all_clients_share_one_pause(tmp_path: Path) -> None:
-    Asking(tmp_path / "asked", 10).begin(AT)
-    other = Asking(tmp_path / "asked", 10)
+    Backoff(tmp_path / "asked", 10).begin(AT)
+    other = Backoff(tmp_path / "asked", 10)
     assert other.asked_at == AT
     assert pause(other) == 10
 
 
 def test_pauses_grow_while_nothing_is_new_and_are_short_again_afterwards(tmp_path: Path) -> None:
-    asking = Asking(tmp_path / "asked", 10)
+    backoff = Backoff(tmp_path / "asked", 10)
     pauses = []
     for _ in range(12):
-        asking.begin(AT)
-        asking.settle(news=False)
-        pauses.append(pause(asking))
+        backoff.begin(AT)
+        backoff.settle(news=False)
+        pauses.append(pause(backoff))
     assert 10 <= pauses[0] <= 15
     assert 32 <= pauses[-1] <= 40
     assert len(set(pauses[6:])) > 1, "pauses that are all alike make boards ask at the same moment"
-    asking.settle(news=True)
-    assert pause(asking) == 10
+    backoff.settle(news=True)
+    assert pause(backoff) == 10
 
 
 def test_the_shortest_pause_holds_whatever_the_file_says(tmp_path: Path) -> None:
     file = tmp_path / "asked"
-    Asking(file, 1).begin(AT)
-    assert pause(Asking(file, 10)) == 10
-    file.write_text(file.read_text().replace('"pause_seconds": 1,', '"pause_seconds": 1e9,'))
-    assert pause(Asking(file, 10)) == 40
+    Backoff(file, 1).begin(AT)
+    assert pause(Backoff(file, 10)) == 10
+    file.write_text(file.read_text().replace('"pause_seconds":1,', '"pause_seconds":1e9,'))
+    assert pause(Backoff(file, 10)) == 40
 
 
 def test_who_was_silent_is_left_alone_for_four_times_as_long_and_no_more_than_ten_minutes(tmp_path: Path) -> None:
-    asking = Asking(tmp_path / "asked", 10)
+    backoff = Backoff(tmp_path / "asked", 10)
     for seconds, until in ((0.0, 0), (15.0, 60), (1e9, 600)):
-        asking.begin(AT - timedelta(seconds=seconds))
-        asking.fail(AT, seconds)
-        assert pause(asking) >= max(10, until)
-        assert pause(asking) <= max(40, until)
-        assert asking.rests(AT + timedelta(seconds=until - 0.1)) is (until > 0)
-        assert not asking.rests(AT + timedelta(seconds=until))
-    asking.begin(AT)
-    assert not asking.rests(AT)
-    assert pause(asking) <= 40
+        backoff.begin(AT - timedelta(seconds=seconds))
+        backoff.fail(AT, seconds)
+        assert pause(backoff) >= max(10, until)
+        assert pause(backoff) <= max(40, until)
+        assert backoff.rests(AT + timedelta(seconds=until - 0.1)) is (until > 0)
+        assert not backoff.rests(AT + timedelta(seconds=until))
+    backoff.begin(AT)
+    assert not backoff.rests(AT)
+    assert pause(backoff) <= 40
 
 
 def test_a_silence_lasts_from_the_first_question_in_vain_to_the_next_answer(tmp_path: Path) -> None:
-    asking, other = Asking(tmp_path / "asked", 10), Asking(tmp_path / "asked", 10)
-    asking.begin(AT)
-    asking.settle(news=False)
+    backoff, other = Backoff(tmp_path / "asked", 10), Backoff(tmp_path / "asked", 10)
+    backoff.begin(AT)
+    backoff.settle(news=False)
     assert other.silent_since is None
     for minutes in (1, 5, 9):
-        asking.begin(AT + timedelta(minutes=minutes))
-        asking.fail(AT + timedelta(minutes=minutes, seconds=5), 5)
+        backoff.begin(AT + timedelta(minutes=minutes))
+        backoff.fail(AT + timedelta(minutes=minutes, seconds=5), 5)
         assert other.silent_since == AT + timedelta(minutes=1)
     other.begin(AT + timedelta(minutes=11))
-    assert asking.silent_since == AT + timedelta(minutes=1)
+    assert backoff.silent_since == AT + timedelta(minutes=1)
     other.settle(news=False)
-    assert asking.silent_since is None
+    assert backoff.silent_since is None
 
 
 def test_patience_of_one_never_waits_longer(tmp_path: Path) -> None:
-    asking = Asking(tmp_path / "asked", 10, patience=1)
+    backoff = Backoff(tmp_path / "asked", 10, patience=1)
     for _ in range(3):
-        asking.begin(AT)
-        asking.settle(news=False)
-    assert pause(asking) == 10
+        backoff.begin(AT)
+        backoff.settle(news=False)
+    assert pause(backoff) == 10
 
 
 def test_a_clock_that_was_set_back_puts_nothing_off(tmp_path: Path) -> None:
-    asking = Asking(tmp_path / "asked", 10)
-    asking.begin(AT + timedelta(hours=1))
-    assert asking.due(AT)
+    backoff = Backoff(tmp_path / "asked", 10)
+    backoff.begin(AT + timedelta(hours=1))
+    assert backoff.due(AT)
 
 
 @pytest.mark.parametrize(
@@ -112,18 +112,18 @@ def test_a_clock_that_was_set_back_puts_nothing_off(tmp_path: Path) -> None:
 )
 def test_a_file_that_says_nothing_counts_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "asked").write_text(text)
-    assert Asking(tmp_path / "asked", 10).due(AT)
-    assert Asking(tmp_path / "asked", 10).asked_at is None
+    assert Backoff(tmp_path / "asked", 10).due(AT)
+    assert Backoff(tmp_path / "asked", 10).asked_at is None
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        Asking(tmp_path / "none" / "asked", 10).begin(AT)
+        Backoff(tmp_path / "none" / "asked", 10).begin(AT)
 
 
 def test_what_stays_the_same_far_away_is_looked_at_less_and_less_often() -> None:
     clock, there, looked = [0.0], [b"1"], [0.0]
-    looks = Looks(lambda: clock[0])
+    progress = ProgressCache(lambda: clock[0])
 
     def look() -> bytes:
         looked.append(clock[0])
@@ -132,7 +132,7 @@ def test_what_stays_the_same_far_away_is_looked_at_less_and_less_often() -> None
     def until(seconds: int) -> list[float]:
         looked.clear()
         while clock[0] < seconds:
-            assert looks.at(7, look) in (b"1", b"2")
+            assert progress.at(7, look) in (b"1", b"2")
             clock[0] += 0.5
         return [later - earlier for earlier, later in pairwise(looked)]
 
@@ -141,14 +141,14 @@ def test_what_stays_the_same_far_away_is_looked_at_less_and_less_often() -> None
     assert pauses == sorted(pauses)
     there[0] = b"2"
     assert min(until(80)) == 1.0
-    assert looks.at(8, lambda: b"another run's") == b"another run's"
+    assert progress.at(8, lambda: b"another run's") == b"another run's"
 
 
 def test_what_was_seen_far_away_takes_no_more_and_more_memory() -> None:
-    looks = Looks(lambda: 0.0)
+    progress = ProgressCache(lambda: 0.0)
     for number in range(10_000):
-        looks.at(number, lambda: b"x")
-    assert len(looks._seen) <= 2000
+        progress.at(number, lambda: b"x")
+    assert len(progress._seen) <= 2000
 
 
 @dataclass
@@ -174,7 +174,7 @@ def test_twenty_clients_ask_what_is_free_once(tmp_path: Path) -> None:
 
     def client(_: int) -> Answer:
         together.wait()
-        return SharedAvailability(tmp_path / "free", 600, lock_seconds=60).answer([H100, A100], asked)
+        return AvailabilityCache(tmp_path / "free", 600, lock_seconds=60).answer([H100, A100], asked)
 
     with ThreadPoolExecutor(20) as clients:
         answers = list(clients.map(client, range(20)))
@@ -185,12 +185,12 @@ def test_twenty_clients_ask_what_is_free_once(tmp_path: Path) -> None:
 
 def test_what_is_free_is_asked_again_once_it_is_old(tmp_path: Path) -> None:
     asked = Asked()
-    shared = SharedAvailability(tmp_path / "free", 0)
+    shared = AvailabilityCache(tmp_path / "free", 0)
     assert [free(shared.answer([H100], asked)) for _ in range(3)] == [[1], [2], [3]]
 
 
 def test_a_clock_that_was_set_back_makes_no_answer_last(tmp_path: Path) -> None:
-    shared, asked = SharedAvailability(tmp_path / "free", 600), Asked()
+    shared, asked = AvailabilityCache(tmp_path / "free", 600), Asked()
     answer = shared.answer([H100], asked)
     text = (tmp_path / "free").read_text()
     (tmp_path / "free").write_text(text.replace(f"{answer.asked_at:%Y}", f"{answer.asked_at.year + 1}"))
@@ -198,7 +198,7 @@ def test_a_clock_that_was_set_back_makes_no_answer_last(tmp_path: Path) -> None:
 
 
 def test_other_settings_have_answers_of_their_own(tmp_path: Path) -> None:
-    shared, asked = SharedAvailability(tmp_path / "free", 600), Asked()
+    shared, asked = AvailabilityCache(tmp_path / "free", 600), Asked()
     elsewhere = replace(H100, partition="other")
     for _ in range(3):
         assert free(shared.answer([H100], asked)) == [1]
@@ -207,7 +207,7 @@ def test_other_settings_have_answers_of_their_own(tmp_path: Path) -> None:
 
 def test_that_nobody_answers_is_shared_too(tmp_path: Path) -> None:
     asked = Asked(SchedulerError("sinfo did not answer within 60 s"))
-    shared = SharedAvailability(tmp_path / "free", 600)
+    shared = AvailabilityCache(tmp_path / "free", 600)
     answers = [shared.answer([H100, A100], asked) for _ in range(2)]
     assert [answer.problem for answer in answers] == ["sinfo did not answer within 60 s"] * 2
     assert free(answers[1]) == [None, None]
@@ -215,7 +215,7 @@ def test_that_nobody_answers_is_shared_too(tmp_path: Path) -> None:
 
 
 def test_that_there_is_no_scheduler_here_is_told_to_nobody_else(tmp_path: Path) -> None:
-    shared = SharedAvailability(tmp_path / "free", 600)
+    shared = AvailabilityCache(tmp_path / "free", 600)
     with pytest.raises(SchedulerRefused, match="no sinfo"):
         shared.answer([H100], Asked(SchedulerRefused("no sinfo")))
     assert free(shared.answer([H100], Asked())) == [1]
@@ -223,7 +223,7 @@ def test_that_there_is_no_scheduler_here_is_told_to_nobody_else(tmp_path: Path) 
 
 def test_a_client_that_asks_for_long_holds_nobody_up(tmp_path: Path) -> None:
     asked = Asked()
-    shared = SharedAvailability(tmp_path / "free", 0, lock_seconds=0)
+    shared = AvailabilityCache(tmp_path / "free", 0, lock_seconds=0)
     with (tmp_path / "free.lock").open("wb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(SchedulerError, match="another client has been asking"):
@@ -236,7 +236,7 @@ def test_a_client_that_asks_for_long_holds_nobody_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["", "no", "[]", '"A100"', "9e999", "[" * 9000])
 def test_an_answer_that_cannot_be_read_is_none(tmp_path: Path, change: str) -> None:
-    shared, asked = SharedAvailability(tmp_path / "free", 600), Asked()
+    shared, asked = AvailabilityCache(tmp_path / "free", 600), Asked()
     shared.answer([H100], asked)
     text = (tmp_path / "free").read_text()
     (tmp_path / "free").write_text(text.replace('"H100"', change))
@@ -245,22 +245,28 @@ def test_an_answer_that_cannot_be_read_is_none(tmp_path: Path, change: str) -> N
     assert free(shared.answer([H100], asked)) == [3]
 
 
-def look_pause(looking: Looking) -> int:
+def look_pause(scan: NextScan) -> int:
     """The seconds that have to pass after `AT` until all runs are looked at again."""
-    return next(seconds for seconds in range(100) if looking.due(AT + timedelta(seconds=seconds)))
+    return next(seconds for seconds in range(100) if scan.due(AT + timedelta(seconds=seconds)))
 
 
 @pytest.mark.parametrize(("took_seconds", "pause_seconds"), [(0, 0), (0.1, 0), (0.5, 5), (2, 18), (600, 60)])
 def test_a_look_at_all_runs_waits_the_longer_the_more_time_it_takes(
     tmp_path: Path, took_seconds: float, pause_seconds: int
 ) -> None:
-    assert Looking(tmp_path / "looked").due(AT)
-    Looking(tmp_path / "looked").settle(AT, took_seconds)
-    assert look_pause(Looking(tmp_path / "looked")) == pause_seconds
-    assert Looking(tmp_path / "looked").due(AT - timedelta(hours=1)), "a clock that was set back puts nothing off"
+    assert NextScan(tmp_path / "looked").due(AT)
+    NextScan(tmp_path / "looked").settle(AT, took_seconds)
+    assert look_pause(NextScan(tmp_path / "looked")) == pause_seconds
+    assert NextScan(tmp_path / "looked").due(AT - timedelta(hours=1)), "a clock that was set back puts nothing off"
 
 
 @pytest.mark.parametrize("text", ["", "soon", "nan", "inf", "1e400", "9" * 5000, "\xff"])
 def test_a_file_that_does_not_say_when_to_look_counts_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "looked").write_bytes(text.encode("latin-1"))
-    assert Looking(tmp_path / "looked").due(AT)
+    assert NextScan(tmp_path / "looked").due(AT)
+
+
+def test_a_pipe_in_the_place_of_a_file_counts_as_none_and_holds_no_client(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "asked")
+    assert Backoff(tmp_path / "asked", 10).due(AT)
+    assert NextScan(tmp_path / "asked").due(AT)
