@@ -29,29 +29,11 @@ from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError, SchedulerError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.tui import keys, preferences, themes
+from hpc_board.tui import keys, preferences, targets, themes
 from hpc_board.tui.actions import Actions
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import score, state
-from hpc_board.tui.messages import (
-    Beat,
-    Chosen,
-    Followed,
-    OpenAdmin,
-    OpenCluster,
-    OpenCode,
-    OpenFeed,
-    OpenReport,
-    OpenRuns,
-    OpenSent,
-    OpenStandings,
-    OpenSubmit,
-    OpenTrend,
-    OpenWatch,
-    Pulse,
-    RoleKnown,
-    SideChosen,
-)
+from hpc_board.tui.messages import Beat, Chosen, Followed, Open, Pulse, RoleKnown, SideChosen
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.recent_files import file_called
 from hpc_board.tui.screens.admin import AdminScreen
@@ -94,12 +76,17 @@ MEMORY_SECONDS = 5.0
 _HANGUP_SECONDS = 3.0
 """How long the app may take to leave after its terminal has gone."""
 
-PLACES: tuple[tuple[str, str, type[OpenSubmit | OpenRuns | OpenFeed]], ...] = (
-    ("Submit a file", "The form for a submission", OpenSubmit),
-    ("Show the runs", "Your runs, or everyone's", OpenRuns),
-    ("Show the feed", "What has changed on the boards", OpenFeed),
+PLACES: tuple[tuple[str, str, targets.Target], ...] = (
+    ("Submit a file", "The form for a submission", targets.Submit()),
+    ("Show the runs", "Your runs, or everyone's", targets.Runs()),
+    ("Show the feed", "What has changed on the boards", targets.Feed()),
 )
-"""The screens that the command palette opens from everywhere: name, what is there, the wish for it."""
+"""The places that the command palette leads to from everywhere: name, description, target."""
+
+_PlainTarget = (
+    targets.Runs | targets.Cluster | targets.Report | targets.Standings | targets.Code | targets.Trend | targets.Feed
+)
+"""The targets whose screens need nothing that the app remembers."""
 
 
 def run(board: Board, file: Path | None = None, environ: Mapping[str, str] = os.environ) -> None:
@@ -298,7 +285,7 @@ class BoardApp(App[None]):
 
     def action_admin(self) -> None:
         """Look after boards, people and runs."""
-        self.post_message(OpenAdmin())
+        self.post_message(Open(targets.Admin()))
 
     async def action_quit(self) -> None:
         """Leave, and say what goes on."""
@@ -326,7 +313,9 @@ class BoardApp(App[None]):
         self.push_screen(Actions([provider], placeholder=placeholder))  # type: ignore[list-item]
 
     def _app_commands(self) -> list[SimpleCommand]:
-        places = [SimpleCommand(name, partial(self.post_message, wish()), words) for name, words, wish in PLACES]
+        places = [
+            SimpleCommand(name, partial(self.post_message, Open(target)), words) for name, words, target in PLACES
+        ]
         if self._role.may_act_as(Role.CREATOR):
             words = "Boards, people, ranked runs and what was decided   (A)"
             places.append(SimpleCommand("Look after the board (admin)", self.action_admin, words))
@@ -398,63 +387,39 @@ class BoardApp(App[None]):
         if sequence and self._driver is not None:
             self._driver.write(sequence)
 
-    @on(OpenSubmit)
-    def _open_submit(self, event: OpenSubmit) -> None:
-        if event.task is not None and event.task != self._choice.task:
-            self._choice = Choice(folder=self._choice.folder, task=event.task)
-        if event.gpus or event.mode is not None:
-            mode = event.mode or self._choice.mode
-            self._choice = dataclasses.replace(self._choice, gpus=event.gpus or self._choice.gpus, mode=mode)
+    @on(Open)
+    def _go(self, event: Open) -> None:
+        """Open the screen of a target."""
+        match event.target:
+            case targets.Submit() as wish:
+                self._open_submit(wish)
+            case targets.Watch() as wish:
+                self._open_watch(wish)
+            case targets.Sent(runs):
+                self._open(RunsScreen(self._board, self._now, runs[0]), above_tasks=True)
+                if len(runs) == 1:
+                    self._open(ReportScreen(self._board, self._now, runs[0]))
+            case targets.Admin():
+                if not isinstance(self.screen, AdminScreen):
+                    self._open(AdminScreen(self._board, self._now, self._role), above_tasks=True)
+            case target:
+                self._open(_screen_of(target, self._board, self._now), above_tasks=isinstance(target, targets.Runs))
+
+    def _open_submit(self, wish: targets.Submit) -> None:
+        if wish.task is not None and wish.task != self._choice.task:
+            self._choice = Choice(folder=self._choice.folder, task=wish.task)
+        if wish.gpus or wish.mode is not None:
+            mode = wish.mode or self._choice.mode
+            self._choice = dataclasses.replace(self._choice, gpus=wish.gpus or self._choice.gpus, mode=mode)
         self._open(SubmitScreen(self._board, self._now, self._choice), above_tasks=True)
 
-    @on(OpenRuns)
-    def _open_runs(self, event: OpenRuns) -> None:
-        screen = RunsScreen(self._board, self._now, words=event.words, everyone=event.everyone)
-        self._open(screen, above_tasks=True)
-
-    @on(OpenWatch)
-    def _open_watch(self, event: OpenWatch) -> None:
-        file = event.file or file_called(event.file_name, self._choice, self._memory)
+    def _open_watch(self, wish: targets.Watch) -> None:
+        file = wish.file or file_called(wish.file_name, self._choice, self._memory)
         if file is not None:
-            self._open(WatchScreen(self._board, self._now, Watched(file, event.task, event.gpus)))
+            self._open(WatchScreen(self._board, self._now, Watched(file, wish.task, wish.gpus)))
             return
         self.notify("Choose the file that you want to be watched, then press Watch.", markup=False)
-        self._open_submit(OpenSubmit(event.task, event.gpus, Mode.TEST))
-
-    @on(OpenCluster)
-    def _open_cluster(self) -> None:
-        self._open(ClusterScreen(self._board, self._now))
-
-    @on(OpenSent)
-    def _open_sent(self, event: OpenSent) -> None:
-        self._open(RunsScreen(self._board, self._now, event.runs[0]), above_tasks=True)
-        if len(event.runs) == 1:
-            self._open(ReportScreen(self._board, self._now, event.runs[0]))
-
-    @on(OpenReport)
-    def _open_report(self, event: OpenReport) -> None:
-        self._open(ReportScreen(self._board, self._now, event.run))
-
-    @on(OpenStandings)
-    def _open_standings(self, event: OpenStandings) -> None:
-        self._open(StandingsScreen(self._board, self._now, event.task, event.gpu))
-
-    @on(OpenCode)
-    def _open_code(self, event: OpenCode) -> None:
-        self._open(CodeScreen(self._board, self._now, event.submission, event.task))
-
-    @on(OpenTrend)
-    def _open_trend(self, event: OpenTrend) -> None:
-        self._open(TrendScreen(self._board, self._now, event.task, event.gpu, event.user))
-
-    @on(OpenFeed)
-    def _open_feed(self, event: OpenFeed) -> None:
-        self._open(FeedScreen(self._board, self._now, event.task))
-
-    @on(OpenAdmin)
-    def _open_admin(self) -> None:
-        if not isinstance(self.screen, AdminScreen):
-            self._open(AdminScreen(self._board, self._now, self._role), above_tasks=True)
+        self._open_submit(targets.Submit(wish.task, wish.gpus, Mode.TEST))
 
     @on(SideChosen)
     def _compare(self, event: SideChosen) -> None:
@@ -581,6 +546,24 @@ KEYED: tuple[type[DOMNode], ...] = (
     Grid,
 )
 """What has keys that a user may change."""
+
+
+def _screen_of(target: _PlainTarget, board: Board, now: Clock) -> BoardScreen:
+    match target:
+        case targets.Runs(words, everyone):
+            return RunsScreen(board, now, words=words, everyone=everyone)
+        case targets.Cluster():
+            return ClusterScreen(board, now)
+        case targets.Report(run):
+            return ReportScreen(board, now, run)
+        case targets.Standings(task, gpu):
+            return StandingsScreen(board, now, task, gpu)
+        case targets.Code(submission, of_task):
+            return CodeScreen(board, now, submission, of_task)
+        case targets.Trend(task, gpu, user):
+            return TrendScreen(board, now, task, gpu, user)
+        case targets.Feed(of_task):
+            return FeedScreen(board, now, of_task)
 
 
 def _followed(board: Board, before: Pulse) -> Followed:

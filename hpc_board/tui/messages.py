@@ -1,6 +1,6 @@
 """Every message of the app.
 
-Answers come from worker threads and stay on the screen that asked. Wishes rise from a screen to the app, which opens
+Answers come from worker threads and stay on the screen that asked. `Open` rises from a screen to the app, which opens
 another one. A beat goes from the app to the screen in front, about once a second.
 """
 
@@ -24,7 +24,6 @@ from hpc_board.domain.submission import Directives
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.result import Result
-from hpc_board.model.task import Mode
 from hpc_board.report import Block
 from hpc_board.runs.dispatch import Preview
 from hpc_board.runs.drafts import Draft
@@ -32,6 +31,7 @@ from hpc_board.tui.choice import Choice
 from hpc_board.tui.file_watcher import Saves
 from hpc_board.tui.leader import Best
 from hpc_board.tui.listing import Part
+from hpc_board.tui.targets import Target
 
 
 class Answer(Message, bubble=False):
@@ -289,86 +289,10 @@ class Beat(Message, bubble=False):
 
 
 @dataclass
-class OpenSubmit(Message):
-    """The user wants to submit, perhaps for a given task, on given GPUs, in a given mode."""
+class Open(Message):
+    """A wish for another place in the app."""
 
-    task: str | None = None
-    gpus: tuple[str, ...] = ()
-    mode: Mode | None = None
-
-
-@dataclass
-class OpenWatch(Message):
-    """The user wants a file to be tested each time that it is saved, as far as it is known which."""
-
-    file_name: str
-    task: str
-    gpus: tuple[str, ...]
-    file: Path | None = None
-
-
-@dataclass
-class OpenCluster(Message):
-    """The user wants to see the GPUs as the schedulers have them."""
-
-
-@dataclass
-class OpenRuns(Message):
-    """The user wants to see the runs, perhaps those that fit some words, perhaps everyone's."""
-
-    words: str | None = None
-    everyone: bool = False
-
-
-@dataclass
-class OpenSent(Message):
-    """The user has sent these runs and wants to see how they go."""
-
-    runs: tuple[int, ...]
-
-
-@dataclass
-class OpenReport(Message):
-    """The user wants to read about one run."""
-
-    run: int
-
-
-@dataclass
-class OpenStandings(Message):
-    """The user wants to see the boards of a task, perhaps of a given GPU first."""
-
-    task: str
-    gpu: str | None = None
-
-
-@dataclass
-class OpenCode(Message):
-    """The user wants to read the file of a submission, which was sent for `task` where that is known."""
-
-    submission: int
-    task: str | None = None
-
-
-@dataclass
-class OpenTrend(Message):
-    """The user wants to see how somebody got where they are on a board."""
-
-    task: str
-    gpu: str
-    user: str
-
-
-@dataclass
-class OpenFeed(Message):
-    """The user wants to see what has changed on the boards, perhaps on those of one task."""
-
-    task: str | None = None
-
-
-@dataclass
-class OpenAdmin(Message):
-    """The user wants to look after the board."""
+    target: Target
 
 
 @dataclass

@@ -20,9 +20,9 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.run_filter import parts_of, run_filter
 from hpc_board.report import limits_text
-from hpc_board.tui import admin_tables
+from hpc_board.tui import admin_tables, targets
 from hpc_board.tui.listing import Part, Span
-from hpc_board.tui.messages import Answer, Decided, ListRead, OpenCode, OpenReport, OpenStandings, RerunPlanned
+from hpc_board.tui.messages import Answer, Decided, ListRead, Open, RerunPlanned
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.confirm import Confirm
@@ -359,7 +359,7 @@ class AdminScreen(BoardScreen):
     def action_code(self) -> None:
         """Read the file of the selected run."""
         if isinstance(run := self._selected, Run):
-            self.post_message(OpenCode(run.submission, run.task))
+            self.post_message(Open(targets.Code(run.submission, run.task)))
 
     # What all pages share
 
@@ -500,17 +500,17 @@ class AdminScreen(BoardScreen):
     def _open(self) -> None:
         match self._selected:
             case BoardState(name=name):
-                self.post_message(OpenStandings(name))
+                self.post_message(Open(targets.Standings(name)))
             case PersonState(name=name):
                 self._turn_to("runs", f'user:"{name}"' if " " in name else f"user:{name}")
             case Run(id=number):
-                self.post_message(OpenReport(number))
+                self.post_message(Open(targets.Report(number)))
             case Decision(kind=kind, subject=subject) if kind == USER:
                 self._turn_to("people", subject)
             case Decision(kind=kind, subject=subject) if kind == BOARD:
                 self._turn_to("boards", subject)
             case Decision(kind=kind, subject=subject) if kind == SUBMISSION and subject.isdecimal():
-                self.post_message(OpenCode(int(subject)))
+                self.post_message(Open(targets.Code(int(subject))))
 
     def _turn_to(self, page: str, words: str) -> None:
         """Open a page with what fits these words."""

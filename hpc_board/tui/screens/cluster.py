@@ -17,8 +17,9 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.gpu import Availability, Gpu, GpuStatus, RequestStyle
 from hpc_board.report import span_text
+from hpc_board.tui import targets
 from hpc_board.tui.formatting import state, why
-from hpc_board.tui.messages import ClusterArrived, OpenRuns
+from hpc_board.tui.messages import ClusterArrived, Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import times
 from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
@@ -113,7 +114,7 @@ class ClusterScreen(BoardScreen):
     def action_everyones_runs(self) -> None:
         """Show everybody's runs on the selected GPU."""
         if self.grid.current is not None:
-            self.post_message(OpenRuns(f"gpu:{self.grid.current}", everyone=True))
+            self.post_message(Open(targets.Runs(f"gpu:{self.grid.current}", everyone=True)))
 
     @on(ClusterArrived)
     def _take(self, event: ClusterArrived) -> None:
@@ -134,7 +135,7 @@ class ClusterScreen(BoardScreen):
 
     @on(Grid.Chosen)
     def _open_runs(self, event: Grid.Chosen) -> None:
-        self.post_message(OpenRuns(f"gpu:{event.key}"))
+        self.post_message(Open(targets.Runs(f"gpu:{event.key}")))
 
     def _show(self) -> None:
         if self._statuses is not None:

@@ -11,8 +11,9 @@ from textual.widgets import Static
 from hpc_board.board import Board
 from hpc_board.domain.feed import FeedEntry, FeedKind
 from hpc_board.report import feed_line, span_text
+from hpc_board.tui import targets
 from hpc_board.tui.formatting import moment
-from hpc_board.tui.messages import FeedArrived, OpenReport, OpenStandings
+from hpc_board.tui.messages import FeedArrived, Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.grid import Column, Grid, Row
@@ -80,7 +81,7 @@ class FeedScreen(BoardScreen):
     def action_standings(self) -> None:
         """Show the board that the selected entry is about."""
         if (entry := self._selected) is not None:
-            self.post_message(OpenStandings(entry.task, entry.gpu))
+            self.post_message(Open(targets.Standings(entry.task, entry.gpu)))
 
     def action_filter(self) -> None:
         """Show one task alone, or all."""
@@ -152,7 +153,7 @@ class FeedScreen(BoardScreen):
     @on(Grid.Chosen)
     def _open(self) -> None:
         if (entry := self._selected) is not None:
-            self.post_message(OpenReport(entry.run))
+            self.post_message(Open(targets.Report(entry.run)))
 
     def _row(self, entry: FeedEntry) -> Row:
         own = entry.user == self.board.user

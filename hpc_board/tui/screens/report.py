@@ -19,9 +19,10 @@ from hpc_board.model.result import Result, device_peak
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
 from hpc_board.report import NextSteps, next_steps, nothing_printed, processors_of, run_evidence, run_logs, run_overview
+from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.leader import Best
-from hpc_board.tui.messages import OpenSent, OpenStandings, OpenSubmit, OpenWatch, RunRead, Sent
+from hpc_board.tui.messages import Open, RunRead, Sent
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.confirm import Confirm
@@ -181,17 +182,17 @@ class ReportScreen(BoardScreen):
     def action_standings(self) -> None:
         """Show the board that this run belongs to."""
         if self._read is not None:
-            self.post_message(OpenStandings(self._read.run.task, self._read.run.gpu))
+            self.post_message(Open(targets.Standings(self._read.run.task, self._read.run.gpu)))
 
     def action_submit(self) -> None:
         """Submit for the same task."""
-        self.post_message(OpenSubmit(self._read.run.task if self._read else None))
+        self.post_message(Open(targets.Submit(self._read.run.task if self._read else None)))
 
     def action_watch(self) -> None:
         """Test the file of this run whenever it is saved."""
         if self._read is not None:
             run = self._read.run
-            self.post_message(OpenWatch(run.file_name, run.task, (run.gpu,)))
+            self.post_message(Open(targets.Watch(run.file_name, run.task, (run.gpu,))))
 
     def action_copy(self) -> None:
         """Copy the number of this run."""
@@ -224,7 +225,7 @@ class ReportScreen(BoardScreen):
                 ways[way]()
 
         ways: dict[str, Callable[[], object]] = {
-            "edit": lambda: self.post_message(OpenSubmit(run.task, (run.gpu,), Mode.TEST)),
+            "edit": lambda: self.post_message(Open(targets.Submit(run.task, (run.gpu,), Mode.TEST))),
             "watch": self.action_watch,
             "again": self.action_resubmit,
             "cases": lambda: self.action_show("cases"),
@@ -319,7 +320,7 @@ class ReportScreen(BoardScreen):
 
     @on(Sent)
     def _follow_sent(self, event: Sent) -> None:
-        self.post_message(OpenSent(tuple(run.id for run in event.runs)))
+        self.post_message(Open(targets.Sent(tuple(run.id for run in event.runs))))
 
     @on(RunRead)
     def _show_run(self, event: RunRead) -> None:

@@ -18,18 +18,10 @@ from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.domain.run_filter import RunFilter, run_filter
 from hpc_board.errors import BoardError
 from hpc_board.report import span_text, step_text
+from hpc_board.tui import targets
 from hpc_board.tui.formatting import MARKED, MODE_WORDS, age, moment, score, since, state, trust, why
 from hpc_board.tui.listing import Listing, Part, Span
-from hpc_board.tui.messages import (
-    OpenCluster,
-    OpenReport,
-    OpenStandings,
-    OpenSubmit,
-    OpenWatch,
-    RunsArrived,
-    Sent,
-    SideChosen,
-)
+from hpc_board.tui.messages import Open, RunsArrived, Sent, SideChosen
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import ran, span, times, waited, why_now
 from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
@@ -175,21 +167,21 @@ class RunsScreen(BoardScreen):
     def action_standings(self) -> None:
         """Show the board that the selected run belongs to."""
         if (run := self._selected) is not None:
-            self.post_message(OpenStandings(run.task, run.gpu))
+            self.post_message(Open(targets.Standings(run.task, run.gpu)))
 
     def action_submit(self) -> None:
         """Submit for the task of the selected run."""
         run = self._selected
-        self.post_message(OpenSubmit(run.task if run else None))
+        self.post_message(Open(targets.Submit(run.task if run else None)))
 
     def action_cluster(self) -> None:
         """Show the GPUs as the schedulers have them."""
-        self.post_message(OpenCluster())
+        self.post_message(Open(targets.Cluster()))
 
     def action_watch(self) -> None:
         """Test the selected run's file whenever it is saved."""
         if (run := self._selected) is not None:
-            self.post_message(OpenWatch(run.file_name, run.task, (run.gpu,)))
+            self.post_message(Open(targets.Watch(run.file_name, run.task, (run.gpu,))))
 
     def action_mark(self) -> None:
         """Choose the selected run's submission to be compared."""
@@ -359,7 +351,7 @@ class RunsScreen(BoardScreen):
 
     @on(Grid.Chosen)
     def _open(self, event: Grid.Chosen) -> None:
-        self.post_message(OpenReport(int(event.key)))
+        self.post_message(Open(targets.Report(int(event.key))))
 
     def _row(self, run: Run) -> Row:
         word, tone = state(run)

@@ -12,16 +12,8 @@ from textual.widgets import Static, Tab, Tabs
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Rows, Standing
-from hpc_board.tui.messages import (
-    AllowedGpusArrived,
-    OpenCode,
-    OpenFeed,
-    OpenReport,
-    OpenSubmit,
-    OpenTrend,
-    SideChosen,
-    StandingsArrived,
-)
+from hpc_board.tui import targets
+from hpc_board.tui.messages import AllowedGpusArrived, Open, SideChosen, StandingsArrived
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.board_pane import BoardPane
@@ -126,7 +118,7 @@ class StandingsScreen(BoardScreen):
 
     def action_submit(self) -> None:
         """Submit for this task."""
-        self.post_message(OpenSubmit(self._task_name))
+        self.post_message(Open(targets.Submit(self._task_name)))
 
     def action_mark(self) -> None:
         """Choose the selected row to be compared."""
@@ -136,18 +128,18 @@ class StandingsScreen(BoardScreen):
     def action_code(self) -> None:
         """Read the file of the selected row."""
         if (chosen := self._selected) is not None:
-            self.post_message(OpenCode(chosen.submission, self._task_name))
+            self.post_message(Open(targets.Code(chosen.submission, self._task_name)))
 
     def action_trend(self) -> None:
         """Show how the user of the selected row got there; of a row that is nobody's, how oneself did."""
         if self._gpu is not None:
             chosen = self._selected
             user = self.board.user if chosen is None or isinstance(chosen, Mark) else chosen.user
-            self.post_message(OpenTrend(self._task_name, self._gpu, user))
+            self.post_message(Open(targets.Trend(self._task_name, self._gpu, user)))
 
     def action_feed(self) -> None:
         """Show what has changed on the boards of this task."""
-        self.post_message(OpenFeed(self._task_name))
+        self.post_message(Open(targets.Feed(self._task_name)))
 
     @property
     def _active(self) -> BoardPane | None:
@@ -232,7 +224,7 @@ class StandingsScreen(BoardScreen):
     def _open(self) -> None:
         chosen = self._selected
         if chosen is not None:
-            self.post_message(OpenReport(chosen.id if isinstance(chosen, Run) else chosen.run))
+            self.post_message(Open(targets.Report(chosen.id if isinstance(chosen, Run) else chosen.run)))
 
     @on(BoardPane.Sized)
     def _read_what_fits(self, event: BoardPane.Sized) -> None:

@@ -21,6 +21,7 @@ from hpc_board.domain.submission import Directives
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode
 from hpc_board.runs import drafts
+from hpc_board.tui import targets
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import MODE_HELP, listing
 from hpc_board.tui.messages import (
@@ -29,8 +30,7 @@ from hpc_board.tui.messages import (
     DraftChecked,
     GpusArrived,
     HeaderRead,
-    OpenSent,
-    OpenWatch,
+    Open,
     Sent,
     TasksArrived,
 )
@@ -172,7 +172,7 @@ class SubmitScreen(BoardScreen):
             return
         remember(choice.file, self.memory)
         self.post_message(Chosen(choice))
-        self.post_message(OpenWatch(choice.file.name, choice.task, choice.gpus, choice.file))
+        self.post_message(Open(targets.Watch(choice.file.name, choice.task, choice.gpus, choice.file)))
 
     def action_preview(self) -> None:
         """Switch between the form and the script where there is no room for both."""
@@ -329,7 +329,7 @@ class SubmitScreen(BoardScreen):
         if self._choice.file is not None:
             remember(self._choice.file, self.memory)
         self.post_message(Chosen(self._choice))
-        self.post_message(OpenSent(tuple(run.id for run in event.runs)))
+        self.post_message(Open(targets.Sent(tuple(run.id for run in event.runs))))
 
     # The form's own business
 

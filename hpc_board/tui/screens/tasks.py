@@ -22,17 +22,9 @@ from hpc_board.errors import BoardError, InputError
 from hpc_board.files import write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
+from hpc_board.tui import targets
 from hpc_board.tui.formatting import RANKED_BY, languages, score, time_left
-from hpc_board.tui.messages import (
-    OpenFeed,
-    OpenRuns,
-    OpenStandings,
-    OpenSubmit,
-    OwnPlacesArrived,
-    PlacesArrived,
-    StarterWritten,
-    TasksArrived,
-)
+from hpc_board.tui.messages import Open, OwnPlacesArrived, PlacesArrived, StarterWritten, TasksArrived
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.path_dialog import AskPath
@@ -158,20 +150,20 @@ class TasksScreen(BoardScreen):
 
     def action_submit(self) -> None:
         """Submit a file for the selected task."""
-        self.post_message(OpenSubmit(self.grid.current))
+        self.post_message(Open(targets.Submit(self.grid.current)))
 
     def action_standings(self) -> None:
         """Show the boards of the selected task."""
         if self.grid.current is not None:
-            self.post_message(OpenStandings(self.grid.current))
+            self.post_message(Open(targets.Standings(self.grid.current)))
 
     def action_runs(self) -> None:
         """Show the runs."""
-        self.post_message(OpenRuns())
+        self.post_message(Open(targets.Runs()))
 
     def action_feed(self) -> None:
         """Show what has changed on the boards."""
-        self.post_message(OpenFeed())
+        self.post_message(Open(targets.Feed()))
 
     def action_filter(self) -> None:
         """Let words be typed that tasks are to have."""

@@ -18,9 +18,10 @@ from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report import Paragraph, run_overview, span_text
 from hpc_board.report import Tone as ReportTone
+from hpc_board.tui import targets
 from hpc_board.tui.file_watcher import Saves
 from hpc_board.tui.formatting import listing, state
-from hpc_board.tui.messages import OpenReport, Saved, SavesSent, WatchedRead
+from hpc_board.tui.messages import Open, Saved, SavesSent, WatchedRead
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import why_now
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
@@ -221,7 +222,7 @@ class WatchScreen(BoardScreen):
 
     @on(Grid.Chosen)
     def _open(self, event: Grid.Chosen) -> None:
-        self.post_message(OpenReport(int(event.key)))
+        self.post_message(Open(targets.Report(int(event.key))))
 
     def _show_runs(self, *, select: str | None = None) -> None:
         self.grid.show(map(self._row, self._runs), select=select)
