@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from textual import events, on, work
@@ -33,7 +33,7 @@ from hpc_board.tui import keys, preferences, targets, themes
 from hpc_board.tui.actions import Actions
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import score, state
-from hpc_board.tui.messages import Beat, Chosen, Followed, Open, Pulse, RoleKnown, SideChosen
+from hpc_board.tui.messages import Answer, Beat, Chosen, Open, Pulse, SideChosen
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.recent_files import file_called
 from hpc_board.tui.screens.admin import AdminScreen
@@ -119,6 +119,14 @@ def wishes(environ: Mapping[str, str]) -> Preferences:
         actions=keys.actions(KEYED),
         clashes=lambda keymap: keys.clashes(keymap, KEYED),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Followed:
+    """The state of the runs in flight after one step; `ended` are the runs that ended in it, with their ranks."""
+
+    pulse: Pulse
+    ended: tuple[tuple[Run, int | None], ...]
 
 
 class BoardApp(App[None]):
@@ -468,11 +476,18 @@ class BoardApp(App[None]):
     @work(thread=True, exclusive=True, group="role")
     def _learn_role(self) -> None:
         """Find out what the user may do: names and groups may have to be asked for elsewhere."""
-        self.post_message(RoleKnown(self._board.role))
+        self.post_message(Answer("role", value=self._board.role))
 
-    @on(RoleKnown)
-    def _take_role(self, event: RoleKnown) -> None:
-        self._role = event.role
+    @on(Answer)
+    def _take_answer(self, event: Answer[Any]) -> None:
+        match event.value:
+            case Role() as role:
+                self._take_role(role)
+            case Followed() as followed:
+                self._take_followed(followed)
+
+    def _take_role(self, role: Role) -> None:
+        self._role = role
         if self.screen_stack:
             self.screen.refresh_bindings()
 
@@ -483,10 +498,9 @@ class BoardApp(App[None]):
 
     @work(thread=True, exclusive=True, group="follow")
     def _carry_on(self) -> None:
-        self.post_message(_followed(self._board, self._pulse))
+        self.post_message(Answer("follow", value=_followed(self._board, self._pulse)))
 
-    @on(Followed)
-    def _take_pulse(self, event: Followed) -> None:
+    def _take_followed(self, event: Followed) -> None:
         # As above: what was on its way when the app closed has nobody to tell.
         if not self.screen_stack:
             return

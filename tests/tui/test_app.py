@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
@@ -21,8 +21,8 @@ from hpc_board.errors import BoardError, InputError, SchedulerError, StorageErro
 from hpc_board.model.gpu import GpuStatus
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
-from hpc_board.tui.app import BoardApp
-from hpc_board.tui.messages import Answer, Answered, Followed, Pulse
+from hpc_board.tui.app import BoardApp, Followed
+from hpc_board.tui.messages import Answer, Pulse
 from hpc_board.tui.screens import submit
 from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.screens.confirm import Confirm
@@ -290,11 +290,6 @@ async def test_a_header_that_is_read_twice_before_its_gpus_are_known_is_no_choic
         assert "Ready: identity on L4" in text_of(pilot.app)
 
 
-@dataclasses.dataclass
-class Told(Answer):
-    words: str
-
-
 class Asking(BoardScreen):
     """Notes what it is told, and when an answer is on its way to it."""
 
@@ -307,20 +302,16 @@ class Asking(BoardScreen):
         yield from ()
 
     def post_message(self, message: Message) -> bool:
-        if isinstance(message, Answered):
+        if isinstance(message, Answer):
             self.on_its_way.set()
         return super().post_message(message)
 
     async def ask_twice(self) -> None:
         """Put another question in the place of one whose answer has not been taken yet."""
-        self.ask("words", lambda: Told("old"))
+        self.ask("words", lambda: "old", self.told.append)
         while not self.on_its_way.is_set():
             await asyncio.sleep(0.01)
-        self.ask("words", lambda: Told("new"))
-
-    @on(Told)
-    def _note(self, event: Told) -> None:
-        self.told.append(event.words)
+        self.ask("words", lambda: "new", self.told.append)
 
 
 async def test_an_answer_that_was_on_its_way_is_not_taken_for_that_of_the_next_question() -> None:
@@ -688,7 +679,7 @@ async def test_a_run_that_ends_while_the_app_closes_is_no_news() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         app = pilot.app
     assert not app.screen_stack
-    await app._on_message(Followed(Pulse(), ((RUNS[2], 1),)))
+    await app._on_message(Answer("follow", value=Followed(Pulse(), ((RUNS[2], 1),))))
     assert app._exception is None
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from textual import getters, on
 from textual.app import ComposeResult
@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.boards.editor import Wishes
+from hpc_board.boards.moderation import Again
 from hpc_board.domain.admin_views import BoardState, PersonState
 from hpc_board.domain.board_options import Visibility, utc_words
 from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
@@ -22,7 +23,7 @@ from hpc_board.domain.run_filter import parts_of, run_filter
 from hpc_board.report import limits_text
 from hpc_board.tui import admin_tables, targets
 from hpc_board.tui.listing import Part, Span
-from hpc_board.tui.messages import Answer, Decided, ListRead, Open, RerunPlanned
+from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.confirm import Confirm
@@ -55,6 +56,9 @@ _LEFT_OUT_TOLD_MAX = 3
 """Of how many submissions that are not sent again it is told why."""
 
 _UNTIL_WORDS = '+2d or "2030-12-31 18:00" (UTC); empty: no end'
+
+
+T = TypeVar("T")
 
 
 class AdminScreen(BoardScreen):
@@ -270,18 +274,18 @@ class AdminScreen(BoardScreen):
             return
         name = board.name
 
-        def plan(lines: tuple[str, ...]) -> Answer:
+        def plan(lines: tuple[str, ...]) -> Sequence[Again]:
             gpus = [word for word in lines[1].replace(",", " ").split() if word.lower() != "all"]
-            return RerunPlanned(name, tuple(self.board.rerun_plan(name, top=int(lines[0]), gpus=gpus)))
+            return self.board.rerun_plan(name, top=int(lines[0]), gpus=gpus)
 
         lines = [Line("Users", str(_RERUN_USERS), "how many of each GPU", needed=True), Line("GPUs", "all")]
         question = f"Send the best submissions to {name}, as they stood at the version before, again?"
-        self._ask_lines(question, lines, "Say what would be sent", plan, _users_fault)
+        then = partial(self._ask_to_rerun, name)
+        self._ask_lines(question, lines, "Say what would be sent", plan, then, _users_fault)
 
-    @on(RerunPlanned)
-    def _ask_to_rerun(self, event: RerunPlanned) -> None:
-        sent = [each for each in event.plan if each.source is not None]
-        left = [f"submission {each.submission.id}: {each.why}" for each in event.plan if each.source is None]
+    def _ask_to_rerun(self, task: str, plan: Sequence[Again]) -> None:
+        sent = [each for each in plan if each.source is not None]
+        left = [f"submission {each.submission.id}: {each.why}" for each in plan if each.source is None]
         if not sent:
             words = _first_of(left) or "There is nothing to send again."
             self.notify(words, title="Nothing is sent", markup=False)
@@ -289,11 +293,11 @@ class AdminScreen(BoardScreen):
         users = ", ".join(dict.fromkeys(each.submission.user for each in sent))
         jobs = sum(len(each.gpus) for each in sent)
         more = f" Left out: {_first_of(left)}." if left else ""
-        question = f"Send {jobs} ranked runs for {event.task} under your account? They are of {users}.{more}"
+        question = f"Send {jobs} ranked runs for {task} under your account? They are of {users}.{more}"
 
         def act(yes: bool | None) -> None:
             if yes and self._is_free():
-                self.ask(_DECISION, lambda: Decided(_sent_words(self.board.rerun(event.plan))))
+                self.ask(_DECISION, lambda: _sent_words(self.board.rerun(plan)), self._tell_decided)
 
         self.app.push_screen(Confirm(question, "Send them", "Don't"), act)
 
@@ -396,24 +400,25 @@ class AdminScreen(BoardScreen):
         fault: Callable[[tuple[str, ...]], str] = lambda _: "",
     ) -> None:
         """Ask, and do it; what `act` returns says what was done."""
-        self._ask_lines(question, lines, words, lambda given: Decided(act(given)), fault)
+        self._ask_lines(question, lines, words, act, self._tell_decided, fault)
 
     def _ask_lines(
         self,
         question: str,
         lines: Sequence[Line],
         words: str,
-        answer: Callable[[tuple[str, ...]], Answer],
+        answer: Callable[[tuple[str, ...]], T],
+        then: Callable[[T], None],
         fault: Callable[[tuple[str, ...]], str],
         said: str = "",
     ) -> None:
-        """Ask for lines that `answer` takes; what it refuses is asked again with what was typed."""
+        """Ask for lines that `answer` takes, for `then`; what it refuses is asked again with what was typed."""
 
         def take(given: tuple[str, ...] | None) -> None:
             if given is not None and self._is_free():
                 typed = [replace(line, value=text) for line, text in zip(lines, given, strict=True)]
-                self._ask_again = partial(self._ask_lines, question, typed, words, answer, fault)
-                self.ask(_DECISION, lambda: answer(given))
+                self._ask_again = partial(self._ask_lines, question, typed, words, answer, then, fault)
+                self.ask(_DECISION, lambda: answer(given), then)
 
         self.app.push_screen(AskLines(question, lines, words, fault, said), take)
 
@@ -438,9 +443,9 @@ class AdminScreen(BoardScreen):
     def _ask(self, *, patient: bool) -> None:
         pane, page = self._pane, self._page
         question = partial(self._read, page, pane.words, pane.spans())
-        self.ask(page, question, patient=patient)
+        self.ask(page, question, partial(self._show_read, pane, pane.words), patient=patient)
 
-    def _read(self, page: str, words: str, spans: Sequence[Span[Any]]) -> ListRead:
+    def _read(self, page: str, words: str, spans: Sequence[Span[Any]]) -> tuple[tuple[Part[Any], ...], Decision | None]:
         """What a page shows; called in a thread."""
         readers: dict[str, Callable[[str, Span[Any]], tuple[Any, ...]]] = {
             "people": self._people,
@@ -452,7 +457,7 @@ class AdminScreen(BoardScreen):
             parts: tuple[Part[Any], ...] = (Part(Span(None, len(found) + 1), found),)
         else:
             parts = tuple(Part(span, readers[page](words, span)) for span in spans)
-        return ListRead(page, words, parts, self.board.oversight.stop())
+        return parts, self.board.oversight.stop()
 
     def _people(self, words: str, span: Span[PersonState]) -> tuple[PersonState, ...]:
         after = "" if span.after is None else span.after.name
@@ -472,18 +477,16 @@ class AdminScreen(BoardScreen):
     def _open_page(self, event: Sections.Chosen) -> None:
         self.action_show(event.name)
 
-    @on(ListRead)
-    def _show_read(self, event: ListRead) -> None:
-        self._stop, self._knows_stop = event.stopped, True
-        self.stop_line.update(admin_tables.stop_text(event.stopped, self.now()))
-        pane = self._pane_of(event.page)
-        if pane.words == event.words:
-            pane.show(event.parts)
+    def _show_read(self, pane: ListPane[Any], words: str, read: tuple[tuple[Part[Any], ...], Decision | None]) -> None:
+        parts, self._stop = read
+        self._knows_stop = True
+        self.stop_line.update(admin_tables.stop_text(self._stop, self.now()))
+        if pane.words == words:
+            pane.show(parts)
         self.refresh_bindings()
 
-    @on(Decided)
-    def _tell_decided(self, event: Decided) -> None:
-        self.notify(event.words, markup=False)
+    def _tell_decided(self, words: str) -> None:
+        self.notify(words, markup=False)
         self._ask(patient=False)
 
     @on(ListPane.Wanted)

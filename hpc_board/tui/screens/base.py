@@ -1,11 +1,12 @@
 """What all screens share: the frame around them, and how they ask the board."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, ClassVar
+from inspect import isawaitable
+from typing import Any, ClassVar, TypeVar
 
 from textual import events, getters, on
 from textual.app import ComposeResult
@@ -18,7 +19,7 @@ from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.report import span_text
 from hpc_board.tui.keys import named
-from hpc_board.tui.messages import Answer, Answered, Beat, CancelRequested, Pulse
+from hpc_board.tui.messages import Answer, Beat, Pulse
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.widgets.error_box import ErrorBox
@@ -39,20 +40,28 @@ _LONG = timedelta(seconds=2)
 
 Clock = Callable[[], datetime]
 
+T = TypeVar("T")
+
+
+def _ignore(_: object) -> None:
+    """Take an answer that nothing depends on."""
+
 
 @dataclass(frozen=True)
 class _Question:
-    """What an open question was put to, since when it is waited for, and its number among all of the screen's."""
+    """An open question: its addressee, the start of the wait, its number on this screen, the takers of its answer."""
 
     whom: str
     since: datetime
     number: int = 0
+    then: Callable[[Any], Awaitable[None] | None] = _ignore
+    failed: Callable[[BoardError], None] = _ignore
 
 
 class BoardScreen(Screen[None]):
     """A screen with a title line, a body, a place for errors and the keys.
 
-    Every question to the board goes through `ask`: it is put in a thread, and the answer comes back as a message.
+    Every question to the board goes through `ask`: it is put in a thread, and its answer comes back as an `Answer`.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -112,19 +121,26 @@ class BoardScreen(Screen[None]):
         self.look_again()
 
     def ask(
-        self, subject: str, question: Callable[[], Answer], *, patient: bool = False, whom: str = THE_BOARD
+        self,
+        subject: str,
+        question: Callable[[], T],
+        then: Callable[[T], Awaitable[None] | None],
+        *,
+        failed: Callable[[BoardError], None] = _ignore,
+        patient: bool = False,
+        whom: str = THE_BOARD,
     ) -> None:
-        """Put a question to the board in a thread; its answer comes as a message.
+        """Put a question to the board in a thread, and hand its answer to `then`, or its error to `failed`.
 
         One question is open for each subject. A new one takes the place of the old one, whose answer is then dropped;
         a `patient` one is not asked while another is open. `whom` is what the answer depends on, for the title to name
-        where it takes long.
+        where it takes long. The screen shows the error of a subject until the subject has an answer.
         """
         if patient and subject in self._open_questions:
             return
         # What takes the place of a question has been waited for as long as that one.
         since = self._open_questions[subject].since if subject in self._open_questions else self.now()
-        asked = self._open_questions[subject] = _Question(whom, since, next(self._numbers))
+        asked = self._open_questions[subject] = _Question(whom, since, next(self._numbers), then, failed)
         find_out = partial(self._find_out, subject, asked.number, question)
         self.run_worker(find_out, group=subject, exclusive=True, thread=True)
 
@@ -166,10 +182,23 @@ class BoardScreen(Screen[None]):
 
         def act(yes: bool | None) -> None:
             if yes:
-                self.ask("cancel", lambda: CancelRequested(self.board.cancel(run.id)), whom=THE_SCHEDULER)
+                self.ask("cancel", lambda: self.board.cancel(run.id), self._tell_cancelled, whom=THE_SCHEDULER)
 
         question = f"Cancel run {run.id}, {run.task} on {run.gpu}?"
         self.app.push_screen(Confirm(question, "Cancel the run", "Keep it"), act)
+
+    def offer_again(self, run: Run, then: Callable[[Sequence[Run]], None]) -> None:
+        """Send the file of a run again, after a question; `then` takes the new runs."""
+
+        def send() -> Sequence[Run]:
+            return self.board.submit(self.board.draft_again(run.id))
+
+        def act(yes: bool | None) -> None:
+            if yes:
+                self.ask("again", send, then, whom=THE_SCHEDULER)
+
+        question = f"Send the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
+        self.app.push_screen(Confirm(question, "Send it again", "Don't"), act)
 
     def look_again(self) -> None:
         """Ask for what changes by itself; called about once a second while the screen is in front."""
@@ -184,15 +213,14 @@ class BoardScreen(Screen[None]):
         """Leave this screen."""
         self.app.pop_screen()
 
-    def _find_out(self, subject: str, number: int, question: Callable[[], Answer]) -> None:
+    def _find_out(self, subject: str, number: int, question: Callable[[], T]) -> None:
         worker = get_current_worker()
-        answer, failure = None, None
         try:
-            answer = question()
+            answer = Answer(subject, number, question())
         except BoardError as error:
-            failure = error
+            answer = Answer(subject, number, failure=error)
         if not worker.is_cancelled:
-            self.post_message(Answered(subject, number, answer, failure))
+            self.post_message(answer)
 
     def _show_pulse(self) -> None:
         self.title_bar.show_pulse(self.board.user, self.pulse, self.now(), self._longest)
@@ -220,8 +248,8 @@ class BoardScreen(Screen[None]):
             known = self.pulse.silent_since or self.pulse.asked_at
         self.error_box.show(failure, "" if known is None else span_text(self.now() - known))
 
-    @on(Answered)
-    def _take_answer(self, event: Answered) -> None:
+    @on(Answer)
+    async def _take_answer(self, event: Answer[Any]) -> None:
         # The answer to a question that was replaced may have been on its way already.
         asked = self._open_questions.get(event.subject)
         if asked is None or asked.number != event.number:
@@ -235,12 +263,13 @@ class BoardScreen(Screen[None]):
             self._answered[event.subject] = self.now()
         self._show_failures()
         self.settle(event.subject)
-        if event.answer is not None:
-            self.post_message(event.answer)
+        if event.failure is not None:
+            asked.failed(event.failure)
+        elif isawaitable(taken := asked.then(event.value)):
+            await taken
 
-    @on(CancelRequested)
-    def _tell_cancelled(self, event: CancelRequested) -> None:
-        self.notify(f"Asked the scheduler to cancel run {event.run.id}.", markup=False)
+    def _tell_cancelled(self, run: Run) -> None:
+        self.notify(f"Asked the scheduler to cancel run {run.id}.", markup=False)
         self.look_again()
 
     @on(Beat)

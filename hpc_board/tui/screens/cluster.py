@@ -19,7 +19,7 @@ from hpc_board.model.gpu import Availability, Gpu, GpuStatus, RequestStyle
 from hpc_board.report import span_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import state, why
-from hpc_board.tui.messages import ClusterArrived, Open
+from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import times
 from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
@@ -104,23 +104,23 @@ class ClusterScreen(BoardScreen):
     def action_ask_again(self) -> None:
         """Ask the board what is free, and which own runs are in flight."""
 
-        def question() -> ClusterArrived:
+        def question() -> tuple[tuple[GpuStatus, ...], tuple[Run, ...]]:
             statuses = tuple(self.board.gpus())
             own = tuple(run for run in self.board.in_flight() if run.user == self.board.user)
-            return ClusterArrived(statuses, own)
+            return statuses, own
 
-        self.ask("cluster", question, patient=True, whom=THE_SCHEDULER)
+        self.ask("cluster", question, self._take, patient=True, whom=THE_SCHEDULER)
 
     def action_everyones_runs(self) -> None:
         """Show everybody's runs on the selected GPU."""
         if self.grid.current is not None:
             self.post_message(Open(targets.Runs(f"gpu:{self.grid.current}", everyone=True)))
 
-    @on(ClusterArrived)
-    def _take(self, event: ClusterArrived) -> None:
+    def _take(self, answer: tuple[tuple[GpuStatus, ...], tuple[Run, ...]]) -> None:
         self._answered_at = self.now()
-        self._statuses, self._own = event.statuses, event.own
-        for status in event.statuses:
+        statuses, self._own = answer
+        self._statuses = statuses
+        for status in statuses:
             if not status.problem:
                 self._known[status.gpu.name] = _Known(status.availability, status.asked_at or self.now())
         self._show()

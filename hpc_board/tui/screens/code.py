@@ -2,13 +2,14 @@
 
 from typing import ClassVar
 
-from textual import getters, on
+from textual import getters
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from hpc_board.board import Board
+from hpc_board.errors import BoardError
 from hpc_board.model.text import one_line
-from hpc_board.tui.messages import CodeRead, SideChosen
+from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.source_view import SourceView
 
@@ -32,7 +33,7 @@ class CodeScreen(BoardScreen):
         super().__init__(board, now)
         self._submission = submission
         self._task_name = task
-        self._read: CodeRead | None = None
+        self._file: tuple[str, str] | None = None
 
     def compose_body(self) -> ComposeResult:
         """The text."""
@@ -46,39 +47,38 @@ class CodeScreen(BoardScreen):
         self.view.focus()
         submission = self._submission
 
-        def question() -> CodeRead:
+        def question() -> tuple[str, str]:
             name, data = self.board.code(submission)
-            return CodeRead(name, data.decode(errors="replace"))
+            return name, data.decode(errors="replace")
 
-        self.ask("code", question)
-
-    def settle(self, subject: str) -> None:
-        """Say that there is nothing to read."""
-        if self.has_failed(subject):
+        def refuse(_: BoardError) -> None:
             self.view.say("The file is not shown.")
+
+        self.ask("code", question, self._show, failed=refuse)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Copy only what is there."""
-        if action == "copy" and self._read is None:
+        if action == "copy" and self._file is None:
             return None
         return super().check_action(action, parameters)
 
     def action_copy(self) -> None:
         """Copy the file."""
-        if self._read is not None:
-            self.app.copy_to_clipboard(self._read.text)
-            self.notify(f"Copied {one_line(self._read.file_name)}.", markup=False)
+        if self._file is not None:
+            name, text = self._file
+            self.app.copy_to_clipboard(text)
+            self.notify(f"Copied {one_line(name)}.", markup=False)
 
     def action_mark(self) -> None:
         """Choose this submission to be compared."""
         self.post_message(SideChosen(self._submission, self._task_name))
 
-    @on(CodeRead)
-    def _show(self, event: CodeRead) -> None:
-        self._read = event
-        self.title_bar.show_place("Board", f"Submission {self._submission}", one_line(event.file_name))
-        if event.text:
-            self.view.show(event.text, event.file_name.rpartition(".")[2])
+    def _show(self, file: tuple[str, str]) -> None:
+        self._file = file
+        name, text = file
+        self.title_bar.show_place("Board", f"Submission {self._submission}", one_line(name))
+        if text:
+            self.view.show(text, name.rpartition(".")[2])
         else:
             self.view.say("The file is empty.")
         self.refresh_bindings()

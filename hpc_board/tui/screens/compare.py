@@ -1,6 +1,7 @@
 """Two submissions beside each other: the times of each case, and what differs in their files."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.text import Text
@@ -14,7 +15,6 @@ from hpc_board.board import Board
 from hpc_board.errors import Refused
 from hpc_board.model.text import one_line, printable
 from hpc_board.report import Block, Paragraph, comparison_report
-from hpc_board.tui.messages import ComparisonRead
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.source_difference import source_difference
@@ -23,6 +23,15 @@ from hpc_board.tui.widgets.sections import Sections
 
 _PAGES = (("times", "Times"), ("files", "Files"))
 _LINE_CHARACTERS_MAX = 1_000
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Two submissions side by side: their times, and the lines that differ in their files, or why not."""
+
+    blocks: tuple[Block, ...]
+    difference: tuple[str, ...]
+    refused: str
 
 
 class CompareScreen(BoardScreen):
@@ -91,19 +100,18 @@ class CompareScreen(BoardScreen):
         one, other = self._sides
         self.title_bar.show_place("Compare", f"{other} beside {one}")
 
-        def question() -> ComparisonRead:
+        def question() -> _Comparison:
             blocks: list[Block] = []
             for each in self.board.compare(one, other):
                 blocks += comparison_report(each.runs, each.results, each.comparison)
             try:
-                return ComparisonRead(tuple(blocks), _difference(self.board, (one, other)), "")
+                return _Comparison(tuple(blocks), _difference(self.board, (one, other)), "")
             except Refused as error:
-                return ComparisonRead(tuple(blocks), (), error.message)
+                return _Comparison(tuple(blocks), (), error.message)
 
-        self.ask("compare", question)
+        self.ask("compare", question, self._show)
 
-    @on(ComparisonRead)
-    def _show(self, event: ComparisonRead) -> None:
+    def _show(self, event: _Comparison) -> None:
         self.times.show(event.blocks)
         if event.refused:
             self.text.update(toned(f"The files are not shown: {event.refused}", Tone.MUTED, 400))

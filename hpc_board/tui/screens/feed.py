@@ -1,5 +1,6 @@
 """The feed: what runs have changed on the boards."""
 
+from functools import partial
 from typing import ClassVar
 
 from rich.console import Group
@@ -13,7 +14,7 @@ from hpc_board.domain.feed import FeedEntry, FeedKind
 from hpc_board.report import feed_line, span_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import moment
-from hpc_board.tui.messages import FeedArrived, Open
+from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.grid import Column, Grid, Row
@@ -116,26 +117,23 @@ class FeedScreen(BoardScreen):
     def _ask(self, before: int | None, *, patient: bool) -> None:
         task, limit = self._only, 2 * self.grid.screenful
 
-        def question() -> FeedArrived:
-            return FeedArrived(task, before, limit, self.board.feed(task=task, before=before, limit=limit))
+        def question() -> tuple[FeedEntry, ...]:
+            return self.board.feed(task=task, before=before, limit=limit)
 
-        self.ask("feed", question, patient=patient)
+        self.ask("feed", question, partial(self._show, before, limit), patient=patient)
 
-    @on(FeedArrived)
-    def _show(self, event: FeedArrived) -> None:
-        if event.task != self._only:
-            return
+    def _show(self, before: int | None, limit: int, entries: tuple[FeedEntry, ...]) -> None:
         known = self._entries or ()
-        is_last = len(event.entries) < event.limit
-        if event.before is None:
-            oldest = 0 if is_last else event.entries[-1].id
+        is_last = len(entries) < limit
+        if before is None:
+            oldest = 0 if is_last else entries[-1].id
             touches = any(entry.id >= oldest for entry in known)
             older = tuple(entry for entry in known if entry.id < oldest) if touches else ()
             self._is_whole = is_last or (self._is_whole and bool(older))
-            self._entries = (*event.entries, *older)
-        elif known and known[-1].id == event.before:
+            self._entries = (*entries, *older)
+        elif known and known[-1].id == before:
             self._is_whole = is_last
-            self._entries = (*known, *event.entries)
+            self._entries = (*known, *entries)
         self.grid.show([self._row(entry) for entry in self._entries or ()])
         self._show_details()
 

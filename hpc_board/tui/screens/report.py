@@ -1,6 +1,7 @@
 """One run: how it goes while it goes, and all that is known when it has ended, page by page."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.text import Text
@@ -12,7 +13,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.domain.run import Run
+from hpc_board.domain.run import Progress, Run, Status
+from hpc_board.domain.standing import Placing
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, device_peak
@@ -22,10 +24,9 @@ from hpc_board.report import NextSteps, next_steps, nothing_printed, processors_
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.leader import Best
-from hpc_board.tui.messages import Open, RunRead, Sent
+from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
-from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.cases import CasesPane
@@ -44,6 +45,19 @@ _PAGES = (
     ("roof", "Roof"),
 )
 _NAMES = tuple(name for name, _ in _PAGES)
+
+
+@dataclass(frozen=True)
+class _RunRead:
+    """All facts of one run, with the best run of its board where both can be drawn below one roof."""
+
+    run: Run
+    result: Result | None
+    history: tuple[Status, ...]
+    progress: tuple[Progress, ...]
+    placing: Placing | None
+    log: str
+    best: Best | None = None
 
 
 class ReportScreen(BoardScreen):
@@ -89,7 +103,7 @@ class ReportScreen(BoardScreen):
     def __init__(self, board: Board, now: Clock, run: int) -> None:
         super().__init__(board, now)
         self.run_id = run
-        self._read: RunRead | None = None
+        self._read: _RunRead | None = None
         self._page = "overview"
 
     def compose_body(self) -> ComposeResult:
@@ -121,7 +135,7 @@ class ReportScreen(BoardScreen):
     def look_again(self) -> None:
         """Read the run again, unless it has ended."""
         if self._read is None or not self._read.run.state.ended:
-            self.ask("run", self._everything, patient=True)
+            self.ask("run", self._everything, self._show_run, patient=True)
         if self._read is not None:
             self._show_headline(self._read)
 
@@ -201,18 +215,8 @@ class ReportScreen(BoardScreen):
 
     def action_resubmit(self) -> None:
         """Ask whether the same file shall be sent again, and do so."""
-        if self._read is None:
-            return
-        run = self._read.run
-
-        def act(yes: bool | None) -> None:
-            if yes:
-                self.ask(
-                    "again", lambda: Sent(tuple(self.board.submit(self.board.draft_again(run.id)))), whom=THE_SCHEDULER
-                )
-
-        question = f"Send the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
-        self.app.push_screen(Confirm(question, "Send it again", "Don't"), act)
+        if self._read is not None:
+            self.offer_again(self._read.run, self._follow_sent)
 
     def action_next(self) -> None:
         """Say what the end of this run means, and how to go on."""
@@ -232,7 +236,7 @@ class ReportScreen(BoardScreen):
         }
         self.app.push_screen(NextStepsScreen(run.id, steps), go)
 
-    def _steps(self, read: RunRead) -> NextSteps | None:
+    def _steps(self, read: _RunRead) -> NextSteps | None:
         return next_steps(read.run, read.result, self._device(read.run))
 
     def _device(self, run: Run) -> Device:
@@ -290,10 +294,10 @@ class ReportScreen(BoardScreen):
         }
         self.sections.show(self._page, [page for page, full in has.items() if not full])
 
-    def _everything(self) -> RunRead:
+    def _everything(self) -> _RunRead:
         run = self.board.run(self.run_id)
         result = self.board.result(run.id)
-        return RunRead(
+        return _RunRead(
             run,
             result,
             tuple(self.board.history(run.id)),
@@ -318,12 +322,10 @@ class ReportScreen(BoardScreen):
     def _choose_page(self, event: Sections.Chosen) -> None:
         self.action_show(event.name)
 
-    @on(Sent)
-    def _follow_sent(self, event: Sent) -> None:
-        self.post_message(Open(targets.Sent(tuple(run.id for run in event.runs))))
+    def _follow_sent(self, runs: Sequence[Run]) -> None:
+        self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
 
-    @on(RunRead)
-    def _show_run(self, event: RunRead) -> None:
+    def _show_run(self, event: _RunRead) -> None:
         self._read = event
         run, result = event.run, event.result
         self.refresh_bindings()
@@ -344,7 +346,7 @@ class ReportScreen(BoardScreen):
         self.roof.show(result, event.best, nothing=f"There are no times{waits}.")
         self._arrange()
 
-    def _show_headline(self, event: RunRead) -> None:
+    def _show_headline(self, event: _RunRead) -> None:
         run = event.run
         word, tone = state(run)
         what = toned(f"{run.task} on {run.gpu}, {run.mode}: ")

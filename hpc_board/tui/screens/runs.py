@@ -1,7 +1,7 @@
 """The runs: a live table that can be narrowed down, and the selected one in words."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
 
@@ -21,11 +21,10 @@ from hpc_board.report import span_text, step_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import MARKED, MODE_WORDS, age, moment, score, since, state, trust, why
 from hpc_board.tui.listing import Listing, Part, Span
-from hpc_board.tui.messages import Open, RunsArrived, Sent, SideChosen
+from hpc_board.tui.messages import Open, SideChosen
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import ran, span, times, waited, why_now
-from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
-from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.grid import Column, Grid, Row
@@ -55,6 +54,17 @@ _FROM_WIDTH_WITH_USER = {"mode": 88, "wait": 108, "ran": 108}
 
 
 _NOTHING_READ: Listing[Run] = Listing(lambda run: -run.id)
+
+
+@dataclass(frozen=True)
+class _RunsRead:
+    """Parts of the runs that fit a filter, the progress of those that run, and the starts of all."""
+
+    everyone: bool
+    words: str
+    parts: tuple[Part[Run], ...]
+    progress: Mapping[int, Progress]
+    started: Mapping[int, datetime]
 
 
 class RunsScreen(BoardScreen):
@@ -201,18 +211,8 @@ class RunsScreen(BoardScreen):
 
     def action_resubmit(self) -> None:
         """Ask whether the selected run's file shall be sent again, and do so."""
-        run = self._selected
-        if run is None:
-            return
-
-        def act(yes: bool | None) -> None:
-            if yes:
-                self.ask(
-                    "again", lambda: Sent(tuple(self.board.submit(self.board.draft_again(run.id)))), whom=THE_SCHEDULER
-                )
-
-        question = f"Send the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
-        self.app.push_screen(Confirm(question, "Send it again", "Don't"), act)
+        if (run := self._selected) is not None:
+            self.offer_again(run, self._show_sent)
 
     @property
     def _selected(self) -> Run | None:
@@ -229,7 +229,7 @@ class RunsScreen(BoardScreen):
         spans = self._listing.spans(self.grid.scroll_offset.y, self.grid.screenful)
         known = set(self._started)
 
-        def question() -> RunsArrived:
+        def question() -> _RunsRead:
             matching = run_filter(words)
             parts = tuple(Part(span, self._read(everyone, span, matching)) for span in spans)
             shown = {run.id: run for part in parts for run in part.items}
@@ -237,9 +237,9 @@ class RunsScreen(BoardScreen):
             # When a run began that has ended does not change any more.
             unknown = [id_ for id_, run in shown.items() if not run.state.ended or id_ not in known]
             started = self.board.started(unknown)
-            return RunsArrived(everyone, words, parts, self._steps(running[:_STEPS_MAX]), started)
+            return _RunsRead(everyone, words, parts, self._steps(running[:_STEPS_MAX]), started)
 
-        self.ask("runs", question, patient=patient)
+        self.ask("runs", question, self._show_runs, patient=patient)
 
     def _read(self, everyone: bool, span: Span[Run], matching: RunFilter) -> tuple[Run, ...]:
         before = None if span.after is None else span.after.id
@@ -286,8 +286,7 @@ class RunsScreen(BoardScreen):
         self.grid.focus()
         self.refresh_bindings()
 
-    @on(RunsArrived)
-    def _show_runs(self, event: RunsArrived) -> None:
+    def _show_runs(self, event: _RunsRead) -> None:
         if (event.everyone, event.words) != (self._everyone, self._words):
             return
         self._answered_at = self.now()
@@ -326,10 +325,9 @@ class RunsScreen(BoardScreen):
         if self._is_known and not self._listing.reaches(self.grid.scroll_offset.y + 2 * self.grid.size.height):
             self._ask(patient=True)
 
-    @on(Sent)
-    def _show_sent(self, event: Sent) -> None:
-        self._wanted = event.runs[0].id
-        self.notify(f"Sent again as run {event.runs[0].id}.", markup=False)
+    def _show_sent(self, runs: Sequence[Run]) -> None:
+        self._wanted = runs[0].id
+        self.notify(f"Sent again as run {runs[0].id}.", markup=False)
         self._ask(patient=False)
 
     @on(Grid.Highlighted)

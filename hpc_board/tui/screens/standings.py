@@ -1,5 +1,6 @@
 """The boards of one task: who is how fast on each GPU."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -11,9 +12,10 @@ from textual.widgets import Static, Tab, Tabs
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
-from hpc_board.domain.standing import Mark, Rows, Standing
+from hpc_board.domain.standing import Mark, Page, Rows, Standing
+from hpc_board.model.gpu import Gpu
 from hpc_board.tui import targets
-from hpc_board.tui.messages import AllowedGpusArrived, Open, SideChosen, StandingsArrived
+from hpc_board.tui.messages import Open, SideChosen
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.board_pane import BoardPane
@@ -68,7 +70,7 @@ class StandingsScreen(BoardScreen):
         super().on_mount()
         self._show_place()
         task = self._task_name
-        self.ask("gpus", lambda: AllowedGpusArrived(task, self.board.allowed_gpus(self.board.task(task))))
+        self.ask("gpus", lambda: self.board.allowed_gpus(self.board.task(task)), self._show_boards)
 
     def on_resize(self, event: events.Resize) -> None:
         """Put as many boards beside each other as fit."""
@@ -171,9 +173,8 @@ class StandingsScreen(BoardScreen):
         if (active := self._active) is not None and active.display and not active.grid.has_focus:
             active.grid.focus()
 
-    @on(AllowedGpusArrived)
-    async def _show_boards(self, event: AllowedGpusArrived) -> None:
-        self._gpus = tuple(gpu.name for gpu in event.gpus)
+    async def _show_boards(self, gpus: Sequence[Gpu]) -> None:
+        self._gpus = tuple(gpu.name for gpu in gpus)
         self.note.display = not self._gpus
         if not self._gpus:
             self.note.update(toned("No GPU of the settings is allowed for this task.", Tone.MUTED))
@@ -204,12 +205,9 @@ class StandingsScreen(BoardScreen):
         if isinstance(pane, BoardPane) and pane.gpu != self._gpu:
             self.tabs.active = f"gpu-{self._gpus.index(pane.gpu)}"
 
-    @on(StandingsArrived)
-    def _show_rows(self, event: StandingsArrived) -> None:
-        if event.own is not self._own:
-            return
+    def _show_rows(self, boards: Sequence[tuple[Page, tuple[Run, ...]]]) -> None:
         for pane in self.query(BoardPane):
-            for page, removed in event.boards:
+            for page, removed in boards:
                 if page.gpu == pane.gpu:
                     pane.show(page, removed, self.now(), own_runs=self._own)
 
@@ -246,15 +244,12 @@ class StandingsScreen(BoardScreen):
             return
         self._asked_gpus = tuple(pane.gpu for pane in panes)
 
-        def question() -> StandingsArrived:
+        def question() -> tuple[tuple[Page, tuple[Run, ...]], ...]:
             rows = Rows.OWN if own else Rows.USERS
-            return StandingsArrived(
-                own,
-                tuple(
-                    (page, self.board.removed(task, gpu))
-                    for gpu, offset, limit in spans
-                    for page in self.board.pages(task, [gpu], rows=rows, limit=limit, offset=offset)
-                ),
+            return tuple(
+                (page, self.board.removed(task, gpu))
+                for gpu, offset, limit in spans
+                for page in self.board.pages(task, [gpu], rows=rows, limit=limit, offset=offset)
             )
 
-        self.ask("standings", question, patient=patient)
+        self.ask("standings", question, self._show_rows, patient=patient)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,24 +17,17 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
 
 from hpc_board.board import Board
+from hpc_board.catalog.folders import Catalog
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode
 from hpc_board.runs import drafts
+from hpc_board.runs.dispatch import Preview
 from hpc_board.tui import targets
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import MODE_HELP, listing
-from hpc_board.tui.messages import (
-    AllowedGpusArrived,
-    Chosen,
-    DraftChecked,
-    GpusArrived,
-    HeaderRead,
-    Open,
-    Sent,
-    TasksArrived,
-)
+from hpc_board.tui.messages import Chosen, Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.recent_files import recent_folders, remember
 from hpc_board.tui.run_words import start_text
@@ -133,7 +127,7 @@ class SubmitScreen(BoardScreen):
         self.title_bar.show_place("Tasks", "Submit")
         self.path_input.focus()
         self.path_input.cursor_position = len(self.path_input.value)
-        self.ask("tasks", lambda: TasksArrived(self.board.tasks()))
+        self.ask("tasks", self.board.tasks, self._show_tasks)
         self.action_ask_gpus()
         self._ask_allowed()
         self._read_header(self.path_input.path)
@@ -146,10 +140,10 @@ class SubmitScreen(BoardScreen):
     def action_ask_gpus(self) -> None:
         """Ask the schedulers what is free."""
 
-        def question() -> GpusArrived:
-            return GpusArrived(tuple(self.board.gpus()), _expected(self.board.in_flight()))
+        def question() -> tuple[Sequence[GpuStatus], Mapping[str, datetime]]:
+            return self.board.gpus(), _expected(self.board.in_flight())
 
-        self.ask("gpus", question, whom=THE_SCHEDULER)
+        self.ask("gpus", question, self._show_availability, whom=THE_SCHEDULER)
 
     def action_browse(self) -> None:
         """Pick the file from a tree of folders."""
@@ -190,11 +184,7 @@ class SubmitScreen(BoardScreen):
         if choice.missing or self.is_open("send") or self.is_open("header"):
             self._show_status()
             return
-
-        def question() -> Sent:
-            return Sent(tuple(self.board.submit(self._draft(choice))))
-
-        self.ask("send", question, whom=THE_SCHEDULER)
+        self.ask("send", lambda: self.board.submit(self._draft(choice)), self._follow, whom=THE_SCHEDULER)
         self._show_status()
 
     def action_back(self) -> None:
@@ -272,36 +262,32 @@ class SubmitScreen(BoardScreen):
 
     # What the board says
 
-    @on(TasksArrived)
-    def _show_tasks(self, event: TasksArrived) -> None:
-        self._tasks = tuple(task.name for task in event.catalog.tasks)
+    def _show_tasks(self, catalog: Catalog) -> None:
+        self._tasks = tuple(task.name for task in catalog.tasks)
         with self.prevent(Select.Changed):
             self.task_select.set_options([(toned(name).plain, name) for name in self._tasks])
             self.task_select.prompt = "choose a task" if self._tasks else "there are no tasks"
         self._show_task()
 
-    @on(AllowedGpusArrived)
-    def _show_allowed(self, event: AllowedGpusArrived) -> None:
-        if event.task != self._choice.task:
+    def _show_allowed(self, task: str, gpus: tuple[Gpu, ...]) -> None:
+        if task != self._choice.task:
             return
-        self._gpus = event.gpus
+        self._gpus = gpus
         self._settle_gpus()
 
-    @on(GpusArrived)
-    def _show_availability(self, event: GpusArrived) -> None:
-        self._statuses = {status.gpu.name: status for status in event.statuses}
-        self._expected = event.expected
+    def _show_availability(self, answer: tuple[Sequence[GpuStatus], Mapping[str, datetime]]) -> None:
+        statuses, self._expected = answer
+        self._statuses = {status.gpu.name: status for status in statuses}
         self._show_gpus()
 
-    @on(HeaderRead)
-    def _take_header(self, event: HeaderRead) -> None:
-        if event.file != self._choice.file:
+    def _take_header(self, file: Path, directives: Directives) -> None:
+        if file != self._choice.file:
             return
-        self._show_header(event.directives)
-        task = event.directives.leaderboard or self._choice.task
+        self._show_header(directives)
+        task = directives.leaderboard or self._choice.task
         changed = task != self._choice.task
         before = (() if self._unsettled else self._choice.gpus) or self._set_aside
-        self._asked = event.directives.gpus
+        self._asked = directives.gpus
         self._unsettled = bool(self._asked)
         self._set_aside = before if self._asked else ()
         self._choice = replace(self._choice, task=task, gpus=self._asked or before)
@@ -313,23 +299,22 @@ class SubmitScreen(BoardScreen):
         else:
             self._check()
 
-    @on(DraftChecked)
-    async def _show_draft(self, event: DraftChecked) -> None:
+    async def _show_draft(self, checked: tuple[drafts.Draft, Sequence[Preview]]) -> None:
         if self._choice.missing:
             return
-        await self.preview.show(event.previews)
-        names = listing(tuple(gpu.name for gpu in event.draft.gpus))
-        count = len(event.draft.gpus)
+        draft, previews = checked
+        await self.preview.show(previews)
+        names = listing(tuple(gpu.name for gpu in draft.gpus))
+        count = len(draft.gpus)
         jobs = "one job" if count == 1 else f"{count} jobs"
-        self._ready = f"Ready: {event.draft.task.name} on {names}, mode {event.draft.mode}: {jobs}."
+        self._ready = f"Ready: {draft.task.name} on {names}, mode {draft.mode}: {jobs}."
         self._show_status()
 
-    @on(Sent)
-    def _follow(self, event: Sent) -> None:
+    def _follow(self, runs: Sequence[Run]) -> None:
         if self._choice.file is not None:
             remember(self._choice.file, self.memory)
         self.post_message(Chosen(self._choice))
-        self.post_message(Open(targets.Sent(tuple(run.id for run in event.runs))))
+        self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
 
     # The form's own business
 
@@ -358,12 +343,13 @@ class SubmitScreen(BoardScreen):
             self.forget_failure("header")
             self._check()
         else:
-            self.ask("header", lambda: HeaderRead(file, self.board.header(file)), whom=THE_FILE)
+            self.ask("header", lambda: self.board.header(file), partial(self._take_header, file), whom=THE_FILE)
 
     def _ask_allowed(self) -> None:
         task = self._choice.task
         if task is not None:
-            self.ask("allowed", lambda: AllowedGpusArrived(task, self.board.allowed_gpus(self.board.task(task))))
+            question = partial(self._allowed_gpus, task)
+            self.ask("allowed", question, partial(self._show_allowed, task))
 
     def _check(self) -> None:
         """Have the board check the form, once it is complete."""
@@ -374,12 +360,15 @@ class SubmitScreen(BoardScreen):
             self.withdraw("draft")
             self._clear_preview()
         else:
-            self.ask("draft", lambda: self._checked(choice))
+            self.ask("draft", lambda: self._checked(choice), self._show_draft)
         self._show_status()
 
-    def _checked(self, choice: Choice) -> DraftChecked:
+    def _allowed_gpus(self, task: str) -> tuple[Gpu, ...]:
+        return self.board.allowed_gpus(self.board.task(task))
+
+    def _checked(self, choice: Choice) -> tuple[drafts.Draft, Sequence[Preview]]:
         draft = self._draft(choice)
-        return DraftChecked(draft, tuple(self.board.preview(draft)))
+        return draft, self.board.preview(draft)
 
     def _draft(self, choice: Choice) -> drafts.Draft:
         return self.board.draft(

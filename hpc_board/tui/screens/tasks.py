@@ -1,7 +1,8 @@
 """The tasks: what there is to implement, how long it stays open, and where one stands."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,7 +25,7 @@ from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import RANKED_BY, languages, score, time_left
-from hpc_board.tui.messages import Open, OwnPlacesArrived, PlacesArrived, StarterWritten, TasksArrived
+from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.path_dialog import AskPath
@@ -145,7 +146,7 @@ class TasksScreen(BoardScreen):
 
     def _look(self, *, patient: bool) -> None:
         self._looked_at = self.now()
-        self.ask("tasks", lambda: TasksArrived(self.board.tasks()), patient=patient)
+        self.ask("tasks", self.board.tasks, self._show_tasks, patient=patient)
         self._ask_own()
 
     def action_submit(self) -> None:
@@ -195,7 +196,7 @@ class TasksScreen(BoardScreen):
 
         def write(answer: tuple[Path, bool] | None) -> None:
             if answer is not None:
-                self.ask("write", lambda: _written(*answer, text))
+                self.ask("write", lambda: _written(*answer, text), self._tell_written)
 
         name = f"{task.name}{Path(task.submission_name).suffix}"
         self.app.push_screen(AskPath(f"Write the starter of {task.name} to", folder / name), write)
@@ -249,7 +250,7 @@ class TasksScreen(BoardScreen):
         return [task for task in tasks if all(word in _searched(task) for word in words)]
 
     def _ask_own(self) -> None:
-        self.ask("own", lambda: OwnPlacesArrived(self.board.places()), patient=True)
+        self.ask("own", self.board.places, self._show_own, patient=True)
 
     @on(Input.Changed, "#filter")
     def _narrow(self, event: Input.Changed) -> None:
@@ -262,25 +263,23 @@ class TasksScreen(BoardScreen):
             self.filter_input.display = False
         self.grid.focus()
 
-    @on(TasksArrived)
-    def _show_tasks(self, event: TasksArrived) -> None:
+    def _show_tasks(self, catalog: Catalog) -> None:
         before, selected = self._catalog, self._selected
-        self._catalog = event.catalog
-        self._versions = {task.name: task.version for task in event.catalog.tasks}
-        if event.catalog.faults:
-            self.fail("faults", event.catalog.faults[0])
+        self._catalog = catalog
+        self._versions = {task.name: task.version for task in catalog.tasks}
+        if catalog.faults:
+            self.fail("faults", catalog.faults[0])
         else:
             self.forget_failure("faults")
         wanted, self._wanted = self._wanted, None
-        self._show_rows(wanted if wanted in {task.name for task in event.catalog.tasks} else None)
+        self._show_rows(wanted if wanted in self._versions else None)
         # What one reads stays where it is as long as it is the same.
         if before is None or self._selected != selected:
             self._show_selected()
 
-    @on(OwnPlacesArrived)
-    def _show_own(self, event: OwnPlacesArrived) -> None:
+    def _show_own(self, places: Sequence[Place]) -> None:
         best: dict[tuple[str, str], Place] = {}
-        for place in sorted(event.places, key=lambda place: (place.rank, place.score_s)):
+        for place in sorted(places, key=lambda place: (place.rank, place.score_s)):
             best.setdefault((place.task, place.task_version), place)
         if best != self._own:
             self._own = best
@@ -303,16 +302,14 @@ class TasksScreen(BoardScreen):
         self.about.set_class(event.tab.id != "description", "-code")
         self._show_code()
 
-    @on(PlacesArrived)
-    def _show_places(self, event: PlacesArrived) -> None:
-        if event.task == self.grid.current:
-            self.places.update(_places(event.boards))
+    def _show_places(self, task: str, boards: Sequence[Page]) -> None:
+        if task == self.grid.current:
+            self.places.update(_places(boards))
 
-    @on(StarterWritten)
-    def _tell_written(self, event: StarterWritten) -> None:
-        folder = event.path.parent
+    def _tell_written(self, path: Path) -> None:
+        folder = path.parent
         self.memory.set("tasks", "folder", "" if folder == Path() else str(folder.absolute()))
-        self.notify(f"The starter is in {event.path}.", markup=False)
+        self.notify(f"The starter is in {path}.", markup=False)
 
     def _show_rows(self, select: str | None = None) -> None:
         if self._catalog is None:
@@ -350,7 +347,7 @@ class TasksScreen(BoardScreen):
         self.places.update(toned("Asking for your places …", Tone.MUTED))
         self.description.update(printable(task.description))
         self._show_code()
-        self.ask("places", lambda: self._places_of(task))
+        self.ask("places", lambda: self._places_of(task), partial(self._show_places, task.name))
 
     def _nothing(self) -> str:
         """Why no task is shown."""
@@ -383,9 +380,9 @@ class TasksScreen(BoardScreen):
             ]
         )
 
-    def _places_of(self, task: Task) -> PlacesArrived:
+    def _places_of(self, task: Task) -> Sequence[Page]:
         gpus = [gpu.name for gpu in self.board.allowed_gpus(task)]
-        return PlacesArrived(task.name, tuple(self.board.pages(task.name, gpus, limit=1)))
+        return self.board.pages(task.name, gpus, limit=1)
 
 
 def _searched(task: Task) -> str:
@@ -413,15 +410,15 @@ def _code(task: Task, part: str) -> tuple[str | None, str]:
     return (named[0].text, named[0].name) if named else ("", "")
 
 
-def _written(path: Path, replace: bool, text: str) -> StarterWritten:
+def _written(path: Path, replace: bool, text: str) -> Path:
     try:
         write_file(path, text.encode(), force=replace)
     except InputError as error:
         raise InputError(error.message, hint="Press w and give another path.") from error
-    return StarterWritten(path)
+    return path
 
 
-def _places(boards: tuple[Page, ...]) -> Text:
+def _places(boards: Sequence[Page]) -> Text:
     """One line for each board: the user's place and time, and the time to beat."""
     width = max((len(board.gpu) for board in boards), default=0) + 2
     lines = []

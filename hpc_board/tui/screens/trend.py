@@ -2,13 +2,12 @@
 
 from typing import ClassVar
 
-from textual import getters, on
+from textual import getters
 from textual.app import ComposeResult
 
 from hpc_board.board import Board
 from hpc_board.domain.standing import Rows
-from hpc_board.report import history_report
-from hpc_board.tui.messages import BlocksRead
+from hpc_board.report import Block, history_report
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 
@@ -47,12 +46,8 @@ class TrendScreen(BoardScreen):
         """Read the runs again."""
         (task, gpu), user = self._board_of, self._whose
 
-        def question() -> BlocksRead:
+        def question() -> tuple[Block, ...]:
             pages = self.board.pages(task, [gpu], rows=Rows.NEWEST, limit=RUNS_MAX, user=user)
-            return BlocksRead(tuple(block for page in pages for block in history_report(task, page, user)))
+            return tuple(block for page in pages for block in history_report(task, page, user))
 
-        self.ask("trend", question, patient=True)
-
-    @on(BlocksRead)
-    def _show(self, event: BlocksRead) -> None:
-        self.blocks.show(event.blocks)
+        self.ask("trend", question, self.blocks.show, patient=True)

@@ -1,7 +1,9 @@
 """A file under watch: each time that it is saved, it is sent in mode test."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,12 +18,12 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
-from hpc_board.report import Paragraph, run_overview, span_text
+from hpc_board.report import Block, Paragraph, run_overview, span_text
 from hpc_board.report import Tone as ReportTone
 from hpc_board.tui import targets
 from hpc_board.tui.file_watcher import Saves
 from hpc_board.tui.formatting import listing, state
-from hpc_board.tui.messages import Open, Saved, SavesSent, WatchedRead
+from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import why_now
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
@@ -57,6 +59,15 @@ class Watched:
     file: Path
     task: str
     gpus: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _WatchedRead:
+    """The runs of a watched file, the last steps of those that run, and the report of the newest."""
+
+    runs: tuple[Run, ...]
+    steps: dict[int, Progress]
+    blocks: tuple[Block, ...]
 
 
 class WatchScreen(BoardScreen):
@@ -143,18 +154,15 @@ class WatchScreen(BoardScreen):
             return
         saves, began = self._saves, self._began
 
-        def question() -> Saved:
-            if not began:
-                return Saved(Saves.since_now(saves.file), is_new=False)
-            looked, is_new = saves.look()
-            return Saved(looked, is_new=is_new)
+        def question() -> tuple[Saves, bool]:
+            return saves.look() if began else (Saves.since_now(saves.file), False)
 
-        self.ask("look", question, patient=True, whom=THE_FILE)
+        self.ask("look", question, self._take_look, patient=True, whom=THE_FILE)
 
-    @on(Saved)
-    def _take_look(self, event: Saved) -> None:
-        self._saves, self._began, self._is_new = event.saves, True, event.is_new
-        if event.is_new and self._is_in_front and not self._hindrance:
+    def _take_look(self, looked: tuple[Saves, bool]) -> None:
+        self._began = True
+        self._saves, self._is_new = looked
+        if self._is_new and self._is_in_front and not self._hindrance:
             self._send()
         self._show_standing()
 
@@ -181,21 +189,20 @@ class WatchScreen(BoardScreen):
         self._saves = self._saves.dealt_with()
         self._is_new, self._sent_at = False, now
 
-        def question() -> SavesSent:
+        def question() -> Sequence[Run]:
             draft = self.board.draft(watched.file, task=watched.task, gpus=watched.gpus, mode=str(Mode.TEST))
-            return SavesSent(tuple(self.board.submit(draft)), now)
+            return self.board.submit(draft)
 
-        self.ask("send", question, whom=THE_SCHEDULER)
+        self.ask("send", question, partial(self._take_sent, now), whom=THE_SCHEDULER)
 
-    @on(SavesSent)
-    def _take_sent(self, event: SavesSent) -> None:
-        self._saved_at |= {run.id: event.at for run in event.runs}
-        self._runs = (*reversed(event.runs), *self._runs)[:_SHOWN_MAX]
+    def _take_sent(self, at: datetime, runs: Sequence[Run]) -> None:
+        self._saved_at |= {run.id: at for run in runs}
+        self._runs = (*reversed(runs), *self._runs)[:_SHOWN_MAX]
         self._show_runs(select=str(self._runs[0].id))
         self._read([run.id for run in self._runs])
 
     def _read(self, numbers: list[int]) -> None:
-        def question() -> WatchedRead:
+        def question() -> _WatchedRead:
             runs = tuple(self.board.run(number) for number in numbers)
             going = [run.id for run in runs if not run.state.ended]
             steps = {number: told[-1] for number in going if (told := self.board.progress(number))}
@@ -207,15 +214,14 @@ class WatchScreen(BoardScreen):
                 self.board.progress(newest.id),
                 log=self.board.log(newest.id),
             )
-            return WatchedRead(runs, steps, blocks)
+            return _WatchedRead(runs, steps, blocks)
 
-        self.ask("runs", question, patient=True)
+        self.ask("runs", question, self._show_read, patient=True)
 
-    @on(WatchedRead)
-    def _show_read(self, event: WatchedRead) -> None:
+    def _show_read(self, event: _WatchedRead) -> None:
         read = {run.id: run for run in event.runs}
         self._runs = tuple(read.get(run.id, run) for run in self._runs)
-        self._steps = dict(event.steps)
+        self._steps = event.steps
         self.blocks.show(event.blocks)
         self._show_runs()
         self._show_standing()
