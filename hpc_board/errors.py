@@ -11,8 +11,8 @@ BoardError                  exit code 3: the scheduler or our machinery failed
 └── Refused                 exit code 5: deadline, rate limit, ban, not allowed
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Sequence
 
 
 class BoardError(Exception):

@@ -2,9 +2,9 @@
 
 import ast
 import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Iterator, List, Mapping, Optional, Set, Tuple
 
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import CaseValue
@@ -24,8 +24,8 @@ class Signature:
     `open_ended` says that it takes any other name too.
     """
 
-    names: Tuple[str, ...]
-    required: Tuple[str, ...]
+    names: tuple[str, ...]
+    required: tuple[str, ...]
     open_ended: bool = False
 
 
@@ -45,10 +45,10 @@ def parsed(text: str) -> ast.Module:
             return ast.parse(text)
 
 
-def defined(tree: ast.Module) -> Set[str]:
+def defined(tree: ast.Module) -> set[str]:
     """The names that a Python file binds at its top; "*" among them says that it may bind any other."""
-    found: Set[str] = set()
-    waiting: List[ast.AST] = list(tree.body)
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop()
         found.update(_names(node))
@@ -58,7 +58,7 @@ def defined(tree: ast.Module) -> Set[str]:
 
 
 @lru_cache(maxsize=64)
-def signature(text: str, name: str) -> Optional[Signature]:
+def signature(text: str, name: str) -> Signature | None:
     """The signature of the function `name` that the Python file `text` defines.
 
     None where the text alone does not tell: it is no Python, or the function is defined by other means than one plain
@@ -85,8 +85,8 @@ def signature(text: str, name: str) -> Optional[Signature]:
 
 
 def case_faults(
-    generator: Signature, case: Mapping[str, CaseValue], supplied: Tuple[str, ...] = ()
-) -> Iterator[Tuple[str, str]]:
+    generator: Signature, case: Mapping[str, CaseValue], supplied: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str]]:
     """What is wrong with the arguments of a case, each with the key that it is about ("" for the whole case).
 
     `supplied` are the arguments that the evaluation adds to those of the case.

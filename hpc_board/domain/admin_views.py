@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Optional, Tuple
 
 from hpc_board.domain.board_options import Visibility
 from hpc_board.domain.moderation import NO_LIMITS, Category, Decision, Limits
@@ -32,8 +31,8 @@ class BoardState:
     """
 
     name: str
-    gpus: Tuple[str, ...]
-    deadline: Optional[datetime]
+    gpus: tuple[str, ...]
+    deadline: datetime | None
     creator: str = ""
     visibility: Visibility = Visibility.PUBLIC
     limits: Limits = NO_LIMITS
@@ -71,8 +70,8 @@ class PersonState:
 
     name: str
     role: Role
-    ban: Optional[Decision] = None
-    newest_at: Optional[datetime] = None
+    ban: Decision | None = None
+    newest_at: datetime | None = None
     submissions: int = 0
     runs: int = 0
-    uses: Tuple[LimitUse, ...] = ()
+    uses: tuple[LimitUse, ...] = ()

@@ -1,10 +1,11 @@
 """Terms: what the creator of a board decides about it beside its task."""
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
-from enum import Enum
-from typing import Any, Collection, Dict, Mapping, Optional, Tuple, Type, TypeVar
+from datetime import UTC, datetime, timedelta
+from enum import Enum, StrEnum
+from typing import Any, TypeVar
 
 from hpc_board.domain.roles import Role, names_someone
 
@@ -21,22 +22,18 @@ _UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes"}
 E = TypeVar("E", bound=Enum)
 
 
-class Visibility(str, Enum):
+class Visibility(StrEnum):
     """Who sees a board: everybody, or its members alone."""
 
     PUBLIC = "public"
     CLOSED = "closed"
 
-    __str__ = str.__str__
 
-
-class CodeShown(str, Enum):
+class CodeShown(StrEnum):
     """When participants may read what others submitted."""
 
     NEVER = "never"
     AFTER_DEADLINE = "after_deadline"
-
-    __str__ = str.__str__
 
 
 class TermsError(ValueError):
@@ -56,10 +53,10 @@ class Terms:
     """
 
     creator: str
-    deadline: Optional[datetime] = None
-    gpus: Tuple[str, ...] = ()
+    deadline: datetime | None = None
+    gpus: tuple[str, ...] = ()
     visibility: Visibility = Visibility.PUBLIC
-    members: Tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
     code_shown: CodeShown = CodeShown.NEVER
 
     def visible_to(self, user: str, groups: Collection[str], role: Role) -> bool:
@@ -79,11 +76,11 @@ class Terms:
         """Whether participants may read what others submitted; without a deadline it never comes to that."""
         return self.code_shown is CodeShown.AFTER_DEADLINE and self.deadline is not None and now > self.deadline
 
-    def to_json(self) -> Dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The terms as a JSON object that `from_json` reads again."""
         return {
             "creator": self.creator,
-            "deadline": None if self.deadline is None else self.deadline.astimezone(timezone.utc).isoformat(),
+            "deadline": None if self.deadline is None else self.deadline.astimezone(UTC).isoformat(),
             "gpus": list(self.gpus),
             "visibility": self.visibility.value,
             "members": list(self.members),
@@ -113,7 +110,7 @@ class Terms:
         )
 
 
-def deadline_of(text: str, now: datetime) -> Optional[datetime]:
+def deadline_of(text: str, now: datetime) -> datetime | None:
     """The moment in UTC that `text` names, None for "none"; a date means its midnight.
 
     Raises:
@@ -126,7 +123,7 @@ def deadline_of(text: str, now: datetime) -> Optional[datetime]:
         if span := _SPAN.fullmatch(words):
             parts = ((_UNITS[unit], int(count)) for count, unit in _PARTS.findall(span[1]))
             span_given = sum((timedelta(**{unit: count}) for unit, count in parts), timedelta())
-            return _within_years(now.astimezone(timezone.utc) + span_given)
+            return _within_years(now.astimezone(UTC) + span_given)
         return moment_in_utc(words)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"expected {DEADLINE_WORDS}, of the years {YEAR_MIN} to {YEAR_MAX}") from error
@@ -139,7 +136,7 @@ def moment_in_utc(text: str) -> datetime:
         ValueError, OverflowError: it is none, or none that every calendar has.
     """
     moment = datetime.fromisoformat(text)
-    return _within_years((moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc))
+    return _within_years((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC))
 
 
 def _within_years(moment: datetime) -> datetime:
@@ -153,14 +150,14 @@ def _within_years(moment: datetime) -> datetime:
     return moment
 
 
-def moment_words(moment: Optional[datetime]) -> str:
+def moment_words(moment: datetime | None) -> str:
     """A moment in the reader's time zone, which is named, to the minute; "none" where there is none."""
     return "none" if moment is None else f"{moment.astimezone():%Y-%m-%d %H:%M %Z}"
 
 
-def utc_words(moment: Optional[datetime]) -> str:
+def utc_words(moment: datetime | None) -> str:
     """A moment as of `moment_words` in UTC, for what is read in more than one time zone."""
-    return "none" if moment is None else f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
+    return "none" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def deadline_refusal(task: str, deadline: datetime, now: datetime) -> str:
@@ -169,7 +166,7 @@ def deadline_refusal(task: str, deadline: datetime, now: datetime) -> str:
     return f"The deadline to submit to {task} has passed.\nIt was {due} and today is {today}."
 
 
-def stored_moment(value: Any) -> Optional[datetime]:
+def stored_moment(value: Any) -> datetime | None:
     """The moment that was stored as ISO text; None where none was.
 
     Raises:
@@ -188,13 +185,13 @@ def stored_moment(value: Any) -> Optional[datetime]:
     return moment
 
 
-def _names(value: Any) -> Tuple[str, ...]:
+def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise TermsError("a list of names is something else")
     return tuple(value)
 
 
-def _word(kind: Type[E], value: Any) -> E:
+def _word(kind: type[E], value: Any) -> E:
     try:
         return kind(value)
     except ValueError as error:

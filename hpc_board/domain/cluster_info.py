@@ -1,7 +1,7 @@
 """A Slurm cluster as it describes itself: its partitions, nodes and ways of working."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Mapping, Optional, Tuple
 
 
 @dataclass(frozen=True)
@@ -9,11 +9,11 @@ class SiteNode:
     """A node with the partitions that it is in, its generic resources as Slurm writes them, and its features."""
 
     name: str
-    partitions: Tuple[str, ...]
+    partitions: tuple[str, ...]
     state: str
     cpus: int
     gres: str
-    features: Tuple[str, ...]
+    features: tuple[str, ...]
 
     @property
     def up(self) -> bool:
@@ -31,7 +31,7 @@ class Partition:
     name: str
     default: bool = False
     up: bool = True
-    max_time_seconds: Optional[int] = None
+    max_time_seconds: int | None = None
     accounts: str = ""
     groups: str = ""
     qos: str = ""
@@ -49,10 +49,10 @@ class Partition:
 class Site:
     """A cluster: `configuration` is what its controller says of itself, `unknown` what could not be asked."""
 
-    partitions: Tuple[Partition, ...]
-    nodes: Tuple[SiteNode, ...]
+    partitions: tuple[Partition, ...]
+    nodes: tuple[SiteNode, ...]
     configuration: Mapping[str, str]
-    unknown: Tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def cluster(self) -> str:
@@ -70,6 +70,6 @@ class Site:
         words = self.configuration.get("AccountingStorageEnforce", "none").lower().split(",")
         return not {"associations", "limits", "qos", "safe", "all"}.isdisjoint(words)
 
-    def partition(self, name: str) -> Optional[Partition]:
+    def partition(self, name: str) -> Partition | None:
         """The partition of this name."""
         return next((each for each in self.partitions if each.name == name), None)

@@ -9,8 +9,8 @@ are few, so that the intervals of few processes are rather too wide.
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import List, Optional, Sequence, Tuple
 
 from hpc_board.model.result import Case, Timing
 from hpc_board.model.score import score_of
@@ -56,8 +56,8 @@ class Difference:
     one_ns: float
     other_ns: float
     speedup: float
-    low: Optional[float] = None
-    high: Optional[float] = None
+    low: float | None = None
+    high: float | None = None
     repeated: bool = False
 
     @property
@@ -105,9 +105,9 @@ class CaseDifference:
 class Comparison:
     """The benchmark cases that two runs have in common, and their scores where both have one."""
 
-    cases: Tuple[CaseDifference, ...]
-    score: Optional[Difference]
-    reference: Optional[float]
+    cases: tuple[CaseDifference, ...]
+    score: Difference | None
+    reference: float | None
     """How long the reference took in the other run, in units of one: what the machines themselves differ by."""
 
 
@@ -129,7 +129,7 @@ def compared(one: Sequence[Case], other: Sequence[Case], ranking_by: Ranking) ->
     )
 
 
-def _timed(cases: Sequence[Case]) -> "dict[int, Tuple[Case, Timing]]":
+def _timed(cases: Sequence[Case]) -> "dict[int, tuple[Case, Timing]]":
     return {
         case.index: (case, case.timing)
         for case in cases
@@ -148,7 +148,7 @@ class _Side:
     repeated: bool
 
 
-def _sides(timing: Timing) -> Optional[_Side]:
+def _sides(timing: Timing) -> _Side | None:
     """What is known of a time; nothing of one without samples, as a task's own eval reports it."""
     if not timing.samples_ns:
         return None
@@ -156,7 +156,7 @@ def _sides(timing: Timing) -> Optional[_Side]:
     return _side(medians, repeated=True) if len(medians) > 1 else _of_calls(timing.samples_ns)
 
 
-def _of_calls(samples: Sequence[float]) -> Optional[_Side]:
+def _of_calls(samples: Sequence[float]) -> _Side | None:
     return _side(samples, repeated=False) if len(samples) > 2 else None
 
 
@@ -166,7 +166,7 @@ def _side(values: Sequence[float], *, repeated: bool) -> _Side:
     return _Side(variance, len(logs) - 1, repeated)
 
 
-def _difference(one: Optional[_Side], other: Optional[_Side], one_ns: float, other_ns: float) -> Difference:
+def _difference(one: _Side | None, other: _Side | None, one_ns: float, other_ns: float) -> Difference:
     if one is None or other is None:
         return Difference(one_ns, other_ns, one_ns / other_ns)
     variance = one.variance + other.variance
@@ -182,19 +182,19 @@ def _quantile(one: _Side, other: _Side) -> float:
     return next(value for least, value in reversed(_T_QUANTILES) if least <= max(1.0, freedom + _ROUNDING))
 
 
-def _score_difference(one: Sequence[Timing], other: Sequence[Timing], ranking_by: Ranking) -> Optional[Difference]:
+def _score_difference(one: Sequence[Timing], other: Sequence[Timing], ranking_by: Ranking) -> Difference | None:
     """The scores, which every worker has one of where all cases have the same workers."""
     scores = [score_of([each.median_ns for each in timings], ranking_by) for timings in (one, other)]
     sides = [_side_of_scores(timings, ranking_by) for timings in (one, other)]
     return _difference(sides[0], sides[1], scores[0], scores[1])
 
 
-def _side_of_scores(timings: Sequence[Timing], ranking_by: Ranking) -> Optional[_Side]:
+def _side_of_scores(timings: Sequence[Timing], ranking_by: Ranking) -> _Side | None:
     if ranking_by is Ranking.LAST or len(timings) == 1:
         return _sides(timings[-1])
     if not all(timing.samples_ns for timing in timings):
         return None
-    workers: List[Sequence[float]] = [timing.worker_medians_ns for timing in timings]
+    workers: list[Sequence[float]] = [timing.worker_medians_ns for timing in timings]
     counts = {len(each) for each in workers}
     if len(counts) > 1 or counts == {1}:
         return None

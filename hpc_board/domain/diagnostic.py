@@ -1,17 +1,15 @@
 """What was looked at, how it is, and what to do about it."""
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 
-class Level(str, Enum):
+class Level(StrEnum):
     """How a thing is: as it should be, worth a look, or in the way of runs."""
 
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"
-
-    __str__ = str.__str__
 
 
 @dataclass(frozen=True)

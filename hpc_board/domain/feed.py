@@ -1,9 +1,9 @@
 """The feed: what a run that passed changed on its board, and in which words that is told."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
-from typing import List, Optional, Sequence, Tuple
+from enum import StrEnum
 
 from hpc_board.domain.standing import ranks
 
@@ -11,15 +11,13 @@ PODIUM = 3
 """How many places are told of."""
 
 
-class FeedKind(str, Enum):
+class FeedKind(StrEnum):
     """The most that a run changed: the best time, one of the first places, that its user is there, their own best."""
 
     RECORD = "record"
     PODIUM = "podium"
     FIRST = "first"
     BEST = "best"
-
-    __str__ = str.__str__
 
 
 @dataclass(frozen=True)
@@ -41,10 +39,10 @@ class News:
     kind: FeedKind
     rank: int
     score_s: float
-    former_rank: Optional[int] = None
-    former_s: Optional[float] = None
-    beaten: Optional[Entry] = None
-    fallen: Tuple[Entry, ...] = ()
+    former_rank: int | None = None
+    former_s: float | None = None
+    beaten: Entry | None = None
+    fallen: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class FeedEntry:
 
 
 def news(
-    entry: Entry, rank: int, podium: Sequence[Entry], former: Optional[Tuple[int, float]], beaten: Optional[Entry]
+    entry: Entry, rank: int, podium: Sequence[Entry], former: tuple[int, float] | None, beaten: Entry | None
 ) -> News:
     """What `entry` changed, which has `rank` now.
 
@@ -81,13 +79,13 @@ def news(
     return News(kind, rank, entry.score_s, former_rank, former_s, beaten, tuple(_fallen(entry, podium)))
 
 
-def _fallen(entry: Entry, podium: Sequence[Entry]) -> List[Entry]:
+def _fallen(entry: Entry, podium: Sequence[Entry]) -> list[Entry]:
     """Those who had one of the first three places before `entry`, and have none with it."""
     now = sorted([each for each in podium if each.user != entry.user] + [entry], key=lambda each: each.score_s)
     stay = {each.user for each in _on_podium(now)}
     return [each for each in _on_podium(podium) if each.user not in stay]
 
 
-def _on_podium(entries: Sequence[Entry]) -> List[Entry]:
+def _on_podium(entries: Sequence[Entry]) -> list[Entry]:
     places = ranks([each.score_s for each in entries])
     return [each for each, rank in zip(entries, places, strict=True) if rank <= PODIUM]

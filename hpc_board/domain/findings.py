@@ -1,9 +1,9 @@
 """What is wrong with a task, from what checking it has found out."""
 
 import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import Callable, Collection, Dict, Iterator, List, Sequence, Tuple
+from enum import StrEnum
 
 from hpc_board.model.lint import PROBES, UNMADE, CheckedCase, Lint, Probed, accepted_formats
 from hpc_board.model.result import Verdict
@@ -14,13 +14,11 @@ _FRAME = re.compile(r'  File "([^"\n]*/)?([^"/\n]+)"')
 _HARNESS = "hpc_board/harness/"
 
 
-class Severity(str, Enum):
+class Severity(StrEnum):
     """An error lets submissions cheat, or none of them pass; a warning may be what the author wants."""
 
     ERROR = "error"
     WARNING = "warning"
-
-    __str__ = str.__str__
 
 
 @dataclass(frozen=True)
@@ -51,9 +49,9 @@ _ADVICE = {
 _FORMS = {"dtype": "the type", "shape": "the shape"}
 
 
-def findings(task: Task, lint: Lint) -> Tuple[Finding, ...]:
+def findings(task: Task, lint: Lint) -> tuple[Finding, ...]:
     """What follows from the facts, errors first."""
-    found: List[Finding] = []
+    found: list[Finding] = []
     if lint.message:
         found.append(_error("unusable", lint.message, "Correct reference.py, then check the task again."))
     found += _failures(task, lint.cases)
@@ -70,7 +68,7 @@ def _error(code: str, message: str, advice: str) -> Finding:
 def _failures(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Finding]:
     """A finding for each way to fail, however many cases fail in it."""
     names = {file.name for file in task.files}
-    alike: Dict[Tuple[bool, str], List[CheckedCase]] = {}
+    alike: dict[tuple[bool, str], list[CheckedCase]] = {}
     for case in cases:
         if case.failure:
             alike.setdefault((case.lost, _of_task(case.failure, names)), []).append(case)
@@ -83,7 +81,7 @@ def _failures(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Finding]:
 
 def _of_task(failure: str, names: Collection[str]) -> str:
     """A failure with the task's files by their names alone, and without the harness's own lines in its traceback."""
-    lines: List[str] = []
+    lines: list[str] = []
     harness = False
     for line in failure.splitlines():
         frame, shown = _FRAME.match(line), line
@@ -186,7 +184,7 @@ def _raised(cases: Sequence[CheckedCase]) -> Iterator[Finding]:
         yield _error("raises", message, advice)
 
 
-def _refusals(name: str, title: str, seen: Sequence[Tuple[CheckedCase, Probed]]) -> Iterator[Finding]:
+def _refusals(name: str, title: str, seen: Sequence[tuple[CheckedCase, Probed]]) -> Iterator[Finding]:
     refused = [(case, probed) for case, probed in seen if probed.verdict not in (Verdict.PASS, Verdict.TASK_ERROR)]
     if refused:
         message = f"{title} is refused on {_places([case for case, _ in refused])}: {_said(refused[0][1])}"

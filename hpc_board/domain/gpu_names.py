@@ -8,14 +8,14 @@ https://rocm.docs.amd.com/en/latest/reference/gpu-arch-specs.html.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Dict, Iterable, List, Optional, Tuple
+from functools import cache, lru_cache
 
 from hpc_board.model.gpu import Device
 from hpc_board.model.names import NAME
 
-_CUDA: Dict[str, str] = {
+_CUDA: dict[str, str] = {
     "sm_121a": "GB10",
     "sm_120a": "RTX-PRO-6000 RTX-5090 RTX-5080 RTX-5070 RTX-5070-Ti",
     "sm_103a": "B300 GB300",
@@ -34,14 +34,14 @@ _CUDA: Dict[str, str] = {
     # Quadro (7.5), Ada (8.9) and PRO (12.0) have it alike
     "": "RTX-6000",
 }
-_HIP: Dict[str, str] = {
+_HIP: dict[str, str] = {
     "gfx950": "MI350X MI355X",
     "gfx942": "MI300A MI300X MI308X MI325X",
     "gfx90a": "MI210 MI250 MI250X",
     "gfx908": "MI100",
     "gfx906": "MI50 MI60",
 }
-_FURTHER: Dict[str, str] = {
+_FURTHER: dict[str, str] = {
     "RTX A4000": "A4000",
     "RTX A4500": "A4500",
     "RTX A5000": "A5000",
@@ -76,13 +76,13 @@ class Named:
     profile `mig` ("3g.20gb") are "" where they are not named.
     """
 
-    model: Optional[Model]
+    model: Model | None
     memory: str = ""
     form: str = ""
     mig: str = ""
 
 
-MODELS: Dict[str, Model] = {
+MODELS: dict[str, Model] = {
     name: Model(name, device, arch)
     for device, table in ((Device.CUDA, _CUDA), (Device.HIP, _HIP))
     for arch, names in table.items()
@@ -98,7 +98,7 @@ _MEMORY = re.compile(r"(?<![a-z0-9.])([1-9][0-9]{1,2})gb?(?![a-z0-9])|[_-](16|24
 _FORM = re.compile(r"(?:(s[xm]{2}|hbm3(?!e))|(pcie?)|(nvl))[0-9]?(?![a-z0-9])")
 
 
-_ALIASES: List[Tuple[Tuple[str, ...], str]] = [
+_ALIASES: list[tuple[tuple[str, ...], str]] = [
     (tuple(re.split(r"[- ]", alias.lower())), name)
     for alias, name in sorted(
         {**{name: name for name in MODELS}, **_FURTHER}.items(), key=lambda pair: (-len(pair[0]), pair[0])
@@ -107,12 +107,12 @@ _ALIASES: List[Tuple[Tuple[str, ...], str]] = [
 """The words of each alias, the longest alias first, and the name that boards use."""
 
 
-@lru_cache(maxsize=None)
-def _pattern(words: Tuple[str, ...]) -> "re.Pattern[str]":
+@cache
+def _pattern(words: tuple[str, ...]) -> "re.Pattern[str]":
     return re.compile(_PREFIX + _SEPARATOR.join(map(re.escape, words)) + _SUFFIX)
 
 
-def _says(text: str, words: Tuple[str, ...]) -> bool:
+def _says(text: str, words: tuple[str, ...]) -> bool:
     # Every command meets names of GPUs, and few of the patterns are ever needed: compiling all takes it 20 ms.
     return all(word in text for word in words) and _pattern(words).search(text) is not None
 
@@ -136,9 +136,9 @@ def named(text: str) -> Named:
     )
 
 
-def named_by_any(texts: Iterable[str]) -> List[Named]:
+def named_by_any(texts: Iterable[str]) -> list[Named]:
     """What several texts together say: one entry for each model among them, in the order of the models' names."""
-    found: Dict[str, Named] = {}
+    found: dict[str, Named] = {}
     for each in map(named, texts):
         if each.model is not None:
             known = found.get(each.model.name, each)

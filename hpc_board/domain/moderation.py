@@ -1,10 +1,10 @@
 """The rules of play: limits, bans, removals, and what people remark on submissions, as values and pure decisions."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
-from enum import Enum
-from typing import Optional, Sequence, Tuple
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 
 from hpc_board.domain.board_options import TermsError, moment_words, stored_moment
 from hpc_board.model.task import Mode
@@ -30,13 +30,11 @@ RERUN = "rerun"
 NOTE = "note"
 
 
-class Category(str, Enum):
+class Category(StrEnum):
     """The two kinds of submissions that are limited apart from each other."""
 
     RANKED = "ranked"
     OTHER = "other"
-
-    __str__ = str.__str__
 
     @classmethod
     def of(cls, mode: Mode) -> "Category":
@@ -53,10 +51,10 @@ class Category(str, Enum):
 class Limits:
     """How many submissions of each category a user may send to a board within an hour; None for any number."""
 
-    ranked: Optional[int] = None
-    other: Optional[int] = None
+    ranked: int | None = None
+    other: int | None = None
 
-    def of(self, category: Category) -> Optional[int]:
+    def of(self, category: Category) -> int | None:
         """The limit for this category."""
         return self.ranked if category is Category.RANKED else self.other
 
@@ -81,7 +79,7 @@ class Limits:
 NO_LIMITS = Limits()
 
 
-UNKNOWN_MOMENT = datetime(1970, 1, 1, tzinfo=timezone.utc)
+UNKNOWN_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 """When something was decided of which nobody can read when that was: before all else."""
 
 
@@ -104,12 +102,12 @@ class Decision:
     readable: bool = field(default=True, compare=False)
 
     @property
-    def known_at(self) -> Optional[datetime]:
+    def known_at(self) -> datetime | None:
         """When it was decided; None where that cannot be read."""
         return None if self.at == UNKNOWN_MOMENT else self.at
 
     @property
-    def ends_at(self) -> Optional[datetime]:
+    def ends_at(self) -> datetime | None:
         """When a ban ends by itself; None where only another decision ends it."""
         try:
             return stored_moment(self.detail) if self.action == BAN and self.detail else None
@@ -148,15 +146,15 @@ class Removal:
 class Remarks:
     """What was said of a submission since it was sent: notes, oldest first, and what admins did with it."""
 
-    notes: Tuple[Remark, ...] = ()
-    rerun: Optional[Rerun] = None
-    removal: Optional[Removal] = None
+    notes: tuple[Remark, ...] = ()
+    rerun: Rerun | None = None
+    removal: Removal | None = None
 
 
 NO_REMARKS = Remarks()
 
 
-def limit_of(text: str) -> Optional[int]:
+def limit_of(text: str) -> int | None:
     """The limit that somebody has typed, None for "none" or nothing.
 
     Raises:

@@ -2,8 +2,9 @@
 
 import re
 import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Iterator, List, Mapping, Optional, Sequence, TypeGuard
+from typing import TypeGuard
 
 from hpc_board.domain.run import Run
 from hpc_board.model.gpu import Device
@@ -17,7 +18,7 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\
 _ROUNDING = 1e-6
 
 
-def result_faults(result: Result, run: Run, task: Task, device: Optional[Device], harness_sha256: str) -> List[str]:
+def result_faults(result: Result, run: Run, task: Task, device: Device | None, harness_sha256: str) -> list[str]:
     """Why `result` is not the result of `run`, one sentence for each reason; empty where it is.
 
     `device` is what the board's GPU is, None where the settings no longer say, `harness_sha256` the hash of the harness
@@ -56,7 +57,7 @@ def result_faults(result: Result, run: Run, task: Task, device: Optional[Device]
     return faults
 
 
-def ended_at(result: Result, run: Run, collected_at: datetime) -> Optional[datetime]:
+def ended_at(result: Result, run: Run, collected_at: datetime) -> datetime | None:
     """When the job of `run` ended by its own clock; None where what it says is no moment of the run's life."""
     if not _MOMENT.fullmatch(result.ended_at):
         return None
@@ -80,29 +81,29 @@ def is_model(gpu: str, device_name: str) -> bool:
     return wanted[0] in found or (wanted[0].startswith("MI") and found[0].startswith(wanted[0]))
 
 
-def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, CaseValue]]) -> List[str]:
+def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, CaseValue]]) -> list[str]:
     mine = [case for case in cases if case.phase == phase]
     if [(case.index, case.spec) for case in mine] != [(index, case_text(case)) for index, case in enumerate(sent)]:
         return [f"its {phase} cases are not those that were sent"]
     return [f"{phase} case {case.index + 1} did not pass" for case in mine if case.verdict is not Verdict.PASS]
 
 
-def _timing_faults(cases: Sequence[Case]) -> List[str]:
+def _timing_faults(cases: Sequence[Case]) -> list[str]:
     mine = [case for case in cases if case.phase == "benchmark" and not _timed(case.timing)]
     return [f"the times of benchmark case {case.index + 1} are no times" for case in mine]
 
 
-def _reported_time_faults(cases: Sequence[Case]) -> List[str]:
+def _reported_time_faults(cases: Sequence[Case]) -> list[str]:
     """What is wrong with times that a task's own eval has reported, which has no samples to show."""
     mine = [case for case in cases if case.phase == "benchmark" and not _reported(case.timing)]
     return [f"the times of benchmark case {case.index + 1} are no times" for case in mine]
 
 
-def _reported(timing: Optional[Timing]) -> bool:
+def _reported(timing: Timing | None) -> bool:
     return timing is not None and timing.runs >= 1 and timing.mean_ns == timing.median_ns > 0 and not timing.samples_ns
 
 
-def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: Optional[Device]) -> List[str]:
+def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: Device | None) -> list[str]:
     """What the times of benchmark cases lack; on an unknown device those of a CPU are enough, which asks for less."""
     try:
         limits = Limits.of_task(task.limits, str(device or Device.CPU))
@@ -151,7 +152,7 @@ def _time_that_counts(timing: Timing) -> float:
     return max(lower_quartile(timing.samples_ns), timing.least_ns or 0.0)
 
 
-def _timed(timing: Optional[Timing]) -> TypeGuard[Timing]:
+def _timed(timing: Timing | None) -> TypeGuard[Timing]:
     if timing is None or not timing.samples_ns or timing.runs != len(timing.samples_ns) or min(timing.samples_ns) <= 0:
         return False
     if sum(timing.worker_runs) != timing.runs or min(timing.worker_runs) < 1:

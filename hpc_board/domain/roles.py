@@ -1,8 +1,8 @@
 """Roles: what somebody may do on a board, by Unix user and group."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from enum import Enum
-from typing import Collection, Tuple
+from enum import StrEnum
 
 GROUP = "@"
 """What the name of a group begins with, where users and groups stand beside each other."""
@@ -14,15 +14,13 @@ SOMEBODY_WORDS = "the name of a Unix user, or of a group with @ before it"
 """What `SOMEBODY` means, for people."""
 
 
-class Role(str, Enum):
+class Role(StrEnum):
     """What somebody may do; each role may do what those below it may."""
 
     ADMIN = "admin"
     CREATOR = "creator"
     PARTICIPANT = "participant"
     NOBODY = "nobody"
-
-    __str__ = str.__str__
 
     def may_act_as(self, least: "Role") -> bool:
         """Whether this role may do what `least` may."""
@@ -37,9 +35,9 @@ class Roles:
     Where `participants` is empty, everybody who reaches the board is one.
     """
 
-    admins: Tuple[str, ...] = ()
-    creators: Tuple[str, ...] = ()
-    participants: Tuple[str, ...] = ()
+    admins: tuple[str, ...] = ()
+    creators: tuple[str, ...] = ()
+    participants: tuple[str, ...] = ()
 
     @property
     def name_groups(self) -> bool:

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import Enum
-from typing import Optional
+from enum import StrEnum
 
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
 from hpc_board.model.result import Verdict
@@ -11,7 +10,7 @@ from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
 
 
-class RunState(str, Enum):
+class RunState(StrEnum):
     """Where a run stands. Only `finished` has a verdict; `error` means that our machinery failed."""
 
     CREATED = "created"
@@ -27,8 +26,6 @@ class RunState(str, Enum):
     PREEMPTED = "preempted"
     LOST = "lost"
     ERROR = "error"
-
-    __str__ = str.__str__
 
     @property
     def ended(self) -> bool:
@@ -55,7 +52,7 @@ _ENDED = frozenset(
 )
 
 
-class JobState(str, Enum):
+class JobState(StrEnum):
     """What a scheduler says of a job, in one vocabulary for all schedulers.
 
     `missing` means that the scheduler answered and does not know the job (any more), which proves nothing by itself.
@@ -73,8 +70,6 @@ class JobState(str, Enum):
     MISSING = "missing"
     UNKNOWN = "unknown"
 
-    __str__ = str.__str__
-
 
 @dataclass(frozen=True)
 class JobStatus:
@@ -88,8 +83,8 @@ class JobStatus:
     reason: str = ""
     node: str = ""
     source: str = ""
-    expected_start: Optional[datetime] = None
-    restarts: Optional[int] = None
+    expected_start: datetime | None = None
+    restarts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -106,8 +101,8 @@ class Status:
     node: str = ""
     reason: str = ""
     source: str = ""
-    expected_start: Optional[datetime] = None
-    ended_in_queue_at: Optional[datetime] = None
+    expected_start: datetime | None = None
+    ended_in_queue_at: datetime | None = None
     unanswered: bool = False
     cancel_requested: bool = False
 
@@ -122,8 +117,8 @@ class Progress:
 
     at: str
     phase: str
-    case: Optional[int]
-    of: Optional[int]
+    case: int | None
+    of: int | None
     message: str
 
 
@@ -161,11 +156,11 @@ class Run:
     code_sha256: str = ""
     harness_sha256: str = ""
     note: str = ""
-    verdict: Optional[Verdict] = None
+    verdict: Verdict | None = None
     message: str = ""
-    score_s: Optional[float] = None
-    interval: Optional[Interval] = None
-    ended_at: Optional[datetime] = None
+    score_s: float | None = None
+    interval: Interval | None = None
+    ended_at: datetime | None = None
     milestone: str = ""
     account: str = ""
     remarks: Remarks = NO_REMARKS
@@ -297,7 +292,7 @@ def next_status(
     return replace(known.moved(_ENDED_AS[news.state], now), source=source)
 
 
-def _expected_start(known: Optional[datetime], told: Optional[datetime], now: datetime) -> Optional[datetime]:
+def _expected_start(known: datetime | None, told: datetime | None, now: datetime) -> datetime | None:
     """The start to show: the one that is `known` as long as the one that is `told` hardly differs.
 
     Slurm reckons anew every half minute, and each change of a status is a row for good.

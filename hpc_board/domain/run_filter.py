@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from typing import List, Tuple
 
 FIELDS = ("task", "gpu", "state", "mode", "note", "file", "user")
 """The fields that a word may name: "gpu:h100". A state is also the verdict of a run that has one."""
@@ -25,7 +24,7 @@ class Word:
 class RunFilter:
     """The words that a run has to have, all of them; without any, every run fits."""
 
-    words: Tuple[Word, ...] = ()
+    words: tuple[Word, ...] = ()
 
 
 def run_filter(text: str) -> RunFilter:
@@ -33,7 +32,7 @@ def run_filter(text: str) -> RunFilter:
     return RunFilter(tuple(_word(part) for part in parts_of(text[:CHARACTERS_MAX].lower())[:WORDS_MAX]))
 
 
-def parts_of(text: str) -> List[str]:
+def parts_of(text: str) -> list[str]:
     """The parts of what somebody has typed, with spaces between them; what is in quotes stays together."""
     return [part for part in (found.replace('"', "") for found in _PARTS.findall(text)) if part]
 

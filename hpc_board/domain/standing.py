@@ -1,9 +1,9 @@
 """Standings: ranks, pages and marks of a leaderboard, and how a placing is told."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
-from typing import List, Optional, Sequence, Tuple
+from enum import StrEnum
 
 from hpc_board.model.score import Interval, duration_text, told_score
 from hpc_board.model.task import ISOLATED
@@ -30,11 +30,11 @@ class Standing:
     trust: str
     emulated: bool = False
     harness: str = ISOLATED
-    interval: Optional[Interval] = None
+    interval: Interval | None = None
     overlaps_above: bool = False
 
 
-class Rows(str, Enum):
+class Rows(StrEnum):
     """What a row of a page stands for: a user's best run, any run that counts, or one of the reader's.
 
     The best comes first, but for NEWEST, which has the reader's runs from the newest on; their ranks are those among
@@ -46,16 +46,12 @@ class Rows(str, Enum):
     OWN = "own"
     NEWEST = "newest"
 
-    __str__ = str.__str__
 
-
-class MarkKind(str, Enum):
+class MarkKind(StrEnum):
     """What stands on a board beside the ranks: the task's own reference, or something that its author shows."""
 
     REFERENCE = "reference"
     MILESTONE = "milestone"
-
-    __str__ = str.__str__
 
 
 @dataclass(frozen=True)
@@ -83,18 +79,18 @@ class Page:
 
     gpu: str
     version: str
-    rows: Tuple[Standing, ...]
+    rows: tuple[Standing, ...]
     total: int
     offset: int = 0
-    own: Optional[Standing] = None
-    marks: Tuple[Mark, ...] = ()
+    own: Standing | None = None
+    marks: tuple[Mark, ...] = ()
 
     @property
-    def reference_s(self) -> Optional[float]:
+    def reference_s(self) -> float | None:
         """What the task's reference scores, None where that was not measured."""
         return next((mark.score_s for mark in self.marks if mark.kind is MarkKind.REFERENCE), None)
 
-    def speedup(self, score_s: float) -> Optional[float]:
+    def speedup(self, score_s: float) -> float | None:
         """How many times as fast as the reference something is that scores `score_s`."""
         return None if self.reference_s is None else self.reference_s / score_s
 
@@ -107,7 +103,7 @@ class Placing:
     the run `best_run`. `first` says that the user had not passed there before.
     """
 
-    rank: Optional[int]
+    rank: int | None
     users: int
     best_s: float
     best_run: int
@@ -130,7 +126,7 @@ PLACES_TOLD = 10
 """Down to which rank a run is told its place; below, that it is its user's best."""
 
 
-def verdict_line(gpu: str, score_s: float, placing: Placing, interval: Optional[Interval] = None) -> str:
+def verdict_line(gpu: str, score_s: float, placing: Placing, interval: Interval | None = None) -> str:
     """What a ranked run that passed has come to on the board of `gpu`, in one line without a full stop."""
     rank, time = placing.rank, told_score(score_s, interval)
     if rank is None:
@@ -151,9 +147,9 @@ def _behind(score_s: float, placing: Placing) -> str:
     return f"{slower} the own best, {duration_text(placing.best_s * 1e9)} (run {placing.best_run})"
 
 
-def ranks(scores: Sequence[float]) -> List[int]:
+def ranks(scores: Sequence[float]) -> list[int]:
     """The rank of each of these scores, which are in order: equal ones share a rank and leave a gap behind it."""
-    found: List[int] = []
+    found: list[int] = []
     for index, score in enumerate(scores):
         found.append(found[-1] if index and score == scores[index - 1] else index + 1)
     return found

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Dict, Optional, Tuple
 
 _DIGITS = 3
 
@@ -20,8 +19,8 @@ class GpuStatistics:
     passed: int
     scored: int
     started: int
-    wait_median_s: Optional[float]
-    wait_max_s: Optional[float]
+    wait_median_s: float | None
+    wait_max_s: float | None
     run_total_s: float
 
 
@@ -39,15 +38,15 @@ class UserStatistics:
 class Statistics:
     """What a board was used for since a moment, or ever; `waiting` runs have not ended, `top_users` ran longest."""
 
-    since: Optional[datetime]
-    tasks: Tuple[str, ...]
+    since: datetime | None
+    tasks: tuple[str, ...]
     submissions: int
     runs: int
     waiting: int
     users: int
     unique_codes: int
-    gpus: Tuple[GpuStatistics, ...]
-    top_users: Tuple[UserStatistics, ...]
+    gpus: tuple[GpuStatistics, ...]
+    top_users: tuple[UserStatistics, ...]
 
 
 class Waits:
@@ -55,8 +54,8 @@ class Waits:
 
     def __init__(self) -> None:
         self.count = 0
-        self.max_s: Optional[float] = None
-        self._counts: Dict[float, int] = {}
+        self.max_s: float | None = None
+        self._counts: dict[float, int] = {}
 
     def add(self, seconds: float) -> None:
         """Take one more length of time, of no less than 0 seconds."""
@@ -66,7 +65,7 @@ class Waits:
         self._counts[kept] = self._counts.get(kept, 0) + 1
 
     @property
-    def median_s(self) -> Optional[float]:
+    def median_s(self) -> float | None:
         """The median, of an even number the lower of the two in the middle; None where there is nothing."""
         passed = 0
         for seconds in sorted(self._counts):

@@ -3,7 +3,6 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Optional, Tuple
 
 from hpc_board.model.task import Language, Mode
 
@@ -33,8 +32,8 @@ class Submission:
 class Directives:
     """What the leading comment lines of a submission ask for."""
 
-    leaderboard: Optional[str] = None
-    gpus: Tuple[str, ...] = ()
+    leaderboard: str | None = None
+    gpus: tuple[str, ...] = ()
 
 
 class DirectiveError(ValueError):
@@ -49,8 +48,8 @@ def directives(source: str) -> Directives:
     Raises:
         DirectiveError: a directive is unknown, lacks its argument, or is given twice.
     """
-    leaderboard: Optional[str] = None
-    gpus: Tuple[str, ...] = ()
+    leaderboard: str | None = None
+    gpus: tuple[str, ...] = ()
     for number, line in enumerate(source.splitlines(), start=1):
         match = re.match(r"(?:#|//)(.*)", line)
         if match is None:

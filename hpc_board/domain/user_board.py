@@ -1,9 +1,10 @@
 """Boards that people made: the changes in the life of one, and what a change would do to it."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
-from enum import Enum
-from typing import Any, Iterator, Mapping, Optional, Tuple
+from enum import StrEnum
+from typing import Any
 
 from hpc_board.domain.board_options import Terms, moment_words
 from hpc_board.model.task import CaseValue, Task, Timeouts
@@ -15,14 +16,12 @@ _NOT_COMPARED = ("name", "deadline", "gpus", "warnings")
 _SHOWN_CHARACTERS = 120
 
 
-class Action(str, Enum):
+class Action(StrEnum):
     """What was done to a board."""
 
     CREATE = "create"
     UPDATE = "update"
     DELETE = "delete"
-
-    __str__ = str.__str__
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class BoardChange:
     id: int
     name: str
     action: Action
-    task_version: Optional[str]
+    task_version: str | None
     terms: Terms
     by_user: str
     at: datetime
@@ -86,11 +85,11 @@ class Plan:
     name: str
     action: Action
     terms: Terms
-    task: Optional[Task] = None
-    before: Optional[CreatedBoard] = None
-    differences: Tuple[Difference, ...] = ()
-    left: Tuple[Entries, ...] = ()
-    joined: Tuple[Entries, ...] = ()
+    task: Task | None = None
+    before: CreatedBoard | None = None
+    differences: tuple[Difference, ...] = ()
+    left: tuple[Entries, ...] = ()
+    joined: tuple[Entries, ...] = ()
     after_change: int = 0
     shadows: bool = False
 
@@ -110,12 +109,12 @@ class Plan:
         return self.action is Action.UPDATE and bool(self.left)
 
 
-def differences(before: Task, after: Task, old: Terms, new: Terms) -> Tuple[Difference, ...]:
+def differences(before: Task, after: Task, old: Terms, new: Terms) -> tuple[Difference, ...]:
     """What differs between a board's task and terms, and those that it would get."""
     return (*_of_tasks(before, after), *_of_terms(old, new))
 
 
-def what_changed(change: BoardChange, before: Optional[BoardChange]) -> str:
+def what_changed(change: BoardChange, before: BoardChange | None) -> str:
     """What an update made different from the change `before` it, in a few words; empty for anything but an update.
 
     What no listing of terms has a place for is told with its new value.
@@ -155,7 +154,7 @@ def _term(name: str, value: Any) -> str:
     return str(value).replace("_", " ")
 
 
-def _shown(name: str, old: Any, new: Any) -> Tuple[str, str]:
+def _shown(name: str, old: Any, new: Any) -> tuple[str, str]:
     """The two values in a few words each."""
     if name == "files":
         return _files({file.name: file.text for file in old}, {file.name: file.text for file in new})
@@ -170,7 +169,7 @@ def _shown(name: str, old: Any, new: Any) -> Tuple[str, str]:
     return _words(old), _words(new)
 
 
-def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> Tuple[str, str]:
+def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, str]:
     """The names of files that are not the same on both sides; a dash where there are none on a side."""
     changed = [name for name in {**old, **new} if old.get(name, ...) != new.get(name, ...)]
     sides = ([one_line(name) for name in changed if name in side] for side in (old, new))
@@ -178,7 +177,7 @@ def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> Tuple[str, str]:
     return before, f"{after}, changed" if set(changed) & set(old) & set(new) else after
 
 
-def _cases(cases: Tuple[Mapping[str, CaseValue], ...]) -> str:
+def _cases(cases: tuple[Mapping[str, CaseValue], ...]) -> str:
     texts = "; ".join(", ".join(f"{key}={value}" for key, value in case.items()) for case in cases)
     return one_line(f"{len(cases)}: {texts}", _SHOWN_CHARACTERS)
 

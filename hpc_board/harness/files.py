@@ -3,9 +3,10 @@
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Iterator
+from typing import BinaryIO
 
 DRAFT = ".draft-"
 """How the name of an unfinished file begins."""

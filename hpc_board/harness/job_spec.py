@@ -1,9 +1,10 @@
 """What `job.json` says."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any
 
 from hpc_board.harness.processes.calls import Rules
 from hpc_board.model.eval_program import EvalProgram
@@ -31,27 +32,27 @@ class Facts:
     shown_as: str
     rules: Rules
     minimum_isolation: str
-    files: Tuple[str, ...]
-    tests: Tuple[Mapping[str, CaseValue], ...]
-    benchmarks: Tuple[Mapping[str, CaseValue], ...]
+    files: tuple[str, ...]
+    tests: tuple[Mapping[str, CaseValue], ...]
+    benchmarks: tuple[Mapping[str, CaseValue], ...]
     ranking_by: Ranking
     phase_seconds: Mapping[str, float]
     limits: Limits
-    environment: Tuple[str, ...]
-    readable: Tuple[str, ...]
+    environment: tuple[str, ...]
+    readable: tuple[str, ...]
     sha256: Mapping[str, str]
     language: Language = Language.PY
-    flags: Tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
     arch: str = ""
     build_cache: str = ""
     allow_root: bool = False
-    data: Tuple[str, ...] = ()
-    sandbox: Optional[Sandbox] = None
+    data: tuple[str, ...] = ()
+    sandbox: Sandbox | None = None
     container: str = ""
     harness: str = ISOLATED
     eval: EvalProgram = field(default_factory=EvalProgram)
     file_sha256: Mapping[str, str] = field(default_factory=dict)
-    seed: Optional[int] = None
+    seed: int | None = None
     world_size: int = 1
 
 
@@ -61,7 +62,7 @@ def facts(path: Path) -> Facts:
     Raises:
         ValueError: the file was not written by hpc-board, or by a version too new for this harness.
     """
-    value: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if value.get("format") != 1:
         raise ValueError(f"{path} has the format {value.get('format')!r}, and this harness reads 1")
     task = value["task"]
@@ -109,16 +110,16 @@ def is_probe(path: Path) -> bool:
         return False
 
 
-def _sandbox(value: Optional[Dict[str, str]]) -> Optional[Sandbox]:
+def _sandbox(value: dict[str, str] | None) -> Sandbox | None:
     return None if value is None else Sandbox(SandboxRuntime(value["runtime"]), value["image"], value["setting"])
 
 
-def _eval(value: Dict[str, Any]) -> EvalProgram:
-    fields: Dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in value.items()}
+def _eval(value: dict[str, Any]) -> EvalProgram:
+    fields: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in value.items()}
     return EvalProgram(**fields)
 
 
-def _case(case: Dict[str, Any]) -> Dict[str, CaseValue]:
+def _case(case: dict[str, Any]) -> dict[str, CaseValue]:
     return {key: _frozen(value) for key, value in case.items()}
 
 

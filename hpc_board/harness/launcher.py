@@ -4,10 +4,11 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any
 
 from hpc_board.harness.build.toolchain import LIBRARY
 from hpc_board.harness.confine import sandbox
@@ -81,8 +82,8 @@ class Processes:
         self.stdout = Printed()
         self.stderr = Printed()
         self.judge_said = Printed()
-        self.library: Optional[Path] = None
-        self.container: Optional[Container] = None
+        self.library: Path | None = None
+        self.container: Container | None = None
         self.has_baseline = False
         self.isolation = ""
         self.left_processes = 0
@@ -92,15 +93,15 @@ class Processes:
         self._task = folder / "task"
         self._submission = folder / "submission"
         self._readable = sandbox.readable_folders(os.environ, job.readable, (str(folder), str(Path.home())))
-        self._zygote: Optional[Zygote] = None
-        self._children: List[Union[Child, Program]] = []
+        self._zygote: Zygote | None = None
+        self._children: list[Child | Program] = []
 
     def start(self) -> None:
         """Start the process that all others are forked from."""
         self.modules = modules_of([self._submission, self._task], self._job.device)
         self._zygote = Zygote(self.harness, env=self.environment, modules=self.modules, printed=self.judge_said)
 
-    def contain(self) -> Dict[str, str]:
+    def contain(self) -> dict[str, str]:
         """Have the container that the settings ask for, if they do, and return what a result says of it.
 
         Raises:
@@ -125,11 +126,11 @@ class Processes:
     def worker(
         self,
         *,
-        home: Optional[Path] = None,
+        home: Path | None = None,
         profile: str = "",
         prefix: Sequence[str] = (),
-        folder: Optional[Path] = None,
-        printed: Optional[Printed] = None,
+        folder: Path | None = None,
+        printed: Printed | None = None,
     ) -> Child:
         """A new process that imports the submission, or loads what has become of it.
 
@@ -175,7 +176,7 @@ class Processes:
             raise CallFailed(Verdict.TASK_ERROR, message) from None
         return child
 
-    def await_ready(self, child: Child) -> Dict[str, Any]:
+    def await_ready(self, child: Child) -> dict[str, Any]:
         """Wait until judge or prober has imported the task, and return what it says of the device.
 
         Raises:
@@ -185,7 +186,7 @@ class Processes:
         answer, _ = judge_answer(child, ("ready", "failed"), self._load_deadline(), late)
         return dict(answer.facts) if isinstance(answer, Ready) else {}
 
-    def await_judge(self, judge: Child) -> Dict[str, Any]:
+    def await_judge(self, judge: Child) -> dict[str, Any]:
         """Wait until the judge has imported the task, and return what it says of the device.
 
         Raises:
@@ -218,7 +219,7 @@ class Processes:
             message = f"the board ranks at isolation {wanted} and above, and this node reaches {level}: "
             raise CallFailed(Verdict.INFRA_ERROR, message + sandbox.lacking(level, wanted))
 
-    def await_loaded(self, worker: Child, what: str, reached: Optional[Callable[[str], None]] = None) -> None:
+    def await_loaded(self, worker: Child, what: str, reached: Callable[[str], None] | None = None) -> None:
         """Wait until a worker has imported `what`; `reached` is told before at which level that runs.
 
         Raises:
@@ -232,7 +233,7 @@ class Processes:
         worker_answer(worker, ("loaded", "raised"), deadline, late)
 
     @contextmanager
-    def alone(self, *trusted: Optional[Child]) -> Iterator[None]:
+    def alone(self, *trusted: Child | None) -> Iterator[None]:
         """A time in which all is stopped but the zygote, those `trusted`, and what they have started.
 
         Raises:
@@ -245,7 +246,7 @@ class Processes:
             message = "its processes start others without end or wake by themselves while the reference is called"
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True) from None
 
-    def others(self, *trusted: Optional[Child]) -> int:
+    def others(self, *trusted: Child | None) -> int:
         """How many processes there are beside the zygote and those `trusted`, whoever they belong to by now."""
         self.reap()
         known = [each.pid for each in (*trusted, self._zygote) if each is not None]
@@ -256,7 +257,7 @@ class Processes:
         """The kind of device that the job is for."""
         return self._job.device
 
-    def company(self, worker: Child) -> List[int]:
+    def company(self, worker: Child) -> list[int]:
         """The processes beside a worker that a submission has started."""
         self.reap()
         trusted = [pid for pid in self.pids() if pid != worker.pid]
@@ -268,7 +269,7 @@ class Processes:
         command: Sequence[str],
         folder: Path,
         environment: Mapping[str, str],
-        printed: Tuple[Printed, Printed],
+        printed: tuple[Printed, Printed],
         *,
         reports: bool,
     ) -> Program:
@@ -305,7 +306,7 @@ class Processes:
         """The interpreter with which programs of the task run."""
         return sys.executable if self.container is None else self.container.python
 
-    def dismiss(self, child: Union[Child, Program]) -> None:
+    def dismiss(self, child: Child | Program) -> None:
         """End a process, and whatever processes it has left."""
         child.end()
         self._children.remove(child)
@@ -315,7 +316,7 @@ class Processes:
         """Take the status of every process that others have left, and that has ended."""
         reap_orphans(self.pids())
 
-    def pids(self) -> List[int]:
+    def pids(self) -> list[int]:
         """Their ids, the zygote's among them."""
         return [each.pid for each in (*self._children, self._zygote) if each is not None]
 
@@ -375,7 +376,7 @@ class Processes:
         common = {"device": self._job.device, "value_bytes": self._job.limits.value_bytes}
         child.send({"type": "load", "folder": str(folder), **common, **more})
 
-    def _new_worker(self, home: Path, prints: Tuple[Printed, Printed], printed_bytes_max: int) -> Child:
+    def _new_worker(self, home: Path, prints: tuple[Printed, Printed], printed_bytes_max: int) -> Child:
         """A process that is a worker: forked, or started in the container, which is one for each."""
         if self.container is None:
             return self._forked("worker", home, home, prints, printed_bytes_max)
@@ -414,7 +415,7 @@ class Processes:
         return child
 
     def _forked(
-        self, role: str, home: Path, cwd: Path, prints: Tuple[Printed, Printed], printed_bytes_max: int
+        self, role: str, home: Path, cwd: Path, prints: tuple[Printed, Printed], printed_bytes_max: int
     ) -> Child:
         if self._zygote is None:
             raise ValueError("there is nothing to fork")

@@ -1,8 +1,8 @@
 """The harness file's command line, called by the batch script and by the supervisor itself."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence
 
 _USAGE = """\
 usage: harness.pyz supervise JOB.JSON          evaluate a submission, or look at the node, and write result.json

@@ -5,9 +5,10 @@ import platform
 import re
 import socket
 import subprocess
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any
 
 _GPU_SECONDS = 5
 _GPU_UUID = re.compile(r"GPU-[0-9A-Fa-f-]{8,64}")
@@ -20,7 +21,7 @@ MEMORY_RAN_OUT = "the node's system has killed in this job for lack of memory"
 """What a verdict says when `oom_kills` has grown."""
 
 
-def node_facts() -> Dict[str, Any]:
+def node_facts() -> dict[str, Any]:
     """Host, processor, kernel, and the job as Slurm names it."""
     return {
         "host": socket.gethostname().split(".")[0],
@@ -62,17 +63,17 @@ def visible_gpu(environ: Mapping[str, str]) -> str:
     return chosen if chosen in uuids else ""
 
 
-def gpu_facts(uuid: str) -> Dict[str, str]:
+def gpu_facts(uuid: str) -> dict[str, str]:
     """The GPU of this UUID and the state that it is in, as nvidia-smi describes them; empty where it does not."""
     return _gpu_query(uuid, (*_GPU_FIELDS, *_GPU_STATE_FIELDS), "gpu_")
 
 
-def gpu_state_after(uuid: str) -> Dict[str, str]:
+def gpu_state_after(uuid: str) -> dict[str, str]:
     """The state alone, under names that begin with `gpu_after_`."""
     return _gpu_query(uuid, _GPU_STATE_FIELDS, "gpu_after_")
 
 
-def _gpu_query(uuid: str, fields: Sequence[str], prefix: str) -> Dict[str, str]:
+def _gpu_query(uuid: str, fields: Sequence[str], prefix: str) -> dict[str, str]:
     if not _GPU_UUID.fullmatch(uuid):
         return {}
     for slowdown in _SLOWDOWN_FIELDS:
@@ -83,14 +84,14 @@ def _gpu_query(uuid: str, fields: Sequence[str], prefix: str) -> Dict[str, str]:
     return {}
 
 
-def _nvidia_smi(uuid: str, fields: Sequence[str]) -> List[str]:
+def _nvidia_smi(uuid: str, fields: Sequence[str]) -> list[str]:
     """The values of `fields`, or none."""
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits", f"--id={uuid}"]
     values = [value.strip()[:200] for line in _smi_lines(command)[:1] for value in line.split(",")]
     return values if len(values) == len(fields) else []
 
 
-def _smi_lines(command: Sequence[str]) -> List[str]:
+def _smi_lines(command: Sequence[str]) -> list[str]:
     """What nvidia-smi prints, none where it fails."""
     try:
         done = subprocess.run(

@@ -14,9 +14,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any
 
 from hpc_board.harness.build.toolchain import ToolchainMissing, toolchain
 from hpc_board.harness.confine import sandbox
@@ -62,7 +63,7 @@ _SOME_ARCH = {"g++": "x86-64", "nvcc": "sm_80", "hipcc": "gfx90a"}
 
 def inspect(path: Path, harness: Path) -> int:
     """Look at this node and write the report beside the job file at `path`; return the exit status."""
-    job: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    job: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     folder = path.resolve().parent
     os.umask(0o077)
     # Landlock confines a process with one thread alone, so this comes before the thread that waits.
@@ -139,15 +140,15 @@ class _Answer:
             time.sleep(_ANSWER_LOOK_SECONDS)
 
 
-def _written(folder: Path, name: str, content: Any) -> Dict[str, Any]:
+def _written(folder: Path, name: str, content: Any) -> dict[str, Any]:
     """Write a file whole; its content is asked for as late as can be, as it may have the time."""
     with whole_file(folder / name) as file:
-        value: Dict[str, Any] = content()
+        value: dict[str, Any] = content()
         file.write(json.dumps(value, allow_nan=False).encode())
     return value
 
 
-def _contained(wanted: Optional[Mapping[str, str]], harness: Path, scratch: Path) -> Tuple[str, str]:
+def _contained(wanted: Mapping[str, str] | None, harness: Path, scratch: Path) -> tuple[str, str]:
     """What the container that the settings ask for is, and why it cannot be made."""
     if wanted is None:
         return "", ""
@@ -158,7 +159,7 @@ def _contained(wanted: Optional[Mapping[str, str]], harness: Path, scratch: Path
         return "", str(error)[:2000]
 
 
-def _gpus() -> List[SeenGpu]:
+def _gpus() -> list[SeenGpu]:
     """The GPUs that nvidia-smi lists; none where there is none, or no nvidia-smi."""
     query = ["nvidia-smi", f"--query-gpu={','.join(_GPU_FIELDS)}", "--format=csv,noheader,nounits"]
     rows = [[_cut(value.strip()) for value in line.split(",")] for line in _said(query, _GPU_SECONDS)[0].splitlines()]
@@ -179,7 +180,7 @@ def _torch() -> Torch:
         return Torch(error=_cut(error.strip().rpartition("\n")[2]) or "it did not answer")
 
 
-def _compilers(environ: Mapping[str, str]) -> Dict[str, str]:
+def _compilers(environ: Mapping[str, str]) -> dict[str, str]:
     """The version of each compiler that submissions could be compiled with."""
     found = {}
     for name, language in _LANGUAGES.items():
@@ -190,7 +191,7 @@ def _compilers(environ: Mapping[str, str]) -> Dict[str, str]:
     return found
 
 
-def _said(argv: List[str], seconds: float) -> Tuple[str, str]:
+def _said(argv: list[str], seconds: float) -> tuple[str, str]:
     """What a program prints to standard output and standard error."""
     try:
         done = subprocess.run(

@@ -1,8 +1,8 @@
 """The result of a job whose supervisor left none, from what its progress file says."""
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence, Tuple
 
 from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.job_spec import facts
@@ -44,7 +44,7 @@ def account(path: Path, status: int) -> int:
     return status if ended_by in SIGNALS else 0
 
 
-def killed(number: int, last: Step, memory_ran_out: bool) -> Tuple[Verdict, str]:
+def killed(number: int, last: Step, memory_ran_out: bool) -> tuple[Verdict, str]:
     """What is known of a supervisor that was killed by a signal while a case ran."""
     message = f"the supervisor was killed by signal {number} {last.words()}"
     if number != signal.SIGKILL:

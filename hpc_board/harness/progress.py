@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 PROGRESS = "progress.jsonl"
 
@@ -22,8 +22,8 @@ class Step:
     """What an evaluation is at: a phase and, in most of them, one `case` (from 1) `of` so many."""
 
     phase: str
-    case: Optional[int]
-    of: Optional[int]
+    case: int | None
+    of: int | None
     message: str
 
     def words(self) -> str:
@@ -35,11 +35,11 @@ class Progress:
     """The steps of one evaluation, of which the latest is remembered."""
 
     def __init__(self, folder: Path) -> None:
-        self.step: Optional[Step] = None
+        self.step: Step | None = None
         self._path = folder / PROGRESS
         self._began = self._step_began = time.monotonic()
 
-    def say(self, phase: str, case: Optional[int], of: Optional[int], message: str, **more: object) -> None:
+    def say(self, phase: str, case: int | None, of: int | None, message: str, **more: object) -> None:
         """Begin a step, and write a line that says so."""
         self.step, self._step_began = Step(phase, case, of, message), time.monotonic()
         line = {"at": now_text(), "phase": phase, "case": case, "of": of, "message": message, **more}
@@ -69,9 +69,9 @@ class Past:
     `isolation` is the level that the submission ran at, "" where it did not run.
     """
 
-    last: Optional[Step] = None
+    last: Step | None = None
     oom_kills: int = 0
-    scratch: Optional[Path] = None
+    scratch: Path | None = None
     isolation: str = ""
 
 
@@ -86,7 +86,7 @@ def past(folder: Path) -> Past:
     return known
 
 
-def _case_of(line: Any) -> Optional[Step]:
+def _case_of(line: Any) -> Step | None:
     if line["phase"] in ("test", "benchmark") and isinstance(line["case"], int):
         return Step(line["phase"], line["case"], line["of"], line["message"])
     return None

@@ -1,9 +1,10 @@
 """The result file: what every result says of its job, and how it is written."""
 
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any
 
 from hpc_board.harness.files import whole_file
 from hpc_board.harness.job_spec import Facts
@@ -13,7 +14,7 @@ from hpc_board.model.result import Case, Result, ResultError, Verdict
 RESULT = "result.json"
 
 
-def provenance_of(job: Facts) -> Dict[str, Any]:
+def provenance_of(job: Facts) -> dict[str, Any]:
     """The facts about a job's inputs that each of its results carries."""
     hashes = {f"{name}_sha256": job.sha256[name] for name in ("harness", "task", "submission")}
     container = {"container": job.container} if job.container else {}

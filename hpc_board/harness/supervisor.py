@@ -3,10 +3,11 @@
 import hashlib
 import os
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.disk import Disk
@@ -86,9 +87,9 @@ class Supervisor:
         self._disk = Disk(processes.scratch)
         self._started_at = now_text()
         self._oom_kills = oom_kills()
-        self._provenance: Dict[str, Any] = {**provenance_of(job), "isolation": ""}
-        self._cases: List[Case] = []
-        self._benchmarks: "Optional[Union[Benchmarks, RowBenchmarks]]" = None
+        self._provenance: dict[str, Any] = {**provenance_of(job), "isolation": ""}
+        self._cases: list[Case] = []
+        self._benchmarks: Benchmarks | RowBenchmarks | None = None
         self._build_log = self._profile_log = Log()
         self._own_eval = self._own_eval_of(job) if job.harness == OWN else None
 
@@ -148,13 +149,13 @@ class Supervisor:
             profile=self._own_eval.profile_log if self._own_eval else self._profile_log,
         )
 
-    def _cases_by_now(self) -> List[Case]:
+    def _cases_by_now(self) -> list[Case]:
         """The cases that were tested, and those of benchmarks with what was measured of them, whatever ended that."""
         timed = self._benchmarks.cases() if self._benchmarks else []
         own = self._own_eval.cases() if self._own_eval else []
         return [*self._cases, *self._memory_told([*timed, *own])]
 
-    def _unless_filled(self, verdict: Verdict, message: str) -> Tuple[Verdict, str]:
+    def _unless_filled(self, verdict: Verdict, message: str) -> tuple[Verdict, str]:
         """A verdict that blames task or node, and its message; or the kernel's, where that has filled the disk."""
         filled = self._disk.filled()
         return (Verdict.OUTPUT_LIMIT, f"{filled}; then {message}") if filled else (verdict, message)
@@ -294,7 +295,7 @@ class Supervisor:
             peak=self._peak(),
         )
 
-    def _peak(self) -> Optional[Peak]:
+    def _peak(self) -> Peak | None:
         return peak_of(str(self._provenance.get("gpu_name", "")))
 
     def _profile(self, judge: Child, first: Child) -> None:
@@ -333,7 +334,7 @@ class Supervisor:
     def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits) -> Bench:
         return Bench(judge, Phase("benchmark", self._job.benchmarks, seconds), limits, self._job.rules)
 
-    def _memory_told(self, cases: List[Case]) -> List[Case]:
+    def _memory_told(self, cases: list[Case]) -> list[Case]:
         """The cases, in which a worker that the system has killed for lack of memory is told from one that crashed."""
         if oom_kills() <= self._oom_kills:
             return cases
@@ -347,12 +348,12 @@ class Supervisor:
     def _gpu_uuid(self) -> str:
         return str(self._provenance.get("gpu_uuid", ""))
 
-    def _say(self, phase: str, case: Optional[int], of: Optional[int], message: str) -> None:
+    def _say(self, phase: str, case: int | None, of: int | None, message: str) -> None:
         self._progress.say(phase, case, of, message, isolation=self._processes.isolation)
         self._processes.reap()
 
 
-def _verdict(cases: Sequence[Case]) -> Tuple[Verdict, str]:
+def _verdict(cases: Sequence[Case]) -> tuple[Verdict, str]:
     """The verdict of the whole: that of the first case which did not pass."""
     for case in cases:
         if case.verdict is not Verdict.PASS:

@@ -4,8 +4,9 @@ The harness owns the command that compiles a submission; a task only chooses fro
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable, Pattern, Tuple
+from re import Pattern
 
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import Language
@@ -19,7 +20,7 @@ class _Allowed:
 
     written: str
     pattern: Pattern[str]
-    languages: Tuple[Language, ...]
+    languages: tuple[Language, ...]
 
 
 def _exactly(flag: str, *languages: Language) -> _Allowed:
@@ -49,7 +50,7 @@ def flag_fault(flag: str) -> str:
     return f"is not an allowed flag.{suggestion(flag, words)} Allowed: {', '.join(words)}"
 
 
-def flags_for(language: Language, flags: Iterable[str]) -> Tuple[str, ...]:
+def flags_for(language: Language, flags: Iterable[str]) -> tuple[str, ...]:
     """Those of a task's flags that the compiler of `language` takes, as it takes them.
 
     Raises:

@@ -1,14 +1,15 @@
 """The program of a task with an eval of its own: how `config` in its `task.yml` says to start it, or to compile it."""
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, Dict, Iterator, List, Mapping, Tuple
+from typing import Any
 
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import Language, Task
 
-Faults = List[Tuple[str, str]]
+Faults = list[tuple[str, str]]
 """What is wrong with a task's program: the keys of `task.yml`, and what to say of each."""
 
 RANKS_MAX = 64
@@ -35,15 +36,15 @@ class EvalProgram:
     """
 
     main: str = ""
-    sources: Tuple[str, ...] = ()
-    include_dirs: Tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    include_dirs: tuple[str, ...] = ()
     defines: Mapping[str, str] = field(default_factory=dict)
-    compile_flags: Tuple[str, ...] = ()
-    libraries: Tuple[str, ...] = ()
+    compile_flags: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     prints_score: bool = False
 
 
-def eval_program(task: Task) -> Tuple[EvalProgram, Faults]:
+def eval_program(task: Task) -> tuple[EvalProgram, Faults]:
     """The program of a task, and everything that is wrong with it."""
     of_python = task.language is Language.PY
     known = ("main",) if of_python else _COMPILED
@@ -91,7 +92,7 @@ def _is_world_size(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= RANKS_MAX
 
 
-def _source_faults(program: EvalProgram, submissions: "set[str]") -> Iterator[Tuple[str, str]]:
+def _source_faults(program: EvalProgram, submissions: "set[str]") -> Iterator[tuple[str, str]]:
     if program.sources and submissions.issuperset(program.sources):
         yield "config.sources", "holds the submission alone, and nothing that judges it"
     for each in program.include_dirs:
@@ -99,7 +100,7 @@ def _source_faults(program: EvalProgram, submissions: "set[str]") -> Iterator[Tu
             yield "config.include_dirs", f"{each[:80]!r} leaves the task's folder"
 
 
-def _list(task: Task, key: str, pattern: "re.Pattern[str]", expected: str, faults: Faults) -> Tuple[str, ...]:
+def _list(task: Task, key: str, pattern: "re.Pattern[str]", expected: str, faults: Faults) -> tuple[str, ...]:
     value: Any = task.config.get(key) or []
     if not isinstance(value, (list, tuple)) or len(value) > _ITEMS_MAX:
         faults.append((f"config.{key}", f"expected a list of at most {_ITEMS_MAX}, each {expected}"))
@@ -112,7 +113,7 @@ def _list(task: Task, key: str, pattern: "re.Pattern[str]", expected: str, fault
     return tuple(map(str, value))
 
 
-def _defines(task: Task, faults: Faults) -> Dict[str, str]:
+def _defines(task: Task, faults: Faults) -> dict[str, str]:
     value: Any = task.config.get("defines") or {}
     if not isinstance(value, dict) or len(value) > _ITEMS_MAX:
         faults.append(("config.defines", f"expected at most {_ITEMS_MAX} names with their values"))

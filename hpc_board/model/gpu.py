@@ -1,9 +1,9 @@
 """GPUs as boards name them, and the clusters that have them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Mapping, Optional, Tuple
 
 
 class Device(str, Enum):
@@ -74,7 +74,7 @@ class JobContainer:
 
     runtime: ContainerRuntime
     image: str
-    mounts: Tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
     setting: str = ""
 
 
@@ -88,7 +88,7 @@ class Login:
 
     host: str
     user: str = ""
-    port: Optional[int] = None
+    port: int | None = None
     key: str = ""
     proxy_jump: str = ""
     proxy_command: str = ""
@@ -108,10 +108,10 @@ class Cluster:
     scheduler: str
     client: str = "cli"
     poll_seconds: float = 15.0
-    ssh: Optional[Login] = None
+    ssh: Login | None = None
     board_folder: str = ""
     pyslurm_python: str = ""
-    allow_root: Optional[bool] = None
+    allow_root: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -130,25 +130,25 @@ class Gpu:
     partition: str = ""
     request: Request = Request()
     arch: str = ""
-    time_limit_seconds: Optional[int] = None
+    time_limit_seconds: int | None = None
     account: str = ""
     qos: str = ""
     constraint: str = ""
     reservation: str = ""
     nodelist: str = ""
     exclude: str = ""
-    cpus_per_task: Optional[int] = None
+    cpus_per_task: int | None = None
     memory: str = ""
     exclusive: bool = False
     gpu_freq: str = ""
-    modules: Tuple[str, ...] = ()
-    container: Optional[JobContainer] = None
+    modules: tuple[str, ...] = ()
+    container: JobContainer | None = None
     python: str = "python3"
     env: Mapping[str, str] = field(default_factory=dict)
-    sbatch: Tuple[str, ...] = ()
-    template: Optional[str] = None
+    sbatch: tuple[str, ...] = ()
+    template: str | None = None
     minimum_isolation: str = ""
-    sandbox: Optional[Sandbox] = None
+    sandbox: Sandbox | None = None
 
     @property
     def emulated(self) -> bool:
@@ -164,9 +164,9 @@ class Availability:
     """
 
     gpu: str
-    free: Optional[int] = None
-    total: Optional[int] = None
-    queued: Optional[int] = None
+    free: int | None = None
+    total: int | None = None
+    queued: int | None = None
     state: str = ""
 
 
@@ -182,4 +182,4 @@ class GpuStatus:
     availability: Availability
     problem: str = ""
     warning: str = ""
-    asked_at: Optional[datetime] = None
+    asked_at: datetime | None = None

@@ -1,13 +1,14 @@
 """Limits and timing numbers of the harness, and how far a task may move them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Dict, Mapping, Optional
+from typing import Any
 
 MORE_WORKERS = 2
 """How many workers a ranked run adds where the first ones differ by too much."""
 
 
-def _limit(default: float, least: float, most: float, *, cpu: Optional[float] = None) -> Any:
+def _limit(default: float, least: float, most: float, *, cpu: float | None = None) -> Any:
     """A number with its default, the bounds within which a task may move it, and the default on a CPU if it differs."""
     return field(default=default, metadata={"least": least, "most": most, "cpu": default if cpu is None else cpu})
 
@@ -83,7 +84,7 @@ class Limits:
         faults = limit_faults(values)
         if faults:
             raise ValueError("; ".join(faults.values()))
-        found: Dict[str, Any] = {
+        found: dict[str, Any] = {
             item.name: item.metadata["cpu"] if device == "cpu" else item.default for item in fields(Limits)
         }
         whole = {item.name for item in fields(Limits) if item.type in (int, "int")}
@@ -91,10 +92,10 @@ class Limits:
         return Limits(**found)
 
 
-def limit_faults(values: Mapping[str, float]) -> Dict[str, str]:
+def limit_faults(values: Mapping[str, float]) -> dict[str, str]:
     """What is wrong with a task's own limits: a message for each name."""
     known = {item.name: item for item in fields(Limits)}
-    faults: Dict[str, str] = {}
+    faults: dict[str, str] = {}
     for name, value in values.items():
         if name not in known:
             faults[name] = f"{name} is no limit; there are {', '.join(known)}"

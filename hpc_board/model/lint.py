@@ -4,7 +4,6 @@ These are facts, written by the harness; `findings.py` says what follows from th
 """
 
 from dataclasses import dataclass
-from typing import Dict, Optional, Tuple
 
 LINT_BYTES_MAX = 16 * 2**20
 """A `lint.json` larger than this is not read."""
@@ -25,7 +24,7 @@ class Probe:
     acceptable_as: str = ""
 
 
-def _rounded() -> Dict[str, Probe]:
+def _rounded() -> dict[str, Probe]:
     answers = {f"answer_{name}": Probe(f"the answer rounded to {name}", acceptable_as=name) for name in FORMATS}
     inputs = {f"inputs_{name}": Probe(f"the answer to inputs in {name}", acceptable_as=name) for name in FORMATS}
     return {**answers, **inputs}
@@ -34,7 +33,7 @@ def _rounded() -> Dict[str, Probe]:
 INPUTS_MAX = 4
 """As many inputs are tried as answers."""
 
-PROBES: Dict[str, Probe] = {
+PROBES: dict[str, Probe] = {
     "reference": Probe("the reference's answer", right=True),
     "again": Probe("the same, computed again", right=True),
     "zeros": Probe("zeros"),
@@ -57,7 +56,7 @@ PROBES: Dict[str, Probe] = {
 UNMADE = "unmade"
 
 
-def accepted_formats(accepts: Tuple[str, ...]) -> Tuple[str, ...]:
+def accepted_formats(accepts: tuple[str, ...]) -> tuple[str, ...]:
     """All that a task accepts: a number format stands for the finer ones as well."""
     coarsest = max((FORMATS.index(name) for name in accepts if name in FORMATS), default=-1)
     return (*FORMATS[: coarsest + 1], *(name for name in accepts if name not in FORMATS))
@@ -108,10 +107,10 @@ class CheckedCase:
     lost: bool = False
     repeatable: bool = True
     seeded: bool = True
-    behaviour: Optional[Behaviour] = None
-    probed: Tuple[Probed, ...] = ()
-    margin: Optional[float] = None
-    roundoff: Optional[float] = None
+    behaviour: Behaviour | None = None
+    probed: tuple[Probed, ...] = ()
+    margin: float | None = None
+    roundoff: float | None = None
     unfinished: bool = False
 
     @property
@@ -137,7 +136,7 @@ class Lint:
     """
 
     message: str = ""
-    cases: Tuple[CheckedCase, ...] = ()
-    left_out: Tuple[LeftOut, ...] = ()
+    cases: tuple[CheckedCase, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     printed: str = ""
     of_machine: bool = False

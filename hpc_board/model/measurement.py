@@ -5,7 +5,7 @@ The harness goes by these rules, and its results are held to them.
 
 import math
 import statistics
-from typing import Sequence, Tuple
+from collections.abc import Sequence
 
 from hpc_board.model.limits import Limits
 
@@ -64,7 +64,7 @@ def lower_quartile(values: Sequence[float]) -> float:
     return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
-def quartile_interval(values: Sequence[float]) -> Tuple[float, float]:
+def quartile_interval(values: Sequence[float]) -> tuple[float, float]:
     """Return two of the values between which the lower quartile of all possible ones lies in 8 of 10 measurements.
 
     The number of values below the quartile is binomial, so no form of their distribution is assumed (order statistics:

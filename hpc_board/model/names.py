@@ -1,7 +1,7 @@
 """The names of tasks, GPUs and clusters: their pattern, and the nearest right one to a wrong one."""
 
 import difflib
-from typing import Iterable, List
+from collections.abc import Iterable
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}"
 """The regular expression of a task's, a GPU's and a cluster's name."""
@@ -23,6 +23,6 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return by_folded[near[0]] if near else ""
 
 
-def listed(words: Iterable[str]) -> List[str]:
+def listed(words: Iterable[str]) -> list[str]:
     """The names in `words`, of which each may hold several with commas between them."""
     return [part.strip() for word in words for part in word.split(",")]

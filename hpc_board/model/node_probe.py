@@ -1,7 +1,7 @@
 """What a probe job reports of its node: found out by the harness, read on the login side."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Mapping, Tuple
 
 INSPECTION_BYTES_MAX = 64 * 1024
 """A report larger than this is not read."""
@@ -40,7 +40,7 @@ class Torch:
 
     version: str = ""
     runtime: str = ""
-    devices: Tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     error: str = ""
 
 
@@ -60,7 +60,7 @@ class Inspection:
     python: str
     executable: str
     isolation: str
-    gpus: Tuple[SeenGpu, ...] = ()
+    gpus: tuple[SeenGpu, ...] = ()
     visible: str = ""
     torch: Torch = Torch()
     compilers: Mapping[str, str] = field(default_factory=dict)

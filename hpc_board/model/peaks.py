@@ -1,7 +1,6 @@
 """What devices can move and compute at most, by their vendors' data sheets, and how near to that a call comes."""
 
 from dataclasses import dataclass
-from typing import Optional, Tuple
 
 WORK_MAX = 1e30
 """More bytes or operations than any call has."""
@@ -54,7 +53,7 @@ _PEAKS = {
 
 # Of models that are sold with several memories, those that have less than the fastest of them, by the words in their
 # names; the first that fits counts.
-_SLOWER_MEMORIES: Tuple[Tuple[str, Tuple[str, ...], float], ...] = (
+_SLOWER_MEMORIES: tuple[tuple[str, tuple[str, ...], float], ...] = (
     ("A100", ("40GB",), 1.555 * _TERA),
     ("A100", ("PCIE",), 1.935 * _TERA),
     ("H100", ("PCIE",), 2.0 * _TERA),
@@ -64,7 +63,7 @@ _SLOWER_MEMORIES: Tuple[Tuple[str, Tuple[str, ...], float], ...] = (
 )
 
 
-def peak_of(device_name: str) -> Optional[Peak]:
+def peak_of(device_name: str) -> Peak | None:
     """The peak of the device that calls itself `device_name` ("NVIDIA H100 80GB HBM3"), None where it is not known.
 
     Of a model that is sold with several memories it is the fastest one's, which no device of that name exceeds.
@@ -72,7 +71,7 @@ def peak_of(device_name: str) -> Optional[Peak]:
     return next((_PEAKS[word] for word in _words(device_name) if word in _PEAKS), None)
 
 
-def own_peak_of(device_name: str) -> Optional[Peak]:
+def own_peak_of(device_name: str) -> Peak | None:
     """The peak of this very device, as far as its name tells its memory from those of others of the same model.
 
     None where it is not known, and for a part of a device ("NVIDIA A100 80GB PCIe MIG 1g.10gb").
@@ -86,7 +85,7 @@ def own_peak_of(device_name: str) -> Optional[Peak]:
     return peak
 
 
-def _words(device_name: str) -> Tuple[str, ...]:
+def _words(device_name: str) -> tuple[str, ...]:
     return tuple(device_name.upper().replace("-", " ").replace("_", " ").split())
 
 
@@ -102,7 +101,7 @@ class Share:
     rate: float
 
 
-def share_of_peak(work: Work, peak: Peak, time_ns: float) -> Optional[Share]:
+def share_of_peak(work: Work, peak: Peak, time_ns: float) -> Share | None:
     """The share of the peak that the least work takes of a call; None where there is no work, or no time."""
     moving, computing = work.memory_bytes / peak.memory_bytes, work.operations / peak.operations
     if time_ns <= 0 or max(moving, computing) <= 0:

@@ -2,9 +2,10 @@
 
 import json
 import statistics
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any, Mapping, Optional, Tuple
+from typing import Any
 
 from hpc_board.model.measurement import BUSY_PROCESSORS
 from hpc_board.model.peaks import WORK_MAX, Peak, Share, Work, own_peak_of, share_of_peak
@@ -96,14 +97,14 @@ class Timing:
     err_ns: float
     best_ns: float
     worst_ns: float
-    samples_ns: Tuple[float, ...]
-    worker_runs: Tuple[int, ...] = ()
-    baseline_ns: Optional[float] = None
+    samples_ns: tuple[float, ...]
+    worker_runs: tuple[int, ...] = ()
+    baseline_ns: float | None = None
     noisy: bool = False
-    low_ns: Optional[float] = None
-    high_ns: Optional[float] = None
-    least_ns: Optional[float] = None
-    claimed_ns: Optional[float] = None
+    low_ns: float | None = None
+    high_ns: float | None = None
+    least_ns: float | None = None
+    claimed_ns: float | None = None
     busy_processors: float = 0.0
 
     @property
@@ -124,12 +125,12 @@ class Timing:
         return self.busy_processors >= BUSY_PROCESSORS
 
     @property
-    def speedup(self) -> Optional[float]:
+    def speedup(self) -> float | None:
         """How many times as fast as the reference a call is; None where that was not measured."""
         return self.baseline_ns / self.median_ns if self.baseline_ns and self.median_ns else None
 
     @property
-    def worker_samples_ns(self) -> Tuple[Tuple[float, ...], ...]:
+    def worker_samples_ns(self) -> tuple[tuple[float, ...], ...]:
         """The samples of each worker."""
         samples, begin = [], 0
         for count in self.worker_runs or (self.runs,):
@@ -138,7 +139,7 @@ class Timing:
         return tuple(samples)
 
     @property
-    def worker_medians_ns(self) -> Tuple[float, ...]:
+    def worker_medians_ns(self) -> tuple[float, ...]:
         """The median of each worker's samples."""
         return tuple(map(statistics.median, self.worker_samples_ns))
 
@@ -155,8 +156,8 @@ class Case:
     spec: str
     verdict: Verdict
     message: str = ""
-    timing: Optional[Timing] = None
-    work: Optional[Work] = None
+    timing: Timing | None = None
+    work: Work | None = None
 
 
 @dataclass(frozen=True)
@@ -189,8 +190,8 @@ class Result:
     mode: str
     verdict: Verdict
     message: str
-    cases: Tuple[Case, ...]
-    score_s: Optional[float] = None
+    cases: tuple[Case, ...]
+    score_s: float | None = None
     job_id: str = ""
     restart_count: int = 0
     started_at: str = ""
@@ -233,14 +234,14 @@ def _no_constant(name: str) -> float:
     raise ResultError(f"result.json holds {name}")
 
 
-def device_peak(result: Result) -> Optional[Peak]:
+def device_peak(result: Result) -> Peak | None:
     """What the device of a result can do at most; None where it is not known, or the job had a part of it alone."""
     if str(result.provenance.get("gpu_mig_mode_current", "")).casefold() == "enabled":
         return None
     return own_peak_of(str(result.provenance.get("gpu_name", "")))
 
 
-def case_share(case: Case, peak: Optional[Peak]) -> Optional[Share]:
+def case_share(case: Case, peak: Peak | None) -> Share | None:
     """How near the median of a case comes to what its device can do; None where either is not known."""
     if case.timing is None or case.work is None or peak is None:
         return None
@@ -281,7 +282,7 @@ class _Fields:
     def number(self, key: str) -> float:
         return _number(self._get(key), f"{self._place}.{key}")
 
-    def number_or_none(self, key: str) -> Optional[float]:
+    def number_or_none(self, key: str) -> float | None:
         return None if not self.has(key) or self.absent(key) else self.number(key)
 
     def amount(self, key: str) -> float:

@@ -1,8 +1,8 @@
 """Scores: how the times of benchmark cases become one number, and how times are written."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Optional, Sequence, Tuple
 
 from hpc_board.model.result import WIDE_INTERVAL, Case
 from hpc_board.model.task import Ranking
@@ -20,7 +20,7 @@ class Interval:
         return self.high_s - self.low_s > WIDE_INTERVAL * score_s
 
 
-def score_s(cases: Sequence[Case], ranking_by: Ranking) -> Optional[float]:
+def score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
     """The score in seconds, from the medians of the benchmark cases; None where there is none to rank.
 
     Every benchmark case counts for `mean` and `geom` (KernelBot's `compute_score`); a median of zero gives no score,
@@ -32,14 +32,14 @@ def score_s(cases: Sequence[Case], ranking_by: Ranking) -> Optional[float]:
     return score_of(medians, ranking_by)
 
 
-def reference_score_s(cases: Sequence[Case], ranking_by: Ranking) -> Optional[float]:
+def reference_score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
     """What the task's own reference scored beside these cases; None unless it was timed for every benchmark case."""
     timings = [case.timing for case in cases if case.phase == "benchmark"]
     times = [timing.baseline_ns / 1e9 for timing in timings if timing is not None and timing.baseline_ns]
     return score_of(times, ranking_by) if times and len(times) == len(timings) else None
 
 
-def score_interval(cases: Sequence[Case], ranking_by: Ranking) -> Optional[Interval]:
+def score_interval(cases: Sequence[Case], ranking_by: Ranking) -> Interval | None:
     """Return the bounds of the score of these cases; None unless every timed benchmark case has an interval."""
     timings = [case.timing for case in cases if case.phase == "benchmark" and case.timing]
     lows = [timing.low_ns / 1e9 for timing in timings if timing.low_ns is not None]
@@ -63,14 +63,14 @@ def score_of(times: Sequence[float], ranking_by: Ranking) -> float:
     return math.exp(math.fsum(math.log(time) for time in times) / len(times))
 
 
-def told_score(score_s: float, interval: Optional[Interval]) -> str:
+def told_score(score_s: float, interval: Interval | None) -> str:
     """Return a score with its unit, and with its interval where that is wide: "2.10 ms (1.90 to 2.40 ms)"."""
     time = duration_text(score_s * 1e9)
     told = wide_interval_text(score_s, interval)
     return f"{time} ({told})" if told else time
 
 
-def wide_interval_text(score_s: float, interval: Optional[Interval]) -> str:
+def wide_interval_text(score_s: float, interval: Interval | None) -> str:
     """Return the interval of a score as text; empty where there is none or it is narrow."""
     if interval is None or not interval.is_wide(score_s):
         return ""
@@ -97,7 +97,7 @@ def error_text(nanoseconds: float, err_ns: float) -> str:
     return f"± {_three_digits(err_ns / scale)} {unit}"
 
 
-def _unit(nanoseconds: float) -> Tuple[str, float]:
+def _unit(nanoseconds: float) -> tuple[str, float]:
     """Return the unit in which a time has one to three digits before the point, and its length in nanoseconds."""
     limits = ((1e3, "ns", 1.0), (1e6, "µs", 1e3), (1e9, "ms", 1e6))
     return next(((unit, scale) for limit, unit, scale in limits if nanoseconds < limit), ("s", 1e9))

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from pathlib import PurePosixPath
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
+from typing import Any
 
-CaseValue = Union[int, float, bool, str, Tuple[Any, ...]]
+CaseValue = int | float | bool | str | tuple[Any, ...]
 """What a test or benchmark case may hold under one key."""
 
 SUBMISSION = "@SUBMISSION@"
@@ -65,7 +66,7 @@ class Language(str, Enum):
         return self is not Language.PY
 
     @property
-    def extensions(self) -> Tuple[str, ...]:
+    def extensions(self) -> tuple[str, ...]:
         """The endings of file names by which a submission is known to be in this language; the first is the usual."""
         return _EXTENSIONS[self]
 
@@ -78,7 +79,7 @@ _EXTENSIONS = {
 }
 
 
-def language_of(file_name: str) -> Optional[Language]:
+def language_of(file_name: str) -> Language | None:
     """The language of a submission of this name, None where its ending says none."""
     ending = PurePosixPath(file_name).suffix
     return next((language for language in Language if ending in language.extensions), None)
@@ -89,7 +90,7 @@ class TaskFile:
     """One file of a task; `text` is None for the one that the participant writes."""
 
     name: str
-    text: Optional[str]
+    text: str | None
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Milestone:
     file_name: str
     text: str
     description: str = ""
-    exclude_gpus: Tuple[str, ...] = ()
+    exclude_gpus: tuple[str, ...] = ()
 
     def shown_on(self, gpu: str) -> bool:
         """Whether the milestone belongs on the board of `gpu`."""
@@ -135,30 +136,30 @@ class Task:
     name: str
     language: Language
     description: str
-    files: Tuple[TaskFile, ...]
-    tests: Tuple[Mapping[str, CaseValue], ...] = ()
-    benchmarks: Tuple[Mapping[str, CaseValue], ...] = ()
+    files: tuple[TaskFile, ...]
+    tests: tuple[Mapping[str, CaseValue], ...] = ()
+    benchmarks: tuple[Mapping[str, CaseValue], ...] = ()
     templates: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     timeouts: Timeouts = Timeouts()
     ranking_by: Ranking = Ranking.LAST
-    seed: Optional[int] = None
+    seed: int | None = None
     multi_gpu: bool = False
-    libraries: Tuple[str, ...] = ()
-    gpus: Tuple[str, ...] = ()
-    deadline: Optional[datetime] = None
+    libraries: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    deadline: datetime | None = None
     harness: str = ISOLATED
     limits: Mapping[str, float] = field(default_factory=dict)
     const_inputs: bool = False
     fresh_output: bool = False
-    accepts: Tuple[str, ...] = ()
-    warnings: Tuple[str, ...] = ()
-    languages: Tuple[Language, ...] = ()
-    flags: Tuple[str, ...] = ()
-    milestones: Tuple[Milestone, ...] = ()
+    accepts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    languages: tuple[Language, ...] = ()
+    flags: tuple[str, ...] = ()
+    milestones: tuple[Milestone, ...] = ()
 
     @property
-    def accepted(self) -> Tuple[Language, ...]:
+    def accepted(self) -> tuple[Language, ...]:
         """The languages of submissions, the task's preferred one first."""
         return self.languages or (self.language,)
 
@@ -181,14 +182,14 @@ class Task:
             return str(own)
         return str(own.with_suffix(ending))
 
-    def text(self, name: str) -> Optional[str]:
+    def text(self, name: str) -> str | None:
         """The text of the task's file `name`, or None."""
         return next((file.text for file in self.files if file.name == name), None)
 
     @property
     def version(self) -> str:
         """The sha256 of all that affects a result; standings of different versions are kept apart."""
-        facts: Dict[str, Any] = {
+        facts: dict[str, Any] = {
             "benchmarks": [dict(case) for case in self.benchmarks],
             "config": dict(self.config),
             "files": sorted((file.name, file.text) for file in self.files),

@@ -15,10 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any
 
 from hpc_board.harness.build.cache import ENTRY_BYTES_MAX, BuildCache, Kept
 from hpc_board.harness.build.exports import exported
@@ -62,12 +63,12 @@ _NO_ENTRY = (
 class BuildFailed(Exception):
     """No library came of a submission; `log` is what the compiler printed, `facts` what is known of the attempt."""
 
-    def __init__(self, verdict: Verdict, message: str, log: Optional[Log] = None) -> None:
+    def __init__(self, verdict: Verdict, message: str, log: Log | None = None) -> None:
         super().__init__(message)
         self.verdict = verdict
         self.message = message
         self.log = log or Log()
-        self.facts: Dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def build(
     environ: Mapping[str, str],
     keep: Sequence[int] = (),
     *,
-    container: Optional[Container] = None,
+    container: Container | None = None,
 ) -> Built:
     """The library of a job's submission: a kept one, or one that is compiled now, in the `container` if there is one.
 
@@ -137,7 +138,7 @@ def build(
     source = (folder / "submission" / job.submission).read_bytes()
     command_line = command(tools, job.flags, job.submission, includes)
     key = cache_key(tools, command_line, source, _environment(job, environ))
-    facts: Dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 0}
+    facts: dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 0}
     cache = _cache(job, folder)
     kept = cache.get(key) if cache is not None else None
     if kept is None:
@@ -161,7 +162,7 @@ def build(
     return Built(library, renamed_in(kept.log, job), facts)
 
 
-def _cache(job: Facts, folder: Path) -> Optional[BuildCache]:
+def _cache(job: Facts, folder: Path) -> BuildCache | None:
     """Where libraries are kept; none where workers could write to it because the kernel has no Landlock."""
     if not job.build_cache or sandbox.landlock_abi() < 1:
         return None
@@ -173,24 +174,24 @@ class CompilerRoom:
     """Where a compiler runs: the folder that it writes, those that it reads, its environment, its container if any."""
 
     home: Path
-    readable: List[str]
-    environ: Dict[str, str]
-    container: Optional[Container]
+    readable: list[str]
+    environ: dict[str, str]
+    container: Container | None
 
     @property
-    def prefix(self) -> List[str]:
+    def prefix(self) -> list[str]:
         """What stands before a command that runs there."""
         if self.container is None:
             return []
         return self.container.command(self.home, sandbox.seen_by_compilers(self.readable))
 
     @property
-    def environment(self) -> Dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """The environment of such a command."""
         return self.environ if self.container is None else self.container.environment(self.environ)
 
     @property
-    def inside(self) -> Optional[Inside]:
+    def inside(self) -> Inside | None:
         """The container, for whoever looks for a compiler in it."""
         if self.container is None:
             return None
@@ -203,7 +204,7 @@ def compiler_room(
     home: Path,
     includes: Sequence[str],
     environ: Mapping[str, str],
-    container: Optional[Container],
+    container: Container | None,
 ) -> CompilerRoom:
     """Where a compiler of the job runs, in the folder `home`, and reads the folders of headers `includes`."""
     hidden = (str(folder), str(Path.home()))
@@ -214,7 +215,7 @@ def compiler_room(
 
 
 def _compiled(
-    job: Facts, harness: Path, room: CompilerRoom, command_line: List[str], facts: Dict[str, Any], keep: Sequence[int]
+    job: Facts, harness: Path, room: CompilerRoom, command_line: list[str], facts: dict[str, Any], keep: Sequence[int]
 ) -> Kept:
     log = compiler_log(job, harness, room, command_line, facts, keep)
     library = built_file(room.home / LIBRARY)
@@ -224,7 +225,7 @@ def _compiled(
 
 
 def compiler_log(
-    job: Facts, harness: Path, room: CompilerRoom, command_line: List[str], facts: Dict[str, Any], keep: Sequence[int]
+    job: Facts, harness: Path, room: CompilerRoom, command_line: list[str], facts: dict[str, Any], keep: Sequence[int]
 ) -> Log:
     """What a compiler prints that succeeds; the level of isolation that it has reached is noted in `facts`.
 
@@ -254,11 +255,11 @@ def compiler_log(
     return log
 
 
-def _listed(environ: Mapping[str, str]) -> List[str]:
+def _listed(environ: Mapping[str, str]) -> list[str]:
     return [path for name in PASSED_TO_COMPILERS for path in environ.get(name, "").split(":") if path]
 
 
-def _environment(job: Facts, environ: Mapping[str, str]) -> Dict[str, str]:
+def _environment(job: Facts, environ: Mapping[str, str]) -> dict[str, str]:
     """What a compiler is given of the job's environment: an allow-list, and what the settings give to the job."""
     return {"LC_ALL": "C.UTF-8", **{name: environ[name] for name in (*_PASSED_ON, *job.environment) if name in environ}}
 

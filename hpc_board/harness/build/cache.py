@@ -11,7 +11,6 @@ import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import List, Optional, Tuple
 
 from hpc_board.harness.files import DRAFT, open_regular, whole_file
 from hpc_board.model.result import Log
@@ -37,7 +36,7 @@ class BuildCache:
         self._folder = folder
         self._bytes_max = bytes_max
 
-    def get(self, key: str) -> Optional[Kept]:
+    def get(self, key: str) -> Kept | None:
         """What is kept under `key`."""
         path = self._folder / f"{key}{_SUFFIX}"
         try:
@@ -71,7 +70,7 @@ class BuildCache:
 
     def _prune(self) -> None:
         """Remove entries, the longest unused first, until the rest fits; drafts of writers that died count as well."""
-        found: List[Tuple[float, int, Path]] = []
+        found: list[tuple[float, int, Path]] = []
         for path in self._folder.iterdir():
             if path.suffix == _SUFFIX or path.name.startswith(DRAFT):
                 with suppress(FileNotFoundError):
@@ -85,7 +84,7 @@ class BuildCache:
             total -= size
 
 
-def _read(path: Path) -> Optional[bytes]:
+def _read(path: Path) -> bytes | None:
     with open_regular(path) as file:
         status = os.fstat(file.fileno())
         if not _ours(status) or status.st_size > ENTRY_BYTES_MAX:
@@ -98,7 +97,7 @@ def _ours(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
 
 
-def _kept(key: str, data: bytes) -> Optional[Kept]:
+def _kept(key: str, data: bytes) -> Kept | None:
     line, _, library = data.partition(b"\n")
     facts = json.loads(line)
     if facts["key"] != key or facts["sha256"] != hashlib.sha256(library).hexdigest():

@@ -1,7 +1,6 @@
 """The names that a shared library offers, read from the file alone: nothing of it runs."""
 
 import struct
-from typing import Set
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -11,7 +10,7 @@ _DYNAMIC_SYMBOLS = 11
 _SECTIONS_MAX, _SYMBOLS_MAX = 10_000, 1_000_000
 
 
-def exported(library: bytes) -> Set[str]:
+def exported(library: bytes) -> set[str]:
     """The names that the 64-bit little-endian ELF library defines for others; none where it is no such library."""
     try:
         return _exported(library)
@@ -19,13 +18,13 @@ def exported(library: bytes) -> Set[str]:
         return set()
 
 
-def _exported(library: bytes) -> Set[str]:
+def _exported(library: bytes) -> set[str]:
     header = _HEADER.unpack_from(library)
     if not header[0].startswith(_ELF64_LITTLE):
         return set()
     offset, count = header[6], min(header[12], _SECTIONS_MAX)
     sections = [_SECTION.unpack_from(library, offset + _SECTION.size * index) for index in range(count)]
-    names: Set[str] = set()
+    names: set[str] = set()
     for section in sections:
         if section[1] != _DYNAMIC_SYMBOLS:
             continue

@@ -8,9 +8,9 @@ import pkgutil
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import List, Mapping, Optional, Sequence, Tuple
 
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.eval_program import EvalProgram
@@ -85,7 +85,7 @@ def header_text() -> str:
     return data.decode()
 
 
-def toolchain(language: Language, arch: str, environ: Mapping[str, str], inside: Optional[Inside] = None) -> Toolchain:
+def toolchain(language: Language, arch: str, environ: Mapping[str, str], inside: Inside | None = None) -> Toolchain:
     """The compiler for `language` on this node, for `arch` where the settings name one, else for what the node has.
 
     It is looked up `inside` a container, where that is where submissions are compiled.
@@ -109,7 +109,7 @@ def toolchain(language: Language, arch: str, environ: Mapping[str, str], inside:
 
 def command(
     tools: Toolchain, flags: Sequence[str], source: str, includes: Sequence[str] = (), library: str = LIBRARY
-) -> List[str]:
+) -> list[str]:
     """The command that compiles `source` in the folder that it lies in; `flags` are those that the task asks for."""
     taken = flags_for(tools.language, flags)
     standard = [] if any(flag.startswith("-std=") for flag in taken) else ["-std=c++17"]
@@ -132,7 +132,7 @@ def command(
     ]
 
 
-def program_command(tools: Toolchain, program: EvalProgram, includes: Sequence[str], output: str) -> List[str]:
+def program_command(tools: Toolchain, program: EvalProgram, includes: Sequence[str], output: str) -> list[str]:
     """The command that compiles a task's own eval with the submission to one program, in the folder of its files."""
     own = [flag for flag in program.compile_flags if flag.startswith(("-std=", "--std="))]
     options = {Language.CPP: _cpp_program, Language.CU: _cuda_program, Language.HIP: _hip_program}
@@ -153,16 +153,16 @@ def program_command(tools: Toolchain, program: EvalProgram, includes: Sequence[s
     ]
 
 
-def _cpp_program(arch: str) -> List[str]:
+def _cpp_program(arch: str) -> list[str]:
     return [f"-march={arch}", "-fopenmp", "-Wall", *_HOST_OPTIONS]
 
 
-def _cuda_program(arch: str) -> List[str]:
+def _cuda_program(arch: str) -> list[str]:
     host = [f"-Xcompiler={option}" for option in _HOST_OPTIONS]
     return [*_cuda_device_options(arch), "-forward-unknown-to-host-compiler", *host]
 
 
-def _hip_program(arch: str) -> List[str]:
+def _hip_program(arch: str) -> list[str]:
     return [f"--offload-arch={arch}", "-Rpass-analysis=kernel-resource-usage", *_HOST_OPTIONS]
 
 
@@ -170,11 +170,11 @@ def _hip_program(arch: str) -> List[str]:
 _HOST_OPTIONS = ("-fno-strict-aliasing", "-Wno-psabi")
 
 
-def _cpp_options(arch: str) -> List[str]:
+def _cpp_options(arch: str) -> list[str]:
     return [f"-march={arch}", "-fopenmp", "-Wall", *_LIBRARY_OPTIONS]
 
 
-def _cuda_options(arch: str) -> List[str]:
+def _cuda_options(arch: str) -> list[str]:
     return [
         "-x",
         "cu",
@@ -186,7 +186,7 @@ def _cuda_options(arch: str) -> List[str]:
     ]
 
 
-def _cuda_device_options(arch: str) -> List[str]:
+def _cuda_device_options(arch: str) -> list[str]:
     number = arch[len("sm_") :]
     return [
         "-lineinfo",
@@ -198,14 +198,14 @@ def _cuda_device_options(arch: str) -> List[str]:
     ]
 
 
-def _hip_options(arch: str) -> List[str]:
+def _hip_options(arch: str) -> list[str]:
     return [f"--offload-arch={arch}", "-Rpass-analysis=kernel-resource-usage", *_LIBRARY_OPTIONS]
 
 
 _LIBRARY_OPTIONS = ("-fPIC", "-fvisibility=hidden", "-Wl,-z,now,-z,relro")
 
 
-def include_folders(language: Language, environ: Mapping[str, str]) -> Tuple[str, ...]:
+def include_folders(language: Language, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Folders of headers that the settings offer beside the compiler's own: CUTLASS, where `CUTLASS_PATH` names it."""
     root = environ.get("CUTLASS_PATH", "")
     if language is not Language.CU or not root.startswith("/"):
@@ -214,7 +214,7 @@ def include_folders(language: Language, environ: Mapping[str, str]) -> Tuple[str
     return tuple(folder for folder in folders if Path(folder).is_dir())
 
 
-def _compiler(language: Language, environ: Mapping[str, str], inside: Optional[Inside]) -> str:
+def _compiler(language: Language, environ: Mapping[str, str], inside: Inside | None) -> str:
     name = _COMPILERS[language]
     environ = environ if inside is None else inside.environ
     home = environ.get(_HOMES.get(language, ""), "")
@@ -248,7 +248,7 @@ def _cuda_arch(arch: str, environ: Mapping[str, str]) -> str:
     return f"sm_{number}{'a' if number >= _SPECIFIC_FROM else ''}"
 
 
-def _nvidia_smi(environ: Mapping[str, str]) -> List[str]:
+def _nvidia_smi(environ: Mapping[str, str]) -> list[str]:
     query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
     first = environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
     return [*query, f"--id={first}"] if re.fullmatch(r"\d{1,3}|(GPU|MIG)-[0-9A-Fa-f-]{8,64}", first) else query
@@ -275,7 +275,7 @@ def _unknown_arch(why: str, example: str) -> ToolchainMissing:
     return ToolchainMissing(Verdict.DEVICE_ERROR, message)
 
 
-def _found(name: str, paths: Sequence[str], inside: Optional[Inside]) -> Optional[str]:
+def _found(name: str, paths: Sequence[str], inside: Inside | None) -> str | None:
     """Where the program `name` is on the search `paths`; in a container these come after its own."""
     if inside is None:
         return shutil.which(name, path=":".join(paths))
@@ -286,7 +286,7 @@ def _found(name: str, paths: Sequence[str], inside: Optional[Inside]) -> Optiona
     return said if said.startswith("/") else None
 
 
-def _version(compiler: str, environ: Mapping[str, str], inside: Optional[Inside]) -> str:
+def _version(compiler: str, environ: Mapping[str, str], inside: Inside | None) -> str:
     if inside is None:
         text = _said([compiler, "--version"], environ).strip()
     else:

@@ -10,9 +10,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Iterable, List, Mapping, Optional, Protocol, Sequence
+from typing import Protocol
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.scratch import scrubbed
@@ -57,20 +58,20 @@ class Container(Protocol):
         writable: Iterable[Path] = (),
         device: str = "",
         files: Iterable[Path] = (),
-    ) -> List[str]:
+    ) -> list[str]:
         """What stands before the command that is to run in the folder `home`.
 
         It may write `home` and the folders `writable`, and read those of `files`, and the `readable` ones as far as
         they are the node's; GPUs of the kind `device` can be used.
         """
 
-    def kept(self, environ: Mapping[str, str]) -> Dict[str, str]:
+    def kept(self, environ: Mapping[str, str]) -> dict[str, str]:
         """What of `environ` applies inside."""
 
-    def environment(self, environ: Mapping[str, str]) -> Dict[str, str]:
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The environment of that whole command, so that what runs inside has what is kept of `environ`."""
 
-    def readable(self, folders: Sequence[str]) -> List[str]:
+    def readable(self, folders: Sequence[str]) -> list[str]:
         """What a process inside may be allowed to read, where on the node itself it would be `folders`."""
 
 
@@ -118,7 +119,7 @@ class Bubblewrap:
         writable: Iterable[Path] = (),
         device: str = "",
         files: Iterable[Path] = (),
-    ) -> List[str]:
+    ) -> list[str]:
         """See Container."""
         found = [self.program, "--unshare-all", "--die-with-parent", "--tmpfs", "/tmp"]  # noqa: S108 - in the container
         named = [path for path in readable if path != "/proc"]
@@ -133,15 +134,15 @@ class Bubblewrap:
             found += ["--ro-bind", str(folder), str(folder)]
         return [*found, "--remount-ro", "/", "--chdir", str(home), "--"]
 
-    def kept(self, environ: Mapping[str, str]) -> Dict[str, str]:
+    def kept(self, environ: Mapping[str, str]) -> dict[str, str]:
         """See Container."""
         return dict(environ)
 
-    def environment(self, environ: Mapping[str, str]) -> Dict[str, str]:
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """See Container."""
         return dict(environ)
 
-    def readable(self, folders: Sequence[str]) -> List[str]:
+    def readable(self, folders: Sequence[str]) -> list[str]:
         """See Container."""
         return list(folders)
 
@@ -174,7 +175,7 @@ class Apptainer:
         writable: Iterable[Path] = (),
         device: str = "",
         files: Iterable[Path] = (),
-    ) -> List[str]:
+    ) -> list[str]:
         """See Container."""
         found = [self.program, "--silent", "exec", "--containall", "--no-eval", "--net", "--network", "none"]
         found += [_GPU_OPTIONS[Device(device)]] if device in _GPU_OPTIONS else []
@@ -186,31 +187,31 @@ class Apptainer:
             found += ["--bind", f"{folder}:{folder}:ro"]
         return [*found, "--bind", f"{self.harness}:{self.harness}:ro", self.image]
 
-    def kept(self, environ: Mapping[str, str]) -> Dict[str, str]:
+    def kept(self, environ: Mapping[str, str]) -> dict[str, str]:
         """See Container."""
         return {name: value for name, value in environ.items() if name not in _OF_THE_NODE}
 
-    def environment(self, environ: Mapping[str, str]) -> Dict[str, str]:
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """See Container."""
         own = {name: environ[name] for name in ("PATH", "HOME") if name in environ}
         # The home is told by an option; Apptainer warns of a variable.
         inside = {f"APPTAINERENV_{name}": value for name, value in self.kept(environ).items() if name != "HOME"}
         return {**own, **inside}
 
-    def readable(self, folders: Sequence[str]) -> List[str]:  # noqa: ARG002 - those are the node's
+    def readable(self, folders: Sequence[str]) -> list[str]:  # noqa: ARG002 - those are the node's
         """See Container."""
         return ["/"]
 
 
-def through_links(paths: Iterable[str]) -> List[str]:
+def through_links(paths: Iterable[str]) -> list[str]:
     """The `paths`, and for each whose way leads over links also where every one of these leads to.
 
     In a container the target of a link is there only if it is named.
     """
-    found: Dict[str, None] = {}
+    found: dict[str, None] = {}
     for path in paths:
         # Two slashes at the beginning would be kept.
-        following: Optional[str] = os.path.normpath(f"/{path.lstrip('/')}")
+        following: str | None = os.path.normpath(f"/{path.lstrip('/')}")
         for _ in range(_LINKS_MAX):
             if following is None:
                 break
@@ -219,16 +220,16 @@ def through_links(paths: Iterable[str]) -> List[str]:
     return list(found)
 
 
-def _over_first_link(path: Path) -> Optional[str]:
+def _over_first_link(path: Path) -> str | None:
     for part in (*reversed(path.parents), path):
         if part.is_symlink():
             return os.path.normpath(part.parent / part.readlink() / path.relative_to(part))
     return None
 
 
-def _outermost(paths: Iterable[str]) -> List[str]:
+def _outermost(paths: Iterable[str]) -> list[str]:
     """The `paths` that do not lie below another one of them."""
-    kept: List[str] = []
+    kept: list[str] = []
     for path in sorted(paths, key=lambda each: (len(Path(each).parts), each)):
         if path != "/" and not any(path == each or path.startswith(f"{each}/") for each in kept):
             kept.append(path)

@@ -1,9 +1,9 @@
 """Who has filled a disk: what was free in a scratch folder's file system at first, and what lies in the folder now."""
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Iterator, Tuple
 
 _FULL_BYTES, _FULL_FILES = 2**20, 16
 _FILLED_BYTES_MIN, _FILLED_FILES_MIN = 2**26, 10_000
@@ -39,14 +39,14 @@ class Disk:
         return ""
 
 
-def _free(folder: Path) -> Tuple[int, int]:
+def _free(folder: Path) -> tuple[int, int]:
     """The bytes and the files that there is room for."""
     found = os.statvfs(folder)
     # A file system without a table of files has no number of free ones.
     return found.f_bavail * found.f_frsize, found.f_favail if found.f_files else _FILES_MAX
 
 
-def _held(folder: Path) -> Tuple[int, int]:
+def _held(folder: Path) -> tuple[int, int]:
     """The bytes and the files in a folder, of so many files at most that nobody is kept busy by counting."""
     held_bytes = held_files = 0
     for blocks in _blocks_of_files(folder):

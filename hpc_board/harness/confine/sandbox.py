@@ -18,9 +18,9 @@ import resource
 import signal
 import struct
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Iterable, Iterator, List, Mapping, Sequence
 
 from hpc_board.harness.confine.seccomp import deny_outside_effects
 
@@ -214,17 +214,17 @@ def confine_compiler(readable: Iterable[str], folder: str) -> int:
     return _confined(seen_by_compilers(readable), [folder], _devices(_PLAIN_DEVICES), scoped=True)
 
 
-def seen_by_workers(readable: Iterable[str]) -> List[str]:
+def seen_by_workers(readable: Iterable[str]) -> list[str]:
     """All that a worker may read: the system's own, and the folders `readable` beside."""
     return [*_SYSTEM, *_found("/etc", _CONFIGURATION), *readable]
 
 
-def seen_by_compilers(readable: Iterable[str]) -> List[str]:
+def seen_by_compilers(readable: Iterable[str]) -> list[str]:
     """All that a compiler may read: the system's programs, headers and libraries, and the folders `readable` beside."""
     return [*_TOOLS, *readable]
 
 
-def gpu_devices() -> List[str]:
+def gpu_devices() -> list[str]:
     """The device files of this node's GPUs."""
     return _devices(_GPU_DEVICES)
 
@@ -303,11 +303,11 @@ def lacking(level: str, wanted: str) -> str:
     return "it lacks " + " and ".join(_MEANS[each] for each in LEVELS[have + 1 : LEVELS.index(wanted) + 1])
 
 
-def _devices(patterns: Iterable[str]) -> List[str]:
+def _devices(patterns: Iterable[str]) -> list[str]:
     return _found("/dev", patterns)
 
 
-def _found(folder: str, patterns: Iterable[str]) -> List[str]:
+def _found(folder: str, patterns: Iterable[str]) -> list[str]:
     return [str(path) for pattern in patterns for path in sorted(Path(folder).glob(pattern))]
 
 
@@ -332,7 +332,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         os.close(descriptor)
 
 
-def readable_folders(environ: Mapping[str, str], extra: Iterable[str], hidden: Iterable[str]) -> List[str]:
+def readable_folders(environ: Mapping[str, str], extra: Iterable[str], hidden: Iterable[str]) -> list[str]:
     """The folders beside the system's own that a worker needs to read: this Python's, the site's toolchain, `extra`.
 
     None of them is `hidden`, nor above a hidden one; of an installation whose folder is, the usual parts are there.
@@ -358,5 +358,5 @@ def _prefixes(environ: Mapping[str, str]) -> Iterator[str]:
             yield str(path.parent)
 
 
-def _search_path(environ: Mapping[str, str], name: str) -> List[str]:
+def _search_path(environ: Mapping[str, str], name: str) -> list[str]:
     return [path for path in environ.get(name, "").split(":") if path]

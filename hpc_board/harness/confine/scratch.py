@@ -4,9 +4,9 @@ import os
 import shutil
 import stat
 import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Dict, Iterable, Mapping, Sequence
 
 SCRATCH = "hpc-board-"
 """How the name of a scratch folder begins."""
@@ -41,14 +41,14 @@ _PASSED_ON = (
 )
 
 
-def scrubbed(environ: Mapping[str, str], home: Path, extra: Sequence[str]) -> Dict[str, str]:
+def scrubbed(environ: Mapping[str, str], home: Path, extra: Sequence[str]) -> dict[str, str]:
     """What the children are given of the job's environment: an allow-list, and folders that are not the user's."""
     kept = {name: environ[name] for name in (*_PASSED_ON, *extra) if name in environ}
     passive = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
     return {"LC_ALL": "C.UTF-8", **kept, **private_folders(home), **passive}
 
 
-def private_folders(home: Path) -> Dict[str, str]:
+def private_folders(home: Path) -> dict[str, str]:
     """The environment that keeps the files and caches of a process in a folder of its own."""
     folders = {"HOME": str(home), "TMPDIR": str(home)} | {name: str(home / _CACHE / name.lower()) for name in _CACHES}
     # JAX keeps nothing by itself that it has compiled within a second.

@@ -12,7 +12,8 @@ import ctypes
 import errno
 import platform
 import struct
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER = 1
@@ -48,7 +49,7 @@ class _Check(NamedTuple):
     """
 
     argument: int
-    values: Tuple[int, ...]
+    values: tuple[int, ...]
     mask: int = _WHOLE
     among: bool = True
 
@@ -57,10 +58,10 @@ class _Rule(NamedTuple):
     """One system call, its number on each machine, and how it is answered unless it has checks and all of them hold."""
 
     name: str
-    x86_64: Optional[int]
-    aarch64: Optional[int]
+    x86_64: int | None
+    aarch64: int | None
     answer: int
-    checks: Tuple[_Check, ...] = ()
+    checks: tuple[_Check, ...] = ()
 
 
 _OWN = (_Check(0, (0,)),)
@@ -220,7 +221,7 @@ def deny_outside_effects(*, network: bool = False) -> bool:
     return int(_libc.syscall(_SECCOMP[machine], _SET_MODE_FILTER, flags, header)) == 0
 
 
-def _program(machine: str, allowed: Sequence[str] = ()) -> List[bytes]:
+def _program(machine: str, allowed: Sequence[str] = ()) -> list[bytes]:
     """The filter as instructions, one after the other; a call that no rule answers, or in `allowed`, is allowed."""
     program = [
         _instruction(_LOAD, _ARCHITECTURE_AT),
@@ -238,8 +239,8 @@ def _program(machine: str, allowed: Sequence[str] = ()) -> List[bytes]:
     return [*program, _instruction(_RETURN, _ALLOW)]
 
 
-def _body(answer: int, checks: Sequence[_Check]) -> List[bytes]:
-    body: List[bytes] = []
+def _body(answer: int, checks: Sequence[_Check]) -> list[bytes]:
+    body: list[bytes] = []
     for check in checks:
         body += [
             _instruction(_LOAD, _ARGUMENTS_AT + 8 * check.argument),
@@ -250,7 +251,7 @@ def _body(answer: int, checks: Sequence[_Check]) -> List[bytes]:
     return [*body, _instruction(_RETURN, _ALLOW if checks else answer)]
 
 
-def _comparisons(check: _Check) -> List[bytes]:
+def _comparisons(check: _Check) -> list[bytes]:
     """Comparisons that pass over the next instruction if the check holds, and run into it if not."""
     count = len(check.values)
     found = [_instruction(_IF_EQUAL, value, then=count - index) for index, value in enumerate(check.values)]

@@ -10,9 +10,10 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Deque, Iterator, List, Protocol, Tuple
+from typing import Any, Protocol
 
 _FLUSH_BYTES_MAX = 64 * 2**20
 _FLUSH_THREADS_MAX = 4
@@ -63,7 +64,7 @@ class Device(Protocol):
     def place(self, tensor: Any) -> Any:
         """A tensor of the host's memory on this device, at another address than the last one had."""
 
-    def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> Tuple[Any, float]:
+    def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> tuple[Any, float]:
         """What `call` has returned by the end of its time, and the nanoseconds from its start to that end.
 
         With `cold`, the caches are pushed empty before. `shown` are the inputs. On a GPU they become what they are at
@@ -77,7 +78,7 @@ class CpuDevice:
     name = "cpu"
 
     def __init__(self) -> None:
-        self._memory: "mmap.mmap | None" = None
+        self._memory: mmap.mmap | None = None
 
     def prepare(self, *, warm: bool = True) -> None:
         """Nothing: a core's own caches hold none of the inputs, which another process writes."""
@@ -106,7 +107,7 @@ class CpuDevice:
         """The tensor itself."""
         return tensor
 
-    def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> Tuple[Any, float]:
+    def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> tuple[Any, float]:
         """What `call` returns, and the nanoseconds it took."""
         del cold, shown
         start = time.perf_counter_ns()
@@ -133,8 +134,8 @@ class CudaDevice:
         self._placed = 0
         self._memory: Any = None
         self._fill_ns = math.inf
-        self._warm_at_ns: "int | None" = None
-        self._rests_ns: Deque[int] = deque((self._synchronization_ns() for _ in range(_RESTS)), _RESTS)
+        self._warm_at_ns: int | None = None
+        self._rests_ns: deque[int] = deque((self._synchronization_ns() for _ in range(_RESTS)), _RESTS)
 
     def prepare(self, *, warm: bool = True) -> None:
         """Take back what a submission has set aside of the L2 cache, and keep a device busy whose clocks may be low.
@@ -188,7 +189,7 @@ class CudaDevice:
         """How often the buffer is written so that the host is well ahead of the device when the clock starts."""
         return min(_FILLS_MAX, math.ceil((_HIDDEN_NS + _HIDDEN_INPUT_NS * inputs) / self._fill_ns))
 
-    def _events(self, count: int) -> List[Any]:
+    def _events(self, count: int) -> list[Any]:
         """New events, each recorded once: an event comes to be then, which is not to be part of a time."""
         events = [self._kept.event(enable_timing=True) for _ in range(count)]
         for event in events:
@@ -210,7 +211,7 @@ class CudaDevice:
             placed = kept.view(kept.view(target, kept.dtype(tensor)), kept.shape(plain))
             return kept.permute(placed, sorted(range(len(order)), key=lambda index: order[index]))
 
-    def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> Tuple[Any, float]:
+    def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> tuple[Any, float]:
         """What `call` has returned by its second event, and the nanoseconds between two events, of all streams.
 
         With `cold`, at least twice the size of the L2 cache is written before, and again until 0.2 ms are sure to have
@@ -261,7 +262,7 @@ class CudaDevice:
         """
         return min(_REST_FACTOR * statistics.median(self._rests_ns), _REST_NS_MAX)
 
-    def _spoiled(self, value: Any) -> "List[Tuple[Any, Any, Any]]":
+    def _spoiled(self, value: Any) -> "list[tuple[Any, Any, Any]]":
         """Blocks of each tensor in `value`, the places of those that have been made wrong, and what is right there.
 
         One half holds numbers that spoil whatever they are part of, the other half what stands elsewhere in the tensor,
@@ -375,7 +376,7 @@ class _Kept:
         """The bytes of a tensor's numbers."""
         return int(self.numel(tensor) * self.element_size(tensor))
 
-    def memory_order(self, tensor: Any) -> List[int]:
+    def memory_order(self, tensor: Any) -> list[int]:
         """The dimensions of a dense tensor from the slowest to the fastest in memory."""
         return sorted(range(self._dim(tensor)), key=lambda index: (-self._stride(tensor, index), index))
 

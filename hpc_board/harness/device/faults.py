@@ -5,7 +5,6 @@ What is raised comes from submissions and tasks, whose exceptions may fail thems
 
 import re
 import sys
-from typing import Optional
 
 from hpc_board.harness.device.device import DeviceMissing
 from hpc_board.harness.wire.payload import NoRoom
@@ -30,7 +29,7 @@ _OF_NODE = re.compile(
 )
 
 
-def fault(error: BaseException) -> Optional[Verdict]:
+def fault(error: BaseException) -> Verdict | None:
     """The verdict that `error` calls for wherever it is raised: out of memory, crash or device error; else None."""
     if isinstance(error, DeviceMissing):
         return Verdict.DEVICE_ERROR

@@ -1,8 +1,8 @@
 """The form of an output beside that of the reference's answer: what a task's check may decide, and what it may not."""
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Iterable, Iterator, Optional, Sequence
 
 from hpc_board.harness.wire import payload
 from hpc_board.model.result import Verdict
@@ -24,7 +24,7 @@ class Difference:
     final: bool
 
 
-def layout_difference(expected: payload.Node, got: payload.Node) -> Optional[Difference]:
+def layout_difference(expected: payload.Node, got: payload.Node) -> Difference | None:
     """The gravest difference of an output's form from the right one, None where there is none."""
     found = form_differences(expected, got, "the output")
     return min(found, key=lambda each: (not each.final, each.verdict is Verdict.WRONG_DTYPE), default=None)

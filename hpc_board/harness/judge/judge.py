@@ -15,7 +15,7 @@ import random
 import sys
 import traceback
 from types import ModuleType
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.device import Device, DeviceMissing, open_device
@@ -90,14 +90,14 @@ class _Judge:
         self._device = device
         self._value_bytes = value_bytes
         self._compiled = compiled
-        self._held: Dict[int, Any] = {}
-        self._laid: Dict[int, payload.Laid] = {}
-        self._expected: Dict[str, Tuple[str, payload.Node]] = {}
-        self._varying: Set[str] = set()
-        self._work: Dict[str, Optional[Dict[str, float]]] = {}
-        self._layouts: Dict[str, Tuple[int, str]] = {}
+        self._held: dict[int, Any] = {}
+        self._laid: dict[int, payload.Laid] = {}
+        self._expected: dict[str, tuple[str, payload.Node]] = {}
+        self._varying: set[str] = set()
+        self._work: dict[str, dict[str, float] | None] = {}
+        self._layouts: dict[str, tuple[int, str]] = {}
 
-    def facts(self) -> Dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """What the supervisor has to know of the task's functions."""
         return {"baseline": callable(getattr(self._reference, "ref_kernel", None))}
 
@@ -106,7 +106,7 @@ class _Judge:
         self._held.clear()
         self._laid.clear()
 
-    def answer(self, frame: Frame, fds: List[int]) -> Tuple[Frame, List[int]]:
+    def answer(self, frame: Frame, fds: list[int]) -> tuple[Frame, list[int]]:
         if frame["type"] == "generate":
             return self._generate(frame)
         if frame["type"] == "empty":
@@ -118,7 +118,7 @@ class _Judge:
             return self._compare(frame, fds[0]), []
         return self._check(frame, fds)
 
-    def _generate(self, frame: Frame) -> Tuple[Frame, List[int]]:
+    def _generate(self, frame: Frame) -> tuple[Frame, list[int]]:
         what = "the task cannot make the inputs: generate_input fails"
         try:
             _seed_everything(frame["seed"])
@@ -171,7 +171,7 @@ class _Judge:
                 self._device.empty_caches()
         return {"type": "filled"}
 
-    def _work_of(self, group: str, arguments: Dict[str, Any]) -> Optional[Dict[str, float]]:
+    def _work_of(self, group: str, arguments: dict[str, Any]) -> dict[str, float] | None:
         """What the task's `minimal_work` says of a case: the bytes that a right call has to move, its operations."""
         if group not in self._work:
             minimal_work = getattr(self._reference, "minimal_work", None)
@@ -229,7 +229,7 @@ class _Judge:
             return _checked(Verdict.PASS, "")
         return _checked(Verdict.MUTATED_INPUT, "the call wrote into its inputs, and the task wants them left alone")
 
-    def _check(self, frame: Frame, fds: List[int]) -> Tuple[Frame, List[int]]:
+    def _check(self, frame: Frame, fds: list[int]) -> tuple[Frame, list[int]]:
         data = self._held.pop(frame["call"])
         try:
             output, layout = payload.read(fds[0], self._device.place)
@@ -239,7 +239,7 @@ class _Judge:
             return _checked(Verdict.PROTOCOL_VIOLATION, str(error)), []
         except RuntimeError as error:
             return self._failed("the output cannot be moved to the judge's device", error), []
-        difference: Optional[Difference] = None
+        difference: Difference | None = None
         try:
             difference = self._difference(frame["group"], data, layout)
             if difference is not None and difference.final:
@@ -259,7 +259,7 @@ class _Judge:
     def _failed(self, what: str, error: BaseException) -> Frame:
         return _failed(what, error, self._device.name, self._other_python)
 
-    def _difference(self, group: str, data: Any, layout: payload.Node) -> Optional[Difference]:
+    def _difference(self, group: str, data: Any, layout: payload.Node) -> Difference | None:
         """How an output's form differs from the right one; a shape is looked up anew, it may depend on the values."""
         if group not in self._expected:
             return None
@@ -274,7 +274,7 @@ class _Judge:
         return layout_difference(right, layout)
 
 
-def _amounts(found: Any) -> List[float]:
+def _amounts(found: Any) -> list[float]:
     """The bytes and operations that a task's `minimal_work` returned."""
     try:
         amounts = [float(each) for each in found] if isinstance(found, (list, tuple)) else []
@@ -287,7 +287,7 @@ def _amounts(found: Any) -> List[float]:
     return amounts
 
 
-def _opinion(answer: Any) -> Tuple[bool, str]:
+def _opinion(answer: Any) -> tuple[bool, str]:
     """What a check returned, in any of the three forms of the contract: bool, text ("" is right), (bool, text)."""
     if isinstance(answer, tuple) and len(answer) == 2:
         good, message = answer
@@ -334,8 +334,8 @@ def _seed_everything(seed: int) -> None:
         numpy.random.seed(seed % 2**32)
 
 
-def _facts(device: Device) -> "Dict[str, Any]":
-    facts: Dict[str, Any] = {"python": sys.version.split()[0]}
+def _facts(device: Device) -> "dict[str, Any]":
+    facts: dict[str, Any] = {"python": sys.version.split()[0]}
     torch = sys.modules.get("torch")
     if torch is not None:
         facts["torch"] = str(torch.__version__)

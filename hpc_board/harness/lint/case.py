@@ -2,9 +2,9 @@
 
 import math
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, Optional, Tuple
 
 from hpc_board.harness.lint.requests import MESSAGE_MAX, Inquiry
 from hpc_board.harness.processes.calls import CallFailed, public_seed
@@ -24,8 +24,8 @@ class _Taken:
     """What the prober said of the reference on one case, and the probes that it can make."""
 
     behaviour: Behaviour
-    probes: Tuple[str, ...]
-    roundoff: Optional[float]
+    probes: tuple[str, ...]
+    roundoff: float | None
 
 
 class Examination:
@@ -40,9 +40,9 @@ class Examination:
         self._seed = public_seed(case)
         self._calls = 0
         self._repeatable = self._seeded = True
-        self._taken: Optional[_Taken] = None
-        self._probed: List[Probed] = []
-        self._margin: Optional[float] = None
+        self._taken: _Taken | None = None
+        self._probed: list[Probed] = []
+        self._margin: float | None = None
         self.failure = ""
         self.lost = False
         self.unfinished = False
@@ -89,7 +89,7 @@ class Examination:
         if self._taken.roundoff is not None:
             self._margin = self._largest_error(self._taken.roundoff)
 
-    def _inputs(self, held: ExitStack, seed: int) -> Tuple[int, int]:
+    def _inputs(self, held: ExitStack, seed: int) -> tuple[int, int]:
         self._calls += 1
         return self._calls, self._inquiry.inputs(held, self._case, self._group, self._calls, seed)
 
@@ -101,7 +101,7 @@ class Examination:
             message = f"{PROBES[name].title}: {error.message}"
             raise CallFailed(error.verdict, message, worker_lost=error.worker_lost) from None
 
-    def _answered(self, make: Frame) -> Tuple[str, str, bool]:
+    def _answered(self, make: Frame) -> tuple[str, str, bool]:
         """The verdict of an answer that the prober makes, its message, and whether it is the right answer itself."""
         with ExitStack() as held:
             room = os.memfd_create("probe", os.MFD_CLOEXEC)
@@ -113,7 +113,7 @@ class Examination:
             verdict, message = self._inquiry.opinion(self._group, call, room)
             return str(verdict), printable(message, MESSAGE_MAX), bool(made["same"])
 
-    def _largest_error(self, roundoff: float) -> Optional[float]:
+    def _largest_error(self, roundoff: float) -> float | None:
         """The largest relative error of every number that passes, found by bisection of its logarithm."""
         low, high = _STEPS_PER_OCTAVE * round(math.log2(roundoff)), 0
         if not self._tolerates(low):
@@ -133,7 +133,7 @@ class Examination:
 
 def _taken(frame: Frame) -> _Taken:
     names = ("writes", "aliases", "repeats", "constant", "varies")
-    facts_: Dict[str, bool] = {name: bool(frame[name]) for name in names}
+    facts_: dict[str, bool] = {name: bool(frame[name]) for name in names}
     roundoff = frame["roundoff"]
     return _Taken(
         Behaviour(**facts_),

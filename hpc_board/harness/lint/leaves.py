@@ -8,7 +8,8 @@ import math
 import random
 import struct
 import sys
-from typing import Any, Callable, List, Optional, Protocol, Tuple
+from collections.abc import Callable
+from typing import Any, Protocol
 
 _ROUNDOFF = {
     "float64": 2.0**-53,
@@ -28,7 +29,7 @@ class Part(Protocol):
     value: Any
     """The whole of it."""
     count: int
-    roundoff: Optional[float]
+    roundoff: float | None
     """The relative error of rounding to the part's type; None where it has no floating point."""
 
     def filled(self, number: Any) -> Any:
@@ -59,7 +60,7 @@ class Part(Protocol):
         """Whether there are several numbers, all of them the same."""
 
 
-def part_of(value: Any) -> Optional[Part]:
+def part_of(value: Any) -> Part | None:
     """The part that `value` is as a whole, None where it is none."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(value, torch.Tensor):
@@ -73,9 +74,9 @@ def part_of(value: Any) -> Optional[Part]:
     return None
 
 
-def parts(value: Any) -> List[Part]:
+def parts(value: Any) -> list[Part]:
     """All parts of `value`."""
-    found: List[Part] = []
+    found: list[Part] = []
     mapped(value, found.append)
     return found
 
@@ -106,7 +107,7 @@ def form(value: Any) -> Any:
     return type(value).__name__
 
 
-def values_in(value: Any) -> List[Any]:
+def values_in(value: Any) -> list[Any]:
     """`value` itself and all that lies in it, lists of plain numbers as one."""
     if part_of(value) is not None or type(value) not in (list, tuple, dict):
         return [value]
@@ -181,7 +182,7 @@ class _Tensor:
     def _holds(self, number: Any) -> bool:
         return self.roundoff is not None or _finite(number)
 
-    def _with(self, index: Tuple[int, ...], number: Any) -> Any:
+    def _with(self, index: tuple[int, ...], number: Any) -> Any:
         answer = self._tensor.clone()
         answer[index] = number
         return answer
@@ -249,7 +250,7 @@ class _Array:
     def _holds(self, number: Any) -> bool:
         return self.roundoff is not None or _finite(number)
 
-    def _with(self, index: Tuple[int, ...], number: Any) -> Any:
+    def _with(self, index: tuple[int, ...], number: Any) -> Any:
         answer = self._array.copy()
         answer[index] = number
         return answer
@@ -258,7 +259,7 @@ class _Array:
 class _Numbers:
     """Plain numbers in a list or tuple, or one alone."""
 
-    def __init__(self, numbers: List[Any], whole: Callable[[List[Any]], Any]) -> None:
+    def __init__(self, numbers: list[Any], whole: Callable[[list[Any]], Any]) -> None:
         self._numbers = numbers
         self._whole = whole
         self.value = whole(numbers)
@@ -355,8 +356,8 @@ def _dropped(bits: Any, count: int) -> Any:
     return (bits + ((1 << (count - 1)) - 1) + odd) & ~((1 << count) - 1)
 
 
-def _unravelled(position: int, shape: Tuple[int, ...]) -> Tuple[int, ...]:
-    index: List[int] = []
+def _unravelled(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    index: list[int] = []
     for length in reversed(shape):
         position, rest = divmod(position, length)
         index.insert(0, rest)

@@ -7,9 +7,9 @@ prober makes answers to them, and the judge checks these. What comes of it is wr
 import json
 import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import List, Mapping, Sequence, Tuple
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.job_spec import Facts, facts
@@ -26,7 +26,7 @@ LINT = "lint.json"
 
 _OF_MACHINE = (Verdict.INFRA_ERROR, Verdict.DEVICE_ERROR)
 
-_Planned = Tuple[str, int, Mapping[str, CaseValue]]
+_Planned = tuple[str, int, Mapping[str, CaseValue]]
 
 
 def lint(path: Path, harness: Path, cases_max: int, seconds: float) -> int:
@@ -56,7 +56,7 @@ class Linter:
     def lint(self, cases_max: int, deadline: float) -> Lint:
         """What the judge says on up to `cases_max` cases, asked until the `deadline`."""
         chosen, left_out = _chosen(self._job.tests, self._job.benchmarks, cases_max)
-        cases: List[CheckedCase] = []
+        cases: list[CheckedCase] = []
         message, of_machine = "", False
         try:
             inquiry = self._inquiry(deadline)
@@ -106,9 +106,9 @@ def _examined(examination: Examination) -> CheckedCase:
 
 def _chosen(
     tests: Sequence[Mapping[str, CaseValue]], benchmarks: Sequence[Mapping[str, CaseValue]], cases_max: int
-) -> Tuple[List[_Planned], List[LeftOut]]:
+) -> tuple[list[_Planned], list[LeftOut]]:
     """The cases to look at, as many of one kind as of the other where they are bounded, and those left out."""
-    planned: List[_Planned] = [("test", index, case) for index, case in enumerate(tests)]
+    planned: list[_Planned] = [("test", index, case) for index, case in enumerate(tests)]
     planned += [("benchmark", index, case) for index, case in enumerate(benchmarks)]
     taken = {(phase, index) for phase, index, _ in sorted(planned, key=lambda each: each[1])[:cases_max]}
     why = f"only {cases_max} cases are looked at"

@@ -11,8 +11,9 @@ import os
 import random
 import sys
 import traceback
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Callable, Dict, List
+from typing import Any
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.device import Device, DeviceMissing, open_device
@@ -68,11 +69,11 @@ class _Prober:
         self._kernel = reference.ref_kernel
         self._device = device
         self._value_bytes = value_bytes
-        self._makers: Dict[str, Callable[[], Any]] = {}
+        self._makers: dict[str, Callable[[], Any]] = {}
         self._noisy: Callable[[float], Any] = lambda _error: None
         self._right = self._inputs = -1
 
-    def answer(self, frame: Frame, fds: List[int]) -> Frame:
+    def answer(self, frame: Frame, fds: list[int]) -> Frame:
         if frame["type"] == "take":
             try:
                 return self._take(*fds)
@@ -120,13 +121,13 @@ class _Prober:
         payload.write(value, room, self._value_bytes)
         return {"type": "made", "same": payload.same(room, self._right)}
 
-    def _probes(self, right: Any, again: Any, other: Any) -> Dict[str, Callable[[], Any]]:
+    def _probes(self, right: Any, again: Any, other: Any) -> dict[str, Callable[[], Any]]:
         """How each probe of an answer is made, see `PROBES`."""
 
         def each(change: Callable[[Part], Any]) -> Callable[[], Any]:
             return lambda: mapped(right, change)
 
-        makers: Dict[str, Callable[[], Any]] = {
+        makers: dict[str, Callable[[], Any]] = {
             "reference": _always(right),
             "again": _always(again),
             "zeros": each(lambda part: part.filled(0)),

@@ -2,8 +2,8 @@
 
 import os
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Mapping, Optional, Sequence, Tuple
 
 from hpc_board.harness.processes.calls import CallFailed, close_all, judge_answer
 from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch
@@ -26,7 +26,7 @@ class TimeOver(Exception):
 class Inquiry:
     """A judge, and a prober where there is a reference to make answers from; no inputs are made after `deadline`."""
 
-    def __init__(self, judge: Child, prober: Optional[Child], judge_seconds: float, deadline: float) -> None:
+    def __init__(self, judge: Child, prober: Child | None, judge_seconds: float, deadline: float) -> None:
         self._judge = judge
         self._prober = prober
         self._judge_seconds = judge_seconds
@@ -59,7 +59,7 @@ class Inquiry:
                 return descriptor
         raise CallFailed(Verdict.TASK_ERROR, "the judge answered something else", worker_lost=True)
 
-    def opinion(self, group: str, call: int, output: int) -> Tuple[Verdict, str]:
+    def opinion(self, group: str, call: int, output: int) -> tuple[Verdict, str]:
         """The judge's verdict of an output, with its message.
 
         Raises:

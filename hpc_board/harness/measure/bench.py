@@ -11,10 +11,10 @@ import random
 import secrets
 import time
 import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from hpc_board.harness.measure.worker_handle import Output, Worker
 from hpc_board.harness.processes.calls import Allowance, Called, CallFailed, Phase, Rules, close_all, judge_answer
@@ -44,14 +44,14 @@ class Bench:
     def __init__(self, judge: Child, phase: Phase, limits: Limits, rules: Rules) -> None:
         self.phase = phase
         self.limits = limits
-        self.work: Dict[int, Optional[Work]] = {}
-        self.input_bytes: Dict[int, int] = {}
-        self.steps_ns: Dict[str, float] = {}
+        self.work: dict[int, Work | None] = {}
+        self.input_bytes: dict[int, int] = {}
+        self.steps_ns: dict[str, float] = {}
         self._judge = judge
         self._rules = rules
         self._judge_allowance = Allowance(phase.seconds + limits.judge_seconds)
-        self._outputs: Dict[int, int] = {}
-        self._early: Dict[int, bool] = {}
+        self._outputs: dict[int, int] = {}
+        self._early: dict[int, bool] = {}
         weakref.finalize(self, _close_values, self._outputs)
 
     def call(
@@ -63,8 +63,8 @@ class Bench:
         timed: bool = False,
         cold: bool = True,
         copied: bool = False,
-        made: Optional[int] = None,
-        first: Optional[Callable[[], None]] = None,
+        made: int | None = None,
+        first: Callable[[], None] | None = None,
     ) -> Called:
         """Call the kernel of `worker` once for each seed, all in a row, and have every output checked.
 
@@ -244,7 +244,7 @@ class Bench:
             raise CallFailed(opinion.verdict, opinion.message)
         return opinion.message
 
-    def _judged(self, expected: str, task: str) -> Tuple[Answer, List[int]]:
+    def _judged(self, expected: str, task: str) -> tuple[Answer, list[int]]:
         """The judge's answer to what it was asked to do, with the descriptors that came along."""
         allowance, one = self._judge_allowance, self.limits.judge_seconds
         late = f"the task did not {task} within {one:g} s"
@@ -263,7 +263,7 @@ def _closed_later(held: ExitStack, descriptor: int) -> int:
     return descriptor
 
 
-def _close_values(descriptors: Dict[int, int]) -> None:
+def _close_values(descriptors: dict[int, int]) -> None:
     close_all(list(descriptors.values()))
 
 

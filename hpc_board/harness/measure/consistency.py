@@ -7,7 +7,7 @@ lie. Beyond that, and a slack for noise, no time may pass that is not claimed.
 """
 
 import statistics
-from typing import Optional, Sequence
+from collections.abc import Sequence
 
 from hpc_board.harness.processes.calls import Called
 from hpc_board.model.limits import Limits
@@ -46,7 +46,7 @@ def disturbed(baseline: Sequence[Called], others_processors: float) -> str:
     return ""
 
 
-def unclaimed_time(called: Sequence[Called], baseline: Sequence[Called], limits: Limits) -> Optional[str]:
+def unclaimed_time(called: Sequence[Called], baseline: Sequence[Called], limits: Limits) -> str | None:
     """In words, that calls took longer than they claim beyond what the reference's calls do; None if they did not.
 
     Each element of `called` may be a row of calls, all of the same number; the slack counts once for each. Medians are
@@ -72,7 +72,7 @@ def colder_than_hot(
     baseline_cold_ns: Sequence[float],
     baseline: Sequence[Called],
     limits: Limits,
-) -> Optional[str]:
+) -> str | None:
     """In words, that single calls claim far less than calls in a row, which find their caches warm; None if not.
 
     Where the reference is slower in a row (`baseline`) than alone, so may a kernel be: the outputs of a row are all
@@ -89,7 +89,7 @@ def colder_than_hot(
     )
 
 
-def equal_claims(claimed_ns: Sequence[float]) -> Optional[str]:
+def equal_claims(claimed_ns: Sequence[float]) -> str | None:
     """In words, that all claims of a worker are the same number, as no clock would have it; None if they are not.
 
     Fewer than 20 claims, or claims of less than 1.024 ms, may be: a clock of 1.024 us has few numbers there.

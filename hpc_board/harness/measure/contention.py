@@ -4,7 +4,6 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Optional, Set
 
 from hpc_board.harness.processes.tree import descendants_of, stat_fields
 
@@ -32,13 +31,13 @@ class OtherWork:
             return 0.0
         return max(0.0, now - self._others) / seconds
 
-    def _others_seconds(self) -> Optional[float]:
+    def _others_seconds(self) -> float | None:
         """What all but this process and its descendants have used so far, give or take a tick for each processor."""
         all_ticks = _busy_ticks(self._processors)
         return None if all_ticks is None else (all_ticks - _own_ticks()) / _TICKS_PER_SECOND
 
 
-def _busy_ticks(processors: Set[int]) -> Optional[int]:
+def _busy_ticks(processors: set[int]) -> int | None:
     try:
         lines = Path("/proc/stat").read_text().splitlines()
         rows = [line.split() for line in lines if line.startswith("cpu")]

@@ -7,9 +7,9 @@ seeds differ. A worker can tell the timed ones, and gains nothing by it: every o
 import random
 import statistics
 import time
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
@@ -31,7 +31,7 @@ _PAUSE_SECONDS = 2.0
 _ROW_CALLS_MIN = 2
 _entropy = random.SystemRandom()
 
-Say = Callable[[str, Optional[int], Optional[int], str], None]
+Say = Callable[[str, int | None, int | None, str], None]
 """Takes a phase, the number of a case from 1, how many there are, and a message for whoever watches."""
 
 
@@ -72,27 +72,27 @@ class _Measured:
     Of `rows` every call is made; of `long_rows`, which are as long as a kernel's, the first one alone.
     """
 
-    passes: List[List[float]] = field(default_factory=list)
-    baseline: List[Called] = field(default_factory=list)
-    rows: List[Called] = field(default_factory=list)
-    long_rows: List[Called] = field(default_factory=list)
+    passes: list[list[float]] = field(default_factory=list)
+    baseline: list[Called] = field(default_factory=list)
+    rows: list[Called] = field(default_factory=list)
+    long_rows: list[Called] = field(default_factory=list)
     noisy: bool = False
-    failure: Optional[CallFailed] = None
+    failure: CallFailed | None = None
 
-    def timing(self) -> Optional[Timing]:
+    def timing(self) -> Timing | None:
         passes = [each for each in self.passes if each]
         return timing(passes, self.baseline_ns, noisy=self.noisy) if passes else None
 
     @property
-    def baseline_ns(self) -> List[float]:
+    def baseline_ns(self) -> list[float]:
         return [each.claimed_ns for each in self.baseline]
 
     @property
-    def longest_rows(self) -> List[Called]:
+    def longest_rows(self) -> list[Called]:
         return _longest(self.rows)
 
     @property
-    def overhead_rows(self) -> List[Called]:
+    def overhead_rows(self) -> list[Called]:
         """Those that tell what a kernel's row may take beside the kernel."""
         return _longest(self.rows + self.long_rows)
 
@@ -110,12 +110,12 @@ class Benchmarks:
         bench: Bench,
         new_worker: Callable[[], Worker],
         dismiss: Callable[[Worker], None],
-        baseline: Optional[Worker],
+        baseline: Worker | None,
         say: Say,
-        alone: Callable[[], ContextManager[None]],
+        alone: Callable[[], AbstractContextManager[None]],
         others: Callable[[], int],
         *,
-        peak: Optional[Peak] = None,
+        peak: Peak | None = None,
     ) -> None:
         self._bench = bench
         self._limits = bench.limits
@@ -127,9 +127,9 @@ class Benchmarks:
         self._others = others
         self._peak = peak
         self._copied = False
-        self._measured: Dict[int, _Measured] = {}
+        self._measured: dict[int, _Measured] = {}
 
-    def run(self, first: Worker, workers: int) -> List[Case]:
+    def run(self, first: Worker, workers: int) -> list[Case]:
         """The times of each case, from the `first` worker and as many more as `workers` says; see `Limits`.
 
         The first case that fails is the last one.
@@ -152,7 +152,7 @@ class Benchmarks:
     def _failed(self) -> bool:
         return any(each.failure for each in self._measured.values())
 
-    def _scattered(self, workers: int) -> List[int]:
+    def _scattered(self, workers: int) -> list[int]:
         """The cases whose workers differ by more than they should, of which there were `workers` at first."""
         medians = {index: [statistics.median(each) for each in of.passes] for index, of in self._measured.items()}
         return [index for index, each in medians.items() if scatters(each, self._limits, workers)]
@@ -191,8 +191,8 @@ class Benchmarks:
             warm = [bench.call(worker, index, [secret_seed()], timed=True) for _ in range(limits.warmup_calls)]
             warm_ns = [each.claimed_ns for each in warm]
             crowd = self._crowd(worker)
-            called: List[Called] = []
-            row: Optional[Called] = None
+            called: list[Called] = []
+            row: Called | None = None
             row_after = _entropy.randrange(calls_needed(warm_ns, limits, workers))
             start = time.monotonic()
             while not enough(samples_ns, time.monotonic() - start, limits, workers):
@@ -214,7 +214,7 @@ class Benchmarks:
                 # Whatever it is that the machine does, it may soon be over.
                 time.sleep(attempt * _PAUSE_SECONDS)
 
-    def _crowd(self, worker: Worker) -> Tuple[int, int]:
+    def _crowd(self, worker: Worker) -> tuple[int, int]:
         """How many threads a worker has, and how many processes it has left anywhere."""
         return thread_count(worker.child.worker_pid), self._others()
 
@@ -222,10 +222,10 @@ class Benchmarks:
         self,
         called: Sequence[Called],
         baseline: Sequence[Called],
-        row: Optional[Called],
+        row: Called | None,
         measured: _Measured,
         other_work: OtherWork,
-    ) -> Optional[CallFailed]:
+    ) -> CallFailed | None:
         """What is inconsistent between the claims of one worker and the time that went by."""
         if not baseline:
             return None
@@ -244,9 +244,9 @@ class Benchmarks:
             return CallFailed(Verdict.UNSTABLE, f"the machine was busy with other things ({doing}): {words}")
         return CallFailed(Verdict.TIMING_INCONSISTENT, words, worker_lost=True)
 
-    def _baseline_calls(self, index: int, measured: _Measured) -> List[Called]:
+    def _baseline_calls(self, index: int, measured: _Measured) -> list[Called]:
         """A few calls of the reference; none where the task has no reference to call."""
-        called: List[Called] = []
+        called: list[Called] = []
         if self._baseline is None:
             return called
         with self._alone(), of_the_task():
@@ -262,7 +262,7 @@ class Benchmarks:
 
     def _row(
         self, worker: Worker, index: int, measured: _Measured, claimed_ns: Sequence[float], *, again: bool
-    ) -> Optional[Called]:
+    ) -> Called | None:
         """Calls in a row, where the overhead of one is spread over many; and the reference's, if none is as long yet.
 
         A slow reference makes fewer: the row of a kernel must not be short for that, or it hides in the slack. Nor must
@@ -289,7 +289,7 @@ class Benchmarks:
             if fewer < count:
                 measured.long_rows.append(self._called_in_row(baseline, index, count, made=1))
 
-    def _called_in_row(self, worker: Worker, index: int, count: int, made: Optional[int] = None) -> Called:
+    def _called_in_row(self, worker: Worker, index: int, count: int, made: int | None = None) -> Called:
         """Calls in a row; once outputs were lost in one, they are copied in all, and older rows are forgotten."""
         seeds = [secret_seed() for _ in range(count)]
         try:
@@ -319,10 +319,10 @@ class Benchmarks:
                 )
                 measured.failure = CallFailed(Verdict.BELOW_FLOOR, words)
 
-    def cases(self) -> List[Case]:
+    def cases(self) -> list[Case]:
         """What is known of each case that was measured by one worker at least, or failed."""
         phase = self._bench.phase
-        cases: List[Case] = []
+        cases: list[Case] = []
         for index, measured in sorted(self._measured.items()):
             failure = measured.failure
             if not measured.passes:
@@ -336,7 +336,7 @@ class Benchmarks:
         return cases
 
 
-def _longest(rows: Sequence[Called]) -> List[Called]:
+def _longest(rows: Sequence[Called]) -> list[Called]:
     longest = max((each.calls for each in rows), default=0)
     return [each for each in rows if each.calls == longest]
 
@@ -351,7 +351,7 @@ def of_the_task() -> Iterator[None]:
         raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error
 
 
-def _not_credible(called: Sequence[Called], crowd: Tuple[int, int], grown: Tuple[int, int]) -> Optional[CallFailed]:
+def _not_credible(called: Sequence[Called], crowd: tuple[int, int], grown: tuple[int, int]) -> CallFailed | None:
     """What no clock and no honest kernel would do, whatever else the machine does."""
     words = equal_claims([each.claimed_ns for each in called])
     if words is None and (grown[0] > crowd[0] or grown[1] > crowd[1]):
@@ -362,7 +362,7 @@ def _not_credible(called: Sequence[Called], crowd: Tuple[int, int], grown: Tuple
     return None if words is None else CallFailed(Verdict.TIMING_INCONSISTENT, words, worker_lost=True)
 
 
-def _unsteady(before: Sequence[Called], after: Sequence[Called], limits: Limits) -> Optional[CallFailed]:
+def _unsteady(before: Sequence[Called], after: Sequence[Called], limits: Limits) -> CallFailed | None:
     """That the machine changed its speed meanwhile, as the reference's times before and after say."""
     if min(len(before), len(after)) < limits.baseline_calls:
         return None

@@ -9,8 +9,9 @@ estimator, its error, and what a submission can gain by lying.
 import math
 import statistics
 import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Callable, ContextManager, Dict, List, Optional, Sequence
 
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.contention import OtherWork
@@ -50,15 +51,15 @@ class _Measured:
     """
 
     calls: int = 1
-    passes: List[List[Called]] = field(default_factory=list)
-    alone: List[Called] = field(default_factory=list)
-    beside_ns: Dict[int, List[float]] = field(default_factory=dict)
-    reference: List[Called] = field(default_factory=list)
+    passes: list[list[Called]] = field(default_factory=list)
+    alone: list[Called] = field(default_factory=list)
+    beside_ns: dict[int, list[float]] = field(default_factory=dict)
+    reference: list[Called] = field(default_factory=list)
     reference_calls: int = 1
     one_by_one: bool = False
     judge_seconds: float = 0.0
-    busy: List[float] = field(default_factory=list)
-    failure: Optional[CallFailed] = None
+    busy: list[float] = field(default_factory=list)
+    failure: CallFailed | None = None
 
     def call_ns(self, row: Called) -> float:
         """Return what one call of a row took; a nanosecond where that is too little to be told from the rest.
@@ -69,7 +70,7 @@ class _Measured:
         beside_ns = min(self.beside_ns[row.calls if row.by_address else 1])
         return max(1.0, (row.wall_ns - row.waited_ns - beside_ns) / row.calls)
 
-    def timing(self, floor_seconds: float) -> Optional[Timing]:
+    def timing(self, floor_seconds: float) -> Timing | None:
         """Return the times by now; None before the first row."""
         passes = [[self.call_ns(row) for row in each] for each in self.passes if each]
         if not passes:
@@ -107,10 +108,10 @@ class RowBenchmarks:
         dismiss: Callable[[Worker], None],
         trusted: Worker,
         say: Say,
-        alone: Callable[[], ContextManager[None]],
+        alone: Callable[[], AbstractContextManager[None]],
         *,
         has_reference: bool,
-        peak: Optional[Peak] = None,
+        peak: Peak | None = None,
     ) -> None:
         self._bench = bench
         self._limits = bench.limits
@@ -121,9 +122,9 @@ class RowBenchmarks:
         self._alone = alone
         self._has_reference = has_reference
         self._peak = peak
-        self._measured: Dict[int, _Measured] = {}
+        self._measured: dict[int, _Measured] = {}
 
-    def run(self, first: Worker, workers: int) -> List[Case]:
+    def run(self, first: Worker, workers: int) -> list[Case]:
         """Measure each case with the `first` worker and as many more as `workers` says, and return what came of it.
 
         The first case that fails is the last one.
@@ -153,7 +154,7 @@ class RowBenchmarks:
     def _failed(self) -> bool:
         return any(each.failure for each in self._measured.values())
 
-    def _timing(self, index: int) -> Optional[Timing]:
+    def _timing(self, index: int) -> Timing | None:
         return self._measured[index].timing(self._limits.floor_seconds)
 
     def _is_wide(self, index: int) -> bool:
@@ -171,7 +172,7 @@ class RowBenchmarks:
             for index in cases:
                 measured = self._measured.setdefault(index, _Measured())
                 self._say(phase.name, index + 1, len(phase.cases), case_text(phase.cases[index]) + how)
-                rows: List[Called] = []
+                rows: list[Called] = []
                 measured.passes.append(rows)
                 try:
                     self._measure(worker, index, measured, rows, again=again)
@@ -181,7 +182,7 @@ class RowBenchmarks:
         finally:
             self._dismiss(worker)
 
-    def _measure(self, worker: Worker, index: int, measured: _Measured, rows: List[Called], *, again: bool) -> None:
+    def _measure(self, worker: Worker, index: int, measured: _Measured, rows: list[Called], *, again: bool) -> None:
         """Measure one case with one worker: calls alone, then rows, in turns with the trusted worker."""
         for _ in range(self._limits.warmup_calls):
             self._bench.call(worker, index, [secret_seed()], timed=True)
@@ -202,7 +203,7 @@ class RowBenchmarks:
             rows.clear()
             self._fill(worker, index, measured, rows, count)
 
-    def _fill(self, worker: Worker, index: int, measured: _Measured, rows: List[Called], count: int) -> None:
+    def _fill(self, worker: Worker, index: int, measured: _Measured, rows: list[Called], count: int) -> None:
         """Add rows until there are `count`, each of as many calls as fill its time."""
         resizes = 0
         while len(rows) < count:
@@ -276,10 +277,10 @@ class RowBenchmarks:
                 )
                 measured.failure = CallFailed(Verdict.BELOW_FLOOR, words)
 
-    def cases(self) -> List[Case]:
+    def cases(self) -> list[Case]:
         """Return what is known of each case that was measured by one worker at least, or failed."""
         phase = self._bench.phase
-        cases: List[Case] = []
+        cases: list[Case] = []
         for index, measured in sorted(self._measured.items()):
             failure = measured.failure
             if not failure and not any(measured.passes):

@@ -2,8 +2,8 @@
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Sequence
 
 from hpc_board.model.limits import Limits
 from hpc_board.model.measurement import calls_needed, lower_quartile, quartile_interval

@@ -6,8 +6,9 @@ import secrets
 import signal
 import time
 import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any
 
 from hpc_board.harness.processes.calls import (
     Allowance,
@@ -48,7 +49,7 @@ _LEAVING_NS = 50_000
 """What the threads of a process may still run, all together, when they count as stopped: each leaves its processor."""
 
 
-def nobody() -> List[int]:
+def nobody() -> list[int]:
     """The company of a worker whose processes are left alone."""
     return []
 
@@ -64,7 +65,7 @@ class Worker:
         child: Child,
         limits: Limits,
         allowance: Allowance,
-        company: Callable[[], List[int]] = nobody,
+        company: Callable[[], list[int]] = nobody,
         *,
         device: str = "cpu",
     ) -> None:
@@ -72,18 +73,18 @@ class Worker:
         self._limits = limits
         self._allowance = allowance
         self._company = company
-        self._companions: List[int] = []
-        self._signalled: Set[int] = set()
+        self._companions: list[int] = []
+        self._signalled: set[int] = set()
         self._turns: Turns = {}
         self._called = False
         # No signal stops what a GPU does, and it can be given any memory of its process to read and write.
         self._stops = device == "cpu"
         self._readable = self._stops and may_read(child.worker_pid)
         # One descriptor at most; a list, so that it is closed with the worker whichever it is by then.
-        self._arena: List[int] = []
-        self._model: Optional[Output] = None
+        self._arena: list[int] = []
+        self._model: Output | None = None
         weakref.finalize(self, close_all, self._arena)
-        self.output_bytes: Dict[int, int] = {}
+        self.output_bytes: dict[int, int] = {}
         """What the last output of each case took."""
 
     @property
@@ -119,10 +120,10 @@ class Worker:
         phase: Phase,
         sizes: Sequence[int],
         room: int,
-        form: Optional[Mapping[str, Any]],
+        form: Mapping[str, Any] | None,
         output_bytes: int,
-        lay: Optional[Callable[[int, Sequence[int]], None]] = None,
-    ) -> Tuple[int, List[int]]:
+        lay: Callable[[int, Sequence[int]], None] | None = None,
+    ) -> tuple[int, list[int]]:
         """Return memory for inputs of these sizes, and where in it each begins; the worker has it in its pages by then.
 
         The memory of the calls before is used again where it is large enough, and not far too large. Where not all that
@@ -138,7 +139,7 @@ class Worker:
         for size in sizes:
             bases.append(end)
             end += -(-size // _PAGE_BYTES) * _PAGE_BYTES + _PAGE_BYTES
-        shown: List[int] = []
+        shown: list[int] = []
         if not self._stops or not self._fits(end):
             self._renew_arena(end)
             shown = [*self._arena] if self._stops else []
@@ -209,7 +210,7 @@ class Worker:
         made: int,
         alike: bool,
         rules: Rules,
-    ) -> Tuple[Called, Done]:
+    ) -> tuple[Called, Done]:
         """Have the `count` calls made whose inputs the worker has room for.
 
         The worker is stopped while `fill` writes the inputs, so that it does not see them before the clock runs. With
@@ -277,7 +278,7 @@ class Worker:
         """What the system has accounted to the worker's first thread, and to all else of the submission, by now."""
         return processor_times(self.child.worker_pid, self._companions) if self._stops else ProcessorTimes()
 
-    def outputs(self, answer: Done, count: int, room: int) -> "List[Output]":
+    def outputs(self, answer: Done, count: int, room: int) -> "list[Output]":
         """Return the outputs of calls as the worker tells where they lie; reading them shows whether that is so.
 
         Raises:
@@ -292,7 +293,7 @@ class Worker:
             self._model = found[0].without_parts()
         return found
 
-    def _alike(self, addresses: Sequence[int], count: int) -> "List[Output]":
+    def _alike(self, addresses: Sequence[int], count: int) -> "list[Output]":
         """Return outputs that have the form of the last one that was described alone."""
         model = self._model
         width = 0 if model is None else len(model.parts)
@@ -300,9 +301,9 @@ class Worker:
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "its outputs are not as many as calls", worker_lost=True)
         return [model.at(addresses[begin : begin + width]) for begin in range(0, count * width, width)]
 
-    def _described(self, answer: Done, count: int, room: int) -> "List[Output]":
+    def _described(self, answer: Done, count: int, room: int) -> "list[Output]":
         """Return outputs that are each described in full."""
-        parts: List[List[Held]] = [[] for _ in range(count)]
+        parts: list[list[Held]] = [[] for _ in range(count)]
         for place, at, address, size in answer.held:
             if place >= count:
                 raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it has more outputs than calls", worker_lost=True)
@@ -433,12 +434,12 @@ class Worker:
 class Output:
     """An output of a worker: in the room at `extent` (offset, bytes) and, as far as `parts` say, in its memory."""
 
-    def __init__(self, worker: Worker, room: int, extent: Tuple[int, int], parts: Sequence[Held]) -> None:
+    def __init__(self, worker: Worker, room: int, extent: tuple[int, int], parts: Sequence[Held]) -> None:
         self._worker = worker
         self._room = room
         self._base, self._size = extent
         self.parts = sorted(parts)
-        self._model: Optional[Output] = None
+        self._model: Output | None = None
 
     def without_parts(self) -> "Output":
         """Return the same output with all but its parts in memory that the worker cannot reach."""

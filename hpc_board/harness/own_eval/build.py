@@ -4,8 +4,9 @@ import hashlib
 import os
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any
 
 from hpc_board.harness.build.builder import BuildFailed, built_file, compiler_log, compiler_room, renamed, renamed_in
 from hpc_board.harness.build.toolchain import ToolchainMissing, include_folders, program_command, toolchain
@@ -20,7 +21,7 @@ PROGRAM = "eval.out"
 
 def built_program(
     job: Facts, folder: Path, processes: Processes, texts: Mapping[str, bytes]
-) -> Tuple[bytes, Log, Dict[str, Any]]:
+) -> tuple[bytes, Log, dict[str, Any]]:
     """The program that the task's files `texts` make, what its compiler printed, and facts for the result.
 
     Nothing of the submission runs meanwhile, and nothing but the program is left of it.
@@ -42,7 +43,7 @@ def built_program(
         tools = toolchain(job.language, job.arch, os.environ, room.inside)
     except ToolchainMissing as error:
         raise BuildFailed(error.verdict, error.message) from None
-    facts: Dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 1}
+    facts: dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 1}
     command_line = program_command(tools, job.eval, includes, PROGRAM)
     start = time.monotonic()
     try:

@@ -9,9 +9,10 @@ import binascii
 import hashlib
 import os
 import socket
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any
 
 from hpc_board.harness.build.builder import BuildFailed
 from hpc_board.harness.confine.scratch import remove
@@ -64,14 +65,14 @@ class OwnEval:
 
     def __init__(self, job: Facts, folder: Path, processes: Processes, say: Say) -> None:
         self.build_log = self.profile_log = Log()
-        self.facts: Dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
         self._job = job
         self._folder = folder
         self._processes = processes
         self._say = say
-        self._cases: Dict[Tuple[str, int], Case] = {}
-        self._current: Optional[Tuple[Stage, Program]] = None
-        self._texts: Dict[str, bytes] = {}
+        self._cases: dict[tuple[str, int], Case] = {}
+        self._current: tuple[Stage, Program] | None = None
+        self._texts: dict[str, bytes] = {}
         self._status_alone = 0
 
     def run(self) -> None:
@@ -95,7 +96,7 @@ class OwnEval:
             if any(case.verdict is not Verdict.PASS for case in self.cases()):
                 return
 
-    def cases(self) -> List[Case]:
+    def cases(self) -> list[Case]:
         """The cases that the eval has reported on by now, tests first."""
         if self._current is not None:
             stage, program = self._current
@@ -106,7 +107,7 @@ class OwnEval:
     def _floor_ns(self) -> float:
         return self._job.limits.floor_seconds * 1e9
 
-    def _sent_files(self) -> Dict[str, bytes]:
+    def _sent_files(self) -> dict[str, bytes]:
         """The files of the task and the submission, each of them as it was sent.
 
         Raises:
@@ -186,8 +187,8 @@ class OwnEval:
             self.facts["unseen_score_s"] = score_s(cases, self._job.ranking_by)
 
     def _ended(
-        self, stage: Stage, command: List[str], texts: Mapping[str, bytes], environment: Mapping[str, str]
-    ) -> Tuple[Program, Ended]:
+        self, stage: Stage, command: list[str], texts: Mapping[str, bytes], environment: Mapping[str, str]
+    ) -> tuple[Program, Ended]:
         """The eval when it has run for a stage with just these files, and all that it has left is gone."""
         job, processes = self._job, self._processes
         folder = self._laid("eval", texts)
@@ -232,7 +233,7 @@ class OwnEval:
             for index, case in enumerate(cases):
                 self._cases[phase, index] = Case(phase, index, case_text(case), Verdict.PASS, "", time)
 
-    def _blame(self, stage: Stage, cases: List[Case], failed: CallFailed) -> None:
+    def _blame(self, stage: Stage, cases: list[Case], failed: CallFailed) -> None:
         """Give a failure to the case that it met: the one after all that are told of; where all are, to the whole.
 
         Raises:
@@ -246,7 +247,7 @@ class OwnEval:
         index, case = stage.cases[len(cases)]
         self._note(stage, [Case(stage.phase, index, case_text(case), failed.verdict, failed.message)])
 
-    def _note(self, stage: Stage, cases: List[Case]) -> None:
+    def _note(self, stage: Stage, cases: list[Case]) -> None:
         """Keep what is known of cases now; with a secret seed, a failure alone: what is shown and ranked is public."""
         for case in cases:
             key = (case.phase, case.index)
@@ -256,7 +257,7 @@ class OwnEval:
                 message = _secretly_failed(case.message)
                 self._cases[key] = replace(self._cases[key], verdict=case.verdict, message=message)
 
-    def _command(self, *arguments: str) -> List[str]:
+    def _command(self, *arguments: str) -> list[str]:
         """The command that starts the eval in the folder of its files, as KernelBot does."""
         if self._job.eval.sources:
             return [f"./{PROGRAM}", *arguments]
@@ -287,7 +288,7 @@ class OwnEval:
         self.profile_log = Log(f"{self.profile_log.head}{heading}\n{printable(text, _PROFILE_MAX)}\n\n"[:_PROFILE_MAX])
 
 
-def _for_ranks(world_size: int) -> Dict[str, str]:
+def _for_ranks(world_size: int) -> dict[str, str]:
     """What an eval needs to start its ranks on this node: how many GPUs there are, and where they meet.
 
     The port is free now. Another process may take it before the ranks do, as with any port that is handed over so.

@@ -12,10 +12,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, Mapping, Sequence
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.private_shm import SHARED_MEMORY, own_shared_memory
@@ -94,7 +94,7 @@ class Program:
         self._stderr, self._stderr_from = stderr, stderr.total_bytes
         self._limit_from = stdout.total_bytes + stderr.total_bytes
         self._printed = (stdout, stderr)
-        self._pipes: Dict[int, Sequence[Callable[[bytes], None]]] = {}
+        self._pipes: dict[int, Sequence[Callable[[bytes], None]]] = {}
         self._selector = selectors.DefaultSelector()
         self._reaped = False
         told, writers = os.pipe(), [self._pipe(stdout.add, self.scores.add), self._pipe(stderr.add)]

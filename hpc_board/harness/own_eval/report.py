@@ -7,8 +7,8 @@ bounded and each is taken once; what is missing, said twice, or at odds with the
 import math
 import re
 import signal
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.model.result import LIBRARY_MISSING, Case, Timing, Verdict
@@ -43,8 +43,8 @@ class Report:
     def __init__(self) -> None:
         self.fault = ""
         self.too_large = False
-        self._values: Dict[str, List[str]] = {}
-        self._last: List[str] = []
+        self._values: dict[str, list[str]] = {}
+        self._last: list[str] = []
         self._rest = bytearray()
         self._bytes = 0
 
@@ -118,7 +118,7 @@ class Ended:
 
     status: int
     seconds: float
-    verdict: Optional[Verdict] = None
+    verdict: Verdict | None = None
     message: str = ""
     last_words: str = ""
     as_alone: bool = False
@@ -133,9 +133,9 @@ class Stage:
 
     mode: str
     phase: str
-    cases: Tuple[Tuple[int, Mapping[str, CaseValue]], ...]
+    cases: tuple[tuple[int, Mapping[str, CaseValue]], ...]
     seconds: float
-    seed: Optional[int] = None
+    seed: int | None = None
     secret: bool = False
 
     @property
@@ -150,9 +150,9 @@ def _listed(value: CaseValue) -> CaseValue:
     return listed
 
 
-def told(report: Report, stage: Stage, floor_ns: float) -> List[Case]:
+def told(report: Report, stage: Stage, floor_ns: float) -> list[Case]:
     """The cases of a stage on which the report has the last word, up to the first one on which it has none."""
-    cases: List[Case] = []
+    cases: list[Case] = []
     for number, (index, case) in enumerate(stage.cases):
         verdict, message, timing = _told(report, stage, f"{stage.phase}.{number}", floor_ns)
         if verdict is None:
@@ -161,7 +161,7 @@ def told(report: Report, stage: Stage, floor_ns: float) -> List[Case]:
     return cases
 
 
-def _told(report: Report, stage: Stage, key: str, floor_ns: float) -> Tuple[Optional[Verdict], str, Optional[Timing]]:
+def _told(report: Report, stage: Stage, key: str, floor_ns: float) -> tuple[Verdict | None, str, Timing | None]:
     status = report.word(f"{key}.status")
     if status == "fail":
         return Verdict.WRONG_VALUE, report.text(f"{key}.error") or "the task's check says that it is wrong", None
@@ -210,7 +210,7 @@ def _number(text: str, name: str, least: float = math.ulp(0.0)) -> float:
     return value
 
 
-def failure(report: Report, stage: Stage, cases: Sequence[Case], ended: Ended) -> Optional[CallFailed]:
+def failure(report: Report, stage: Stage, cases: Sequence[Case], ended: Ended) -> CallFailed | None:
     """Why a stage as a whole has not passed, whatever its `cases` say for themselves; None where it has."""
     if ended.verdict is not None:
         return CallFailed(ended.verdict, ended.message)
@@ -267,7 +267,7 @@ def _signal_name(number: int) -> str:
         return "unknown"
 
 
-def _miscounted(report: Report, stage: Stage, cases: Sequence[Case]) -> Optional[CallFailed]:
+def _miscounted(report: Report, stage: Stage, cases: Sequence[Case]) -> CallFailed | None:
     """That it has not reported just the cases that it was sent; a profile has no count."""
     sent, count = len(stage.cases), report.word(f"{stage.phase}-count")
     if len(cases) == sent == report.begun(stage.phase) and count in ("", str(sent)):
@@ -280,7 +280,7 @@ def _miscounted(report: Report, stage: Stage, cases: Sequence[Case]) -> Optional
     return CallFailed(Verdict.PROTOCOL_VIOLATION, message)
 
 
-def _impossible(cases: Sequence[Case], ended: Ended) -> Optional[CallFailed]:
+def _impossible(cases: Sequence[Case], ended: Ended) -> CallFailed | None:
     """That its calls would have taken longer than it ran."""
     claimed_ns = math.fsum(case.timing.mean_ns * case.timing.runs for case in cases if case.timing)
     if claimed_ns <= ended.seconds * 1e9:

@@ -4,7 +4,6 @@ Such an eval imports the submission as `train`, knows neither modes nor cases no
 """
 
 import re
-from typing import List, Optional, Tuple
 
 from hpc_board.harness.own_eval.report import Ended, Stage, by_status
 from hpc_board.harness.processes.calls import CallFailed
@@ -20,7 +19,7 @@ class Scores:
     """The scores in what a program prints to standard output; more than one are as bad as none."""
 
     def __init__(self) -> None:
-        self.seconds: List[float] = []
+        self.seconds: list[float] = []
         self.failed = False
         self._rest = b""
 
@@ -43,9 +42,7 @@ class Scores:
             self.seconds.append(float(found[1]))
 
 
-def scored(
-    scores: Scores, stage: Stage, ended: Ended, floor_ns: float
-) -> Tuple[Optional[CallFailed], Optional[Timing]]:
+def scored(scores: Scores, stage: Stage, ended: Ended, floor_ns: float) -> tuple[CallFailed | None, Timing | None]:
     """Why a program has not passed, or the time that it has told."""
     if ended.verdict is not None:
         return CallFailed(ended.verdict, ended.message), None

@@ -2,8 +2,8 @@
 
 import os
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import List, Mapping, Sequence, Tuple
 
 from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.wire.channel import ProtocolViolation
@@ -48,7 +48,7 @@ class Phase:
     """The cases of one kind, "test" or "benchmark", and the wall time that the worker has for all of them."""
 
     name: str
-    cases: Tuple[Mapping[str, CaseValue], ...]
+    cases: tuple[Mapping[str, CaseValue], ...]
     seconds: float
 
 
@@ -92,13 +92,13 @@ class Allowance:
         self._spent_seconds += seconds
 
 
-def judge_answer(judge: Child, expected: Tuple[str, ...], deadline: float, late: str) -> Tuple[Answer, List[int]]:
+def judge_answer(judge: Child, expected: tuple[str, ...], deadline: float, late: str) -> tuple[Answer, list[int]]:
     """What the judge answers by `deadline`, with its descriptors; `late` says in words that it did not.
 
     Raises:
         CallFailed: it reported a failure, said something else, or is gone: the task is to blame, not the kernel.
     """
-    fds: List[int] = []
+    fds: list[int] = []
     try:
         frame, fds = judge.answer(expected, deadline)
         answer = answer_of(frame)
@@ -120,7 +120,7 @@ def judge_answer(judge: Child, expected: Tuple[str, ...], deadline: float, late:
     raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True)
 
 
-def worker_answer(worker: Child, expected: Tuple[str, ...], deadline: float, late: str) -> Answer:
+def worker_answer(worker: Child, expected: tuple[str, ...], deadline: float, late: str) -> Answer:
     """What a worker answers by `deadline`; `late` says in words that it did not.
 
     Raises:

@@ -5,8 +5,8 @@ import os
 import selectors
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Dict, List, Optional, Sequence, Tuple
 
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.signals import CHILD_GRACE_SECONDS, SIGNALS
@@ -35,7 +35,7 @@ class ChildEnded(Exception):
     `signal` is the signal that ended it, None where none did.
     """
 
-    def __init__(self, how: str, signal_number: Optional[int] = None) -> None:
+    def __init__(self, how: str, signal_number: int | None = None) -> None:
         super().__init__(how)
         self.how = how
         self.signal = signal_number
@@ -62,10 +62,10 @@ class Child:
         self,
         pid: int,
         channel: Channel,
-        streams: Sequence[Tuple[int, Printed]],
+        streams: Sequence[tuple[int, Printed]],
         *,
         printed_bytes_max: int,
-        worker_pid: Optional[int] = None,
+        worker_pid: int | None = None,
         contained: bool = False,
     ) -> None:
         self.pid = pid
@@ -75,11 +75,11 @@ class Child:
         self._channel = channel
         self._reads = True
         self._limit = printed_bytes_max
-        self._status: Optional[int] = None
+        self._status: int | None = None
         self._reaped = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(channel, selectors.EVENT_READ)
-        self._streams: Dict[int, Printed] = {}
+        self._streams: dict[int, Printed] = {}
         for descriptor, printed in streams:
             os.set_blocking(descriptor, False)
             self._selector.register(descriptor, selectors.EVENT_READ)
@@ -97,7 +97,7 @@ class Child:
         except ChannelFull:
             self._reads = False
 
-    def answer(self, expected: Sequence[str], deadline: float) -> Tuple[Frame, List[int]]:
+    def answer(self, expected: Sequence[str], deadline: float) -> tuple[Frame, list[int]]:
         """The next frame, of one of the `expected` types, before `deadline` on the monotonic clock.
 
         Raises:
@@ -122,7 +122,7 @@ class Child:
             if self._pidfd is not None and self._pidfd in ready:
                 raise self._ended()
 
-    def _frame(self, expected: Sequence[str]) -> Tuple[Frame, List[int]]:
+    def _frame(self, expected: Sequence[str]) -> tuple[Frame, list[int]]:
         try:
             frame, fds = self._channel.receive()
         except ChannelClosed:
@@ -212,7 +212,7 @@ class Child:
         """Let the process go on."""
         signal_all([self.worker_pid], signal.SIGCONT)
 
-    def finish(self, deadline: float) -> Optional[int]:
+    def finish(self, deadline: float) -> int | None:
         """Close the channel, upon which the process ends by itself, and return its exit status; None if it does not."""
         self._selector.unregister(self._channel)
         self._channel.close()
@@ -258,7 +258,7 @@ def signal_told(status: int) -> int:
     return 128 - status if 128 < status < 128 + signal.NSIG else status
 
 
-def _starters_of(worker: int, command: int) -> List[int]:
+def _starters_of(worker: int, command: int) -> list[int]:
     """The processes from a worker's parent up to the command that started it; the worker itself where none did."""
     found = [command]
     if worker == command:
@@ -270,7 +270,7 @@ def _starters_of(worker: int, command: int) -> List[int]:
     return found
 
 
-def exit_descriptor(pid: int) -> Optional[int]:
+def exit_descriptor(pid: int) -> int | None:
     """A descriptor that becomes readable when the process ends; None on kernels before 5.3."""
     try:
         return os.pidfd_open(pid)

@@ -1,7 +1,6 @@
 """What a process prints: the beginning and the end are kept, whatever its size."""
 
 from collections import deque
-from typing import Deque
 
 from hpc_board.model.result import Log
 from hpc_board.model.text import printable
@@ -13,7 +12,7 @@ class Printed:
     def __init__(self, keep_bytes: int = 32 * 1024) -> None:
         self._keep = keep_bytes
         self._head = bytearray()
-        self._tail: Deque[bytes] = deque()
+        self._tail: deque[bytes] = deque()
         self._tail_bytes = 0
         self.total_bytes = 0
 

@@ -1,8 +1,9 @@
 """How a supervisor is told to end: by signals, which it heeds where it evaluates and holds back where it writes."""
 
 import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Iterator, Optional
+from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 """Those that schedulers, `scancel` and terminals send to a job that is to end."""
@@ -26,7 +27,7 @@ class Interruption:
     """The first signal that tells this process to end; later ones change nothing."""
 
     def __init__(self) -> None:
-        self._number: Optional[int] = None
+        self._number: int | None = None
         self._raises = False
         for number in SIGNALS:
             signal.signal(number, self._arrived)

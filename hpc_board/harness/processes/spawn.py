@@ -7,9 +7,9 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Mapping, Optional, Sequence
 
 from hpc_board.harness.processes.child import READ_BYTES, Child, ChildEnded, DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.processes.output import Printed
@@ -126,7 +126,7 @@ def started(
         NotForked: there is no worker by the `deadline`.
     """
     pipes = [os.pipe() for _ in printed]
-    process: Optional["subprocess.Popen[bytes]"] = None
+    process: subprocess.Popen[bytes] | None = None
     try:
         with _listening(cwd) as listener:
             process = subprocess.Popen(
@@ -199,7 +199,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def _connected(listener: socket.socket, process: "subprocess.Popen[bytes]", deadline: float) -> Optional[socket.socket]:
+def _connected(listener: socket.socket, process: "subprocess.Popen[bytes]", deadline: float) -> socket.socket | None:
     while time.monotonic() < deadline and process.poll() is None:
         with suppress(TimeoutError):
             connection, _ = listener.accept()

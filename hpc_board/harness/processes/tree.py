@@ -8,10 +8,10 @@ import itertools
 import os
 import signal
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, FrozenSet, Iterable, Iterator, List, Optional, Sequence, Union
 
 REAP_SECONDS = 5.0
 """How long a process that was killed may take to go."""
@@ -41,7 +41,7 @@ def stopped_but(keep: Sequence[int]) -> Iterator[None]:
         StillRunning: they start others without end, or one of them ran meanwhile.
     """
     deadline = time.monotonic() + _STOP_SECONDS
-    stopped: List[int] = []
+    stopped: list[int] = []
     try:
         while True:
             running = [pid for pid in descendants_of(os.getpid(), keep) if pid not in stopped]
@@ -68,7 +68,7 @@ def all_stopped(pid: int) -> bool:
     return all(_state(f"{pid}/task/{thread}") in _STOPPED_STATES for thread in threads)
 
 
-Turns = Dict[int, Dict[str, str]]
+Turns = dict[int, dict[str, str]]
 """Of processes, how often each of their threads has been given a processor."""
 
 
@@ -82,13 +82,13 @@ def turns(pids: Iterable[int]) -> Turns:
     return {pid: _turns(pid) for pid in pids}
 
 
-def _turns(pid: int) -> Dict[str, str]:
+def _turns(pid: int) -> dict[str, str]:
     """The third field of schedstat, see the kernel's Documentation/scheduler/sched-stats; 0 where it is not kept.
 
     The first, how long a thread ran, still changes when the thread counts as stopped and is only about to leave its
     processor. What cannot be seen is never the same twice.
     """
-    found: Dict[str, str] = {}
+    found: dict[str, str] = {}
     try:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             found[thread.name] = _turns_of_thread(thread)
@@ -124,8 +124,8 @@ class ProcessorTimes:
 
     wait_ns: int = 0
     others_ns: int = 0
-    last_pid: Optional[int] = None
-    beside: FrozenSet[int] = frozenset()
+    last_pid: int | None = None
+    beside: frozenset[int] = frozenset()
 
     def waited_since(self, before: "ProcessorTimes") -> float:
         """Return for how long since `before` others than the submission had the processor that it waited for.
@@ -222,20 +222,20 @@ def reap_orphans(keep: Sequence[int]) -> None:
             os.waitpid(found.si_pid, os.WNOHANG)
 
 
-def children_of(parent: int) -> List[int]:
+def children_of(parent: int) -> list[int]:
     """The processes whose parent is `parent`, hidden ones too where the kernel tells of them."""
     return _with_hidden(parent, children_by_parent())
 
 
-def _with_hidden(parent: int, children: Dict[int, List[int]]) -> List[int]:
+def _with_hidden(parent: int, children: dict[int, list[int]]) -> list[int]:
     """The `children` of a process, and those that are not shown to this process's user."""
     return list(dict.fromkeys([*children.get(parent, ()), *(_children(parent) or ())]))
 
 
-def descendants_of(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
+def descendants_of(top: int, leaving_out: Sequence[int] = ()) -> list[int]:
     """The processes below `top`, without some and without those below them."""
     children = children_by_parent()
-    found: Dict[int, None] = {}
+    found: dict[int, None] = {}
     generation = [top]
     while generation:
         below_them = [pid for parent in generation for pid in _with_hidden(parent, children)]
@@ -244,12 +244,12 @@ def descendants_of(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
     return list(found)
 
 
-def below(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
+def below(top: int, leaving_out: Sequence[int] = ()) -> list[int]:
     """The same as `descendants_of`, faster than by looking at every process of the node where the kernel allows it.
 
     A process that ends meanwhile may hide another, so that this is for processes that are stopped.
     """
-    found: List[int] = []
+    found: list[int] = []
     waiting = [top]
     while waiting:
         children = _children(waiting.pop())
@@ -261,9 +261,9 @@ def below(top: int, leaving_out: Sequence[int] = ()) -> List[int]:
     return found
 
 
-def _children(parent: int) -> Optional[List[int]]:
+def _children(parent: int) -> list[int] | None:
     """The processes that a process's threads have started or adopted; None where the kernel does not tell."""
-    found: List[int] = []
+    found: list[int] = []
     try:
         threads = list(Path(f"/proc/{parent}/task").iterdir())
     except OSError:
@@ -277,9 +277,9 @@ def _children(parent: int) -> Optional[List[int]]:
     return found
 
 
-def children_by_parent() -> Dict[int, List[int]]:
+def children_by_parent() -> dict[int, list[int]]:
     """The processes of this node that are shown, below their parents."""
-    children: Dict[int, List[int]] = {}
+    children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
@@ -295,7 +295,7 @@ def thread_count(pid: int) -> int:
         return 0 if _gone(pid) else _UNSEEN_THREADS
 
 
-def stat_fields(process: Union[int, str]) -> List[str]:
+def stat_fields(process: int | str) -> list[str]:
     """What the system says of a process, by its id, from its state on, which is field 3 of proc(5).
 
     Raises:

@@ -14,9 +14,10 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Callable, List, Mapping, NoReturn, Sequence
+from typing import NoReturn
 
 from hpc_board.harness.confine.sandbox import die_with_parent
 from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame, inherited
@@ -25,7 +26,7 @@ _ADOPTION_SECONDS = 10.0
 _ADOPTION_POLL_SECONDS = 0.0005
 
 
-def modules_of(folders: Sequence[Path], device: str) -> List[str]:
+def modules_of(folders: Sequence[Path], device: str) -> list[str]:
     """Which of the modules that take long to import the Python files in `folders` seem to want."""
     paths = [path for each in folders for path in each.rglob("*.py")]
     text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths)
@@ -69,7 +70,7 @@ def serve(channel: Channel, supervisor: int, roles: Mapping[str, Callable[[Chann
 def _fork_once_more(
     channel: Channel,
     frame: Frame,
-    fds: List[int],
+    fds: list[int],
     supervisor: int,
     roles: Mapping[str, Callable[[Channel], None]],
 ) -> NoReturn:
@@ -96,7 +97,7 @@ def _fork_once_more(
     os._exit(status & 0xFF)
 
 
-def _become(frame: Frame, fds: List[int], supervisor: int) -> Channel:
+def _become(frame: Frame, fds: list[int], supervisor: int) -> Channel:
     """Make this process the supervisor's own child, with nothing of the zygote's but its memory."""
     os.setsid()
     connection, stdout, stderr = fds

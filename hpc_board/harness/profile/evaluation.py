@@ -7,9 +7,10 @@ limits and the scrubbed environment stay. perf and torch.profiler lift nothing.
 
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any
 
 from hpc_board.harness.confine.scratch import worker_home
 from hpc_board.harness.launcher import Processes
@@ -41,14 +42,14 @@ class Workers:
     The isolation of a worker that a profiler has started is noted in `facts`.
     """
 
-    def __init__(self, processes: Processes, limits: Limits, seconds: float, facts: Dict[str, Any]) -> None:
+    def __init__(self, processes: Processes, limits: Limits, seconds: float, facts: dict[str, Any]) -> None:
         self.limits = replace(limits, first_call_seconds=seconds, call_seconds=seconds)
         self._processes = processes
         self._allowance = Allowance(seconds)
         self._facts = facts
-        self._children: List[Child] = []
+        self._children: list[Child] = []
 
-    def folders(self) -> Tuple[Path, Path]:
+    def folders(self) -> tuple[Path, Path]:
         """A folder for the next worker, and one for its profiler."""
         scratch = self._processes.scratch
         return worker_home(scratch, "profile"), Path(tempfile.mkdtemp(prefix="profiler-", dir=scratch))
@@ -58,7 +59,7 @@ class Workers:
         child = self._processes.worker(home=home, profile=how)
         return self._loaded(child, lambda: self._processes.company(child))
 
-    def started(self, command: Sequence[str], home: Path, folder: Path) -> Tuple[Worker, Printed]:
+    def started(self, command: Sequence[str], home: Path, folder: Path) -> tuple[Worker, Printed]:
         """A worker that a profiler's command starts, which writes into `folder`, and what that prints."""
         printed = Printed()
         child = self._processes.worker(home=home, profile="nvtx", prefix=command, folder=folder, printed=printed)
@@ -75,8 +76,8 @@ class Workers:
     def _loaded(
         self,
         child: Child,
-        company: Callable[[], List[int]] = nobody,
-        reached: Optional[Callable[[str], None]] = None,
+        company: Callable[[], list[int]] = nobody,
+        reached: Callable[[str], None] | None = None,
     ) -> Worker:
         self._children.append(child)
         self._processes.await_loaded(child, "submission", reached)
@@ -92,23 +93,23 @@ class Profile:
         workers: Workers,
         profilers: Sequence[Profiler],
         *,
-        environment: Dict[str, str],
+        environment: dict[str, str],
         target: Path,
         deadline: float,
     ) -> None:
-        self.used: List[Profiler] = []
+        self.used: list[Profiler] = []
         self._bench = bench
         self._workers = workers
         self._profilers = list(profilers)
         self._environment = environment
         self._target = target
         self._deadline = deadline
-        self._parts: List[str] = []
+        self._parts: list[str] = []
         self._room_bytes = ALL_BYTES_MAX
 
     def steps(self, worker: Worker, index: int) -> None:
         """Note how long each step of a call takes by the harness's own clock."""
-        found: Dict[str, List[float]] = {}
+        found: dict[str, list[float]] = {}
         for _ in range(_STEP_CALLS):
             self._bench.call(worker, index, [secret_seed()], timed=True)
             for name, step_ns in self._bench.steps_ns.items():
@@ -180,7 +181,7 @@ class Profile:
 
     def _kept(self, profiler: Profiler, index: int, folders: Sequence[Path]) -> str:
         """Copy the profiler's files beside the result, and say in words which."""
-        said: List[str] = []
+        said: list[str] = []
         self._target.mkdir(mode=0o700, exist_ok=True)
         for name, ending in profiler.files.items():
             for folder in folders:

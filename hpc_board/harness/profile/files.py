@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import BinaryIO, Optional
+from typing import BinaryIO
 
 from hpc_board.harness.files import open_regular
 from hpc_board.model.text import printable
@@ -47,7 +47,7 @@ def keep(source: Path, target: Path, room_bytes: int) -> int:
     return done
 
 
-def _opened(path: Path) -> Optional[BinaryIO]:
+def _opened(path: Path) -> BinaryIO | None:
     """Open a file, unless it is a link, a folder, a device or a pipe."""
     try:
         return open_regular(path)

@@ -1,8 +1,9 @@
 """A device that profiles the calls it times, within the worker's own process."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable, Tuple
+from typing import Any
 
 from hpc_board.harness.device.device import Device
 from hpc_board.harness.profile.profilers import NVTX_RANGE
@@ -29,7 +30,7 @@ class ProfiledDevice:
         """What the device itself does, without the work that raises its clocks: a trace would show little else."""
         self._device.prepare(warm=warm)
 
-    def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> Tuple[Any, float]:
+    def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> tuple[Any, float]:
         """What `call` returns, and the nanoseconds it took with the profiler's own."""
         self._calls += 1
         if self._calls == 1:

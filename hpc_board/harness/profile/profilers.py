@@ -10,10 +10,11 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, ClassVar, Iterator, List, Mapping, Protocol, Sequence, Tuple
+from typing import ClassVar, Protocol
 
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.output import Printed
@@ -58,7 +59,7 @@ class Session:
     call: Callable[[Worker], None]
     warm_call: Callable[[Worker], None]
     forked: Callable[[str], Worker]
-    started: Callable[[Sequence[str]], Tuple[Worker, Printed]]
+    started: Callable[[Sequence[str]], tuple[Worker, Printed]]
     environment: Mapping[str, str]
     folder: Path
     home: Path
@@ -215,10 +216,10 @@ class Perf:
         return "\n".join([whole, head_of(counted, _TEXT_BYTES_MAX).strip(), "", *lines])
 
 
-def available(device: str, path: str, *, torch: bool) -> List[Profiler]:
+def available(device: str, path: str, *, torch: bool) -> list[Profiler]:
     """The profilers for a kind of device that are on the search path `path`, best first."""
-    gpu: List[Profiler] = [Ncu(), Nsys()] if device == "cuda" else [Rocprof()]
-    commands: List[Profiler] = [Perf()] if device == "cpu" else gpu
+    gpu: list[Profiler] = [Ncu(), Nsys()] if device == "cuda" else [Rocprof()]
+    commands: list[Profiler] = [Perf()] if device == "cpu" else gpu
     found = [each for each in commands if shutil.which(each.name, path=path)]
     if not torch:
         return found

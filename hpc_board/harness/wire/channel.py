@@ -10,14 +10,15 @@ import os
 import socket
 import struct
 from array import array
-from typing import Any, Dict, List, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 FRAME_BYTES_MAX = 64 * 1024
 _FDS_MAX = 128
 _FD_BYTES = 4
 _MSG_CMSG_CLOEXEC = 0x40000000
 
-Frame = Dict[str, Any]
+Frame = dict[str, Any]
 
 
 class ChannelClosed(Exception):
@@ -69,7 +70,7 @@ class Channel:
                 raise
             raise ChannelFull from error
 
-    def receive(self) -> Tuple[Frame, List[int]]:
+    def receive(self) -> tuple[Frame, list[int]]:
         """The next frame and the descriptors that came with it, which the caller closes.
 
         Raises:
@@ -107,7 +108,7 @@ def _frame(data: bytes, flags: int) -> Frame:
     return frame
 
 
-def pair(*, takes_fds: bool) -> Tuple[Channel, socket.socket]:
+def pair(*, takes_fds: bool) -> tuple[Channel, socket.socket]:
     """A channel for this process, and the other end as a socket to hand to a child."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return Channel(ours, takes_fds=takes_fds), theirs

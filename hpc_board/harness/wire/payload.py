@@ -17,8 +17,9 @@ import math
 import mmap
 import os
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Any
 
 MAGIC = b"HPCBLOB1"
 _PREFIX_BYTES = len(MAGIC) + 8
@@ -57,13 +58,13 @@ _ITEM_BYTES = {
     "complex128": 16,
 }
 
-Node = Dict[str, Any]
+Node = dict[str, Any]
 
-_Leaf = Tuple[int, int, Callable[[], Any]]
+_Leaf = tuple[int, int, Callable[[], Any]]
 """Where a leaf begins, its length, and what gives its bytes: a flat tensor or array in host memory, or `bytes`."""
 
 
-Held = Tuple[int, int, int]
+Held = tuple[int, int, int]
 """A leaf that stays in a process's memory: its offset in the payload, its address, its bytes."""
 
 
@@ -82,7 +83,7 @@ class NoRoom(PayloadError):
 class Laid:
     """A value as it will lie in a file: its `layout`, and the `size` of the whole in bytes."""
 
-    def __init__(self, layout: Node, head: bytes, start: int, leaves: "List[_Leaf]") -> None:
+    def __init__(self, layout: Node, head: bytes, start: int, leaves: "list[_Leaf]") -> None:
         self.layout = layout
         self.size = start + max((at + length for at, length, _ in leaves), default=0)
         self._head = head
@@ -103,16 +104,16 @@ class Laid:
         """Write the bytes of all leaves to their places behind the layout."""
         self._outline_leaves(descriptor, base, 0, 0)
 
-    def outline(self, descriptor: int, base: int, held_max: int, held_bytes_min: int) -> Tuple[List[Held], List[Any]]:
+    def outline(self, descriptor: int, base: int, held_max: int, held_bytes_min: int) -> tuple[list[Held], list[Any]]:
         """Do as `write` does, but leave out leaves of at least `held_bytes_min`; see the function of this name."""
         self.write_head(descriptor, base)
         return self._outline_leaves(descriptor, base, held_max, held_bytes_min)
 
     def _outline_leaves(
         self, descriptor: int, base: int, held_max: int, held_bytes_min: int
-    ) -> Tuple[List[Held], List[Any]]:
-        held: List[Held] = []
-        holders: List[Any] = []
+    ) -> tuple[list[Held], list[Any]]:
+        held: list[Held] = []
+        holders: list[Any] = []
         for at, length, source in self._leaves:
             if not length:
                 continue
@@ -133,7 +134,7 @@ def laid_out(value: Any, limit: int, *, shift: int = 0) -> Laid:
         PayloadError: a part of the value has no form here.
         TooLarge: the whole is larger than `limit` bytes.
     """
-    leaves: List[_Leaf] = []
+    leaves: list[_Leaf] = []
     layout = _Writer(leaves).node(value, "it", 0)
     header = json.dumps(layout).encode() + b" " * (shift * _ALIGNMENT)
     if len(header) > HEADER_BYTES_MAX:
@@ -168,8 +169,8 @@ class Outline:
 
     base: int
     size: int
-    held: "List[Held]"
-    holders: "List[Any]"
+    held: "list[Held]"
+    holders: "list[Any]"
 
 
 def outline(
@@ -205,7 +206,7 @@ class Form:
         if self.addresses([value]) is None:
             raise PayloadError("a value that is not dense")
 
-    def addresses(self, values: Sequence[Any]) -> "List[int] | None":
+    def addresses(self, values: Sequence[Any]) -> "list[int] | None":
         """Return where the parts of each value lie, one value after the other; None if one has another form.
 
         It runs while a row of calls is timed, so it does no more than it must.
@@ -260,7 +261,7 @@ Placed = Callable[[Any], Any]
 """Takes a tensor in the host's memory to where it is wanted."""
 
 
-def read(descriptor: int, place: Placed = lambda tensor: tensor) -> Tuple[Any, Node]:
+def read(descriptor: int, place: Placed = lambda tensor: tensor) -> tuple[Any, Node]:
     """The value in the memory at `descriptor`, each tensor put where `place` takes it, and its layout.
 
     Tensors and arrays lie in that memory itself: what is written into them is written there.
@@ -301,14 +302,14 @@ def value_in(memory: mmap.mmap, place: Placed = lambda tensor: tensor, base: int
     return _value_in(memory, place, base)[0]
 
 
-def _value_in(memory: mmap.mmap, place: Placed, base: int = 0) -> Tuple[Any, Node, int]:
+def _value_in(memory: mmap.mmap, place: Placed, base: int = 0) -> tuple[Any, Node, int]:
     """The value in some memory, its layout, and where it ends."""
     start, layout = _header(memory, base)
     reader = _Reader(memory, start, len(memory), place)
     return reader.value(layout, 0), layout, reader.end
 
 
-def _header(memory: mmap.mmap, base: int = 0) -> Tuple[int, Any]:
+def _header(memory: mmap.mmap, base: int = 0) -> tuple[int, Any]:
     """Where the leaves begin, and what the header says."""
     begin = base + _PREFIX_BYTES
     header_bytes = int.from_bytes(memory[base + len(MAGIC) : begin], "little")
@@ -334,7 +335,7 @@ def same(descriptor: int, other: int, base: int = 0) -> bool:
         )
 
 
-def _leaves(node: Node) -> Iterator[Tuple[int, int]]:
+def _leaves(node: Node) -> Iterator[tuple[int, int]]:
     """Where each leaf below a node lies, and its bytes."""
     if node["k"] == "bytes":
         yield node["at"], node["size"]
@@ -357,7 +358,7 @@ def any_share_memory(values: Sequence[Any]) -> bool:
     return any_overlap([_extents(value) for value in values])
 
 
-def any_overlap(groups: "Sequence[Sequence[Tuple[int, int]]]") -> bool:
+def any_overlap(groups: "Sequence[Sequence[tuple[int, int]]]") -> bool:
     """Return whether an extent of one group, from its first address to the one after its last, meets one of another."""
     extents = sorted((begin, end, place) for place, group in enumerate(groups) for begin, end in group)
     current, reached = -1, 0
@@ -371,7 +372,7 @@ def any_overlap(groups: "Sequence[Sequence[Tuple[int, int]]]") -> bool:
     return False
 
 
-def _extents(value: Any) -> List[Tuple[int, int]]:
+def _extents(value: Any) -> list[tuple[int, int]]:
     """The first address of each tensor and array in `value`, and the one after its last byte."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(value, torch.Tensor) and value.layout is torch.strided:
@@ -388,7 +389,7 @@ def _extents(value: Any) -> List[Tuple[int, int]]:
     return []
 
 
-def _bounds(array: Any) -> Tuple[int, int]:
+def _bounds(array: Any) -> tuple[int, int]:
     """The first address of an array that is not empty, and the one after its last byte; NumPy 1 and 2 name it apart."""
     steps = [(length - 1) * stride for length, stride in zip(array.shape, array.strides, strict=True)]
     begin = array.ctypes.data + sum(step for step in steps if step < 0)
@@ -441,7 +442,7 @@ def _of_jax(value: Any) -> Any:
     return sys.modules["numpy"].asarray(value)
 
 
-def _is_dense(tensor: Any, order: List[int]) -> bool:
+def _is_dense(tensor: Any, order: list[int]) -> bool:
     return bool(tensor.permute(order).is_contiguous())
 
 
@@ -477,7 +478,7 @@ def _aligned(size: int) -> int:
 class _Writer:
     """Turns a value into nodes and collects what has to be written where."""
 
-    def __init__(self, leaves: List[_Leaf]) -> None:
+    def __init__(self, leaves: list[_Leaf]) -> None:
         self._leaves = leaves
         self._end = 0
         self._nodes = 0
@@ -512,7 +513,7 @@ class _Writer:
             return self._dict(value, place, depth)
         return self._foreign(value, place)
 
-    def _dict(self, value: "Dict[Any, Any]", place: str, depth: int) -> Node:
+    def _dict(self, value: "dict[Any, Any]", place: str, depth: int) -> Node:
         keys = list(value)
         if not all(type(key) in (str, int) for key in keys):
             raise PayloadError(f"{place} is a dict with keys that are neither text nor whole numbers")
@@ -611,7 +612,7 @@ def _address(content: Any) -> "int | None":
     return None
 
 
-def _memory_order(shape: List[int], strides: List[int]) -> List[int]:
+def _memory_order(shape: list[int], strides: list[int]) -> list[int]:
     """The dimensions from the slowest to the fastest in memory; row-major where the tensor is not dense."""
     dense = sorted((index for index, length in enumerate(shape) if length != 1), key=lambda index: strides[index])
     expected = 1
@@ -679,13 +680,13 @@ class _Reader:
         except (TypeError, ValueError, OverflowError):
             raise PayloadError("a float is not written as one") from None
 
-    def _list(self, node: Node, key: str, length: "int | None" = None) -> "List[Any]":
+    def _list(self, node: Node, key: str, length: "int | None" = None) -> "list[Any]":
         items = node.get(key)
         if not isinstance(items, list) or (length is not None and len(items) != length):
             raise PayloadError(f"a node of the kind {node['k']} has no proper {key}")
         return items
 
-    def _dict(self, node: Node, depth: int) -> "Dict[Any, Any]":
+    def _dict(self, node: Node, depth: int) -> "dict[Any, Any]":
         keys = self._list(node, "keys")
         items = self._list(node, "items", len(keys))
         # Whole numbers from 2^61 - 1 on can be chosen to collide, and then a set of them takes forever.
@@ -707,7 +708,7 @@ class _Reader:
         self.end = max(self.end, at + length)
         return at
 
-    def _extent(self, node: Node) -> "Tuple[str, List[int], int, int]":
+    def _extent(self, node: Node) -> "tuple[str, list[int], int, int]":
         dtype, shape = node.get("dtype"), self._list(node, "shape")
         if dtype not in _ITEM_BYTES or len(shape) > 64:
             raise PayloadError(f"a leaf of the type {dtype!r}"[:200])

@@ -1,7 +1,8 @@
 """The answers of a worker or judge, read from frames that may be forged: whatever is not one is a violation."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
+from typing import Any
 
 from hpc_board.harness.wire.channel import Frame, ProtocolViolation
 from hpc_board.model.peaks import WORK_MAX, Work
@@ -53,9 +54,9 @@ class Done:
 
     call: int
     elapsed_ns: float
-    outputs: Tuple[Tuple[int, int], ...] = ()
-    held: Tuple[Tuple[int, int, int, int], ...] = ()
-    alike: Tuple[int, ...] = ()
+    outputs: tuple[tuple[int, int], ...] = ()
+    held: tuple[tuple[int, int, int, int], ...] = ()
+    alike: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ class Generated:
 
     size: int
     steady: bool = False
-    work: Optional[Work] = None
-    form: Optional[Mapping[str, Any]] = None
+    work: Work | None = None
+    form: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Checked:
     message: str
 
 
-Answer = Union[Confined, Loaded, Prepared, Mapped, Done, Overlapped, Failure, Ready, Generated, Filled, Checked]
+Answer = Confined | Loaded | Prepared | Mapped | Done | Overlapped | Failure | Ready | Generated | Filled | Checked
 
 
 def answer_of(frame: Frame) -> Answer:
@@ -161,12 +162,12 @@ def _position(value: Any) -> int:
     return value
 
 
-def _extent(extent: Any) -> Tuple[int, int]:
+def _extent(extent: Any) -> tuple[int, int]:
     base, size = extent
     return _position(base), _position(size)
 
 
-def _held(part: Any) -> Tuple[int, int, int, int]:
+def _held(part: Any) -> tuple[int, int, int, int]:
     output, at, address, size = map(_position, part)
     return output, at, address, size
 
@@ -180,7 +181,7 @@ def _failure(frame: Frame) -> Failure:
 
 
 def _ready(frame: Frame) -> Ready:
-    facts: Dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for name, value in frame["facts"].items():
         if len(facts) == _FACTS_MAX or type(value) not in (str, int, bool):
             raise ValueError("no facts")
@@ -218,7 +219,7 @@ def _text(value: Any, limit: int) -> str:
     return printable(value, limit)
 
 
-_KINDS: Dict[str, Callable[[Frame], Answer]] = {
+_KINDS: dict[str, Callable[[Frame], Answer]] = {
     "confined": _confined,
     "loaded": _loaded,
     "prepared": _prepared,

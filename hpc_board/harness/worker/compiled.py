@@ -8,8 +8,9 @@ import ctypes
 import mmap
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any
 
 from hpc_board.harness.device.device import Device
 from hpc_board.harness.wire import payload
@@ -85,7 +86,7 @@ class _Call:
 
     __slots__ = ("_arguments", "_entry", "_held", "_outputs")
 
-    def __init__(self, entry: Any, arguments: Tuple[Any, ...], outputs: Any, held: Tuple[Any, ...]) -> None:
+    def __init__(self, entry: Any, arguments: tuple[Any, ...], outputs: Any, held: tuple[Any, ...]) -> None:
         self._entry = entry
         self._arguments = arguments
         self._outputs = outputs
@@ -107,8 +108,8 @@ class CompiledKernel:
         self._workspace_entry = getattr(library, WORKSPACE_ENTRY, None)
         if self._workspace_entry is not None:
             self._workspace_entry.restype = ctypes.c_int64
-        self._workspace: Optional[Tuple[int, Any]] = None
-        self._asked: Dict[bytes, int] = {}
+        self._workspace: tuple[int, Any] | None = None
+        self._asked: dict[bytes, int] = {}
 
     def __call__(self, data: Any, outputs: Any, device: int = -1) -> None:
         """Call the function once with the tensors and numbers of `data`, to write those of `outputs`.
@@ -140,7 +141,7 @@ class CompiledKernel:
         # The raw pointers do not keep the inputs and the workspace alive; the call does.
         return _Call(self._entry, shared, outputs, (data, workspace))
 
-    def _given_workspace(self, arguments: Tuple[Any, ...], context: _Context, device: int) -> Any:
+    def _given_workspace(self, arguments: tuple[Any, ...], context: _Context, device: int) -> Any:
         """The workspace that the submission asks for, put into the context of its call."""
         size = 0 if self._workspace_entry is None else self._workspace_bytes(self._workspace_entry, arguments, context)
         if size == 0:
@@ -151,7 +152,7 @@ class CompiledKernel:
         context.workspace_bytes = size
         return self._workspace[1]
 
-    def _workspace_bytes(self, entry: Any, arguments: Tuple[Any, ...], context: _Context) -> int:
+    def _workspace_bytes(self, entry: Any, arguments: tuple[Any, ...], context: _Context) -> int:
         """How large a workspace the submission asks for, by the forms of inputs and outputs alone, never their memory.
 
         What it does when it is asked is not timed, and it may find inputs that nobody shows it, where they are in
@@ -214,7 +215,7 @@ def form_fault(inputs: payload.Node, answer: payload.Node) -> str:
     return "" if tensors else "the reference's answer holds no tensor or array for a compiled submission to write"
 
 
-def _leaves(node: payload.Node, place: str) -> Iterator[Tuple[payload.Node, str]]:
+def _leaves(node: payload.Node, place: str) -> Iterator[tuple[payload.Node, str]]:
     if node["k"] not in _NESTS:
         yield node, place
         return
@@ -223,11 +224,11 @@ def _leaves(node: payload.Node, place: str) -> Iterator[Tuple[payload.Node, str]
         yield from _leaves(item, f"{place}[{name}]")
 
 
-def _parts(value: Any) -> Tuple[List[Any], List[int], List[float]]:
+def _parts(value: Any) -> tuple[list[Any], list[int], list[float]]:
     """The tensors and arrays of a value, its whole numbers and truth values, and its other numbers, each in order."""
-    tensors: List[Any] = []
-    params: List[int] = []
-    reals: List[float] = []
+    tensors: list[Any] = []
+    params: list[int] = []
+    reals: list[float] = []
     waiting = [value]
     while waiting:
         item = waiting.pop()

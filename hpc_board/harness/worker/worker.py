@@ -17,9 +17,10 @@ import mmap
 import os
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.seccomp import deny_outside_effects
@@ -102,17 +103,17 @@ class _Worker:
         self._kernel = kernel
         self._device = device
         self._naming = naming
-        self._holders: List[Any] = []
-        self._arena: "_Shared | None" = None
-        self._room: "_Shared | None" = None
-        self._bases: List[int] = []
+        self._holders: list[Any] = []
+        self._arena: _Shared | None = None
+        self._room: _Shared | None = None
+        self._bases: list[int] = []
         self._form: Any = None
-        self._repeated: "Tuple[Any] | None" = None
-        self._data: List[Any] = []
-        self._calls: List[Callable[[], Any]] = []
-        self._known: "payload.Form | None" = None
+        self._repeated: tuple[Any] | None = None
+        self._data: list[Any] = []
+        self._calls: list[Callable[[], Any]] = []
+        self._known: payload.Form | None = None
 
-    def answer(self, frame: Frame, fds: List[int]) -> Frame:
+    def answer(self, frame: Frame, fds: list[int]) -> Frame:
         try:
             if frame["type"] == "prepare":
                 self._device.prepare()
@@ -128,7 +129,7 @@ class _Worker:
         except BaseException as error:  # noqa: BLE001 - whatever a submission raises is a result
             return self._naming.raised(error, Verdict.EXCEPTION)
 
-    def _map(self, frame: Frame, fds: List[int]) -> None:
+    def _map(self, frame: Frame, fds: list[int]) -> None:
         """Take in the memory of the next calls, and lay out what is known of them before their inputs are there.
 
         `bases` says where in the arena each call's inputs begin; the arena is the one of the calls before unless a new
@@ -159,18 +160,18 @@ class _Worker:
         self._data = [None if memory is None else payload.value_in(memory, place, base) for base in self._bases]
         self._calls = [self._call(each) for each in self._data]
 
-    def _run(self, frame: Frame, fds: List[int]) -> Frame:
+    def _run(self, frame: Frame, fds: list[int]) -> Frame:
         if fds:
             # On a GPU, what has been begun there is not stopped, and memory must not be known before its call.
             self._arena = _Shared(fds[0])
         if not self._calls:
             self._lay_out()
         calls, data = self._calls, self._data
-        returned: List[Any] = []
+        returned: list[Any] = []
         keep = payload.copied if frame["copied"] else _itself
         made, repeated = calls[: frame["made"]], calls[frame["made"] :]
 
-        def call() -> List[Any]:
+        def call() -> list[Any]:
             append = returned.append
             if frame["copied"] or repeated:
                 returned.extend(keep(each()) for each in made)
@@ -196,7 +197,7 @@ class _Worker:
             self._data, self._calls = [], []
         return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns, **told}
 
-    def _told(self, outputs: List[Any], frame: Frame) -> Dict[str, Any]:
+    def _told(self, outputs: list[Any], frame: Frame) -> dict[str, Any]:
         """Return where the outputs lie: parts that the supervisor can read in this process's memory, else in the room.
 
         Outputs that have the form of the last one that was told in full are told by their addresses alone.
@@ -207,11 +208,11 @@ class _Worker:
             return {"outputs": [], "held": [], "alike": addresses}
         return self._told_in_full(outputs, frame)
 
-    def _told_in_full(self, outputs: List[Any], frame: Frame) -> Dict[str, Any]:
+    def _told_in_full(self, outputs: list[Any], frame: Frame) -> dict[str, Any]:
         room, end = self._room, 0
         if room is None:
             raise ValueError("no room for outputs")
-        outlines: List[payload.Outline] = []
+        outlines: list[payload.Outline] = []
         held_max = HELD_MAX // len(outputs) if frame["held"] else 0
         for value in outputs:
             smallest = 1 if len(outputs) == 1 else payload.HELD_BYTES_MIN
@@ -241,7 +242,7 @@ class _Shared:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self._memory: "mmap.mmap | None" = None
+        self._memory: mmap.mmap | None = None
 
     def __del__(self) -> None:
         os.close(self.descriptor)
