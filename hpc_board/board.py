@@ -14,21 +14,21 @@ from hpc_board import settings as config
 from hpc_board.accounts import Groups, user_name
 from hpc_board.asking.backoff import ProgressCache
 from hpc_board.boards import pages as viewing
-from hpc_board.boards.admin_views import Oversight
+from hpc_board.boards.admin_views import AdminViews
 from hpc_board.boards.editor import (
-    AS_IT_IS,
+    UNCHANGED,
+    BoardArchive,
     Boards,
-    Kept,
     Person,
+    RequestedOptions,
     Synced,
-    Wishes,
+    archive,
     chosen_task,
-    keep,
     not_a_board,
-    strangers,
     synced,
+    unknown_members,
 )
-from hpc_board.boards.moderation import Again, Rules, best_of_before, named
+from hpc_board.boards.moderation import RerunCandidate, Rules, best_of_before, named
 from hpc_board.catalog import folders
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.moderation import NO_LIMITS, Limits, Rerun
@@ -54,8 +54,8 @@ from hpc_board.runs import drafts as intake
 from hpc_board.runs import job_folder
 from hpc_board.runs import wait as waiting
 from hpc_board.runs.clusters import Clusters
-from hpc_board.runs.dispatch import Preview, Sending, Sent, new_submissions
-from hpc_board.runs.reconciler import Advance, Turn
+from hpc_board.runs.dispatch import DispatchPlan, Preview, Sent, new_submissions
+from hpc_board.runs.reconciler import Pass, Reconciler
 from hpc_board.store import Store, WholeRun
 from hpc_board.store.sharing import hindrance, is_shared, make_own_folder, own_folder
 
@@ -63,10 +63,10 @@ if TYPE_CHECKING:
     from hpc_board.admin import probe
     from hpc_board.admin.export import Export
     from hpc_board.boards.comparison import Compared
-    from hpc_board.domain.diagnostic import Line
+    from hpc_board.domain.diagnostic import Diagnostic
     from hpc_board.domain.statistics import Statistics
     from hpc_board.store.backup import Contents
-    from hpc_board.store.batches import Chosen
+    from hpc_board.store.batches import RunSelection
 
 LOG_BYTES_MAX = 256 * 1024
 
@@ -99,7 +99,7 @@ class Board:
         self._clusters = Clusters(settings, self._warn)
         self._far_progress = ProgressCache()
         self._groups = Groups()
-        self._known_tasks = folders.Known()
+        self._known_tasks = folders.TaskCache()
         self._told_hindrance = False
 
     @classmethod
@@ -222,15 +222,15 @@ class Board:
         )
         return probe.check(gpus, plan, send=send)
 
-    def examine(self, origin: str) -> "list[Line]":
+    def examine(self, origin: str) -> "list[Diagnostic]":
         """What is wrong with this installation, and what is not; `origin` says what names the settings file."""
         from hpc_board.admin import doctor
         from hpc_board.transport.this_host import ThisHost
 
         count = self.in_flight
         tasks = self._tasks_of_settings()
-        patient = doctor.Patient(self.settings, origin, tasks, count, ThisHost(), logins=self._clusters.logins)
-        return list(doctor.examine(patient))
+        patient = doctor.Installation(self.settings, origin, tasks, count, ThisHost(), logins=self._clusters.logins)
+        return list(doctor.diagnose(patient))
 
     def header(self, file: Path) -> Directives:
         """What the header of a submission asks for, before anything else about the file is decided.
@@ -280,7 +280,9 @@ class Board:
             raise not_a_board(name, self._boards.visible(), self._tasks_of_settings())
         return found
 
-    def plan_creation(self, source: str, name: str | None = None, wishes: Wishes = AS_IT_IS) -> tuple[Plan, ...]:
+    def plan_creation(
+        self, source: str, name: str | None = None, wishes: RequestedOptions = UNCHANGED
+    ) -> tuple[Plan, ...]:
         """How boards of the tasks in `source` would be made, or one called `name`; nothing is stored.
 
         `source` is what tasks are read from, or the name of a task that there is.
@@ -295,7 +297,7 @@ class Board:
             tasks = (replace(chosen_task(name, tasks, source), name=name),)
         return self._boards.creation(tasks, wishes, self._tasks_of_settings(), _now())
 
-    def plan_update(self, name: str, source: str | None = None, wishes: Wishes = AS_IT_IS) -> Plan:
+    def plan_update(self, name: str, source: str | None = None, wishes: RequestedOptions = UNCHANGED) -> Plan:
         """What would become of the board `name` with the task in `source`, else its own, and as is wished.
 
         Raises:
@@ -329,7 +331,7 @@ class Board:
         if any(plan.before is None for plan in plans):
             self.require(Role.CREATOR, "create boards")
         for plan in plans:
-            if unknown := strangers(plan):
+            if unknown := unknown_members(plan):
                 self.warn(f"{plan.name}: this machine does not know {', '.join(unknown)}.")
         return self._boards.carry_out(plans, force=force, reason=reason, at=_now(), store=self._store)
 
@@ -353,7 +355,7 @@ class Board:
             StorageError: what is kept cannot be written; nothing is deleted.
         """
         plan, now = self.plan_deletion(name), _now()
-        file = keep(self._kept(plan, now, reason), self.settings.board)
+        file = archive(self._kept(plan, now, reason), self.settings.board)
         try:
             self._boards.carry_out([plan], force=True, reason=reason, at=now, store=self._store)
         except BaseException:
@@ -361,7 +363,7 @@ class Board:
             raise
         return file
 
-    def _kept(self, plan: Plan, now: datetime, reason: str) -> Kept:
+    def _kept(self, plan: Plan, now: datetime, reason: str) -> BoardArchive:
         version = (plan.before.change.task_version if plan.before else None) or ""
         rows = {each.gpu: self._store.standings(plan.name, version, each.gpu) for each in plan.left}
         standings = {
@@ -389,7 +391,7 @@ class Board:
             }
             for change in self._boards.history(plan.name)
         ]
-        return Kept(plan, now, self.user, reason, standings, history)
+        return BoardArchive(plan, now, self.user, reason, standings, history)
 
     def _own_board(self, name: str) -> CreatedBoard:
         """The board of this name, if the user may change it.
@@ -512,7 +514,7 @@ class Board:
 
         `array` is that of `submit`.
         """
-        return Sending(drafts, self._clusters, array).previews()
+        return DispatchPlan(drafts, self._clusters, array).previews()
 
     def submit(self, *drafts: intake.Draft, array: bool | None = None) -> list[Run]:
         """Store `drafts` and send one job for each of their GPUs; the runs, in that order.
@@ -535,7 +537,7 @@ class Board:
 
     def rerun_plan(
         self, task: str, *, top: int = 100, gpus: Sequence[str] = (), submissions: Sequence[int] = ()
-    ) -> list[Again]:
+    ) -> list[RerunCandidate]:
         """What `rerun` would send again for `task`: those named, else the best of the version before this one.
 
         That is of each of the `top` users, for `gpus` or for each that the task may run on. What cannot be sent again
@@ -554,7 +556,7 @@ class Board:
             return named(self._store, found, submissions, wanted, allowed=allowed)
         return best_of_before(self._store, found, wanted or allowed, top)
 
-    def rerun(self, plan: Sequence[Again]) -> list[Run]:
+    def rerun(self, plan: Sequence[RerunCandidate]) -> list[Run]:
         """Send submissions again, ranked, at the present version of their task, by this account; the runs.
 
         They stay their authors': who is ranked and shown is the submission's user. As nobody runs their own here, they
@@ -583,7 +585,7 @@ class Board:
 
     def _submit(self, sent: Sequence[Sent], array: bool | None, *, by_rules: bool) -> list[Run]:
         # What cannot be rendered must not be stored.
-        tokens = Sending([each.draft for each in sent], self._clusters, array).tokens()
+        tokens = DispatchPlan([each.draft for each in sent], self._clusters, array).tokens()
         names = {each.draft.task.name for each in sent}
         new = new_submissions(
             sent,
@@ -651,11 +653,11 @@ class Board:
         turn = partial(self._turn, ids)
         return waiting.changes(turn, look, timeout_seconds=timeout_seconds, poll_seconds=poll_seconds, say=say)
 
-    def _turn(self, watched: Collection[int]) -> Turn | None:
+    def _turn(self, watched: Collection[int]) -> Pass | None:
         try:
             return self._advance.turn(watched)
         except (SchedulerError, StorageError) as error:
-            return Turn(frozenset(), (error,))
+            return Pass(frozenset(), (error,))
 
     def cancel(self, run: int) -> Run:
         """Ask for the end of a run of one's own, or of this account's; one that has ended is returned as it is.
@@ -869,9 +871,9 @@ class Board:
         return Rules(self._store, self.user, self.role.may_act_as(Role.ADMIN), self.require, self._boards.hidden)
 
     @cached_property
-    def oversight(self) -> Oversight:
+    def oversight(self) -> AdminViews:
         """How boards stand, and people with what holds for them, as far as the user may look after them."""
-        return Oversight(
+        return AdminViews(
             self._store,
             self.user,
             self.role,
@@ -1082,14 +1084,14 @@ class Board:
         self.require(Role.ADMIN, "see the board's statistics")
         return self._store.statistics(self._chosen(tasks, (), since))
 
-    def _chosen(self, tasks: Sequence[str], gpus: Sequence[str], since: datetime | None) -> "Chosen":
-        from hpc_board.store.batches import Chosen
+    def _chosen(self, tasks: Sequence[str], gpus: Sequence[str], since: datetime | None) -> "RunSelection":
+        from hpc_board.store.batches import RunSelection
 
         for name in tasks:
             # One that has left the settings may still have runs; a mistyped name has none.
             if not self._store.knows_task(name):
                 self.task(name)
-        return Chosen(tuple(tasks), tuple(self.gpu(name).name for name in gpus), since)
+        return RunSelection(tuple(tasks), tuple(self.gpu(name).name for name in gpus), since)
 
     # Copies
 
@@ -1137,8 +1139,8 @@ class Board:
         return Person(self.user, self._groups.of(self.user), self.role)
 
     @cached_property
-    def _advance(self) -> Advance:
-        return Advance(
+    def _advance(self) -> Reconciler:
+        return Reconciler(
             folder=self._own_folder,
             store=self._store,
             schedulers=self._clusters.schedulers,

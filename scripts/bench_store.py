@@ -29,7 +29,7 @@ from hpc_board.domain.standing import Page, Rows
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, Store
-from hpc_board.store.batches import Chosen
+from hpc_board.store.batches import RunSelection
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 REPETITIONS = 15
@@ -139,7 +139,7 @@ class Asker:
 
     def stats_of_a_day(self) -> object:
         """The statistics of the last day."""
-        return self._store.statistics(Chosen(since=END - timedelta(days=1)))
+        return self._store.statistics(RunSelection(since=END - timedelta(days=1)))
 
     def sent_within_the_hour(self) -> object:
         """What everybody has sent within the last hour."""
@@ -151,12 +151,12 @@ class Asker:
 
     def stats(self) -> object:
         """The statistics of everything."""
-        return self._store.statistics(Chosen())
+        return self._store.statistics(RunSelection())
 
     def export(self) -> object:
         """Every run as CSV."""
         with Path(os.devnull).open("wb") as sink:
-            return Export(self._store, {}, "csv", Chosen(), False, END).write(sink)
+            return Export(self._store, {}, "csv", RunSelection(), False, END).write(sink)
 
     def _page(self, rows: Rows) -> Page:
         return page(self._store, _BUSY, _BUSY, _GPU, _USER, rows=rows, limit=_PAGE, offset=0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hpc_board.domain.cluster_info import Partition, Site, SiteNode
+from hpc_board.domain.cluster_info import ClusterInfo, Partition, SiteNode
 from hpc_board.domain.gpu_names import MODELS, Model, board_name, named, named_by_any
 from hpc_board.model.gpu import Device
 from hpc_board.model.names import NAME
@@ -72,7 +72,7 @@ class _Offer:
         return sum(count for _, count in self.nodes)
 
 
-def detected_settings(site: Site, cluster: str | None = None, board: str | None = None) -> Detected:
+def detected_settings(site: ClusterInfo, cluster: str | None = None, board: str | None = None) -> Detected:
     """A settings file for the cluster, with the board in the folder `board` where that is known.
 
     The cluster is called `cluster`, else as Slurm itself calls it.
@@ -130,7 +130,7 @@ def settings_without_slurm(board: str, gpus: Sequence[tuple[str, Device]]) -> st
 # What there is
 
 
-def _offers(site: Site) -> Iterator[_Offer]:
+def _offers(site: ClusterInfo) -> Iterator[_Offer]:
     members: dict[_Kind, list[tuple[SiteNode, int]]] = {}
     for node in site.nodes:
         counts: dict[_Kind, int] = {}
@@ -214,7 +214,7 @@ def _preference(
     return key
 
 
-def _rivals(site: Site, kind: _Kind, partition: str) -> list[SiteNode]:
+def _rivals(site: ClusterInfo, kind: _Kind, partition: str) -> list[SiteNode]:
     """The nodes of a partition with GPUs of another kind that the same request would get."""
     return [
         node
@@ -241,7 +241,7 @@ def _constraint(kind: _Kind, nodes: Sequence[tuple[SiteNode, int]], rivals: Sequ
     return "&".join(words), not any(set(words) <= set(rival.features) for rival in rivals)
 
 
-def _cpu_partitions(site: Site) -> list[tuple[Partition, list[SiteNode]]]:
+def _cpu_partitions(site: ClusterInfo) -> list[tuple[Partition, list[SiteNode]]]:
     """The partitions without GPUs, the one to begin with first."""
     with_gpus = {name for node in site.nodes if _has_gpus(node) for name in node.partitions}
     found = []
@@ -305,7 +305,7 @@ def _free(words: Sequence[str], partition: str, taken: set[str]) -> str:
 # Text
 
 
-def _header(site: Site) -> Iterator[str]:
+def _header(site: ClusterInfo) -> Iterator[str]:
     release = f", Slurm {_plain(site.version)}" if site.version else ""
     yield from _comment(
         f"Settings of hpc-board for the cluster {_plain(site.cluster) or 'without a name'}{release}, as "
@@ -315,7 +315,7 @@ def _header(site: Site) -> Iterator[str]:
     )
 
 
-def _notes(site: Site, offers: Sequence[_Offer]) -> Iterator[str]:
+def _notes(site: ClusterInfo, offers: Sequence[_Offer]) -> Iterator[str]:
     """What holds for all entries."""
     notes = [f"Not known: {_plain(why)}." for why in site.unknown]
     select = site.configuration.get("SelectType", "")
@@ -352,7 +352,7 @@ def _is_known(offer: _Offer) -> bool:
     )
 
 
-def _entry(offer: _Offer, cluster: str, site: Site) -> list[str]:
+def _entry(offer: _Offer, cluster: str, site: ClusterInfo) -> list[str]:
     kind, partition = offer.kind, offer.partition
     request = f"gpu:{kind.type}:1" if kind.type else "gpu:1"
     lines = [f"  {_scalar(offer.name)}:", f"    cluster: {_scalar(cluster)}"]
@@ -414,7 +414,7 @@ def _count_text(offer: _Offer) -> str:
     return f"{offer.count} {what} on {names}{more}{down}"
 
 
-def _to_decide(offer: _Offer, site: Site) -> Iterator[str]:
+def _to_decide(offer: _Offer, site: ClusterInfo) -> Iterator[str]:
     partition = offer.partition
     if offer.kind.model is not None and not offer.kind.model.arch:
         yield from _commented("arch: sm_..", "several models have this name", indent="    ")
@@ -462,7 +462,7 @@ def _cpu_entry(found: Sequence[tuple[Partition, list[SiteNode]]], cluster: str) 
     return [*lines, *_commented("python: /a/path/to/python", indent="    ")]
 
 
-def _without_gres(site: Site, cluster: str) -> Iterator[list[str]]:
+def _without_gres(site: ClusterInfo, cluster: str) -> Iterator[list[str]]:
     """Nodes whose features name a GPU that Slurm does not count: whole nodes may be the way to get it."""
     found: dict[tuple[str, str], list[SiteNode]] = {}
     for node in site.nodes:

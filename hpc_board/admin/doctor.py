@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hpc_board.accounts import unknown_people
 from hpc_board.catalog.folders import Catalog
-from hpc_board.domain.diagnostic import Level, Line
+from hpc_board.domain.diagnostic import Diagnostic, Level
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, SchedulerError
 from hpc_board.files import lock_descriptor
@@ -50,7 +50,7 @@ _LOCAL_LOCKS = re.compile(r"(?:^|,)(?:local_lock=(?!none)\w+|nolock|localflock|n
 
 
 @dataclass(frozen=True)
-class Patient:
+class Installation:
     """An installation: its settings and what names their file, its tasks, a way to its runs, and the host to ask on.
 
     `origin` is "" where the file is one of those that are looked for.
@@ -71,7 +71,7 @@ class Patient:
         return self.logins.get(cluster.name, self.host)
 
 
-def examine(patient: Patient) -> Iterator[Line]:
+def diagnose(patient: Installation) -> Iterator[Diagnostic]:
     """One line for each thing, in the order in which they depend on each other."""
     yield from _settings(patient)
     yield from _roles(patient)
@@ -84,21 +84,21 @@ def examine(patient: Patient) -> Iterator[Line]:
         yield from _entry(gpu, patient.on(gpu.cluster))
 
 
-def _line(bad: Level, subject: str, message: str, advice: str, *, good: str | None) -> Line:
+def _line(bad: Level, subject: str, message: str, advice: str, *, good: str | None) -> Diagnostic:
     """The line of something that is as it should be where `good` says how."""
-    return Line(bad, subject, message, advice) if good is None else Line(Level.OK, subject, good)
+    return Diagnostic(bad, subject, message, advice) if good is None else Diagnostic(Level.OK, subject, good)
 
 
 # The settings
 
 
-def _settings(patient: Patient) -> Iterator[Line]:
+def _settings(patient: Installation) -> Iterator[Diagnostic]:
     settings = patient.settings
     if settings.file is None:
-        yield Line(Level.OK, "settings", "none found, so the built-in ones: this machine, the tasks that ship")
+        yield Diagnostic(Level.OK, "settings", "none found, so the built-in ones: this machine, the tasks that ship")
         return
     origin = patient.origin or _origin(settings.file)
-    yield Line(
+    yield Diagnostic(
         Level.OK,
         "settings",
         f"{settings.file} ({origin}); {len(settings.gpus)} GPU {'entry' if len(settings.gpus) == 1 else 'entries'}",
@@ -106,7 +106,7 @@ def _settings(patient: Patient) -> Iterator[Line]:
     with suppress(OSError):
         mode = settings.file.stat().st_mode
         if mode & 0o022:
-            yield Line(
+            yield Diagnostic(
                 Level.WARNING,
                 "settings",
                 f"others may write {settings.file}, and settings decide what runs in your name",
@@ -114,7 +114,7 @@ def _settings(patient: Patient) -> Iterator[Line]:
             )
 
 
-def _roles(patient: Patient) -> Iterator[Line]:
+def _roles(patient: Installation) -> Iterator[Diagnostic]:
     """The users and groups in `roles` that this machine does not know: nobody gets a role by a name with a slip."""
     roles = patient.settings.roles
     for key, names in (("admins", roles.admins), ("creators", roles.creators), ("participants", roles.participants)):
@@ -122,7 +122,7 @@ def _roles(patient: Patient) -> Iterator[Line]:
         if unknown:
             message = f"roles.{key}: this machine does not know {one_line(', '.join(unknown), 500)}"
             advice = "Correct the names: a group has @ before it. Nobody has a role by one that is not known."
-            yield Line(Level.WARNING, "roles", message, advice)
+            yield Diagnostic(Level.WARNING, "roles", message, advice)
 
 
 def _origin(file: Path) -> str:
@@ -136,23 +136,23 @@ def _origin(file: Path) -> str:
 # The board's folder
 
 
-def _folder(patient: Patient) -> Iterator[Line]:
+def _folder(patient: Installation) -> Iterator[Diagnostic]:
     board = patient.settings.board
     there = next(path for path in (board, *board.parents) if path.is_dir())
     advice = "Point `board` in the settings to a folder that you may write."
     if there != board and board.exists():
-        yield Line(Level.PROBLEM, "board", f"{board} is no folder", advice)
+        yield Diagnostic(Level.PROBLEM, "board", f"{board} is no folder", advice)
         return
     owner = there.stat().st_uid
     if there == board and is_shared(board):
         yield from _shared(board)
     elif there == board and owner != os.geteuid():
         message = f"{board} belongs to user {owner}: a board belongs to one account, or to a group that may write it"
-        yield Line(Level.PROBLEM, "board", message, f"{advice} Or have its owner share it: chmod 2770 {board}")
+        yield Diagnostic(Level.PROBLEM, "board", message, f"{advice} Or have its owner share it: chmod 2770 {board}")
     try:
         yield from _written(there, board)
     except OSError as error:
-        yield Line(Level.PROBLEM, "board", f"{there} cannot be written: {error.strerror or error}", advice)
+        yield Diagnostic(Level.PROBLEM, "board", f"{there} cannot be written: {error.strerror or error}", advice)
     yield from _file_system(patient, there)
     yield from _room(there)
     if there == board:
@@ -160,25 +160,27 @@ def _folder(patient: Patient) -> Iterator[Line]:
         yield from _database(patient)
 
 
-def _shared(board: Path) -> Iterator[Line]:
+def _shared(board: Path) -> Iterator[Diagnostic]:
     """Whose the board is, where it is a group's."""
     status = board.stat()
     group = group_name(status.st_gid)
     if os.geteuid() != 0 and status.st_gid not in (os.getegid(), *os.getgroups()):
         message = f"{board} is for the group {group}, and you are not in it"
-        yield Line(Level.PROBLEM, "board", message, "Ask its owner, or point `board` in the settings elsewhere.")
+        yield Diagnostic(Level.PROBLEM, "board", message, "Ask its owner, or point `board` in the settings elsewhere.")
     else:
-        yield Line(Level.OK, "board", f"{board} is shared by the group {group}, whose members have to trust each other")
+        yield Diagnostic(
+            Level.OK, "board", f"{board} is shared by the group {group}, whose members have to trust each other"
+        )
     if status.st_mode & stat.S_IWOTH:
-        yield Line(Level.WARNING, "board", f"everybody may write {board}", f"chmod o-w {board}")
+        yield Diagnostic(Level.WARNING, "board", f"everybody may write {board}", f"chmod o-w {board}")
 
 
-def _written(there: Path, board: Path) -> Iterator[Line]:
+def _written(there: Path, board: Path) -> Iterator[Diagnostic]:
     """Whether files can be made in the folder, and locks held on them."""
     with tempfile.NamedTemporaryFile(prefix=".doctor.", dir=there) as file:
         os.fsync(file.fileno())
         made = f"{board} can be written" if there == board else f"{board} is not there yet, and can be made in {there}"
-        yield Line(Level.OK, "board", made)
+        yield Diagnostic(Level.OK, "board", made)
         why = _lock_fault(file.fileno(), Path(file.name))
         advice = "On Lustre, mount with the option `flock`; on NFS, start the lock service. Or use another folder."
         good = None if why else "flock and POSIX locks work"
@@ -203,7 +205,7 @@ def _lock_fault(descriptor: int, path: Path) -> str:
     return "flock lets two hold the same lock"
 
 
-def _file_system(patient: Patient, there: Path) -> Iterator[Line]:
+def _file_system(patient: Installation, there: Path) -> Iterator[Diagnostic]:
     try:
         table = patient.mounts.read_text(errors="surrogateescape")
     except OSError:
@@ -212,14 +214,14 @@ def _file_system(patient: Patient, there: Path) -> Iterator[Line]:
     kind, local = one_line(mount.kind, 40), mount.kind in LOCAL_FILE_SYSTEMS
     journal = journal_mode(there, patient.mounts)
     whose = "of this machine alone" if local else "shared between machines, or not known to be of one"
-    yield Line(Level.OK, "file system", f"{kind or 'unknown'}, {whose}; SQLite's journal is {journal}")
+    yield Diagnostic(Level.OK, "file system", f"{kind or 'unknown'}, {whose}; SQLite's journal is {journal}")
     if mount.kind in ("tmpfs", "ramfs"):
         advice = "Point `board` in the settings to a disk."
-        yield Line(Level.WARNING, "file system", f"{kind} is gone when the machine starts anew", advice)
+        yield Diagnostic(Level.WARNING, "file system", f"{kind} is gone when the machine starts anew", advice)
     # Over SSH, the jobs' folders lie below `board_folder` there.
     jobs_here = [each for each in patient.settings.clusters if not kind_of(each).on_this_machine and each.ssh is None]
     if local and jobs_here:
-        yield Line(
+        yield Diagnostic(
             Level.WARNING,
             "file system",
             f"compute nodes have to see {there} under the same path, and {kind} is seldom shared",
@@ -227,7 +229,7 @@ def _file_system(patient: Patient, there: Path) -> Iterator[Line]:
         )
     options = _LOCAL_LOCKS.search(mount.options)
     if not local and options:
-        yield Line(
+        yield Diagnostic(
             Level.WARNING,
             "locks",
             f"mounted with {options[0].strip(',')}: locks hold within this machine alone",
@@ -235,23 +237,23 @@ def _file_system(patient: Patient, there: Path) -> Iterator[Line]:
         )
 
 
-def _room(there: Path) -> Iterator[Line]:
+def _room(there: Path) -> Iterator[Diagnostic]:
     facts = os.statvfs(there)
     free = facts.f_bavail * facts.f_frsize
     words = f"{free / 2**30:.1f} GiB free" if free >= _SPACE_BYTES else f"{free // 2**20} MiB free"
     advice = "A job folder has about 100 KB: make room, or point `board` in the settings elsewhere."
     few = facts.f_files > 0 and facts.f_favail < _FILES
     if few:
-        yield Line(Level.WARNING, "space", f"{facts.f_favail} more files can be made in {there}", advice)
+        yield Diagnostic(Level.WARNING, "space", f"{facts.f_favail} more files can be made in {there}", advice)
     bad = Level.PROBLEM if free < _LITTLE_SPACE_BYTES else Level.WARNING
     enough = free >= _SPACE_BYTES
     yield _line(bad, "space", words, advice, good=f"{words} (quotas are not looked at)" if enough else None)
 
 
-def _left_over(board: Path) -> Iterator[Line]:
+def _left_over(board: Path) -> Iterator[Diagnostic]:
     checks = [path.name for path in _listed(board / CHECKS)]
     if checks:
-        yield Line(
+        yield Diagnostic(
             Level.WARNING,
             "left over",
             f"{board / CHECKS} has the folders of {len(checks)} checks that were killed, or are under way",
@@ -259,7 +261,7 @@ def _left_over(board: Path) -> Iterator[Line]:
         )
     drafts = [path for path in _listed(board / "runs") if _is_abandoned(path)]
     if drafts:
-        yield Line(
+        yield Diagnostic(
             Level.WARNING,
             "left over",
             f"{len(drafts)} unfinished job folders, such as {one_line(str(drafts[0]))}",
@@ -282,20 +284,22 @@ def _is_abandoned(path: Path) -> bool:
     return False
 
 
-def _held(path: Path) -> Line:
+def _held(path: Path) -> Diagnostic:
     """Whether a program holds the lock for longer than carrying runs on takes."""
     try:
         with path.open("rb") as file:
             if lock_descriptor(file.fileno(), wait_seconds=_LOCK_SECONDS, shared=True):
-                return Line(Level.OK, "lock", f"{path.name} is free")
+                return Diagnostic(Level.OK, "lock", f"{path.name} is free")
             holder = _holder(os.fstat(file.fileno()))
     except FileNotFoundError:
-        return Line(Level.OK, "lock", f"{path.name} is not there yet")
+        return Diagnostic(Level.OK, "lock", f"{path.name} is not there yet")
     except OSError as error:
-        return Line(Level.WARNING, "lock", f"{path} cannot be looked at: {error.strerror}", "Is it yours?")
+        return Diagnostic(Level.WARNING, "lock", f"{path} cannot be looked at: {error.strerror}", "Is it yours?")
     who = f"process {holder} of this machine" if holder else "a program on another machine"
     message = f"{path.name} is held by {who}, for {_LOCK_SECONDS:g} s at least"
-    return Line(Level.WARNING, "lock", message, "It carries the runs on, or hangs: end it if it does so for minutes.")
+    return Diagnostic(
+        Level.WARNING, "lock", message, "It carries the runs on, or hangs: end it if it does so for minutes."
+    )
 
 
 def _holder(file: os.stat_result) -> str:
@@ -309,42 +313,50 @@ def _holder(file: os.stat_result) -> str:
     return ""
 
 
-def _database(patient: Patient) -> Iterator[Line]:
+def _database(patient: Installation) -> Iterator[Diagnostic]:
     path = patient.settings.board / DATABASE
     try:
         status = path.stat()
     except FileNotFoundError:
-        yield Line(Level.OK, "database", "is not there yet")
+        yield Diagnostic(Level.OK, "database", "is not there yet")
         return
     except OSError as error:
-        yield Line(Level.PROBLEM, "database", f"{path} cannot be looked at: {error.strerror}", "Is the board yours?")
+        yield Diagnostic(
+            Level.PROBLEM, "database", f"{path} cannot be looked at: {error.strerror}", "Is the board yours?"
+        )
         return
     try:
         count = len(patient.in_flight())
     except BoardError as error:
-        yield Line(Level.PROBLEM, "database", error.message, error.hint)
+        yield Diagnostic(Level.PROBLEM, "database", error.message, error.hint)
         return
     size = status.st_size / 2**20
-    yield Line(Level.OK, "database", f"{size:.1f} MiB; {count} {'run' if count == 1 else 'runs'} in flight")
+    yield Diagnostic(Level.OK, "database", f"{size:.1f} MiB; {count} {'run' if count == 1 else 'runs'} in flight")
     mode, shared = stat.S_IMODE(status.st_mode), is_shared(path.parent)
     if mode & (0o002 if shared else 0o022):
         advice = f"chmod {'o' if shared else 'go'}-w {path}"
-        yield Line(Level.WARNING, "database", f"others may write {path}", advice)
+        yield Diagnostic(Level.WARNING, "database", f"others may write {path}", advice)
     if shared and mode & 0o060 != 0o060:
-        yield Line(Level.PROBLEM, "database", f"the group may not write {path}", f"Its owner says: chmod g+rw {path}")
+        yield Diagnostic(
+            Level.PROBLEM, "database", f"the group may not write {path}", f"Its owner says: chmod g+rw {path}"
+        )
 
 
 # Tasks
 
 
-def _tasks(patient: Patient) -> Iterator[Line]:
+def _tasks(patient: Installation) -> Iterator[Diagnostic]:
     catalog = patient.tasks
     for fault in catalog.faults:
-        yield Line(Level.PROBLEM, "tasks", str(fault), "Correct it, or remove the folder: it is left out until then.")
+        yield Diagnostic(
+            Level.PROBLEM, "tasks", str(fault), "Correct it, or remove the folder: it is left out until then."
+        )
     for task in catalog.tasks:
         if task.warnings:
             advice = f"hpc-board task check {one_line(task.name)}"
-            yield Line(Level.WARNING, "tasks", f"{one_line(task.name)}: {one_line(task.warnings[0], 500)}", advice)
+            yield Diagnostic(
+                Level.WARNING, "tasks", f"{one_line(task.name)}: {one_line(task.warnings[0], 500)}", advice
+            )
     advice = "Name folders of tasks in the settings' `tasks`, or `bundled`."
     good = f"{len(catalog.tasks)} can be read" if catalog.tasks else None
     yield _line(Level.WARNING, "tasks", "there are none", advice, good=good)
@@ -353,12 +365,12 @@ def _tasks(patient: Patient) -> Iterator[Line]:
 # Slurm
 
 
-def _slurm(cluster: Cluster, host: Host) -> Iterator[Line]:
+def _slurm(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
     subject = f"slurm {cluster.name}"
     unreached = _unreached(host)
     if unreached is not None:
         advice = unreached.hint or "Look whether `ssh` logs in there without a question."
-        yield Line(Level.PROBLEM, subject, one_line(unreached.message, 500), advice)
+        yield Diagnostic(Level.PROBLEM, subject, one_line(unreached.message, 500), advice)
         return
     versions: dict[str, list[str]] = {}
     failures: dict[str, list[str]] = {}
@@ -372,7 +384,7 @@ def _slurm(cluster: Cluster, host: Host) -> Iterator[Line]:
         bad = Level.WARNING if set(commands) <= set(_USEFUL) else Level.PROBLEM
         notes = "".join(f"; {_USEFUL[command]}" for command in commands if command in _USEFUL)
         advice = "Run hpc-board on a login node with Slurm's commands on PATH, and SLURM_CONF where it is needed."
-        yield Line(bad, subject, f"{', '.join(commands)}: {words}{notes}", advice)
+        yield Diagnostic(bad, subject, f"{', '.join(commands)}: {words}{notes}", advice)
     if not versions:
         return
     told = "; ".join(f"{version} ({', '.join(names)})" for version, names in versions.items())
@@ -384,12 +396,14 @@ def _slurm(cluster: Cluster, host: Host) -> Iterator[Line]:
         good=", ".join(versions) if len(versions) == 1 else None,
     )
     if any(_is_old(version) for version in versions):
-        yield Line(Level.WARNING, subject, "releases before 21.08 are not supported", "Ask for a newer one.")
+        yield Diagnostic(Level.WARNING, subject, "releases before 21.08 are not supported", "Ask for a newer one.")
     yield from _controller(subject, host)
     done, why = _ran(host, CONFIGURATION)
     if done is None or done.returncode != 0:
         words = _why(why, done, "scontrol")
-        yield Line(Level.WARNING, subject, f"its configuration is not known: {words}", "Try `scontrol show config`.")
+        yield Diagnostic(
+            Level.WARNING, subject, f"its configuration is not known: {words}", "Try `scontrol show config`."
+        )
         return
     yield from _configured(subject, cluster, configuration(done.stdout), host)
 
@@ -410,13 +424,15 @@ def _is_old(version: str) -> bool:
     return match is not None and (int(match[1]), int(match[2])) < _OLDEST
 
 
-def _controller(subject: str, host: Host) -> Iterator[Line]:
+def _controller(subject: str, host: Host) -> Iterator[Diagnostic]:
     start = time.monotonic()
     done, why = _ran(host, ["squeue", "--noheader", "--me", "--format=%i"])
     seconds = time.monotonic() - start
     if done is None or done.returncode != 0:
         words = _why(why, done, "squeue")
-        yield Line(Level.PROBLEM, subject, f"the controller does not answer: {words}", "Try later; nothing is lost.")
+        yield Diagnostic(
+            Level.PROBLEM, subject, f"the controller does not answer: {words}", "Try later; nothing is lost."
+        )
         return
     words = f"the controller answers in {seconds * 1000:.0f} ms"
     slow = seconds > _SLOW_SECONDS
@@ -424,7 +440,7 @@ def _controller(subject: str, host: Host) -> Iterator[Line]:
     yield _line(Level.WARNING, subject, words, advice, good=None if slow else words)
 
 
-def _configured(subject: str, cluster: Cluster, found: Mapping[str, str], host: Host) -> Iterator[Line]:
+def _configured(subject: str, cluster: Cluster, found: Mapping[str, str], host: Host) -> Iterator[Diagnostic]:
     accounted = "slurmdbd" in found.get("AccountingStorageType", "")
     if accounted:
         done, why = _ran(host, ["sacct", "--allocations", "--noheader", f"--starttime=uts{_now() - 60}"])
@@ -434,7 +450,7 @@ def _configured(subject: str, cluster: Cluster, found: Mapping[str, str], host: 
         yield _line(Level.WARNING, subject, message, advice, good="sacct answers" if accounted else None)
     else:
         message = "no accounting: a job that left the queue without a result is `lost` after five minutes"
-        yield Line(Level.OK, subject, message)
+        yield Diagnostic(Level.OK, subject, message)
     age = re.match(r"\d{1,9}", found.get("MinJobAge", ""))
     if age:
         short = not accounted and 0 < int(age[0]) < 4 * cluster.poll_seconds
@@ -444,7 +460,7 @@ def _configured(subject: str, cluster: Cluster, found: Mapping[str, str], host: 
     private = found.get("PrivateData", "").lower().split(",")
     if not {"jobs", "all"}.isdisjoint(private):
         message = "PrivateData hides others' jobs: the numbers of waiting jobs are too small"
-        yield Line(Level.OK, subject, message)
+        yield Diagnostic(Level.OK, subject, message)
 
 
 def _now() -> int:
@@ -454,12 +470,12 @@ def _now() -> int:
 # The entries
 
 
-def _entry(gpu: Gpu, host: Host) -> Iterator[Line]:
+def _entry(gpu: Gpu, host: Host) -> Iterator[Diagnostic]:
     subject = f"gpu {gpu.name}"
     try:
         text = job_folder.probe_script(gpu).text
     except BoardError as error:
-        yield Line(Level.PROBLEM, subject, error.message, error.hint)
+        yield Diagnostic(Level.PROBLEM, subject, error.message, error.hint)
     else:
         if gpu.template is not None:
             missing = [role for role in ("supervise", "account") if f" {role} " not in text]
@@ -469,26 +485,28 @@ def _entry(gpu: Gpu, host: Host) -> Iterator[Line]:
     yield _python(subject, gpu, host)
 
 
-def _python(subject: str, gpu: Gpu, host: Host) -> Line:
+def _python(subject: str, gpu: Gpu, host: Host) -> Diagnostic:
     python = gpu.python
     if gpu.container is not None:
         image = one_line(gpu.container.image)
-        return Line(Level.OK, subject, f"what is in {image} only a node can tell: `hpc-board admin check {gpu.name}`")
+        return Diagnostic(
+            Level.OK, subject, f"what is in {image} only a node can tell: `hpc-board admin check {gpu.name}`"
+        )
     if gpu.modules or not python.startswith("/") or gpu.cluster.ssh is not None:
-        return Line(
+        return Diagnostic(
             Level.OK, subject, f"which `{one_line(python)}` nodes have, `hpc-board admin check {gpu.name}` tells"
         )
     if not Path(python).exists():
         message = f"{one_line(python)} is not on this machine"
         advice = f"It may be on the nodes: `hpc-board admin check {gpu.name}` tells."
-        return Line(Level.WARNING, subject, message, advice)
+        return Diagnostic(Level.WARNING, subject, message, advice)
     done, why = _ran(host, [python, "-I", "-c", _PYTHON_QUESTION])
     version = one_line(done.stdout, 40) if done is not None and done.returncode == 0 else ""
     match = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
     advice = f"Name a Python 3.10 or newer with gpus.{gpu.name}.python."
     if match is None:
         words = _why(why, done, "python")
-        return Line(Level.PROBLEM, subject, f"{one_line(python)} does not run here: {words}", advice)
+        return Diagnostic(Level.PROBLEM, subject, f"{one_line(python)} does not run here: {words}", advice)
     good = f"{one_line(python)} is Python {version} here" if (int(match[1]), int(match[2])) >= _PYTHON else None
     return _line(Level.PROBLEM, subject, f"{one_line(python)} is Python {version}, too old", advice, good=good)
 

@@ -18,14 +18,14 @@ from typing import TypeVar
 
 import msgspec
 
-from hpc_board.domain.cluster_info import Site
-from hpc_board.domain.diagnostic import Level, Line
+from hpc_board.domain.cluster_info import ClusterInfo
+from hpc_board.domain.diagnostic import Diagnostic, Level
 from hpc_board.domain.gpu_names import misfit
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.harness.confine.sandbox import lacking, reaches
 from hpc_board.model.gpu import Device, Gpu
-from hpc_board.model.node_probe import ANSWER, GREETING, INSPECTION_BYTES_MAX, Greeting, Inspection
+from hpc_board.model.node_probe import ANSWER, GREETING, INSPECTION_BYTES_MAX, Greeting, NodeProbe
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.runs import job_folder
@@ -63,8 +63,8 @@ class Checked:
     """A GPU of the settings, what was found out about it, and the report of its probe job if there is one."""
 
     gpu: Gpu
-    lines: tuple[Line, ...]
-    inspection: Inspection | None = None
+    lines: tuple[Diagnostic, ...]
+    inspection: NodeProbe | None = None
 
     @property
     def proven(self) -> bool:
@@ -96,14 +96,14 @@ class _Probe:
     folders: job_folder.Folders
     job: Job
     nonce: str
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Diagnostic] = field(default_factory=list)
     key: JobKey | None = None
     sent_at: datetime | None = None
     greeting: Greeting | None = None
     looked_at: float = -math.inf
     greeted_at: float = 0.0
     answered_at: float = 0.0
-    inspection: Inspection | None = None
+    inspection: NodeProbe | None = None
     news: JobStatus | None = None
     told: str = ""
     ended_since: float | None = None
@@ -111,7 +111,7 @@ class _Probe:
     need_torch: Sequence[str] = ()
 
     def line(self, level: Level, subject: str, message: str, advice: str = "") -> None:
-        self.lines.append(Line(level, subject, message, advice))
+        self.lines.append(Diagnostic(level, subject, message, advice))
 
     def failed(self, subject: str, error: BoardError) -> None:
         self.done = True
@@ -130,7 +130,7 @@ def check(gpus: Sequence[Gpu], plan: Plan, *, send: bool) -> list[Checked]:
         for number, gpu in enumerate(gpus):
             probes.append(_prepared(gpu, Path(FOLDER, name, str(number)), plan))
             probes[-1].need_torch = _need_torch(plan.tasks, gpu)
-        sites: dict[str, Site | SchedulerError] = {}
+        sites: dict[str, ClusterInfo | SchedulerError] = {}
         for probe in probes:
             _rehearse(probe, plan.tasks, sites)
         if send:
@@ -182,7 +182,7 @@ def _prepared(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
     return probe
 
 
-def _rehearse(probe: _Probe, tasks: Sequence[Task], sites: dict[str, Site | SchedulerError]) -> None:
+def _rehearse(probe: _Probe, tasks: Sequence[Task], sites: dict[str, ClusterInfo | SchedulerError]) -> None:
     """What the scheduler says to the options of the longest run that there is."""
     gpu, scheduler = probe.gpu, probe.scheduler
     if probe.done or not isinstance(scheduler, Rehearsing):
@@ -219,7 +219,7 @@ def _longest(gpu: Gpu, tasks: Sequence[Task]) -> tuple[int, str]:
     return max(limits, default=(job_folder.PROBE_SECONDS, "a probe job"))
 
 
-def _check_partition(probe: _Probe, site: Site, name: str, longest: int, whose: str) -> None:
+def _check_partition(probe: _Probe, site: ClusterInfo, name: str, longest: int, whose: str) -> None:
     gpu, partition = probe.gpu, site.partition(name)
     where = f"gpus.{gpu.name}"
     if partition is None:
@@ -308,7 +308,7 @@ def _look(probe: _Probe) -> None:
             with suppress(OSError):
                 files.write(folder / ANSWER, json.dumps(asdict(Greeting(probe.answered_at))).encode())
     if job_folder.RESULT in names:
-        found = _read(probe, job_folder.RESULT, Inspection)
+        found = _read(probe, job_folder.RESULT, NodeProbe)
         if found is not None and found.nonce == probe.nonce:
             probe.inspection, probe.done = found, True
             probe.lines += _judged(probe, found)
@@ -446,41 +446,41 @@ def _need_torch(tasks: Sequence[Task], gpu: Gpu) -> list[str]:
     ]
 
 
-def _judged(probe: _Probe, found: Inspection) -> Iterator[Line]:
+def _judged(probe: _Probe, found: NodeProbe) -> Iterator[Diagnostic]:
     gpu = probe.gpu
     where = f"gpus.{gpu.name}"
     job = f" (job {one_line(found.job_id, 20)})" if found.job_id else ""
-    yield Line(Level.OK, "job", f"ran on {one_line(found.node, 64)}{job}")
+    yield Diagnostic(Level.OK, "job", f"ran on {one_line(found.node, 64)}{job}")
     if gpu.container is not None:
-        yield Line(Level.OK, "container", f"{gpu.container.runtime} started {one_line(gpu.container.image)}")
-    yield Line(Level.OK, "python", f"{one_line(found.python, 40)} ({one_line(found.executable)})")
+        yield Diagnostic(Level.OK, "container", f"{gpu.container.runtime} started {one_line(gpu.container.image)}")
+    yield Diagnostic(Level.OK, "python", f"{one_line(found.python, 40)} ({one_line(found.executable)})")
     yield from _gpu_lines(gpu, found)
     yield from _torch_lines(gpu, found, probe.need_torch)
     yield _compiler_line(gpu, found)
     yield _isolation_line(gpu, found)
     if found.sandbox_error:
         setting = gpu.sandbox.setting if gpu.sandbox else where
-        yield Line(Level.PROBLEM, "sandbox", one_line(found.sandbox_error, 500), f"Change {setting} or the node.")
+        yield Diagnostic(Level.PROBLEM, "sandbox", one_line(found.sandbox_error, 500), f"Change {setting} or the node.")
     elif found.sandbox:
-        yield Line(Level.OK, "sandbox", one_line(found.sandbox))
+        yield Diagnostic(Level.OK, "sandbox", one_line(found.sandbox))
     if found.scratch_free_bytes < _SCRATCH_BYTES:
         message = f"{one_line(found.scratch)} has {found.scratch_free_bytes // 2**20} MiB left for scratch folders"
-        yield Line(Level.WARNING, "scratch", message, f"Name a roomier folder as TMPDIR in {where}.env.")
+        yield Diagnostic(Level.WARNING, "scratch", message, f"Name a roomier folder as TMPDIR in {where}.env.")
     else:
         message = f"{one_line(found.scratch)} has {found.scratch_free_bytes // 2**30} GiB left"
-        yield Line(Level.OK, "scratch", message)
+        yield Diagnostic(Level.OK, "scratch", message)
     yield from _time_lines(probe, found)
 
 
-def _gpu_lines(gpu: Gpu, found: Inspection) -> Iterator[Line]:
+def _gpu_lines(gpu: Gpu, found: NodeProbe) -> Iterator[Diagnostic]:
     where = f"gpus.{gpu.name}"
     if gpu.device is Device.CPU:
         emulated = "not looked for: jobs of this entry run on the CPU (`device: cpu`)"
-        yield Line(Level.OK, "gpu", emulated if gpu.emulated else "none is asked for")
+        yield Diagnostic(Level.OK, "gpu", emulated if gpu.emulated else "none is asked for")
         return
     names = _gpu_names(found)
     if not names:
-        yield Line(
+        yield Diagnostic(
             Level.PROBLEM,
             "gpu",
             "the job sees no GPU: neither nvidia-smi nor PyTorch has one",
@@ -492,12 +492,12 @@ def _gpu_lines(gpu: Gpu, found: Inspection) -> Iterator[Line]:
     why = misfit(gpu.name, names[0], mig=mig)
     if why:
         advice = f"Correct {where}.request, {where}.constraint or the entry's name: runs would be ranked under it."
-        yield Line(Level.PROBLEM, "gpu", one_line(why), advice)
+        yield Diagnostic(Level.PROBLEM, "gpu", one_line(why), advice)
     else:
-        yield Line(Level.OK, "gpu", "; ".join(filter(None, (one_line(names[0]), _clocks(found)))))
+        yield Diagnostic(Level.OK, "gpu", "; ".join(filter(None, (one_line(names[0]), _clocks(found)))))
     seen = max(len(found.gpus), len(found.torch.devices))
     if seen > 1:
-        yield Line(
+        yield Diagnostic(
             Level.WARNING,
             "gpu",
             f"the job sees {seen} GPUs, and one was asked for",
@@ -506,7 +506,7 @@ def _gpu_lines(gpu: Gpu, found: Inspection) -> Iterator[Line]:
         )
 
 
-def _gpu_names(found: Inspection) -> tuple[str, ...]:
+def _gpu_names(found: NodeProbe) -> tuple[str, ...]:
     """The GPUs that the job can use, as their driver calls them, the one that a kernel would get first."""
     if found.torch.devices:
         return found.torch.devices
@@ -517,7 +517,7 @@ def _gpu_names(found: Inspection) -> tuple[str, ...]:
     return by_uuid or tuple(gpu.name for gpu in found.gpus)
 
 
-def _clocks(found: Inspection) -> str:
+def _clocks(found: NodeProbe) -> str:
     if not found.gpus:
         return ""
     gpu = found.gpus[0]
@@ -525,31 +525,31 @@ def _clocks(found: Inspection) -> str:
     return one_line(f"driver {gpu.driver}; {clocks}; {gpu.memory} MiB; MIG {gpu.mig}")
 
 
-def _torch_lines(gpu: Gpu, found: Inspection, need_torch: Sequence[str]) -> Iterator[Line]:
+def _torch_lines(gpu: Gpu, found: NodeProbe, need_torch: Sequence[str]) -> Iterator[Diagnostic]:
     torch, where = found.torch, f"gpus.{gpu.name}"
     advice = f"Name a Python that has PyTorch with {where}.python."
     if torch.error and need_torch:
         more = len(need_torch) - _TASKS_NAMED_MAX
         names = ", ".join(need_torch[:_TASKS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
         message = f"does not import: {one_line(torch.error)}; runs of {names} would end as infra_error"
-        yield Line(Level.PROBLEM, "torch", message, f"{advice} Or let these tasks name other GPUs.")
+        yield Diagnostic(Level.PROBLEM, "torch", message, f"{advice} Or let these tasks name other GPUs.")
     elif torch.error:
         message = f"does not import: {one_line(torch.error)}; no task of the board needs it here"
-        yield Line(Level.WARNING, "torch", message, f"{advice} Only kernels that use it need it.")
+        yield Diagnostic(Level.WARNING, "torch", message, f"{advice} Only kernels that use it need it.")
     elif gpu.device is not Device.CPU and not torch.devices:
         message = f"{one_line(torch.version)} imports, and sees no GPU ({one_line(torch.runtime) or 'built for CPUs'})"
-        yield Line(Level.PROBLEM, "torch", message, f"{advice} It has to be built for the node's driver.")
+        yield Diagnostic(Level.PROBLEM, "torch", message, f"{advice} It has to be built for the node's driver.")
     else:
-        yield Line(Level.OK, "torch", " ".join(filter(None, (one_line(torch.version), one_line(torch.runtime)))))
+        yield Diagnostic(Level.OK, "torch", " ".join(filter(None, (one_line(torch.version), one_line(torch.runtime)))))
 
 
-def _compiler_line(gpu: Gpu, found: Inspection) -> Line:
+def _compiler_line(gpu: Gpu, found: NodeProbe) -> Diagnostic:
     wanted = {Device.CUDA: ("g++", "nvcc"), Device.HIP: ("hipcc",), Device.CPU: ("g++",)}[gpu.device]
     there = "; ".join(f"{name} {one_line(found.compilers[name], 80)}" for name in wanted if name in found.compilers)
     missing = [name for name in wanted if name not in found.compilers]
     if not missing:
-        return Line(Level.OK, "compilers", there)
-    return Line(
+        return Diagnostic(Level.OK, "compilers", there)
+    return Diagnostic(
         Level.WARNING,
         "compilers",
         f"no {' and no '.join(missing)}: compiled submissions end as infra_error" + (f"; {there}" if there else ""),
@@ -557,23 +557,25 @@ def _compiler_line(gpu: Gpu, found: Inspection) -> Line:
     )
 
 
-def _isolation_line(gpu: Gpu, found: Inspection) -> Line:
+def _isolation_line(gpu: Gpu, found: NodeProbe) -> Diagnostic:
     level, wanted = found.isolation, gpu.minimum_isolation
     if not reaches(level, wanted):
         advice = f"Lower gpus.{gpu.name}.minimum_isolation, or use other nodes."
         message = f"{one_line(level, 8) or 'unknown'}, and ranked runs want {wanted}: {lacking(level, wanted)}"
-        return Line(Level.PROBLEM, "isolation", message, advice)
+        return Diagnostic(Level.PROBLEM, "isolation", message, advice)
     if not level:
-        return Line(Level.WARNING, "isolation", "could not be tried", "Look at `isolation` in the result of a run.")
-    return Line(Level.OK, "isolation", one_line(level, 8))
+        return Diagnostic(
+            Level.WARNING, "isolation", "could not be tried", "Look at `isolation` in the result of a run."
+        )
+    return Diagnostic(Level.OK, "isolation", one_line(level, 8))
 
 
-def _time_lines(probe: _Probe, found: Inspection) -> Iterator[Line]:
+def _time_lines(probe: _Probe, found: NodeProbe) -> Iterator[Diagnostic]:
     """How late files are and how the clocks differ: the greeting and its answer went both ways between two clocks."""
     if probe.greeting is None or not found.answered_at:
         advice = "Results may be late, too: do node and client see the same folder, and who caches it for how long?"
         message = f"the node did not see the answer to its greeting within {ANSWER_SECONDS:g} s"
-        yield Line(Level.WARNING, "files", message, advice)
+        yield Diagnostic(Level.WARNING, "files", message, advice)
         return
     there, back = found.greeted_at - probe.greeted_at, found.answered_at - probe.answered_at
     late = max(0.0, back - there) / 2
@@ -581,8 +583,8 @@ def _time_lines(probe: _Probe, found: Inspection) -> Iterator[Line]:
     advice = "A result that is a minute late counts as lost: look at the mount options (`actimeo`, `lookupcache`)."
     bad = late > _LATE_SECONDS
     message = f"appear on the other side within {late:.2g} s (half of a round trip)"
-    yield Line(Level.WARNING if bad else Level.OK, "files", message, advice if bad else "")
+    yield Diagnostic(Level.WARNING if bad else Level.OK, "files", message, advice if bad else "")
     off = abs(skew) > max(_SKEW_SECONDS, late)
     ahead = "ahead of" if skew > 0 else "behind"
     message = f"the node's is {abs(skew):.2g} s {ahead} this machine's, give or take {late:.2g} s"
-    yield Line(Level.WARNING if off else Level.OK, "clock", message, "Set the node's clock (NTP)." if off else "")
+    yield Diagnostic(Level.WARNING if off else Level.OK, "clock", message, "Set the node's clock (NTP)." if off else "")

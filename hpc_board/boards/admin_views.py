@@ -23,7 +23,7 @@ class Require(Protocol):
 
 
 @dataclass(frozen=True)
-class Oversight:
+class AdminViews:
     """What `user` may look at, whose role is `role`: an admin everything, a creator their own boards.
 
     `roles` are those of the settings, `role_of` says which one somebody has.

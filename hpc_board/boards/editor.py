@@ -14,7 +14,7 @@ from typing import Any
 
 from hpc_board.accounts import unknown_people
 from hpc_board.catalog.folders import Catalog
-from hpc_board.domain.board_options import CodeShown, Terms, Visibility, moment_words
+from hpc_board.domain.board_options import BoardOptions, CodeShown, Visibility, moment_words
 from hpc_board.domain.roles import SOMEBODY, SOMEBODY_WORDS, Role
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Difference, Entries, Plan, differences
 from hpc_board.errors import DocumentError, InputError, Refused, StorageError
@@ -42,13 +42,13 @@ class Person:
     groups: frozenset[str]
     role: Role
 
-    def sees(self, terms: Terms) -> bool:
+    def sees(self, terms: BoardOptions) -> bool:
         """Whether they may know of a board with these terms."""
         return terms.visible_to(self.name, self.groups, self.role)
 
 
 @dataclass(frozen=True)
-class Wishes:
+class RequestedOptions:
     """What somebody wants the terms of a board to be, in their own words; None leaves them as they are.
 
     `gpus` and the lists of members may hold commas, `gpus` also "all". `members` are added, `no_members` taken away.
@@ -62,12 +62,12 @@ class Wishes:
     show_code: bool | None = None
 
 
-AS_IT_IS = Wishes()
+UNCHANGED = RequestedOptions()
 """What somebody wants who leaves the terms as they are."""
 
 
 @dataclass(frozen=True)
-class Kept:
+class BoardArchive:
     """What is written of a board before it is deleted: its standings by GPU, as JSON has them."""
 
     plan: Plan
@@ -148,7 +148,9 @@ class Boards:
             promised_at = change.at
         return submitted_at >= promised_at
 
-    def creation(self, tasks: Sequence[Task], wishes: Wishes, of_settings: Catalog, now: datetime) -> tuple[Plan, ...]:
+    def creation(
+        self, tasks: Sequence[Task], wishes: RequestedOptions, of_settings: Catalog, now: datetime
+    ) -> tuple[Plan, ...]:
         """How a board for each of `tasks` would be made, under the task's name.
 
         Raises:
@@ -162,7 +164,7 @@ class Boards:
             try:
                 _check_name(task.name, before)
                 _check_own_deadline(task, wishes, now)
-                terms = self._terms(Terms(self._person().name, task.deadline, task.gpus), task, wishes, now)
+                terms = self._terms(BoardOptions(self._person().name, task.deadline, task.gpus), task, wishes, now)
                 _check_stays_closed(terms, before)
             except InputError as error:
                 faults.append(error)
@@ -173,7 +175,7 @@ class Boards:
             self._require_name(plan)
         return tuple(plans)
 
-    def update(self, board: CreatedBoard, task: Task, wishes: Wishes, now: datetime) -> Plan:
+    def update(self, board: CreatedBoard, task: Task, wishes: RequestedOptions, now: datetime) -> Plan:
         """What would become of `board` with this task, and with terms as they are wished.
 
         Raises:
@@ -191,8 +193,8 @@ class Boards:
         before = newest.get(task.name)
         if not isinstance(before, CreatedBoard):
             _check_name(task.name, before)
-            _check_own_deadline(task, AS_IT_IS, now)
-            terms = Terms(self._person().name, task.deadline, task.gpus)
+            _check_own_deadline(task, UNCHANGED, now)
+            terms = BoardOptions(self._person().name, task.deadline, task.gpus)
             _check_stays_closed(terms, before)
             self._check_gpus(task, terms)
             return self._created(task, terms, before, of_settings)
@@ -302,7 +304,7 @@ class Boards:
         )
         return tuple(replace(plan, left=counted.get(plan.name, plan.left)) for plan in plans)
 
-    def _created(self, task: Task, terms: Terms, before: Newest | None, of_settings: Catalog) -> Plan:
+    def _created(self, task: Task, terms: BoardOptions, before: Newest | None, of_settings: Catalog) -> Plan:
         return Plan(
             task.name,
             Action.CREATE,
@@ -313,7 +315,7 @@ class Boards:
             shadows=any(each.name == task.name for each in of_settings.tasks),
         )
 
-    def _changed(self, board: CreatedBoard, task: Task, terms: Terms) -> Plan:
+    def _changed(self, board: CreatedBoard, task: Task, terms: BoardOptions) -> Plan:
         restarts = task.version != board.task.version
         return Plan(
             board.name,
@@ -327,7 +329,7 @@ class Boards:
             board.change.id,
         )
 
-    def _terms(self, terms: Terms, task: Task, wishes: Wishes, now: datetime) -> Terms:
+    def _terms(self, terms: BoardOptions, task: Task, wishes: RequestedOptions, now: datetime) -> BoardOptions:
         """The terms as they are wished.
 
         Raises:
@@ -366,7 +368,7 @@ class Boards:
             return ()
         return tuple(dict.fromkeys(gpu(name, self._gpus).name for name in names))
 
-    def _check_gpus(self, task: Task, terms: Terms) -> None:
+    def _check_gpus(self, task: Task, terms: BoardOptions) -> None:
         if not allowed_gpus(replace(task, gpus=terms.gpus), self._gpus):
             raise InputError(
                 f"{task.name}: none of its GPUs ({', '.join(map(one_line, terms.gpus))}) is in the settings.",
@@ -420,7 +422,7 @@ def loss(plan: Plan) -> str:
     return f"the standings of {plan.name} would start anew ({what}), and users are on them ({who})."
 
 
-def keep(kept: Kept, board: Path) -> Path:
+def archive(kept: BoardArchive, board: Path) -> Path:
     """Write what is kept of a board that is about to be deleted into the folder `board`; the file.
 
     In a group's board the folder for it may be another member's doing: a link there is not followed.
@@ -476,7 +478,7 @@ def _opened_folder(folder: Path, mode: int) -> Iterator[int]:
         os.close(opened)
 
 
-def _document(kept: Kept) -> dict[str, Any]:
+def _document(kept: BoardArchive) -> dict[str, Any]:
     before = kept.plan.before
     task = None if before is None else before.task
     return {
@@ -509,7 +511,7 @@ def _check_name(name: str, before: Newest | None) -> None:
         )
 
 
-def _check_stays_closed(terms: Terms, before: Newest | None) -> None:
+def _check_stays_closed(terms: BoardOptions, before: Newest | None) -> None:
     """Pass unless a public board would begin with the runs of a closed one that was deleted.
 
     Raises:
@@ -531,7 +533,7 @@ def _hidden_from(person: Person, newest: Collection[Newest]) -> frozenset[str]:
     return frozenset(change.name for change in changes if not person.sees(change.terms))
 
 
-def _check_own_deadline(task: Task, wishes: Wishes, now: datetime) -> None:
+def _check_own_deadline(task: Task, wishes: RequestedOptions, now: datetime) -> None:
     if wishes.deadline is None and task.deadline is not None and task.deadline <= now:
         raise InputError(
             f"{task.name}: its own deadline, {moment_words(task.deadline)}, has passed.",
@@ -543,7 +545,7 @@ def _deadline(before: datetime | None, wished: str | None, now: datetime) -> dat
     return before if wished is None else end_given(wished, now, what="deadline", option="--deadline")
 
 
-def _members(before: Sequence[str], wishes: Wishes) -> tuple[str, ...]:
+def _members(before: Sequence[str], wishes: RequestedOptions) -> tuple[str, ...]:
     added, taken = (listed(words) for words in (wishes.members, wishes.no_members))
     for name in added:
         if not re.fullmatch(SOMEBODY, name):
@@ -558,7 +560,7 @@ def _members(before: Sequence[str], wishes: Wishes) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*kept, *added)))
 
 
-def strangers(plan: Plan) -> tuple[str, ...]:
+def unknown_members(plan: Plan) -> tuple[str, ...]:
     """The new members whom this machine does not know, by typing error or because they have no account yet."""
     before = plan.before.terms.members if plan.before else ()
     return unknown_people(name for name in plan.terms.members if name not in before)
@@ -614,7 +616,7 @@ def synced(
         yield Synced(_of_fault(fault), "error", fault.message)
 
 
-def _opening(terms: Terms) -> str:
+def _opening(terms: BoardOptions) -> str:
     until = "" if terms.deadline is None else f", until {moment_words(terms.deadline)}"
     return f"on {', '.join(map(one_line, terms.gpus)) or 'every GPU'}{until}"
 

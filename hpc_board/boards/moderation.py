@@ -41,7 +41,7 @@ class Require(Protocol):
 
 
 @dataclass(frozen=True)
-class Again:
+class RerunCandidate:
     """A submission that is to be sent again, and the GPUs for that; or `why` not.
 
     With `unless_ranked`, it is for files alone that have not passed at the present version.
@@ -261,7 +261,7 @@ class _Admission:
         self.store.check_limit(self.user, task.name, mode, self.seen[key], _now())
 
 
-def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[Again]:
+def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[RerunCandidate]:
     """The best submissions of the first `top` users of each of these GPUs, at the version of `task` before this one.
 
     One that has passed at the present version, or is on its way, is there with the reason why it is not sent again.
@@ -287,13 +287,15 @@ def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> l
         if left:
             plans.append(replace(_again(store, found, task, left), unless_ranked=True))
         else:
-            plans.append(Again(found, None, tuple(chosen), "the same file has been sent for the present version"))
+            plans.append(
+                RerunCandidate(found, None, tuple(chosen), "the same file has been sent for the present version")
+            )
     return plans
 
 
 def named(
     store: Store, task: Task, numbers: Sequence[int], gpus: Sequence[Gpu], *, allowed: Sequence[Gpu]
-) -> list[Again]:
+) -> list[RerunCandidate]:
     """These submissions, on `gpus` or on those of the GPUs `allowed` where they have run.
 
     Raises:
@@ -312,25 +314,29 @@ def named(
         chosen = list(gpus) or [gpu for gpu in allowed if gpu.name in has_run]
         left = [gpu for gpu in chosen if (number, gpu.name) not in going]
         if any(run.remarks.removal for run in runs):
-            plans.append(Again(found, None, tuple(chosen), f"it was removed; `admin readmit {number}` comes first"))
+            plans.append(
+                RerunCandidate(found, None, tuple(chosen), f"it was removed; `admin readmit {number}` comes first")
+            )
         elif not chosen:
-            plans.append(Again(found, None, (), f"it ran on no GPU that {task.name} has now; name some with --gpu"))
+            plans.append(
+                RerunCandidate(found, None, (), f"it ran on no GPU that {task.name} has now; name some with --gpu")
+            )
         elif not left:
-            plans.append(Again(found, None, tuple(chosen), "it was sent again and is on its way"))
+            plans.append(RerunCandidate(found, None, tuple(chosen), "it was sent again and is on its way"))
         else:
             plans.append(_again(store, found, task, left))
     return plans
 
 
-def _again(store: Store, found: Submission, task: Task, gpus: Sequence[Gpu]) -> Again:
+def _again(store: Store, found: Submission, task: Task, gpus: Sequence[Gpu]) -> RerunCandidate:
     source = drafts.Source(found.file_name, store.code(found.code_sha256).decode(errors="replace"))
     try:
         if hashlib.sha256(source.data).hexdigest() != found.code_sha256:
             raise InputError("its file is not UTF-8 text")
         drafts.check_fit(source, task, gpus, Mode.RANKED)
     except InputError as error:
-        return Again(found, None, tuple(gpus), error.message)
-    return Again(found, source, tuple(gpus))
+        return RerunCandidate(found, None, tuple(gpus), error.message)
+    return RerunCandidate(found, source, tuple(gpus))
 
 
 def _check_name(user: str) -> None:

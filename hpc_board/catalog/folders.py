@@ -216,7 +216,7 @@ _Place = tuple[Path, Path | None]
 """A task's folder, and the one that its files may not leave."""
 
 
-class Known:
+class TaskCache:
     """Tasks that were read before: one whose files are all as they were is not read again. For all threads.
 
     Folders with faults are read each time: not every reason is one that their files show.
@@ -261,13 +261,13 @@ def _stamp(path: Path) -> _Stamp | None:
     return _Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def tasks(folders: Sequence[Path], known: Known | None = None) -> Catalog:
+def tasks(folders: Sequence[Path], known: TaskCache | None = None) -> Catalog:
     """Every task of `folders`, each of them a task's folder or a folder of such, sorted by name.
 
     A folder with faults does not hide the others. Where two tasks have the same name the first one counts. What is
     `known` from the last time is not read again, and is what is found now afterwards.
     """
-    known = known or Known()
+    known = known or TaskCache()
     looked_at: set[_Place] = set()
     found: dict[str, Task] = {}
     origins: dict[str, Path] = {}

@@ -104,14 +104,14 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     """
     from hpc_board.cli.exits import NO_VERDICT
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.domain.diagnostic import Level, Line
+    from hpc_board.domain.diagnostic import Diagnostic, Level
     from hpc_board.errors import BoardError
     from hpc_board.report import checkup_report
 
     try:
         lines = ctx.obj().examine(_origin(ctx))
     except BoardError as error:
-        lines = [Line(Level.PROBLEM, "settings", error.message, error.hint)]
+        lines = [Diagnostic(Level.PROBLEM, "settings", error.message, error.hint)]
     if as_json:
         from hpc_board.cli.json_output import line_object
 

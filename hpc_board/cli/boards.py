@@ -74,13 +74,13 @@ def create(
     NAME, each of its tasks becomes a board under its own name. Deadline and
     GPUs are the task's own unless they are given. It takes the role creator.
     """
-    from hpc_board.boards.editor import Wishes
+    from hpc_board.boards.editor import RequestedOptions
     from hpc_board.cli.output import remark
 
     if len(words) not in (1, 2):
         raise click.UsageError("Give NAME and SOURCE, or SOURCE alone.")
     board = open_()
-    wishes = Wishes(deadline, gpus or None, closed or None, members, show_code=show_code or None)
+    wishes = RequestedOptions(deadline, gpus or None, closed or None, members, show_code=show_code or None)
     plans = board.plan_creation(words[-1], words[0] if len(words) == 2 else None, wishes)
     if len(plans) > 1 and not (yes or dry_run):
         _confirm(f"Make {len(plans)} boards: {', '.join(plan.name for plan in plans)}?")
@@ -138,12 +138,12 @@ def update(
     is needed if somebody is on them. The old ones stay readable. It takes the
     board's creator or an admin; everybody who sees the board sees its history.
     """
-    from hpc_board.boards.editor import Wishes
+    from hpc_board.boards.editor import RequestedOptions
     from hpc_board.cli.output import print_blocks
     from hpc_board.report import plan_report
 
     board = open_()
-    wishes = Wishes(
+    wishes = RequestedOptions(
         deadline,
         gpus or None,
         None if open_to_all is None else not open_to_all,
@@ -152,7 +152,7 @@ def update(
         show_code,
     )
     if history:
-        if source is not None or wishes != Wishes() or force or dry_run or reason:
+        if source is not None or wishes != RequestedOptions() or force or dry_run or reason:
             raise click.UsageError("--history changes nothing; leave out the other options.")
         _print_history(board, name, as_json=as_json)
         return

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from hpc_board.board import Board
-from hpc_board.domain.board_options import Terms
+from hpc_board.domain.board_options import BoardOptions
 from hpc_board.domain.comparison import Difference
-from hpc_board.domain.diagnostic import Line
+from hpc_board.domain.diagnostic import Diagnostic
 from hpc_board.domain.feed import Entry, FeedEntry
 from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Category, Decision, Limits, Removal
 from hpc_board.domain.run import Run, Status
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hpc_board.admin.probe import Checked as CheckedGpu
     from hpc_board.boards.comparison import Compared
     from hpc_board.boards.editor import Synced
-    from hpc_board.boards.moderation import Again
+    from hpc_board.boards.moderation import RerunCandidate
     from hpc_board.task_check.lint import Checked
     from hpc_board.task_check.try_out import Trial
 
@@ -142,7 +142,7 @@ def decision_object(decision: Decision) -> dict[str, Any]:
     }
 
 
-def again_object(again: "Again") -> dict[str, Any]:
+def again_object(again: "RerunCandidate") -> dict[str, Any]:
     """A submission that is to be sent again, on which GPUs; `left_out` says why it is not."""
     return {
         "submission": again.submission.id,
@@ -405,7 +405,7 @@ def synced_object(done: "Synced") -> dict[str, Any]:
     }
 
 
-def _terms(terms: Terms) -> dict[str, Any]:
+def _terms(terms: BoardOptions) -> dict[str, Any]:
     return {
         "creator": one_line(terms.creator),
         "deadline": moment(terms.deadline),
@@ -599,7 +599,7 @@ def gpu_check_object(checked: "CheckedGpu") -> dict[str, Any]:
     }
 
 
-def line_object(line: Line) -> dict[str, Any]:
+def line_object(line: Diagnostic) -> dict[str, Any]:
     """One thing that was looked at."""
     return {
         "level": str(line.level),

@@ -18,7 +18,7 @@ from hpc_board.domain.moderation import LIMIT_MAX
 from hpc_board.model.names import listed
 
 if TYPE_CHECKING:
-    from hpc_board.boards.moderation import Again
+    from hpc_board.boards.moderation import RerunCandidate
     from hpc_board.domain.moderation import Limits
 
 _NONE = "none"
@@ -348,7 +348,7 @@ def rerun(
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 
-def _print_plan(plan: "list[Again]", *, as_json: bool) -> None:
+def _print_plan(plan: "list[RerunCandidate]", *, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import rerun_table
 
@@ -360,7 +360,7 @@ def _print_plan(plan: "list[Again]", *, as_json: bool) -> None:
         print_blocks(rerun_table([(each.submission, each.gpus, each.why) for each in plan]))
 
 
-def _tell_left_out(plan: "list[Again]") -> None:
+def _tell_left_out(plan: "list[RerunCandidate]") -> None:
     from hpc_board.cli.output import remark
 
     for each in plan:

@@ -45,7 +45,7 @@ YEAR_MIN, YEAR_MAX = 1970, 9998
 
 
 @dataclass(frozen=True)
-class Terms:
+class BoardOptions:
     """Who made a board, until when and on which GPUs one may submit, and who sees what of it.
 
     `gpus` is empty where every GPU of the settings is meant. `members` are users, and groups with a `@`, who see a
@@ -88,7 +88,7 @@ class Terms:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Terms":
+    def from_json(cls, value: Mapping[str, Any]) -> "BoardOptions":
         """The terms that `to_json` wrote, of this version or an older one, which lacks some keys.
 
         Raises:

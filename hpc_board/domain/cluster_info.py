@@ -46,7 +46,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Site:
+class ClusterInfo:
     """A cluster: `configuration` is what its controller says of itself, `unknown` what could not be asked."""
 
     partitions: tuple[Partition, ...]

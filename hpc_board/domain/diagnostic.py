@@ -13,7 +13,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
-class Line:
+class Diagnostic:
     """One thing that was looked at; `advice` says what to do where it is not as it should be."""
 
     level: Level

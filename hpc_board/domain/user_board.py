@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from hpc_board.domain.board_options import Terms, moment_words
+from hpc_board.domain.board_options import BoardOptions, moment_words
 from hpc_board.model.task import CaseValue, Task, Timeouts
 from hpc_board.model.text import one_line
 
@@ -32,7 +32,7 @@ class BoardChange:
     name: str
     action: Action
     task_version: str | None
-    terms: Terms
+    terms: BoardOptions
     by_user: str
     at: datetime
     reason: str = ""
@@ -51,7 +51,7 @@ class CreatedBoard:
         return self.change.name
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> BoardOptions:
         """The board's terms."""
         return self.change.terms
 
@@ -84,7 +84,7 @@ class Plan:
 
     name: str
     action: Action
-    terms: Terms
+    terms: BoardOptions
     task: Task | None = None
     before: CreatedBoard | None = None
     differences: tuple[Difference, ...] = ()
@@ -109,7 +109,7 @@ class Plan:
         return self.action is Action.UPDATE and bool(self.left)
 
 
-def differences(before: Task, after: Task, old: Terms, new: Terms) -> tuple[Difference, ...]:
+def differences(before: Task, after: Task, old: BoardOptions, new: BoardOptions) -> tuple[Difference, ...]:
     """What differs between a board's task and terms, and those that it would get."""
     return (*_of_tasks(before, after), *_of_terms(old, new))
 
@@ -139,7 +139,7 @@ def _of_tasks(before: Task, after: Task) -> Iterator[Difference]:
         yield Difference(field.name.replace("_", " "), *_shown(field.name, old, new), restarts)
 
 
-def _of_terms(old: Terms, new: Terms) -> Iterator[Difference]:
+def _of_terms(old: BoardOptions, new: BoardOptions) -> Iterator[Difference]:
     for name in _TERMS:
         before, after = getattr(old, name), getattr(new, name)
         if before != after:

@@ -14,7 +14,7 @@ from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking
 
 
 @dataclass(frozen=True)
-class Facts:
+class JobSpec:
     """What to evaluate and how; the login side writes it and it holds no secret.
 
     `data` are folders that the task's functions may read, beside what a submission may.
@@ -56,7 +56,7 @@ class Facts:
     world_size: int = 1
 
 
-def facts(path: Path) -> Facts:
+def facts(path: Path) -> JobSpec:
     """The facts in the file at `path`.
 
     Raises:
@@ -66,7 +66,7 @@ def facts(path: Path) -> Facts:
     if value.get("format") != 1:
         raise ValueError(f"{path} has the format {value.get('format')!r}, and this harness reads 1")
     task = value["task"]
-    return Facts(
+    return JobSpec(
         run=value["run"],
         nonce=value["nonce"],
         mode=Mode(value["mode"]),

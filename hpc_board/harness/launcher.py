@@ -23,7 +23,7 @@ from hpc_board.harness.confine.scratch import (
     scrubbed,
     worker_home,
 )
-from hpc_board.harness.job_spec import Facts
+from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.own_eval.program import Program, Room
 from hpc_board.harness.processes.calls import CallFailed, judge_answer, worker_answer
 from hpc_board.harness.processes.child import Child
@@ -54,7 +54,7 @@ def _spared_processes() -> int:
 
 
 @contextmanager
-def processes_for(job: Facts, folder: Path, harness: Path) -> Iterator["Processes"]:
+def processes_for(job: JobSpec, folder: Path, harness: Path) -> Iterator["Processes"]:
     """Those of a job, in a scratch folder of their own; neither is left afterwards."""
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH))
     processes = Processes(job, folder, harness, scratch)
@@ -74,7 +74,7 @@ class Processes:
     says how to have another Python where this one lacks what the task imports.
     """
 
-    def __init__(self, job: Facts, folder: Path, harness: Path, scratch: Path) -> None:
+    def __init__(self, job: JobSpec, folder: Path, harness: Path, scratch: Path) -> None:
         self.scratch = scratch
         self.harness = harness.resolve()
         self.environment = scrubbed(os.environ, scratch, job.environment)

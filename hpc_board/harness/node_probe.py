@@ -28,7 +28,7 @@ from hpc_board.harness.files import whole_file
 from hpc_board.harness.node import node_facts
 from hpc_board.harness.result_file import RESULT
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
-from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, Inspection, SeenGpu, Torch
+from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, NodeProbe, SeenGpu, Torch
 from hpc_board.model.task import Language
 
 _ANSWER_LOOK_SECONDS = 0.02
@@ -76,7 +76,7 @@ def inspect(path: Path, harness: Path) -> int:
         free = shutil.disk_usage(scratch).free
     finally:
         remove(scratch)
-    found = Inspection(
+    found = NodeProbe(
         nonce=job["inspect"]["nonce"],
         job_id=os.environ.get("SLURM_JOB_ID", ""),
         node=_cut(os.environ.get("SLURMD_NODENAME", "") or node_facts()["host"]),

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from hpc_board.harness.files import whole_file
-from hpc_board.harness.job_spec import Facts
+from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.progress import PROGRESS, now_text
 from hpc_board.model.result import Case, Result, ResultError, Verdict
 
 RESULT = "result.json"
 
 
-def provenance_of(job: Facts) -> dict[str, Any]:
+def provenance_of(job: JobSpec) -> dict[str, Any]:
     """The facts about a job's inputs that each of its results carries."""
     hashes = {f"{name}_sha256": job.sha256[name] for name in ("harness", "task", "submission")}
     container = {"container": job.container} if job.container else {}
@@ -22,7 +22,7 @@ def provenance_of(job: Facts) -> dict[str, Any]:
 
 
 def result_of(
-    job: Facts,
+    job: JobSpec,
     verdict: Verdict,
     message: str,
     cases: Sequence[Case],

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.disk import Disk
 from hpc_board.harness.confine.scratch import remove
-from hpc_board.harness.job_spec import Facts, facts
+from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import Processes, processes_for
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.phases import Benchmarks, tested
 from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, is_root, node_facts, oom_kills
-from hpc_board.harness.processes.calls import Allowance, CallFailed, Phase
+from hpc_board.harness.processes.calls import CallFailed, Phase, TimeBudget
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption
 from hpc_board.harness.processes.tree import REAP_SECONDS
@@ -79,7 +79,7 @@ def _write_result_and_remove(result: Result, folder: Path, scratch: Path) -> Non
 class Supervisor:
     """One evaluation: what is judged in which order, and what has come of it so far."""
 
-    def __init__(self, job: Facts, folder: Path, processes: Processes) -> None:
+    def __init__(self, job: JobSpec, folder: Path, processes: Processes) -> None:
         self._job = job
         self._folder = folder
         self._processes = processes
@@ -96,7 +96,7 @@ class Supervisor:
     # What few jobs need is imported by these alone, since from within a zip that takes a tenth of a second; and before
     # a submission runs, which may be able to write that zip where nothing isolates it.
 
-    def _own_eval_of(self, job: Facts) -> "OwnEval":
+    def _own_eval_of(self, job: JobSpec) -> "OwnEval":
         from hpc_board.harness.own_eval.evaluation import OwnEval
 
         return OwnEval(job, self._folder, self._processes, self._say)
@@ -247,7 +247,7 @@ class Supervisor:
         """Check the test cases in a worker and dismiss it; whether all have passed."""
         job, seconds = self._job, self._job.phase_seconds["test"]
         bench = Bench(judge, Phase("test", job.tests, seconds), job.limits, job.rules)
-        passed = self._tested(bench, self._worker(child, Allowance(seconds)), secret=job.mode is Mode.RANKED)
+        passed = self._tested(bench, self._worker(child, TimeBudget(seconds)), secret=job.mode is Mode.RANKED)
         self._processes.dismiss(child)
         return passed
 
@@ -259,7 +259,7 @@ class Supervisor:
 
     def _benchmark(self, judge: Child, first: Child, seconds: float, workers: int) -> None:
         """Time the benchmark cases in the worker that there is, and in as many more as `workers` says."""
-        allowance = Allowance(seconds)
+        allowance = TimeBudget(seconds)
         timed = self._rows if self._job.device == "cpu" else self._claims
         self._benchmarks = timed(judge, seconds, lambda: self._worker(self._processes.loaded_worker(), allowance))
         self._benchmarks.run(self._worker(first, allowance), workers)
@@ -273,7 +273,7 @@ class Supervisor:
             self._bench_of_benchmarks(judge, seconds, job.limits),
             new_worker,
             lambda worker: processes.dismiss(worker.child),
-            Worker(trusted, job.limits, Allowance(seconds), device=job.device),
+            Worker(trusted, job.limits, TimeBudget(seconds), device=job.device),
             self._say,
             lambda: processes.alone(judge, trusted),
             has_reference=processes.has_baseline,
@@ -288,7 +288,7 @@ class Supervisor:
             self._bench_of_benchmarks(judge, seconds, job.limits),
             new_worker,
             lambda worker: processes.dismiss(worker.child),
-            None if baseline is None else Worker(baseline, job.limits, Allowance(seconds), device=job.device),
+            None if baseline is None else Worker(baseline, job.limits, TimeBudget(seconds), device=job.device),
             self._say,
             lambda: processes.alone(judge, baseline),
             lambda: processes.others(judge, baseline),
@@ -301,7 +301,7 @@ class Supervisor:
     def _profile(self, judge: Child, first: Child) -> None:
         """Check every benchmark case without a profiler, then profile each."""
         job, processes, seconds = self._job, self._processes, self._job.phase_seconds["benchmark"]
-        worker = self._worker(first, Allowance(seconds))
+        worker = self._worker(first, TimeBudget(seconds))
         if not self._tested(self._bench_of_benchmarks(judge, seconds, job.limits), worker, secret=True):
             return
         workers = Workers(processes, job.limits, seconds, self._provenance)
@@ -327,7 +327,7 @@ class Supervisor:
             self._profile_log = profile.log()
         self._provenance["profiler"] = ", ".join(each.name for each in profile.used) or "the harness's own clock"
 
-    def _worker(self, child: Child, allowance: Allowance) -> Worker:
+    def _worker(self, child: Child, allowance: TimeBudget) -> Worker:
         company = partial(self._processes.company, child)
         return Worker(child, self._job.limits, allowance, company, device=self._job.device)
 

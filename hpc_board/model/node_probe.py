@@ -45,7 +45,7 @@ class Torch:
 
 
 @dataclass(frozen=True)
-class Inspection:
+class NodeProbe:
     """A node as a job of one GPU entry finds it.
 
     `visible` is what the variables for visible devices hold, `compilers` the version of each compiler that is there.

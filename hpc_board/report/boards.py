@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.domain.board_options import Terms, Visibility, moment_words
+from hpc_board.domain.board_options import BoardOptions, Visibility, moment_words
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries, Plan, what_changed
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
 from hpc_board.report.formatting import count_text, moment_text
 
 
-def terms_facts(terms: Terms) -> tuple[tuple[str, str], ...]:
+def terms_facts(terms: BoardOptions) -> tuple[tuple[str, str], ...]:
     """What the terms say, without deadline and GPUs, which every task has."""
     seen_by = "everybody"
     if terms.visibility is Visibility.CLOSED:

@@ -57,7 +57,7 @@ class _Work:
         return job_folder.array_script(self.script, self.gpu)
 
 
-class Sending:
+class DispatchPlan:
     """What is sent for some drafts: a job for each of their GPUs, in that order.
 
     Jobs that differ in nothing that the scheduler is told go as one job array, where it takes arrays: two and more if

@@ -48,7 +48,7 @@ _WISH_STORED = (
 
 
 @dataclass(frozen=True)
-class Turn:
+class Pass:
     """One turn of the state machine: the clusters whose schedulers were asked, and what hindered it where."""
 
     asked: frozenset[str]
@@ -56,7 +56,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class _Left:
+class _Leftover:
     """What a job has left in the place of its result: part of one, something `whole`, or nothing, and why.
 
     Where it is `unreadable` now, nobody can tell.
@@ -69,7 +69,7 @@ class _Left:
 
 
 @dataclass(frozen=True)
-class Advance:
+class Reconciler:
     """Everything that turning the state machine needs.
 
     `folder` is this account's own. `user` is whose jobs are carried on, None for everybody's: nobody else's can be sent
@@ -102,7 +102,7 @@ class Advance:
             raise turn.errors[0]
         return turn is not None
 
-    def turn(self, watched: Collection[int] | None = None) -> Turn | None:
+    def turn(self, watched: Collection[int] | None = None) -> Pass | None:
         """Do the same, and say what hindered it; None if another process is doing so at this moment.
 
         For somebody who waits for some `watched` runs, in turn after turn, only these are carried on, all others with
@@ -121,11 +121,13 @@ class Advance:
                 if run.cluster in self.schedulers:
                     runs.append(run)
                 else:
-                    self._strand(run)
+                    self._mark_orphaned(run)
             asked = self._clusters_to_ask(runs)
             self._look_into_folders([run for run in runs if not run.state.unsent], watched=chosen is not None)
             sendable = [run for run in runs if self._may_send(run, asked)]
-            unsent, silent = self._launch_all(self._whole(sendable) if any(run.array for run in sendable) else sendable)
+            unsent, silent = self._launch_all(
+                self._complete_arrays(sendable) if any(run.array for run in sendable) else sendable
+            )
             errors = list(dict.fromkeys(filter(_hinders, unsent)))
             if chosen is None:
                 with _writing(self.folder):
@@ -133,7 +135,7 @@ class Advance:
             if asked:
                 errors += self._ask_schedulers(asked, self.store.in_flight(account=self.user))
             self._note_silences(silent)
-        return Turn(frozenset(asked), tuple(errors))
+        return Pass(frozenset(asked), tuple(errors))
 
     def _watched(self, ids: Collection[int]) -> Sequence[Run] | None:
         """Those of these runs that have not ended; None where one of their schedulers may be asked, for all runs."""
@@ -231,7 +233,7 @@ class Advance:
                 mine = stack.enter_context(locked(path, wait_seconds=wait_seconds))
             yield mine
 
-    def _strand(self, run: Run) -> None:
+    def _mark_orphaned(self, run: Run) -> None:
         """Say of a run whose cluster has left the settings that nobody can carry it on."""
         if run.state.unsent:
             self._record(run, RunState.ERROR, reason=f"the settings no longer have cluster {run.cluster}; submit again")
@@ -245,7 +247,7 @@ class Advance:
             return not self._backoff(run.cluster).rests(_now())
         return run.state is RunState.SUBMITTING and run.cluster in asked
 
-    def _whole(self, runs: Sequence[Run]) -> list[Run]:
+    def _complete_arrays(self, runs: Sequence[Run]) -> list[Run]:
         """Those of `runs` whose array can go with all of its unsent runs: two of one name could not be told apart."""
         chosen = {run.id for run in runs}
         unsent = (run for run in self.store.in_flight(account=self.user) if run.array and run.state.unsent)
@@ -273,7 +275,7 @@ class Advance:
     def _launch(self, runs: Sequence[Run]) -> list[BoardError]:
         """Send runs that go together and are not sent yet; the errors of those for which that cannot be done."""
         errors: list[BoardError] = []
-        parcels: list[_Parcel] = []
+        parcels: list[_PreparedJob] = []
         try:
             wanted = self._not_sent(runs)
         except (StorageError, SchedulerError) as error:
@@ -357,7 +359,7 @@ class Advance:
     def _waits(self, run: Run) -> bool:
         return _now() - run.status.at < self.settle
 
-    def _packed(self, run: Run, harness: bytes) -> "_Parcel":
+    def _packed(self, run: Run, harness: bytes) -> "_PreparedJob":
         """A run with its job folder written."""
         gpu = self.gpus.get(run.gpu)
         if gpu is None:
@@ -372,9 +374,9 @@ class Advance:
         task = self.store.task(run.task, run.task_version)
         code = self.store.code(run.code_sha256)
         path = self._folders(run).write(run, task, gpu, code=code, harness=harness)
-        return _Parcel(run, gpu, path, job_folder.script(task, gpu, run.mode), tries + 1)
+        return _PreparedJob(run, gpu, path, job_folder.script(task, gpu, run.mode), tries + 1)
 
-    def _send(self, parcels: Sequence["_Parcel"]) -> list[BoardError]:
+    def _send(self, parcels: Sequence["_PreparedJob"]) -> list[BoardError]:
         """Send runs as one array where they can be one, else each by itself; the errors of those that are not sent."""
         script = self._array_script(parcels)
         if script is not None:
@@ -400,20 +402,20 @@ class Advance:
                     break
         return errors
 
-    def _array_script(self, parcels: Sequence["_Parcel"]) -> job_folder.ArrayScript | None:
+    def _array_script(self, parcels: Sequence["_PreparedJob"]) -> job_folder.ArrayScript | None:
         """What all of these runs have in common as tasks of an array; None where they cannot be one."""
         if len(parcels) < 2 or not isinstance(self.schedulers[parcels[0].run.cluster], Arrays):
             return None
         first, *others = {job_folder.array_script(parcel.script, parcel.gpu) for parcel in parcels}
         return None if others else first
 
-    def _array(self, parcels: Sequence["_Parcel"], script: job_folder.ArrayScript) -> Job:
+    def _array(self, parcels: Sequence["_PreparedJob"], script: job_folder.ArrayScript) -> Job:
         run = parcels[0].run
         path = self._folders(run).write_array(run.array, script)
         indexes = [parcel.run.array_index for parcel in parcels]
         return replace(parcels[0].job, name=run.array, folder=path, indexes=indexes)
 
-    def _hand_over(self, job: Job, parcels: Sequence["_Parcel"]) -> None:
+    def _hand_over(self, job: Job, parcels: Sequence["_PreparedJob"]) -> None:
         """Submit the job of these runs.
 
         Raises:
@@ -504,23 +506,23 @@ class Advance:
         """Whether a queued run has been running: its scheduler put it back, and the files of its job prove nothing."""
         return any(status.state is RunState.RUNNING for status in self.store.history(run.id))
 
-    def _left(self, run: Run) -> _Left:
+    def _left(self, run: Run) -> _Leftover:
         """What is in the place of the run's result."""
         try:
             data = self._folders(run).read(run, job_folder.RESULT, RESULT_BYTES_MAX)
         except FileNotFoundError:
-            return _Left()
+            return _Leftover()
         except NotRegularFileError:
-            return _Left(whole=True)
+            return _Leftover(whole=True)
         except OSError as error:
-            return _Left(hindrance=f"{job_folder.RESULT} cannot be read now: {error.strerror}", unreadable=True)
+            return _Leftover(hindrance=f"{job_folder.RESULT} cannot be read now: {error.strerror}", unreadable=True)
         if not data:
-            return _Left(hindrance=f"{job_folder.RESULT} is empty")
+            return _Leftover(hindrance=f"{job_folder.RESULT} is empty")
         try:
             result = self._accepted(run, self.store.task(run.task, run.task_version), data)
         except ResultError:
-            return _Left(whole=True)
-        return _Left(partial=result) if result.interrupted else _Left(whole=True)
+            return _Leftover(whole=True)
+        return _Leftover(partial=result) if result.interrupted else _Leftover(whole=True)
 
     def _take_result(self, run: Run, data: bytes) -> None:
         task = self.store.task(run.task, run.task_version)
@@ -584,7 +586,7 @@ class Advance:
                 failed = True
             # In one transaction: thousands of jobs may begin to wait at once.
             going_on: dict[int, Status] = {}
-            states = [self._take(run, news[run.token], going_on).state for run in members if run.token in news]
+            states = [self._apply(run, news[run.token], going_on).state for run in members if run.token in news]
             self.store.record_each(going_on)
             before = [run.state for run in members if run.token in news]
             # A wish that met a silent scheduler is repeated until the job ends.
@@ -624,14 +626,14 @@ class Advance:
     def _kind(self, cluster: str) -> SchedulerKind:
         return kind_of(self.clusters[cluster])
 
-    def _take(self, run: Run, news: JobStatus, going_on: dict[int, Status]) -> Status:
+    def _apply(self, run: Run, news: JobStatus, going_on: dict[int, Status]) -> Status:
         """The run's status after these news: stored if it ends the run, else put into `going_on` if it has changed."""
         if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
             news = replace(news, state=JobState.CANCELLED)
         if _goes_on(news) and run.status.cancel_requested:
             news = replace(news, reason=run.status.reason)
         # What a job left does not matter while it waits, and thousands may do so.
-        left = _Left() if news.state is JobState.PENDING else self._left(run)
+        left = _Leftover() if news.state is JobState.PENDING else self._left(run)
         if left.whole:
             # It has come since the folder was looked into: the next turn takes it.
             return run.status
@@ -675,7 +677,7 @@ class Advance:
 
 
 @dataclass(frozen=True)
-class _Parcel:
+class _PreparedJob:
     """A run that can be sent: its job folder is written. `tries` counts this one too."""
 
     run: Run

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from hpc_board.domain.run import Run
 from hpc_board.errors import WaitExpired
-from hpc_board.runs.reconciler import Turn
+from hpc_board.runs.reconciler import Pass
 
 
 def changes(
-    turn: Callable[[], Turn | None],
+    turn: Callable[[], Pass | None],
     look: Callable[[], tuple[list[Run], object]],
     *,
     timeout_seconds: float | None,
@@ -52,7 +52,7 @@ class _Problem:
         self._told = ""
         self._asked: frozenset[str] = frozenset()
 
-    def after(self, turn: Turn, runs: Sequence[Run]) -> None:
+    def after(self, turn: Pass, runs: Sequence[Run]) -> None:
         """Tell what hindered this turn, unless it was the last thing told or the status of one of the runs has it."""
         if turn.errors:
             message = turn.errors[0].message

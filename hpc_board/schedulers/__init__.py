@@ -16,7 +16,7 @@ from hpc_board.errors import InputError
 from hpc_board.model.gpu import Availability, Cluster, ContainerRuntime, Device, Gpu
 
 if TYPE_CHECKING:
-    from hpc_board.domain.cluster_info import Site
+    from hpc_board.domain.cluster_info import ClusterInfo
     from hpc_board.transport import Host
 
 KINDS = {
@@ -126,7 +126,7 @@ class Rehearsing(Protocol):
             SchedulerRefused: it would refuse the job.
         """
 
-    def site(self) -> "Site":
+    def site(self) -> "ClusterInfo":
         """The partitions and nodes, as far as this account may see them."""
 
 

@@ -26,7 +26,7 @@ from hpc_board.store.submissions import NewRun, NewSubmission
 if TYPE_CHECKING:
     from hpc_board.domain.statistics import Statistics
     from hpc_board.store.backup import Contents
-    from hpc_board.store.batches import Chosen
+    from hpc_board.store.batches import RunSelection
     from hpc_board.store.export import Best, RankedBoard
     from hpc_board.store.row_reader import Row
 
@@ -515,7 +515,7 @@ class Store:
             for each in new:
                 boards.add(db, each)
 
-    def ranked_boards(self, chosen: "Chosen") -> "tuple[RankedBoard, ...]":
+    def ranked_boards(self, chosen: "RunSelection") -> "tuple[RankedBoard, ...]":
         """Every chosen board on which somebody is, by the task's name, its versions in the order in which they came."""
         from hpc_board.store.export import ranked_boards
 
@@ -529,14 +529,14 @@ class Store:
         with self._file.reading() as db:
             return bests_by_day(db, task, task_version, gpu)
 
-    def exported_runs(self, chosen: "Chosen", *, with_code: bool = False) -> "Iterator[Row]":
+    def exported_runs(self, chosen: "RunSelection", *, with_code: bool = False) -> "Iterator[Row]":
         """Every chosen run with all that is told of it outside, oldest first, read in many short transactions."""
         from hpc_board.store.export import runs as exported
 
         for page in exported(self._file, chosen, with_code=with_code):
             yield from page
 
-    def statistics(self, chosen: "Chosen") -> "Statistics":
+    def statistics(self, chosen: "RunSelection") -> "Statistics":
         """How much was submitted and run, by GPU and by user, read in many short transactions."""
         from hpc_board.store.statistics import statistics
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hpc_board.domain.admin_views import HourCount
 from hpc_board.domain.moderation import RERUN, Category, Decision
 from hpc_board.store import decisions
-from hpc_board.store.row_reader import Fields
+from hpc_board.store.row_reader import RowReader
 from hpc_board.store.rows import plain_text, time_text
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def names(db: "Database", *, after: str, limit: int, part: str) -> tuple[str, ..
     """Who has submitted or was decided about, by name: at most `limit` that come after `after` and have `part`."""
     given = {"after": plain_text(after), "limit": limit, "part": plain_text(part)}
     # The name may be of either table; both have it as a text.
-    return tuple(Fields(row, "submissions of user", "name").text("name") for row in db.query(_NAMES, given))
+    return tuple(RowReader(row, "submissions of user", "name").text("name") for row in db.query(_NAMES, given))
 
 
 def sent_since(db: "Database", since: datetime, users: Collection[str] | None = None) -> tuple[HourCount, ...]:
@@ -57,8 +57,8 @@ def sent_since(db: "Database", since: datetime, users: Collection[str] | None = 
     given = {"since": time_text(since), "rerun": RERUN, "users": json.dumps(sorted(users or ()))}
     return tuple(
         HourCount(
-            Fields(row, "submissions of user", "user").text("user"),
-            Fields(row, "submissions of user", "user").text("task"),
+            RowReader(row, "submissions of user", "user").text("user"),
+            RowReader(row, "submissions of user", "user").text("task"),
             Category.RANKED if row["is_ranked"] else Category.OTHER,
             row["submissions"],
             row["limited"],
@@ -70,5 +70,5 @@ def sent_since(db: "Database", since: datetime, users: Collection[str] | None = 
 
 def standing_of(db: "Database", user: str, now: datetime) -> tuple[Decision | None, datetime | None]:
     """The ban of `user` that holds at the time `now`, and when they submitted last."""
-    newest = [Fields(row, "submissions").moment("submitted_at") for row in db.query(_NEWEST, [user])]
+    newest = [RowReader(row, "submissions").moment("submitted_at") for row in db.query(_NEWEST, [user])]
     return decisions.banned(db, user, now), next(iter(newest), None)

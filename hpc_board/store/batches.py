@@ -24,7 +24,7 @@ _CHOSEN = """
 
 
 @dataclass(frozen=True)
-class Chosen:
+class RunSelection:
     """Which runs are wanted: of these tasks, on these GPUs, submitted since then; all where nothing is said."""
 
     tasks: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Chosen:
 
 
 def pages(
-    file: DatabaseFile, query: str, chosen: Chosen, *, size: int = PAGE_SUBMISSIONS, **more: Any
+    file: DatabaseFile, query: str, chosen: RunSelection, *, size: int = PAGE_SUBMISSIONS, **more: Any
 ) -> Iterator[list[Row]]:
     """The rows of `query`, for `size` submissions after the other, oldest first.
 

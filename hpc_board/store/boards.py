@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from hpc_board.domain.board_options import Terms, TermsError, deadline_refusal
+from hpc_board.domain.board_options import BoardOptions, TermsError, deadline_refusal
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
-from hpc_board.store.row_reader import Fields, unreadable
+from hpc_board.store.row_reader import RowReader, unreadable
 from hpc_board.store.rows import plain_text, task_definition, task_value, time_text
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class NewChange:
     name: str
     action: Action
     task: Task | None
-    terms: Terms
+    terms: BoardOptions
     by_user: str
     at: datetime
     reason: str
@@ -155,11 +155,11 @@ def _board(connection: sqlite3.Connection, number: int) -> Newest:
 
 
 def _change(row: Mapping[str, Any]) -> BoardChange:
-    found = Fields(row, "boards")
+    found = RowReader(row, "boards")
     with _readable(row):
         document = json.loads(found.text("terms"))
         document.pop("task", None)
-        terms = Terms.from_json(document)
+        terms = BoardOptions.from_json(document)
     return BoardChange(
         found.integer("id"),
         found.text("name"),

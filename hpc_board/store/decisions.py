@@ -34,7 +34,7 @@ from hpc_board.model.names import suggestion
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.store import boards, ranking
-from hpc_board.store.row_reader import Fields
+from hpc_board.store.row_reader import RowReader
 from hpc_board.store.rows import decision_row, decision_value, plain_text, row_id, time_text
 from hpc_board.store.submissions import NewSubmission, submission
 
@@ -254,7 +254,7 @@ def check_limit(db: "Database", user: str, task: str, mode: Mode, new: int, now:
     ((count,),) = db.execute(f"SELECT COUNT(*) {_WITHIN_THE_HOUR}", given).fetchall()
     enough = {**given, "enough": max(0, limit - new + 1)}
     rows = db.execute(f"SELECT submitted_at {_WITHIN_THE_HOUR} ORDER BY submitted_at DESC LIMIT :enough", enough)
-    newest = [Fields({"submitted_at": at}, "submissions").moment("submitted_at") for (at,) in rows.fetchall()]
+    newest = [RowReader({"submitted_at": at}, "submissions").moment("submitted_at") for (at,) in rows.fetchall()]
     refusal = limit_refusal(task, category, limit, newest, count, new, now)
     if refusal:
         raise Refused(refusal, hint="`hpc-board admin limits` lists the limits of all boards.")

@@ -7,9 +7,9 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from hpc_board.domain.run import RunState
-from hpc_board.store.batches import PAGE_SUBMISSIONS, Chosen, pages
+from hpc_board.store.batches import PAGE_SUBMISSIONS, RunSelection, pages
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_reader import Fields, Row
+from hpc_board.store.row_reader import Row, RowReader
 from hpc_board.store.rows import overlaps_above, remarks_value
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Best:
     score_s: float
 
 
-def runs(file: DatabaseFile, chosen: Chosen, *, with_code: bool) -> Iterator[list[Row]]:
+def runs(file: DatabaseFile, chosen: RunSelection, *, with_code: bool) -> Iterator[list[Row]]:
     """Every chosen run, oldest first, some at a time; `rank` is its place in the standings where it has one.
 
     `remarks` is what was said of its submission, as a value of the model.
@@ -124,7 +124,7 @@ def _check(row: Row, *, with_code: bool) -> None:
     Raises:
         StorageError: one does not.
     """
-    found = Fields(row, "runs", "run", _TABLES)
+    found = RowReader(row, "runs", "run", _TABLES)
     for column in _TEXTS:
         if found.has(column):
             found.text(column)
@@ -147,14 +147,14 @@ def _ranks(db: "Database") -> "tuple[array[int], array[int], array[int]]":
     """The runs that hold a rank, in ascending order, their ranks, and whether they overlap the one above: 13 bytes."""
     held, ranks, overlaps = array("q"), array("i"), array("b")
     for row in db.query(_RANKS):
-        found = Fields(row, "bests", "run", {"score_low_s": ("results", "run"), "above_high_s": ("results", "run")})
+        found = RowReader(row, "bests", "run", {"score_low_s": ("results", "run"), "above_high_s": ("results", "run")})
         held.append(found.integer("run"))
         ranks.append(row["rank"])
         overlaps.append(overlaps_above(found))
     return held, ranks, overlaps
 
 
-def ranked_boards(db: "Database", chosen: Chosen) -> tuple[RankedBoard, ...]:
+def ranked_boards(db: "Database", chosen: RunSelection) -> tuple[RankedBoard, ...]:
     """Every chosen board on which somebody is, by the task's name, its versions in the order in which they came."""
     found = (
         RankedBoard(
@@ -164,7 +164,7 @@ def ranked_boards(db: "Database", chosen: Chosen) -> tuple[RankedBoard, ...]:
             found.moment("added_at"),
             found.integer("users"),
         )
-        for found in (Fields(row, "tasks", "task") for row in db.query(_BOARDS))
+        for found in (RowReader(row, "tasks", "task") for row in db.query(_BOARDS))
     )
     return tuple(
         each
@@ -181,5 +181,5 @@ def knows_task(db: "Database", task: str) -> bool:
 def bests_by_day(db: "Database", task: str, task_version: str, gpu: str) -> tuple[Best, ...]:
     """The best time that each day brought to this board, days without any left out, in their order."""
     board = {"task": task, "task_version": task_version, "gpu": gpu}
-    days = (Fields(row, "scores of day", "day") for row in db.query(_DAYS, board))
+    days = (RowReader(row, "scores of day", "day") for row in db.query(_DAYS, board))
     return tuple(Best(found.day("day"), found.text("user"), found.score()) for found in days)

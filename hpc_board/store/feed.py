@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News, news
 from hpc_board.errors import StorageError
 from hpc_board.store import ranking
-from hpc_board.store.row_reader import Fields
+from hpc_board.store.row_reader import RowReader
 from hpc_board.store.rows import row_id, time_text
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _row(counted: ranking.Score, told: News, at: datetime) -> dict[str, object]:
 
 
 def _entry(row: Mapping[str, Any]) -> FeedEntry:
-    found = Fields(row, "feed")
+    found = RowReader(row, "feed")
     told = News(
         found.word(FeedKind, "kind"),
         found.integer("rank"),
@@ -111,9 +111,11 @@ def _entry(row: Mapping[str, Any]) -> FeedEntry:
     )
 
 
-def _fallen(found: Fields) -> tuple[Entry, ...]:
+def _fallen(found: RowReader) -> tuple[Entry, ...]:
     try:
-        entries = [Fields({"user": user, "s": score_s}, "feed") for user, score_s in json.loads(found.text("fallen"))]
+        entries = [
+            RowReader({"user": user, "s": score_s}, "feed") for user, score_s in json.loads(found.text("fallen"))
+        ]
         return tuple(Entry(each.text("user"), each.score("s")) for each in entries)
     except (ValueError, TypeError, RecursionError, StorageError):
         found.fail("fallen", "list of users with their scores")

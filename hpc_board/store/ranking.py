@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hpc_board.domain.feed import Entry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Place, Placing, Rows, Standing, Version, ranks
-from hpc_board.store.row_reader import Fields
+from hpc_board.store.row_reader import RowReader
 from hpc_board.store.rows import mark_value, row_id, run_value, standing_value
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def newest(
     given = {**BoardKey(task, task_version, gpu)._asdict(), "user": user}
     bounds = {"limit": -1 if limit is None else limit, "offset": offset}
     rows = list(db.query(_rows("scores", _OF_USER, order=_NEWEST_FIRST), {**given, **bounds}))
-    scores = sorted(Fields(row, "scores", "run").score() for row in rows)
+    scores = sorted(RowReader(row, "scores", "run").score() for row in rows)
     places = dict(zip(scores, ranks(scores), strict=True))
     return tuple(standing_value(row, places[row["score_s"]]) for row in rows)
 
@@ -231,7 +231,7 @@ def versions(db: "Database", task: str) -> tuple[Version, ...]:
     )
     # A board brings its version along before anybody submits for it.
     found = [
-        Version(row["version"], Fields(row, "submissions of version", "version").moment("first_at"), row["entries"])
+        Version(row["version"], RowReader(row, "submissions of version", "version").moment("first_at"), row["entries"])
         for row in rows
         if row["first_at"] is not None
     ]
@@ -290,16 +290,16 @@ def placing(db: "Database", run: Run) -> Placing | None:
 
 
 def _board_of(row: Mapping[str, Any]) -> BoardKey:
-    found = Fields(row, "scores", "run")
+    found = RowReader(row, "scores", "run")
     return BoardKey(found.text("task"), found.text("task_version"), found.text("gpu"))
 
 
 def _score_of(row: Mapping[str, Any]) -> float:
-    return Fields(row, "bests of run", "run").score()
+    return RowReader(row, "bests of run", "run").score()
 
 
 def _entry_of(row: Mapping[str, Any]) -> Entry:
-    return Entry(Fields(row, "bests of run", "run").text("user"), _score_of(row))
+    return Entry(RowReader(row, "bests of run", "run").text("user"), _score_of(row))
 
 
 def _best(db: "Database", board: BoardKey, user: str) -> Mapping[str, Any] | None:
@@ -373,7 +373,7 @@ def ranked_files(db: "Database", task: str, version: str, gpu: str) -> frozenset
 def score(db: "Database", run: int) -> Score | None:
     """The score with which a finished run counts on its board; None where it does not."""
     for row in db.view("passing_runs").rows_where("run = ?", [run]):
-        found = Fields(row, "runs", "run", {"user": ("submissions", "submission"), "score_s": ("results", "run")})
+        found = RowReader(row, "runs", "run", {"user": ("submissions", "submission"), "score_s": ("results", "run")})
         return Score(run, _board_of(row), found.text("user"), found.score())
     return None
 

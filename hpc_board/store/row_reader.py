@@ -26,7 +26,7 @@ def unreadable(table: str, row: str, what: str) -> UnreadableError:
     return UnreadableError(f"row {one_line(row, 80)} of `{table}` in the database cannot be read: {what}", hint=HINT)
 
 
-class Fields:
+class RowReader:
     """A row of `table`, or of a view whose column `number` is that table's row, read column by column with its type.
 
     `tables` names the columns of a view that come from other tables, each with the column that has their row.

@@ -15,7 +15,7 @@ from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, ResultError, 
 from hpc_board.model.score import Interval, overlaps
 from hpc_board.model.task import CaseValue, Language, Milestone, Mode, Ranking, Task, TaskFile, Timeouts
 from hpc_board.model.text import one_line
-from hpc_board.store.row_reader import Fields, Row, moment_of, unreadable
+from hpc_board.store.row_reader import Row, RowReader, moment_of, unreadable
 
 _NUMBERS = 2**63
 """More than any row is numbered with."""
@@ -83,7 +83,7 @@ def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
     """
     import msgspec
 
-    found = Fields(row, "tasks", "name")
+    found = RowReader(row, "tasks", "name")
     try:
         value = {**json.loads(found.text("definition")), **(more or {})}
         msgspec.convert(value, Task)
@@ -194,10 +194,10 @@ def case_row(run: int, number: int, case: Case) -> dict[str, Any]:
 
 def status_value(row: Row) -> Status:
     """The status in a row of `events`."""
-    return _status(Fields(row, "events"))
+    return _status(RowReader(row, "events"))
 
 
-def _status(found: Fields) -> Status:
+def _status(found: RowReader) -> Status:
     return Status(
         state=found.word(RunState, "state"),
         at=found.moment("at"),
@@ -214,7 +214,7 @@ def _status(found: Fields) -> Status:
 
 def run_value(row: Row) -> Run:
     """The run in a row of `run_details`."""
-    found = Fields(row, "runs", tables=_RUN_TABLES)
+    found = RowReader(row, "runs", tables=_RUN_TABLES)
     return Run(
         id=found.integer("id"),
         submission=found.integer("submission"),
@@ -246,7 +246,7 @@ def run_value(row: Row) -> Run:
     )
 
 
-def _interval(found: Fields) -> Interval | None:
+def _interval(found: RowReader) -> Interval | None:
     if not (found.has("score_low_s") and found.has("score_high_s")):
         return None
     return Interval(found.score("score_low_s"), found.score("score_high_s"))
@@ -304,7 +304,7 @@ def decision_row(decision: Decision) -> dict[str, Any]:
 
 def decision_value(row: Row) -> Decision:
     """The decision in a row of `decisions`, or of `boards` in the same columns, as far as it can be read."""
-    found = Fields(row, row.get("of_table", "decisions"))
+    found = RowReader(row, row.get("of_table", "decisions"))
     try:
         return Decision(
             action=found.text("action"),
@@ -326,7 +326,7 @@ def decision_value(row: Row) -> Decision:
 
 def case_value(row: Row) -> Case:
     """The case in a row of `cases`, whose timing has no samples."""
-    found = Fields(row, "cases", "run")
+    found = RowReader(row, "cases", "run")
     return Case(
         phase=found.text("phase"),
         index=found.integer("case_index"),
@@ -337,7 +337,7 @@ def case_value(row: Row) -> Case:
     )
 
 
-def _timing(found: Fields) -> Timing:
+def _timing(found: RowReader) -> Timing:
     return Timing(
         runs=found.integer("timed_calls"),
         mean_ns=found.number("mean_ns"),
@@ -358,13 +358,13 @@ def _timing(found: Fields) -> Timing:
     )
 
 
-def _number(found: Fields, column: str) -> float | None:
+def _number(found: RowReader, column: str) -> float | None:
     return found.number(column) if found.has(column) else None
 
 
 def submission_value(row: Row) -> Submission:
     """The submission in a row of `submissions`."""
-    found = Fields(row, "submissions")
+    found = RowReader(row, "submissions")
     return Submission(
         id=found.integer("id"),
         task=found.text("task"),
@@ -381,7 +381,7 @@ def submission_value(row: Row) -> Submission:
 
 def standing_value(row: Row, rank: int) -> Standing:
     """The standing in a row of a board that has this rank."""
-    found = Fields(row, "scores", "run", _STANDING_TABLES)
+    found = RowReader(row, "scores", "run", _STANDING_TABLES)
     return Standing(
         rank=rank,
         user=found.text("user"),
@@ -397,7 +397,7 @@ def standing_value(row: Row, rank: int) -> Standing:
     )
 
 
-def overlaps_above(found: Fields) -> bool:
+def overlaps_above(found: RowReader) -> bool:
     """Whether a row of a board cannot be told from the one above it, where the intervals of both are known."""
     if not (found.has("score_low_s") and found.has("above_high_s")):
         return False
@@ -406,7 +406,7 @@ def overlaps_above(found: Fields) -> bool:
 
 def mark_value(row: Row) -> Mark:
     """The milestone in a row that has its submission, run and score."""
-    found = Fields(row, "submissions", "submission", {**_STANDING_TABLES, "score_s": ("results", "run")})
+    found = RowReader(row, "submissions", "submission", {**_STANDING_TABLES, "score_s": ("results", "run")})
     return Mark(
         kind=MarkKind.MILESTONE,
         name=found.text("milestone"),
@@ -420,5 +420,5 @@ def mark_value(row: Row) -> Mark:
     )
 
 
-def _optional_time(found: Fields, column: str) -> datetime | None:
+def _optional_time(found: RowReader, column: str) -> datetime | None:
     return found.moment(column) if found.has(column) else None

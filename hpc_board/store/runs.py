@@ -13,7 +13,7 @@ from hpc_board.errors import InputError
 from hpc_board.model.result import Case, Result, ResultError
 from hpc_board.model.score import Interval
 from hpc_board.store import feed, ranking
-from hpc_board.store.row_reader import Fields, unreadable
+from hpc_board.store.row_reader import RowReader, unreadable
 from hpc_board.store.rows import (
     case_row,
     case_value,
@@ -205,7 +205,7 @@ def started(db: "Database", numbers: Collection[int]) -> dict[int, datetime]:
         "group by run",
         {"running": RunState.RUNNING.value, "runs": json.dumps([*numbers])},
     )
-    return {row["run"]: Fields(row, "events of run", "run").moment("at") for row in rows}
+    return {row["run"]: RowReader(row, "events of run", "run").moment("at") for row in rows}
 
 
 def in_flight(db: "Database", among: Collection[int] | None = None, *, account: str | None = None) -> tuple[Run, ...]:
@@ -245,7 +245,7 @@ def result(db: "Database", number: int) -> Result | None:
     for table in ("documents", "partials"):
         for row in db.table(table).rows_where("run = ?", [number]):
             try:
-                return Result.from_json(Fields(row, table, "run").text("document").encode())
+                return Result.from_json(RowReader(row, table, "run").text("document").encode())
             except ResultError as error:
                 raise unreadable(table, str(number), f"it is no result: {error}") from error
     return None

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from hpc_board.domain.run import RunState
 from hpc_board.domain.statistics import GpuStatistics, Statistics, UserStatistics, Waits
-from hpc_board.store.batches import Chosen, pages
+from hpc_board.store.batches import RunSelection, pages
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_reader import Fields, Row
+from hpc_board.store.row_reader import Row, RowReader
 from hpc_board.store.rows import optional_time_text
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class _Count:
     _newest: int = 0
 
     def add(self, row: Row) -> None:
-        found = Fields(row, "submissions", "submission", {"gpu": ("runs", "run"), "state": ("events of run", "run")})
+        found = RowReader(row, "submissions", "submission", {"gpu": ("runs", "run"), "state": ("events of run", "run")})
         gpu = self.gpus.setdefault(found.text("gpu"), _OfGpu())
         user = self.users.setdefault(found.text("user"), _OfUser())
         if row["submission"] != self._newest:
@@ -95,7 +95,7 @@ def _seconds(start: datetime, end: datetime) -> float:
     return max(0.0, (end - start).total_seconds())
 
 
-def statistics(file: DatabaseFile, chosen: Chosen) -> Statistics:
+def statistics(file: DatabaseFile, chosen: RunSelection) -> Statistics:
     """What was submitted and run, of the chosen runs.
 
     Raises:
@@ -135,7 +135,7 @@ def statistics(file: DatabaseFile, chosen: Chosen) -> Statistics:
     )
 
 
-def _unique_codes(db: "Database", chosen: Chosen) -> int:
+def _unique_codes(db: "Database", chosen: RunSelection) -> int:
     """How many different files were submitted, of the chosen tasks and since the chosen moment."""
     # Only conditions that hold something back: by one that may be empty, SQLite finds no index.
     where = " AND ".join(filter(None, (_SINCE if chosen.since else "", _OF_TASKS if chosen.tasks else ""))) or "TRUE"

@@ -33,7 +33,7 @@ from hpc_board.tui import keys, preferences, targets, themes
 from hpc_board.tui.actions import Actions
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import score, state
-from hpc_board.tui.messages import Answer, Beat, Chosen, Open, Pulse, SideChosen
+from hpc_board.tui.messages import Answer, Chosen, Open, RunsState, SideChosen, Tick
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.recent_files import file_called
 from hpc_board.tui.screens.admin import AdminScreen
@@ -125,7 +125,7 @@ def wishes(environ: Mapping[str, str]) -> Preferences:
 class Followed:
     """The state of the runs in flight after one step; `ended` are the runs that ended in it, with their ranks."""
 
-    pulse: Pulse
+    pulse: RunsState
     ended: tuple[tuple[Run, int | None], ...]
 
 
@@ -171,7 +171,7 @@ class BoardApp(App[None]):
         self._now = now
         self._beat_seconds = beat_seconds
         self._follow_seconds = follow_seconds
-        self._pulse = Pulse()
+        self._pulse = RunsState()
         self._choice = Choice()
         self._file = file
         self._memory = memory or Memory()
@@ -469,9 +469,9 @@ class BoardApp(App[None]):
         if self.screen_stack:
             self.screen.post_message(self._news())
 
-    def _news(self) -> Beat:
+    def _news(self) -> Tick:
         marked = None if self._side is None else self._side.submission
-        return Beat(self._pulse, marked, self._asking_since)
+        return Tick(self._pulse, marked, self._asking_since)
 
     @work(thread=True, exclusive=True, group="role")
     def _learn_role(self) -> None:
@@ -580,7 +580,7 @@ def _screen_of(target: _PlainTarget, board: Board, now: Clock) -> BoardScreen:
             return FeedScreen(board, now, of_task)
 
 
-def _followed(board: Board, before: Pulse) -> Followed:
+def _followed(board: Board, before: RunsState) -> Followed:
     """The runs carried on as far as they go; what could not be found out stays as it was."""
     failure = None
     try:
@@ -602,5 +602,5 @@ def _followed(board: Board, before: Pulse) -> Followed:
     if failure is None and silent and isinstance(before.failure, SchedulerError):
         failure = before.failure
     ids = tuple(run.id for run in in_flight)
-    pulse = Pulse(ids, min(asked, default=None), failure, min(silent, default=None))
+    pulse = RunsState(ids, min(asked, default=None), failure, min(silent, default=None))
     return Followed(pulse, tuple(ended))

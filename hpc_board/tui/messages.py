@@ -31,7 +31,7 @@ class Answer(Message, Generic[T], bubble=False):
 
 
 @dataclass(frozen=True)
-class Pulse:
+class RunsState:
     """What the app knows of the user's runs: those in flight, when their schedulers were last asked, what failed.
 
     `silent_since` is when one of them was first asked in vain since it last answered.
@@ -44,14 +44,14 @@ class Pulse:
 
 
 @dataclass
-class Beat(Message, bubble=False):
+class Tick(Message, bubble=False):
     """Time has passed: look again.
 
     `marked` is the submission that was chosen to be compared, `asking_since` when the schedulers were asked where they
     have not answered yet.
     """
 
-    pulse: Pulse
+    pulse: RunsState
     marked: int | None = None
     asking_since: datetime | None = None
 

@@ -15,7 +15,7 @@ import pytest
 
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes import child, tree
-from hpc_board.harness.processes.calls import Allowance, CallFailed
+from hpc_board.harness.processes.calls import CallFailed, TimeBudget
 from hpc_board.harness.processes.memory import may_read, read_memory
 from hpc_board.harness.wire import channel, payload
 from hpc_board.model.limits import Limits
@@ -213,7 +213,7 @@ def test_a_process_is_stopped_read_and_goes_on(holder: tuple[child.Child, int]) 
 def test_processes_that_start_others_without_end_are_not_waited_for(holder: tuple[child.Child, int]) -> None:
     process, _ = holder
     beyond = itertools.count(2**23)
-    worker = Worker(process, Limits(), Allowance(60), lambda: [next(beyond)])
+    worker = Worker(process, Limits(), TimeBudget(60), lambda: [next(beyond)])
     with pytest.raises(CallFailed, match="still running") as failed, worker.frozen():
         raise AssertionError
     assert failed.value.verdict is Verdict.LATE_WRITE

@@ -12,7 +12,7 @@ import pytest
 
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.confine.sandbox import landlock_abi, level_of
-from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, Inspection
+from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, NodeProbe
 from hpc_board.runs.job_folder import FACTS, HARNESS, RESULT
 
 NVIDIA_SMI = """\
@@ -36,8 +36,8 @@ def started(folder: Path, *, answer_seconds: float = 0, **facts: Any) -> "subpro
     )
 
 
-def report(folder: Path) -> Inspection:
-    return msgspec.json.decode((folder / RESULT).read_bytes(), type=Inspection)
+def report(folder: Path) -> NodeProbe:
+    return msgspec.json.decode((folder / RESULT).read_bytes(), type=NodeProbe)
 
 
 def test_a_report_says_what_the_job_runs_under(tmp_path: Path) -> None:

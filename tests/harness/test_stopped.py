@@ -11,7 +11,7 @@ import pytest
 
 from hpc_board.harness.measure import worker_handle
 from hpc_board.harness.measure.worker_handle import Worker
-from hpc_board.harness.processes.calls import Allowance
+from hpc_board.harness.processes.calls import TimeBudget
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.tree import Turns, processor_ns, turns
 from hpc_board.harness.wire.channel import pair
@@ -99,7 +99,7 @@ def _charged(spinning: Child, monkeypatch: pytest.MonkeyPatch, runs_meanwhile: b
         return turns(pids)
 
     monkeypatch.setattr(worker_handle, "turns", read)
-    worker = Worker(spinning, Limits(), Allowance(60))
+    worker = Worker(spinning, Limits(), TimeBudget(60))
     still_ns = worker._stop()
     worker._go_on()
     return still_ns > begun_ns[0]

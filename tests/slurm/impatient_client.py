@@ -4,10 +4,10 @@ from datetime import timedelta
 from functools import partialmethod
 
 from hpc_board.__main__ import main
-from hpc_board.runs.reconciler import Advance
+from hpc_board.runs.reconciler import Reconciler
 
 SETTLE = timedelta(seconds=3)
 
 if __name__ == "__main__":
-    setattr(Advance, "__init__", partialmethod(Advance.__init__, settle=SETTLE))  # noqa: B010 - mypy refuses the other
+    setattr(Reconciler, "__init__", partialmethod(Reconciler.__init__, settle=SETTLE))  # noqa: B010 - mypy refuses the other
     main()

@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
-from hpc_board.boards.admin_views import Oversight
-from hpc_board.boards.editor import AS_IT_IS, Wishes
-from hpc_board.boards.moderation import Again, Rules
+from hpc_board.boards.admin_views import AdminViews
+from hpc_board.boards.editor import UNCHANGED, RequestedOptions
+from hpc_board.boards.moderation import RerunCandidate, Rules
 from hpc_board.domain.admin_views import BoardState, LimitUse, PersonState
-from hpc_board.domain.board_options import Terms, Visibility, deadline_of, moment_words
+from hpc_board.domain.board_options import BoardOptions, Visibility, deadline_of, moment_words
 from hpc_board.domain.moderation import (
     BAN,
     BOARD,
@@ -209,11 +209,11 @@ class AdminBoard(FakeBoard):
         self.persons = list(persons)
         self.decided = list(decided)
         self.stopped: Decision | None = None
-        self.plan: list[Again] = []
+        self.plan: list[RerunCandidate] = []
         self.read: list[tuple[str, int]] = []
         self.done: list[tuple[str, object]] = []
         self.rules = cast("Rules", _Rules(self))
-        self.oversight = cast("Oversight", _Oversight(self))
+        self.oversight = cast("AdminViews", _Oversight(self))
 
     def change_person(self, name: str, ban: Decision | None) -> None:
         """Let this ban, or none, hold for somebody."""
@@ -230,10 +230,10 @@ class AdminBoard(FakeBoard):
             for each in self.known_runs
         ]
 
-    def plan_update(self, name: str, source: str | None = None, wishes: Wishes = AS_IT_IS) -> Plan:  # noqa: ARG002
+    def plan_update(self, name: str, source: str | None = None, wishes: RequestedOptions = UNCHANGED) -> Plan:  # noqa: ARG002
         self._enter("plan_update")
         (state,) = [each for each in self.states if each.name == name]
-        terms = Terms(state.creator, state.deadline, state.gpus, state.visibility)
+        terms = BoardOptions(state.creator, state.deadline, state.gpus, state.visibility)
         if wishes.deadline is not None:
             new = replace(terms, deadline=deadline_of(wishes.deadline, NOW))
             found = Difference("deadline", moment_words(terms.deadline), moment_words(new.deadline))
@@ -256,12 +256,12 @@ class AdminBoard(FakeBoard):
         top: int = 100,
         gpus: Sequence[str] = (),
         submissions: Sequence[int] = (),  # noqa: ARG002
-    ) -> list[Again]:
+    ) -> list[RerunCandidate]:
         self._enter("rerun_plan")
         self.done.append((task, (top, tuple(gpus))))
         return self.plan
 
-    def rerun(self, plan: Sequence[Again]) -> list[Run]:
+    def rerun(self, plan: Sequence[RerunCandidate]) -> list[Run]:
         self._enter("rerun")
         sent = [each for each in plan if each.source is not None]
         return [run(50 + place, RunState.QUEUED, user=each.submission.user) for place, each in enumerate(sent)]
@@ -275,7 +275,7 @@ class AdminBoard(FakeBoard):
         self.change_remarks(submission, notes=(Remark(text, self.user, NOW),))
 
 
-def again(number: int, user: str, why: str = "") -> Again:
+def again(number: int, user: str, why: str = "") -> RerunCandidate:
     """A submission that is to be sent again on two GPUs, or `why` not."""
     found = Submission(number, "vectoradd", "v0", user, f"{user}.py", "0" * 64, Mode.RANKED, NOW - DAY)
-    return Again(found, None if why else Source(f"{user}.py", "import torch\n"), (H100, A100), why)
+    return RerunCandidate(found, None if why else Source(f"{user}.py", "import torch\n"), (H100, A100), why)

@@ -22,7 +22,7 @@ from hpc_board.model.gpu import GpuStatus
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
 from hpc_board.tui.app import BoardApp, Followed
-from hpc_board.tui.messages import Answer, Pulse
+from hpc_board.tui.messages import Answer, RunsState
 from hpc_board.tui.screens import submit
 from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.screens.confirm import Confirm
@@ -679,7 +679,7 @@ async def test_a_run_that_ends_while_the_app_closes_is_no_news() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         app = pilot.app
     assert not app.screen_stack
-    await app._on_message(Answer("follow", value=Followed(Pulse(), ((RUNS[2], 1),))))
+    await app._on_message(Answer("follow", value=Followed(RunsState(), ((RUNS[2], 1),))))
     assert app._exception is None
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.boards.editor import Wishes
+from hpc_board.boards.editor import RequestedOptions
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
@@ -19,13 +19,13 @@ async def test_the_tasks_have_the_boards_that_one_sees_and_reloading_finds_new_o
     settings = config.load(place.settings, {"XDG_STATE_HOME": str(tmp_path / "state")})
     admin, eve = Board(settings), Board(settings, user="eve")
     admin.carry_out(admin.plan_creation("vectoradd_py", "course_public"))
-    admin.carry_out(admin.plan_creation("vectoradd_py", "course_secret", Wishes(closed=True)))
+    admin.carry_out(admin.plan_creation("vectoradd_py", "course_secret", RequestedOptions(closed=True)))
     app = app_on(eve)
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "course_public" in text_of(app))
         await settled(pilot)
         assert "course_secret" not in text_of(app)
-        admin.carry_out([admin.plan_update("course_secret", wishes=Wishes(closed=False))])
+        admin.carry_out([admin.plan_update("course_secret", wishes=RequestedOptions(closed=False))])
         await press(pilot, "f5")
         await until(pilot, lambda: "course_secret" in text_of(app))
 
@@ -49,7 +49,7 @@ async def test_a_board_that_is_made_meanwhile_appears_by_itself_and_the_selectio
         moments[0] += timedelta(seconds=6)
         await until(pilot, lambda: "course_one" in text_of(app))
         assert grid.current == "course_two"
-        admin.carry_out([admin.plan_update("course_one", wishes=Wishes(deadline="2030-05-18 12:00"))])
+        admin.carry_out([admin.plan_update("course_one", wishes=RequestedOptions(deadline="2030-05-18 12:00"))])
         moments[0] += timedelta(seconds=6)
         await until(pilot, lambda: any("course_one" in line and "23 h" in line for line in text_of(app).splitlines()))
         assert grid.current == "course_two"

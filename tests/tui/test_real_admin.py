@@ -8,7 +8,7 @@ import pytest
 
 from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.boards.editor import Wishes
+from hpc_board.boards.editor import RequestedOptions
 from hpc_board.domain.run import Run
 from hpc_board.errors import Refused
 from hpc_board.model.result import Verdict
@@ -40,7 +40,7 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
     eve, bob = counted(place, "eve", 1e-6), counted(place, "bob", 2e-6)
     settings = config.load(place.settings, {})
     admin, store = Board(settings), Store(place.folder / "board" / "board.db")
-    admin.carry_out(admin.plan_creation("vectoradd_py", "course", Wishes(deadline="+1d")))
+    admin.carry_out(admin.plan_creation("vectoradd_py", "course", RequestedOptions(deadline="+1d")))
     app = BoardApp(admin, beat_seconds=3600, follow_seconds=3600)
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)

@@ -24,7 +24,7 @@ from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
-from hpc_board.runs.reconciler import TRIES_MAX, Advance, Turn
+from hpc_board.runs.reconciler import TRIES_MAX, Pass, Reconciler
 from hpc_board.schedulers.scripted import Scripted
 from hpc_board.store import NewRun, Store
 from hpc_board.transport.local_files import LocalFiles
@@ -42,7 +42,7 @@ class World:
 
     folder: Path
     scheduler: Scripted
-    advance: Advance
+    advance: Reconciler
     store: Store
 
     def run(self, mode: Mode = Mode.RANKED, task: Task | None = None, cluster: str = "main") -> Run:
@@ -80,7 +80,7 @@ def world_in(folder: Path) -> World:
     scheduler = Scripted()
     gpu = Gpu("H100", CLUSTER, Device.CUDA, partition="gpu", python=sys.executable)
     store = Store(folder / "board.db")
-    advance = Advance(
+    advance = Reconciler(
         folder=folder,
         store=store,
         schedulers={"main": scheduler},
@@ -293,7 +293,7 @@ def hanging_scheduler(clock: list[float]) -> Scripted:
 
 
 @pytest.fixture
-def beside(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Scripted, Advance, list[float]]:
+def beside(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Scripted, Reconciler, list[float]]:
     """A board that has a cluster `hangs` beside `main`, and its clock."""
     clock, noon = [0.0], datetime(2026, 5, 1, 12, tzinfo=UTC)
     monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: noon + timedelta(seconds=clock[0]))
@@ -308,7 +308,7 @@ def beside(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Scripted, Adv
 
 
 def test_a_cluster_that_hangs_takes_one_time_out_from_the_others_and_is_then_left_alone(
-    world: World, beside: tuple[Scripted, Advance, list[float]]
+    world: World, beside: tuple[Scripted, Reconciler, list[float]]
 ) -> None:
     hanging, advance, clock = beside
     queued = world.run(cluster="hangs")
@@ -332,7 +332,7 @@ def test_a_cluster_that_hangs_takes_one_time_out_from_the_others_and_is_then_lef
 
 
 def test_a_submission_waits_once_for_a_cluster_that_hangs(
-    world: World, beside: tuple[Scripted, Advance, list[float]]
+    world: World, beside: tuple[Scripted, Reconciler, list[float]]
 ) -> None:
     hanging, advance, clock = beside
     runs = [world.run(cluster=name) for name in ("hangs", "hangs", "main", "hangs")]
@@ -345,12 +345,12 @@ def test_who_waits_for_a_run_carries_on_all_of_them_only_when_a_look_at_all_is_d
     runs = [world.run() for _ in range(3)]
     rarely = replace(world.advance, clusters={"main": replace(CLUSTER, poll_seconds=600)})
     rarely.launch(runs)
-    assert rarely.turn() == Turn(frozenset({"main"}))
+    assert rarely.turn() == Pass(frozenset({"main"}))
     for run in runs:
         world.leave(run, job_folder.PROGRESS, b"{}\n")
     scan = NextScan(world.folder / "looked")
     scan.settle(datetime.now(UTC), 600)
-    assert rarely.turn([runs[0].id]) == Turn(frozenset())
+    assert rarely.turn([runs[0].id]) == Pass(frozenset())
     assert [world.state(run) for run in runs] == [RunState.RUNNING, RunState.QUEUED, RunState.QUEUED]
     scan.settle(datetime.now(UTC) - timedelta(minutes=2), 600)
     rarely.turn([runs[0].id])
@@ -362,7 +362,7 @@ def test_whoever_may_ask_a_scheduler_asks_for_all_runs(world: World) -> None:
     world.advance.launch(runs)
     world.scheduler.status = JobStatus(JobState.RUNNING)
     NextScan(world.folder / "looked").settle(datetime.now(UTC), 600)
-    assert world.advance.turn([runs[0].id]) == Turn(frozenset({"main"}))
+    assert world.advance.turn([runs[0].id]) == Pass(frozenset({"main"}))
     assert {world.state(run) for run in runs} == {RunState.RUNNING}
 
 

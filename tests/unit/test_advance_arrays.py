@@ -12,7 +12,7 @@ from hpc_board.asking.backoff import NextScan
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
-from hpc_board.runs.reconciler import TRIES_MAX, Advance
+from hpc_board.runs.reconciler import TRIES_MAX, Reconciler
 from hpc_board.schedulers import Arrays, Job
 from hpc_board.schedulers.scripted import Scripted, ScriptedArrays
 from hpc_board.store import NewRun, NewSubmission, Store
@@ -36,7 +36,7 @@ class ArrayWorld:
 
     folder: Path
     scheduler: ScriptedArrays
-    advance: Advance
+    advance: Reconciler
     store: Store
 
     def runs(self, count: int = 4, tasks: Sequence[Task] = ()) -> list[Run]:

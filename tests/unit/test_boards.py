@@ -21,9 +21,9 @@ from click.testing import CliRunner, Result
 
 from hpc_board import settings
 from hpc_board.board import Board
-from hpc_board.boards.editor import Wishes
+from hpc_board.boards.editor import RequestedOptions
 from hpc_board.cli.main import cli
-from hpc_board.domain.board_options import CodeShown, Terms, TermsError, Visibility, deadline_of
+from hpc_board.domain.board_options import BoardOptions, CodeShown, TermsError, Visibility, deadline_of
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
@@ -130,7 +130,7 @@ def users(place: Recorded, name: str, gpu: str = "CPU") -> list[str]:
 
 # Terms
 
-SOME = Terms(
+SOME = BoardOptions(
     "ada",
     datetime(2030, 1, 1, tzinfo=UTC),
     ("H100",),
@@ -140,9 +140,9 @@ SOME = Terms(
 )
 
 
-@pytest.mark.parametrize("terms", [SOME, Terms("ada")])
-def test_terms_survive_the_way_to_json_and_back(terms: Terms) -> None:
-    assert Terms.from_json(json.loads(json.dumps(terms.to_json()))) == terms
+@pytest.mark.parametrize("terms", [SOME, BoardOptions("ada")])
+def test_terms_survive_the_way_to_json_and_back(terms: BoardOptions) -> None:
+    assert BoardOptions.from_json(json.loads(json.dumps(terms.to_json()))) == terms
 
 
 def test_terms_of_before_a_key_was_added_are_read() -> None:
@@ -150,9 +150,9 @@ def test_terms_of_before_a_key_was_added_are_read() -> None:
         older = {name: value for name, value in SOME.to_json().items() if name != key}
         if key == "creator":
             with pytest.raises(TermsError, match="creator"):
-                Terms.from_json(older)
+                BoardOptions.from_json(older)
         else:
-            assert getattr(Terms.from_json(older), key) == getattr(Terms("ada"), key)
+            assert getattr(BoardOptions.from_json(older), key) == getattr(BoardOptions("ada"), key)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_terms_of_before_a_key_was_added_are_read() -> None:
 )
 def test_anything_else_is_no_terms(wrong: dict[str, object]) -> None:
     with pytest.raises(TermsError):
-        Terms.from_json({**SOME.to_json(), **wrong})
+        BoardOptions.from_json({**SOME.to_json(), **wrong})
 
 
 NOW = datetime(2030, 1, 2, 12, 0, tzinfo=UTC)
@@ -208,7 +208,7 @@ def test_what_names_no_moment_is_refused_with_what_does(text: str) -> None:
 @pytest.mark.parametrize("text", ["1970-01-01", "9998-12-31 23:59", "9999-01-01T00:30+01:00"])
 def test_a_deadline_that_is_taken_can_be_read_again(text: str) -> None:
     terms = replace(SOME, deadline=deadline_of(text, NOW))
-    assert Terms.from_json(terms.to_json()) == terms
+    assert BoardOptions.from_json(terms.to_json()) == terms
 
 
 # Looking
@@ -632,7 +632,10 @@ def test_a_task_of_the_settings_folders_is_no_board_to_change(place: Recorded) -
 def test_somebody_who_looked_before_another_changed_the_board_is_told(place: Recorded) -> None:
     made(place)
     mine, theirs = of(place), of(place)
-    plans = (mine.plan_update("echo", wishes=Wishes("+1d")), theirs.plan_update("echo", wishes=Wishes("+2d")))
+    plans = (
+        mine.plan_update("echo", wishes=RequestedOptions("+1d")),
+        theirs.plan_update("echo", wishes=RequestedOptions("+2d")),
+    )
     theirs.carry_out([plans[1]])
     with pytest.raises(InputError, match="was changed by"):
         mine.carry_out([plans[0]])
@@ -803,7 +806,7 @@ def test_a_participant_makes_changes_and_deletes_no_board(place: Recorded) -> No
         ("admin", "sync", folder),
     ):
         assert call(place, *words, user="eve").exit_code == 5
-    plan = of(place).plan_update("echo", wishes=Wishes("+1d"))
+    plan = of(place).plan_update("echo", wishes=RequestedOptions("+1d"))
     creation = of(place).plan_creation(str(folder), "mine")
     for act in (
         lambda: eve.plan_creation(str(folder), "mine"),
@@ -983,9 +986,9 @@ def test_a_board_says_whether_code_is_shown(place: Recorded) -> None:
     made(place, "echo", "--deadline", "+1d", "--show-code")
     submission = str(passed(place, of(place).task("echo"), "bob", at=datetime.now(UTC)).submission)
     assert call(place, "code", submission, user="eve").exit_code == 5
-    ended(place, Terms("ada", datetime(2020, 1, 1, tzinfo=UTC), code_shown=CodeShown.AFTER_DEADLINE))
+    ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC), code_shown=CodeShown.AFTER_DEADLINE))
     assert call(place, "code", submission, user="eve").stdout == "pass"
-    ended(place, Terms("ada", datetime(2020, 1, 1, tzinfo=UTC)))
+    ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC)))
     assert call(place, "code", submission, user="eve").exit_code == 5
 
 
@@ -993,7 +996,7 @@ def test_a_submission_that_an_admin_sends_again_is_shown_only_if_the_first_one_i
     made(place)
     task = of(place).task("echo")
     before = passed(place, task, "bob", at=datetime.now(UTC)).submission
-    ended(place, Terms("ada", datetime(2020, 1, 1, tzinfo=UTC), code_shown=CodeShown.AFTER_DEADLINE))
+    ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC), code_shown=CodeShown.AFTER_DEADLINE))
     after = passed(place, task, "bob", at=datetime.now(UTC)).submission
     shown = []
     for original in (before, after):
@@ -1008,7 +1011,7 @@ def test_a_submission_that_an_admin_sends_again_is_shown_only_if_the_first_one_i
 
 
 def test_code_is_shown_only_of_what_was_submitted_after_it_was_promised(place: Recorded) -> None:
-    promise = Terms("ada", datetime(2020, 1, 1, tzinfo=UTC), code_shown=CodeShown.AFTER_DEADLINE)
+    promise = BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC), code_shown=CodeShown.AFTER_DEADLINE)
     silent = replace(promise, code_shown=CodeShown.NEVER)
 
     def submitted() -> str:
@@ -1042,7 +1045,7 @@ def test_code_is_shown_only_of_what_was_submitted_after_it_was_promised(place: R
 # Deadlines
 
 
-def ended(place: Recorded, terms: Terms) -> None:
+def ended(place: Recorded, terms: BoardOptions) -> None:
     """Give all boards these terms, which no command takes."""
     with closing(sqlite3.connect(place.folder / "board" / "board.db")) as connection:
         connection.execute(
@@ -1065,7 +1068,7 @@ def test_a_task_whose_own_deadline_has_passed_needs_another_one(place: Recorded)
 
 def test_after_the_deadline_participants_are_refused_and_admins_told(place: Recorded) -> None:
     made(place, "echo", "--gpu", "CPU", "--deadline", "+1d", user="ada")
-    ended(place, Terms("ada", datetime(2020, 1, 1, tzinfo=UTC), ("CPU",)))
+    ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC), ("CPU",)))
     place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
     with pytest.raises(Refused, match="The deadline to submit to echo has passed"):
         of(place, "eve").draft(place.kernel)
@@ -1081,7 +1084,7 @@ def test_a_draft_whose_deadline_passes_before_it_is_sent_is_not_stored(place: Re
     place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
     eve, admin = of(place, "eve"), of(place, "root-of-boards")
     drafts = [board.draft(place.kernel) for board in (eve, admin)]
-    ended(place, Terms("ada", datetime(2020, 1, 1, tzinfo=UTC), ("CPU",)))
+    ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC), ("CPU",)))
     with pytest.raises(Refused, match="The deadline to submit to echo has passed"):
         eve.submit(drafts[0])
     assert eve.runs(everyone=True) == ()

@@ -16,7 +16,7 @@ import pytest
 from hpc_board import bundled
 from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.catalog.folders import Catalog, Known, read_task, tasks
+from hpc_board.catalog.folders import Catalog, TaskCache, read_task, tasks
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.task import Language, Ranking, TaskFile, Timeouts
@@ -501,9 +501,9 @@ def test_a_task_for_several_gpus_is_judged_by_the_eval_that_it_brings(tmp_path: 
 SHARED = MINIMAL.replace("lang: py", "  - {name: utils.py, source: ../utils.py}\nlang: py") + "seed: 1\n"
 
 
-def settled() -> Known:
+def settled() -> TaskCache:
     """What takes all files to have been written long ago."""
-    return Known(lambda: time.time() + 3_600)
+    return TaskCache(lambda: time.time() + 3_600)
 
 
 def in_place(file: Path, old: str, new: str) -> None:
@@ -582,7 +582,7 @@ def test_a_task_that_is_called_like_its_folder_follows_the_link_that_the_folder_
 def test_a_file_that_was_written_just_now_is_not_trusted_by_its_stamp(tmp_path: Path) -> None:
     folder = folder_with(tmp_path, MINIMAL + "seed: 100\n")
     now = folder.joinpath("reference.py").stat().st_ctime
-    known = Known(lambda: now + 1)
+    known = TaskCache(lambda: now + 1)
     assert tasks([tmp_path], known).tasks[0] is not tasks([tmp_path], known).tasks[0]
     for seed in range(100, 130):
         (folder / "task.yml").write_text(f"{MINIMAL}seed: {seed}\n")
@@ -627,7 +627,7 @@ def test_only_so_much_is_remembered_and_nothing_of_folders_that_are_gone(
 
 def test_threads_that_read_at_once_find_what_is_there(tmp_path: Path) -> None:
     folder = folder_with(tmp_path, MINIMAL + "seed: 100\n")
-    known = Known()
+    known = TaskCache()
     found: list[list[int | None]] = [[] for _ in range(4)]
     written = threading.Event()
 

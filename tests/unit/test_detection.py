@@ -8,7 +8,7 @@ import pytest
 
 from hpc_board import settings
 from hpc_board.admin.detect import detected_settings
-from hpc_board.domain.cluster_info import Site
+from hpc_board.domain.cluster_info import ClusterInfo
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Device, Gpu, RequestStyle
 from hpc_board.schedulers.slurm.detect import CONFIGURATION, NODES, PARTITIONS, seconds, site
@@ -43,7 +43,7 @@ class Recording:
         return answer
 
 
-def recorded_site(name: str) -> Site:
+def recorded_site(name: str) -> ClusterInfo:
     return site(Recording((RECORDED / f"{name}.txt").read_text()))
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from hpc_board.admin import doctor
-from hpc_board.admin.doctor import Patient, examine
+from hpc_board.admin.doctor import Installation, diagnose
 from hpc_board.catalog.folders import Catalog
-from hpc_board.domain.diagnostic import Level, Line
+from hpc_board.domain.diagnostic import Diagnostic, Level
 from hpc_board.domain.roles import Roles
 from hpc_board.domain.run import Run
 from hpc_board.errors import DocumentError, Fault, SchedulerError, StorageError
@@ -65,24 +65,24 @@ def none_in_flight() -> Sequence[Run]:
     return ()
 
 
-def patient(tmp_path: Path, cluster: Cluster = HERE, mounts: str = EXT4, **gpu: Any) -> Patient:
+def patient(tmp_path: Path, cluster: Cluster = HERE, mounts: str = EXT4, **gpu: Any) -> Installation:
     (tmp_path / "mountinfo").write_text(mounts)
     entry = replace(Gpu("CPU", cluster, Device.CPU, "cpu", python=sys.executable), **gpu)
     settings = Settings(tmp_path / "board", tmp_path / "devices", (), (entry,), (cluster,))
-    return Patient(settings, "by --config", TASKS, none_in_flight, Answers(), tmp_path / "mountinfo")
+    return Installation(settings, "by --config", TASKS, none_in_flight, Answers(), tmp_path / "mountinfo")
 
 
-def lines(examined: Patient, subject: str = "") -> list[Line]:
-    return [line for line in examine(examined) if not subject or line.subject == subject]
+def lines(examined: Installation, subject: str = "") -> list[Diagnostic]:
+    return [line for line in diagnose(examined) if not subject or line.subject == subject]
 
 
-def only(examined: Patient, subject: str) -> Line:
+def only(examined: Installation, subject: str) -> Diagnostic:
     (line,) = lines(examined, subject)
     return line
 
 
-def levels(examined: Patient) -> set[Level]:
-    return {line.level for line in examine(examined)}
+def levels(examined: Installation) -> set[Level]:
+    return {line.level for line in diagnose(examined)}
 
 
 def test_an_installation_without_faults_has_none(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_settings_file_that_nothing_names_is_told_by_its_place(
     monkeypatch.chdir(tmp_path)
     found = patient(tmp_path)
     file = tmp_path / folder / "hpc-board.yaml"
-    first, *_ = examine(replace(found, origin="", settings=replace(found.settings, file=file)))
+    first, *_ = diagnose(replace(found, origin="", settings=replace(found.settings, file=file)))
     assert first.message.startswith(f"{file} ({origin}); ")
 
 
@@ -178,7 +178,7 @@ def test_a_file_system_that_writes_nothing_is_a_problem() -> None:
     if not Path("/sys/kernel").is_dir():
         pytest.skip("there is no /sys here")
     settings = Settings(Path("/sys/kernel"), Path("/tmp/devices"), (), (), (HERE,))
-    found = Patient(settings, "", TASKS, none_in_flight, Answers())
+    found = Installation(settings, "", TASKS, none_in_flight, Answers())
     assert any(line.level is Level.PROBLEM and "cannot be written" in line.message for line in lines(found, "board"))
 
 
@@ -244,7 +244,7 @@ def test_a_lock_file_that_nobody_holds_is_free(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir()
     with (tmp_path / "board" / doctor.ADVANCE_LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-    assert only(patient(tmp_path), "lock") == Line(Level.OK, "lock", "advance.lock is free")
+    assert only(patient(tmp_path), "lock") == Diagnostic(Level.OK, "lock", "advance.lock is free")
 
 
 def test_what_killed_programs_have_left_is_named(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_database_that_cannot_be_read_is_a_problem_in_its_own_words(tmp_path: 
         raise StorageError("board.db is no database", hint="Restore it.")
 
     line = only(replace(patient(tmp_path), in_flight=broken), "database")
-    assert line == Line(Level.PROBLEM, "database", "board.db is no database", "Restore it.")
+    assert line == Diagnostic(Level.PROBLEM, "database", "board.db is no database", "Restore it.")
     assert only(patient(tmp_path), "database").message == "0.0 MiB; 0 runs in flight"
 
 
@@ -389,9 +389,9 @@ def test_the_report_counts_what_is_wrong_and_says_what_to_do() -> None:
         checkup_report(
             "",
             [
-                Line(Level.OK, "board", "fine"),
-                Line(Level.WARNING, "x", "a\nb\x1b[31m", "Do this."),
-                Line(Level.PROBLEM, "y", ""),
+                Diagnostic(Level.OK, "board", "fine"),
+                Diagnostic(Level.WARNING, "x", "a\nb\x1b[31m", "Do this."),
+                Diagnostic(Level.PROBLEM, "y", ""),
             ],
             "No problem",
         )

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from hpc_board.admin.export.chart import chart, records
 from hpc_board.admin.export.columns import CODE, COLUMNS
-from hpc_board.boards.editor import Wishes
+from hpc_board.boards.editor import RequestedOptions
 from hpc_board.cli.main import cli
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.run import RunState
@@ -28,7 +28,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
-from hpc_board.store.batches import Chosen
+from hpc_board.store.batches import RunSelection
 from hpc_board.store.export import Best
 from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, recorded, result_of, row_case, status_of, timed_case
 
@@ -259,7 +259,7 @@ def test_an_export_that_fails_halfway_leaves_what_was_there(board: Recorded, mon
     target.write_text("before")
     whole = Store.exported_runs
 
-    def broken(self: Store, chosen: Chosen, *, with_code: bool = False) -> Any:
+    def broken(self: Store, chosen: RunSelection, *, with_code: bool = False) -> Any:
         yield from whole(self, chosen, with_code=with_code)
         raise OSError(28, "No space left on device")
 
@@ -395,7 +395,7 @@ def test_the_page_says_what_a_task_is_about(board: Recorded) -> None:
         (folder / "task.yml").read_text().replace("description: |\n", "description: |\n  `a<b>` and ` odd.\n\n", 1)
     )
     (folder / "task.yml").write_text(described)
-    opened.carry_out(opened.plan_creation(str(folder), task, Wishes(deadline="2100-01-01 12:00")))
+    opened.carry_out(opened.plan_creation(str(folder), task, RequestedOptions(deadline="2100-01-01 12:00")))
     page = html(board)
     assert '<p class="quiet"><code>a&lt;b&gt;</code> and ` odd.</p>' in page
     assert '<p class="quiet">Deadline: 2100-01-01 12:00 UTC</p>' in page
@@ -406,7 +406,7 @@ def test_a_closed_board_is_on_the_page_only_where_it_is_named(board: Recorded) -
     assert ">bob<" in html(board)
     opened = board.board
     task = opened.run(number).task
-    opened.carry_out(opened.plan_creation(task, None, Wishes(closed=True)))
+    opened.carry_out(opened.plan_creation(task, None, RequestedOptions(closed=True)))
     assert "bob" not in html(board)
     named = call(board, "--format", "html", "--task", task)
     assert (named.exit_code, ">bob<" in named.stdout) == (0, True)

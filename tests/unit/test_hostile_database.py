@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hpc_board.boards.editor import Wishes
+from hpc_board.boards.editor import RequestedOptions
 from hpc_board.cli.main import cli
 from hpc_board.domain.moderation import Limits
 from hpc_board.domain.run import RunState
@@ -99,8 +99,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     board.rules.remove([removed.submission], "a reason")
     board.rules.ban("ada", "another")
     board.rules.limit("vectoradd_py", lambda present: type(present)(5, None))
-    board.carry_out(board.plan_creation("vectoradd_py", "course", Wishes(deadline="+30d")))
-    board.carry_out([board.plan_update("course", wishes=Wishes(deadline="+60d"))])
+    board.carry_out(board.plan_creation("vectoradd_py", "course", RequestedOptions(deadline="+30d")))
+    board.carry_out([board.plan_update("course", wishes=RequestedOptions(deadline="+60d"))])
     return place
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from hpc_board import settings
 from hpc_board.board import Board
-from hpc_board.boards.editor import Wishes
+from hpc_board.boards.editor import RequestedOptions
 from hpc_board.domain.board_options import Visibility
 from hpc_board.domain.moderation import BAN, USER, Category, Decision, Limits, Rerun
 from hpc_board.domain.roles import Role
@@ -59,7 +59,7 @@ def sent(
 
 def test_there_is_every_board_with_what_holds_and_what_was_sent_within_the_hour(place: Recorded) -> None:
     admin = board_of(place)
-    admin.carry_out(admin.plan_creation("vectoradd_py", "secret", Wishes(closed=True, deadline="+3d")))
+    admin.carry_out(admin.plan_creation("vectoradd_py", "secret", RequestedOptions(closed=True, deadline="+3d")))
     admin.rules.limit("vectoradd_py", lambda _: Limits(5, 60))
     for user, minutes in (("ada", 5), ("ada", 20), ("bob", 59), ("bob", 61)):
         sent(place, user, minutes_ago=minutes)
@@ -80,7 +80,7 @@ def test_there_is_every_board_with_what_holds_and_what_was_sent_within_the_hour(
 def test_a_creator_looks_after_their_own_boards_and_nobody_else_after_any(place: Recorded) -> None:
     admin, carl = board_of(place), board_of(place, "carl")
     admin.carry_out(admin.plan_creation("vectoradd_py", "another"))
-    carl.carry_out(carl.plan_creation("vectoradd_py", "mine", Wishes(closed=True)))
+    carl.carry_out(carl.plan_creation("vectoradd_py", "mine", RequestedOptions(closed=True)))
     assert [state.name for state in carl.oversight.boards()] == ["mine"]
     with pytest.raises(Refused, match="that takes the role admin, and carl's is creator"):
         carl.oversight.people()

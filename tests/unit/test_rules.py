@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 
 from hpc_board import settings
 from hpc_board.board import Board
-from hpc_board.boards.moderation import Again
+from hpc_board.boards.moderation import RerunCandidate
 from hpc_board.cli.main import cli
 from hpc_board.domain.moderation import (
     BAN,
@@ -811,7 +811,7 @@ def ranked(place: Place, user: str, text: str = RIGHT, name: str = "kernel.py") 
     return run
 
 
-def described(plan: Sequence[Again]) -> list[tuple[int, str, str]]:
+def described(plan: Sequence[RerunCandidate]) -> list[tuple[int, str, str]]:
     return [(each.submission.id, each.submission.user, each.why) for each in plan]
 
 

@@ -13,8 +13,8 @@ import pytest
 from hpc_board.admin import probe
 from hpc_board.admin.probe import Checked, Plan, check
 from hpc_board.board import Board
-from hpc_board.domain.cluster_info import Partition, Site
-from hpc_board.domain.diagnostic import Level, Line
+from hpc_board.domain.cluster_info import ClusterInfo, Partition
+from hpc_board.domain.diagnostic import Diagnostic, Level
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import (
@@ -27,7 +27,7 @@ from hpc_board.model.gpu import (
     Sandbox,
     SandboxRuntime,
 )
-from hpc_board.model.node_probe import ANSWER, GREETING, Inspection, SeenGpu, Torch
+from hpc_board.model.node_probe import ANSWER, GREETING, NodeProbe, SeenGpu, Torch
 from hpc_board.model.task import Task
 from hpc_board.report import checkup_report, plain
 from hpc_board.runs import job_folder as jobs
@@ -39,9 +39,9 @@ from tests.unit.recorded import recorded
 
 CLUSTER = Cluster("main", "slurm", poll_seconds=0.05)
 H100 = Gpu("H100", CLUSTER, Device.CUDA, "gpu", Request(RequestStyle.GRES, "gpu:h100:1"), time_limit_seconds=600)
-SITE = Site((Partition("gpu", max_time_seconds=3600),), (), {})
+SITE = ClusterInfo((Partition("gpu", max_time_seconds=3600),), (), {})
 GIB = 2**30
-GOOD = Inspection(
+GOOD = NodeProbe(
     nonce="",
     job_id="7",
     node="n1",
@@ -65,12 +65,12 @@ class Cast(Scripted):
     """
 
     first_id: int = 7
-    inspection: Inspection | None = GOOD
+    inspection: NodeProbe | None = GOOD
     ahead: float = 0.0
     late: float = 0.0
     refusal: Exception | None = None
     status: JobStatus | None = field(default_factory=lambda: JobStatus(JobState.RUNNING, "7"))
-    site_: Site | Exception = SITE
+    site_: ClusterInfo | Exception = SITE
     writes: Mapping[str, bytes] = field(default_factory=dict)
     rehearsed: list[Job] = field(default_factory=list)
     folders: list[list[str]] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Cast(Scripted):
             raise self.refusal
         return "Job 1 to start now"
 
-    def site(self) -> Site:
+    def site(self) -> ClusterInfo:
         if isinstance(self.site_, Exception):
             raise self.site_
         return self.site_
@@ -149,7 +149,7 @@ def test_a_node_without_a_library_that_tasks_need_is_not_proven(
     assert (line.level, words in line.message) == (level, True), line
 
 
-def lines_of(found: Checked, subject: str) -> list[Line]:
+def lines_of(found: Checked, subject: str) -> list[Diagnostic]:
     return [line for line in found.lines if line.subject == subject]
 
 
@@ -185,7 +185,7 @@ def test_a_refused_entry_says_so_in_slurm_s_words_and_sends_no_job(tmp_path: Pat
     cast = Cast(refusal=SchedulerRefused("sbatch refused: no such gres", hint="Correct gpus.H100.request"))
     found = checked(tmp_path, cast)
     assert lines_of(found, "sbatch") == [
-        Line(Level.PROBLEM, "sbatch", "sbatch refused: no such gres", "Correct gpus.H100.request")
+        Diagnostic(Level.PROBLEM, "sbatch", "sbatch refused: no such gres", "Correct gpus.H100.request")
     ]
     assert cast.submitted == []
 
@@ -220,7 +220,7 @@ def test_a_refused_entry_says_so_in_slurm_s_words_and_sends_no_job(tmp_path: Pat
 def test_a_partition_is_compared_with_what_runs_ask_of_it(
     tmp_path: Path, partition: Partition, gpu: Gpu, level: Level, words: str
 ) -> None:
-    found = checked(tmp_path, Cast(site_=Site((partition,), (), {})), gpu, send=False)
+    found = checked(tmp_path, Cast(site_=ClusterInfo((partition,), (), {})), gpu, send=False)
     (line,) = lines_of(found, "partition")
     assert (line.level, line.message.startswith(words)) == (level, True), line
 

@@ -9,7 +9,7 @@ from hpc_board.admin.export.columns import columns
 from hpc_board.errors import InputError
 from hpc_board.model.task import Task
 from hpc_board.store import Store
-from hpc_board.store.batches import Chosen
+from hpc_board.store.batches import RunSelection
 
 CSV, JSON, PARQUET, HTML = "csv", "json", "parquet", "html"
 FORMATS = (CSV, JSON, PARQUET, HTML)
@@ -33,7 +33,7 @@ class Export:
     store: Store
     tasks: Mapping[str, Task]
     form: str
-    chosen: Chosen
+    chosen: RunSelection
     with_code: bool
     at: datetime
     kept_back: frozenset[str] = frozenset()

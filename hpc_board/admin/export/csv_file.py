@@ -10,14 +10,14 @@ from typing import IO
 from hpc_board.admin.export.columns import Column, Value
 from hpc_board.admin.export.json_file import moment
 from hpc_board.store import Store
-from hpc_board.store.batches import Chosen
+from hpc_board.store.batches import RunSelection
 
 _MARK = "'"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 spreadsheets take the wide ones too
 """What a cell begins with that spreadsheets compute, and may send elsewhere."""
 
 
-def write(sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: Chosen) -> int:
+def write(sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: RunSelection) -> int:
     """Write every chosen run as one record, and return how many there were."""
     text = TextIOWrapper(sink, encoding="utf-8", newline="")
     try:

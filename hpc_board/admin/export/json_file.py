@@ -8,13 +8,15 @@ from typing import IO, Any
 from hpc_board.admin.export.columns import Column, Value
 from hpc_board.model.text import one_line
 from hpc_board.store import Store
-from hpc_board.store.batches import Chosen
+from hpc_board.store.batches import RunSelection
 from hpc_board.store.export import RankedBoard
 
 FORMAT = "hpc-board export 1"
 
 
-def write(sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: Chosen, at: datetime) -> tuple[int, int]:
+def write(
+    sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: RunSelection, at: datetime
+) -> tuple[int, int]:
     """Write every chosen run and the standings of the chosen boards; how many of each there were."""
     head = {
         "format": FORMAT,

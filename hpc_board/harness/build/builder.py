@@ -40,7 +40,7 @@ from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.container import Container
 from hpc_board.harness.confine.seccomp import deny_outside_effects
 from hpc_board.harness.files import open_regular
-from hpc_board.harness.job_spec import Facts
+from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.processes.child import READ_BYTES, signal_told
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.tree import REAP_SECONDS, kill_orphans, stat_fields
@@ -112,7 +112,7 @@ def become_compiler(parent: int) -> None:
 
 
 def build(
-    job: Facts,
+    job: JobSpec,
     folder: Path,
     harness: Path,
     scratch: Path,
@@ -162,7 +162,7 @@ def build(
     return Built(library, renamed_in(kept.log, job), facts)
 
 
-def _cache(job: Facts, folder: Path) -> BuildCache | None:
+def _cache(job: JobSpec, folder: Path) -> BuildCache | None:
     """Where libraries are kept; none where workers could write to it because the kernel has no Landlock."""
     if not job.build_cache or sandbox.landlock_abi() < 1:
         return None
@@ -199,7 +199,7 @@ class CompilerRoom:
 
 
 def compiler_room(
-    job: Facts,
+    job: JobSpec,
     folder: Path,
     home: Path,
     includes: Sequence[str],
@@ -215,7 +215,7 @@ def compiler_room(
 
 
 def _compiled(
-    job: Facts, harness: Path, room: CompilerRoom, command_line: list[str], facts: dict[str, Any], keep: Sequence[int]
+    job: JobSpec, harness: Path, room: CompilerRoom, command_line: list[str], facts: dict[str, Any], keep: Sequence[int]
 ) -> Kept:
     log = compiler_log(job, harness, room, command_line, facts, keep)
     library = built_file(room.home / LIBRARY)
@@ -225,7 +225,7 @@ def _compiled(
 
 
 def compiler_log(
-    job: Facts, harness: Path, room: CompilerRoom, command_line: list[str], facts: dict[str, Any], keep: Sequence[int]
+    job: JobSpec, harness: Path, room: CompilerRoom, command_line: list[str], facts: dict[str, Any], keep: Sequence[int]
 ) -> Log:
     """What a compiler prints that succeeds; the level of isolation that it has reached is noted in `facts`.
 
@@ -259,7 +259,7 @@ def _listed(environ: Mapping[str, str]) -> list[str]:
     return [path for name in PASSED_TO_COMPILERS for path in environ.get(name, "").split(":") if path]
 
 
-def _environment(job: Facts, environ: Mapping[str, str]) -> dict[str, str]:
+def _environment(job: JobSpec, environ: Mapping[str, str]) -> dict[str, str]:
     """What a compiler is given of the job's environment: an allow-list, and what the settings give to the job."""
     return {"LC_ALL": "C.UTF-8", **{name: environ[name] for name in (*_PASSED_ON, *job.environment) if name in environ}}
 
@@ -301,12 +301,12 @@ def _without(log: Log, prefix: str) -> Log:
     return replace(log, head=log.head.replace(prefix, ""), tail=log.tail.replace(prefix, ""))
 
 
-def renamed_in(log: Log, job: Facts) -> Log:
+def renamed_in(log: Log, job: JobSpec) -> Log:
     """What a compiler printed, with the participant's own name for the file."""
     return replace(log, head=renamed(log.head, job), tail=renamed(log.tail, job))
 
 
-def renamed(text: str, job: Facts) -> str:
+def renamed(text: str, job: JobSpec) -> str:
     """A compiler's words with the participant's own name for the file, which only the harness calls otherwise."""
     return re.sub(rf"(?<![\w./-]){re.escape(job.submission)}(?![\w./-])", lambda _: job.shown_as, text)
 

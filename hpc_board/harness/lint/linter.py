@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hpc_board.harness.confine import sandbox
-from hpc_board.harness.job_spec import Facts, facts
+from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import Processes, processes_for
 from hpc_board.harness.lint.case import Examination
 from hpc_board.harness.lint.requests import MESSAGE_MAX, Inquiry, TimeOver
@@ -49,7 +49,7 @@ def lint(path: Path, harness: Path, cases_max: int, seconds: float) -> int:
 class Linter:
     """One look at a task: at as many of its cases as there is time for."""
 
-    def __init__(self, job: Facts, processes: Processes) -> None:
+    def __init__(self, job: JobSpec, processes: Processes) -> None:
         self._job = job
         self._processes = processes
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 
 from hpc_board.harness.measure.worker_handle import Output, Worker
-from hpc_board.harness.processes.calls import Allowance, Called, CallFailed, Phase, Rules, close_all, judge_answer
+from hpc_board.harness.processes.calls import Called, CallFailed, Phase, Rules, TimeBudget, close_all, judge_answer
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.wire.channel import Frame
 from hpc_board.harness.wire.replies import Answer, Checked, Filled, Generated
@@ -49,7 +49,7 @@ class Bench:
         self.steps_ns: dict[str, float] = {}
         self._judge = judge
         self._rules = rules
-        self._judge_allowance = Allowance(phase.seconds + limits.judge_seconds)
+        self._judge_allowance = TimeBudget(phase.seconds + limits.judge_seconds)
         self._outputs: dict[int, int] = {}
         self._early: dict[int, bool] = {}
         weakref.finalize(self, _close_values, self._outputs)

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from hpc_board.harness.processes.calls import (
-    Allowance,
     Called,
     CallFailed,
     OutputsOverlap,
     Phase,
     Rules,
+    TimeBudget,
     close_all,
     worker_answer,
 )
@@ -64,7 +64,7 @@ class Worker:
         self,
         child: Child,
         limits: Limits,
-        allowance: Allowance,
+        allowance: TimeBudget,
         company: Callable[[], list[int]] = nobody,
         *,
         device: str = "cpu",

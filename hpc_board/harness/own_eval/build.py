@@ -10,7 +10,7 @@ from typing import Any
 
 from hpc_board.harness.build.builder import BuildFailed, built_file, compiler_log, compiler_room, renamed, renamed_in
 from hpc_board.harness.build.toolchain import ToolchainMissing, include_folders, program_command, toolchain
-from hpc_board.harness.job_spec import Facts
+from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.launcher import Processes
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Language
@@ -20,7 +20,7 @@ PROGRAM = "eval.out"
 
 
 def built_program(
-    job: Facts, folder: Path, processes: Processes, texts: Mapping[str, bytes]
+    job: JobSpec, folder: Path, processes: Processes, texts: Mapping[str, bytes]
 ) -> tuple[bytes, Log, dict[str, Any]]:
     """The program that the task's files `texts` make, what its compiler printed, and facts for the result.
 

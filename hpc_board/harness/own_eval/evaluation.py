@@ -17,7 +17,7 @@ from typing import Any
 from hpc_board.harness.build.builder import BuildFailed
 from hpc_board.harness.confine.scratch import remove
 from hpc_board.harness.files import open_regular
-from hpc_board.harness.job_spec import Facts
+from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.launcher import Processes
 from hpc_board.harness.measure.phases import Say
 from hpc_board.harness.node import gpu_facts, visible_gpu
@@ -38,7 +38,7 @@ _HERE = "127.0.0.1"
 _PROFILE_MAX = 100_000
 
 
-def stages(job: Facts, secret: int) -> Iterator[Stage]:
+def stages(job: JobSpec, secret: int) -> Iterator[Stage]:
     """What the eval is started for in this mode, in order; of a ranked run the second half has the `secret` seed.
 
     Where the last benchmark alone makes the score, mode `leaderboard` gets no other: KernelBot's evals expect it so.
@@ -63,7 +63,7 @@ def stages(job: Facts, secret: int) -> Iterator[Stage]:
 class OwnEval:
     """One evaluation by the task's own eval."""
 
-    def __init__(self, job: Facts, folder: Path, processes: Processes, say: Say) -> None:
+    def __init__(self, job: JobSpec, folder: Path, processes: Processes, say: Say) -> None:
         self.build_log = self.profile_log = Log()
         self.facts: dict[str, Any] = {}
         self._job = job

@@ -75,7 +75,7 @@ class Called:
         return self.wall_ns - self.claimed_ns
 
 
-class Allowance:
+class TimeBudget:
     """Wall time for one thing that is done in many parts."""
 
     def __init__(self, seconds: float) -> None:

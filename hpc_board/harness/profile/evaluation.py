@@ -16,7 +16,7 @@ from hpc_board.harness.confine.scratch import worker_home
 from hpc_board.harness.launcher import Processes
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.worker_handle import Worker, nobody
-from hpc_board.harness.processes.calls import Allowance, CallFailed, secret_seed
+from hpc_board.harness.processes.calls import CallFailed, TimeBudget, secret_seed
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.spawn import NotForked
@@ -45,7 +45,7 @@ class Workers:
     def __init__(self, processes: Processes, limits: Limits, seconds: float, facts: dict[str, Any]) -> None:
         self.limits = replace(limits, first_call_seconds=seconds, call_seconds=seconds)
         self._processes = processes
-        self._allowance = Allowance(seconds)
+        self._allowance = TimeBudget(seconds)
         self._facts = facts
         self._children: list[Child] = []
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from hpc_board.domain.cluster_info import Site
+from hpc_board.domain.cluster_info import ClusterInfo
 from hpc_board.domain.run import JobState, JobStatus, array_of
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Gpu
@@ -159,7 +159,7 @@ class SlurmScheduler:
             unclear.hint = "Slurm may be busy or down; try later."
         raise unclear
 
-    def site(self) -> Site:
+    def site(self) -> ClusterInfo:
         """The partitions and nodes, as sinfo and scontrol list them to this account."""
         return site(self._host, self._timeout_seconds)
 

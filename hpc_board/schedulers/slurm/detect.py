@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from hpc_board.domain.cluster_info import Partition, Site, SiteNode
+from hpc_board.domain.cluster_info import ClusterInfo, Partition, SiteNode
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.slurm.outputs import table
@@ -23,7 +23,7 @@ _UNCONFIGURED = re.compile(r"establish a configuration source|DNS SRV lookup fai
 _TIME = re.compile(r"(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
 
 
-def site(host: Host, timeout_seconds: float = 60.0) -> Site:
+def site(host: Host, timeout_seconds: float = 60.0) -> ClusterInfo:
     """The cluster whose commands `host` has, as far as this account may see it.
 
     What only `scontrol` tells may be missing; `Site.unknown` says so.
@@ -44,7 +44,7 @@ def site(host: Host, timeout_seconds: float = 60.0) -> Site:
     nodes, partitions = site_nodes(answers[NODES])
     described = partition_facts(answers.get(PARTITIONS, ""))
     known = {name: _joined(found, described.get(name)) for name, found in partitions.items()}
-    return Site(
+    return ClusterInfo(
         tuple(known[name] for name in sorted(known)),
         nodes,
         configuration(answers.get(CONFIGURATION, "")),

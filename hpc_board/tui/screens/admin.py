@@ -12,8 +12,8 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.boards.editor import Wishes
-from hpc_board.boards.moderation import Again
+from hpc_board.boards.editor import RequestedOptions
+from hpc_board.boards.moderation import RerunCandidate
 from hpc_board.domain.admin_views import BoardState, PersonState
 from hpc_board.domain.board_options import Visibility, utc_words
 from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
@@ -229,7 +229,7 @@ class AdminScreen(BoardScreen):
             question,
             [Line("Reason", placeholder="kept in the board's history")],
             "Close it" if close else "Open it",
-            lambda lines: self._changed(board.name, Wishes(closed=close), lines[0]),
+            lambda lines: self._changed(board.name, RequestedOptions(closed=close), lines[0]),
         )
 
     def action_deadline(self) -> None:
@@ -245,7 +245,7 @@ class AdminScreen(BoardScreen):
                 Line("Reason", placeholder="kept in the board's history"),
             ],
             "Change it",
-            lambda lines: self._changed(board.name, Wishes(deadline=lines[0]), lines[1]),
+            lambda lines: self._changed(board.name, RequestedOptions(deadline=lines[0]), lines[1]),
         )
 
     def action_limits(self) -> None:
@@ -274,7 +274,7 @@ class AdminScreen(BoardScreen):
             return
         name = board.name
 
-        def plan(lines: tuple[str, ...]) -> Sequence[Again]:
+        def plan(lines: tuple[str, ...]) -> Sequence[RerunCandidate]:
             gpus = [word for word in lines[1].replace(",", " ").split() if word.lower() != "all"]
             return self.board.rerun_plan(name, top=int(lines[0]), gpus=gpus)
 
@@ -283,7 +283,7 @@ class AdminScreen(BoardScreen):
         then = partial(self._ask_to_rerun, name)
         self._ask_lines(question, lines, "Say what would be sent", plan, then, _users_fault)
 
-    def _ask_to_rerun(self, task: str, plan: Sequence[Again]) -> None:
+    def _ask_to_rerun(self, task: str, plan: Sequence[RerunCandidate]) -> None:
         sent = [each for each in plan if each.source is not None]
         left = [f"submission {each.submission.id}: {each.why}" for each in plan if each.source is None]
         if not sent:
@@ -428,7 +428,7 @@ class AdminScreen(BoardScreen):
             return False
         return True
 
-    def _changed(self, name: str, wishes: Wishes, reason: str) -> str:
+    def _changed(self, name: str, wishes: RequestedOptions, reason: str) -> str:
         """The terms of a board changed as wished; what has changed, in words."""
         plan = self.board.plan_update(name, wishes=wishes)
         self.board.carry_out([plan], reason=reason)

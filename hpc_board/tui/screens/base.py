@@ -19,7 +19,7 @@ from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.report import span_text
 from hpc_board.tui.keys import named
-from hpc_board.tui.messages import Answer, Beat, Pulse
+from hpc_board.tui.messages import Answer, RunsState, Tick
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.widgets.error_box import ErrorBox
@@ -83,7 +83,7 @@ class BoardScreen(Screen[None]):
         super().__init__()
         self.board = board
         self.now = now
-        self.pulse = Pulse()
+        self.pulse = RunsState()
         self.memory = Memory()
         """What the app remembers; the app's own takes this one's place before the screen is mounted."""
         self.marked: int | None = None
@@ -272,8 +272,8 @@ class BoardScreen(Screen[None]):
         self.notify(f"Asked the scheduler to cancel run {run.id}.", markup=False)
         self.look_again()
 
-    @on(Beat)
-    def _beat(self, event: Beat) -> None:
+    @on(Tick)
+    def _beat(self, event: Tick) -> None:
         self.pulse, self._asking_since = event.pulse, event.asking_since
         if event.marked != self.marked:
             self.marked = event.marked

@@ -8,7 +8,7 @@ from textual.containers import Horizontal
 from textual.widgets import Static
 
 from hpc_board.report import span_text
-from hpc_board.tui.messages import Pulse
+from hpc_board.tui.messages import RunsState
 from hpc_board.tui.palette import Tone, toned
 
 _ASKED_FROM_WIDTH = 70
@@ -29,7 +29,9 @@ class TitleBar(Horizontal):
         line = Text.assemble(("hpc-board", Tone.ACCENT.value), "  ", Text(" / ", Tone.MUTED.value).join(way))
         self.query_one("#where", Static).update(line)
 
-    def show_pulse(self, user: str, pulse: Pulse, now: datetime, waiting: tuple[timedelta, str] | None = None) -> None:
+    def show_pulse(
+        self, user: str, pulse: RunsState, now: datetime, waiting: tuple[timedelta, str] | None = None
+    ) -> None:
         """Show who looks, how many runs are in flight and how old the scheduler's answer is.
 
         Where an answer takes long, `waiting` says how long it has taken so far and whose it is. On a narrow terminal it
