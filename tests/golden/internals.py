@@ -1,0 +1,240 @@
+"""Door to hpc-board: the only module here that imports it, so that a rename is followed in this file alone.
+
+Callers pass and get text, numbers, moments and JSON in the forms of `docs/`.
+"""
+
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from hpc_board.board import Board
+from hpc_board.cli.main import cli
+from hpc_board.domain.moderation import Rerun
+from hpc_board.domain.run import RunState, Status
+from hpc_board.model.result import Result
+from hpc_board.model.score import Interval
+from hpc_board.model.task import Mode, Task
+from hpc_board.store import NewRun, NewSubmission, Store
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A state of a run, with the names of the JSON's history."""
+
+    state: str
+    at: datetime
+    job_id: str = ""
+    node: str = ""
+    reason: str = ""
+    evidence: str = ""
+    expected_start: datetime | None = None
+    unanswered: bool = False
+    cancel_requested: bool = False
+
+
+@dataclass(frozen=True)
+class SentRun:
+    """A run on one GPU: its events after `created`, and its result in the form of result.json.
+
+    Only a ranked pass has a `score_s`. The result is partial where the last event is not `finished`.
+    """
+
+    gpu: str
+    cluster: str
+    partition: str
+    token: str
+    events: Sequence[Event] = ()
+    result: Mapping[str, Any] | None = None
+    score_s: float | None = None
+    interval: tuple[float, float] | None = None
+    emulated: bool = False
+
+
+@dataclass(frozen=True)
+class SentFile:
+    """A submission of `user`. `account` names the owner of its jobs, and is empty for the user."""
+
+    task: str
+    user: str
+    file_name: str
+    code: str
+    mode: str
+    at: datetime
+    runs: Sequence[SentRun]
+    note: str = ""
+    account: str = ""
+    milestone: str = ""
+    rerun_of: int | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """The output of a command and its exit code."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """The commands of hpc-board, run in this process, in a folder with settings, for any user."""
+
+    folder: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+    settings: str = "hpc-board.yaml"
+
+    def run(self, user: str, *argv: str, width: int | None = None) -> Done:
+        """Run a command for `user` on a terminal of `width` columns without colours, or into a pipe."""
+        stdout, stderr, code = _Stream(terminal=width is not None), _Stream(terminal=False), 0
+        with self._inside(width), redirect_stdout(stdout), redirect_stderr(stderr):
+            try:
+                cli.main(list(argv), prog_name="hpc-board", obj=lambda: self._board(user), terminal_width=80)
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else int(bool(end.code))
+        return Done(code, stdout.text, stderr.text)
+
+    def record(self, user: str, sent: Sequence[SentFile]) -> list[list[int]]:
+        """Store submissions with the whole life of their runs, and return the numbers of the runs of each.
+
+        `user` has to see all of their tasks.
+        """
+        with self._inside(None):
+            board = self._board(user)
+            tasks = {task.name: task for task in board.tasks().tasks}
+            store = Store(board.settings.board / "board.db")
+            added = store.add_submissions([_new(each, tasks[each.task]) for each in sent])
+            numbers = [[run.id for run in runs] for _, runs in added]
+            told = [run for each in sent for run in each.runs]
+            _carry_on(store, dict(zip(chain.from_iterable(numbers), told, strict=True)))
+        return numbers
+
+    def job_folder(self, run: int) -> Path:
+        """Return the folder of a job of this account, on a board that a group shares."""
+        return self.folder / "board" / "users" / str(os.geteuid()) / "runs" / str(run)
+
+    def _board(self, user: str) -> Board:
+        return Board(Board.open(self.folder / self.settings, os.environ).settings, user=user)
+
+    @contextmanager
+    def _inside(self, width: int | None) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("HPC_BOARD_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "COLUMNS", "LINES"):
+                patch.delenv(name, raising=False)
+            patch.setenv("HOME", str(self.folder))
+            patch.setenv("NO_COLOR", "1")
+            for name, value in self.environ.items():
+                patch.setenv(name, value)
+            if width is not None:
+                patch.setenv("COLUMNS", str(width))
+            patch.setattr(sys, "stdin", io.StringIO())
+            patch.chdir(self.folder)
+            yield
+
+
+class _Stream(io.TextIOWrapper):
+    """A standard stream that keeps its text."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        self._bytes = io.BytesIO()
+        super().__init__(self._bytes, encoding="utf-8", newline="", write_through=True)
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    @property
+    def text(self) -> str:
+        return self._bytes.getvalue().decode()
+
+
+def _new(sent: SentFile, task: Task) -> NewSubmission:
+    return NewSubmission(
+        task=task,
+        user=sent.user,
+        file_name=sent.file_name,
+        code=sent.code.encode(),
+        mode=Mode(sent.mode),
+        note=sent.note,
+        at=sent.at,
+        runs=[
+            NewRun(
+                gpu=run.gpu,
+                cluster=run.cluster,
+                partition=run.partition,
+                token=run.token,
+                nonce=f"nonce-{run.token}",
+                trust="verified" if sent.account else "self-run",
+                emulated=run.emulated,
+                harness_sha256="ab" * 32,
+                account=sent.account,
+            )
+            for run in sent.runs
+        ],
+        milestone=sent.milestone,
+        rerun=None if sent.rerun_of is None else Rerun(sent.rerun_of, sent.account, sent.at),
+    )
+
+
+def _carry_on(store: Store, runs: Mapping[int, SentRun]) -> None:
+    """Store the events and results of runs, in few transactions."""
+    for step in range(max(len(told.events) for told in runs.values())):
+        moved = {run: told.events[step] for run, told in runs.items() if step < len(told.events)}
+        ends = {run for run in moved if runs[run].result is not None and step == len(runs[run].events) - 1}
+        store.record_each({run: _status(event) for run, event in moved.items() if run not in ends})
+        for run in sorted(ends):
+            _end(store, run, _status(moved[run]), runs[run])
+
+
+def _end(store: Store, run: int, status: Status, told: SentRun) -> None:
+    result = Result.from_json(json.dumps({**(told.result or {}), "run": run}).encode())
+    if status.state is not RunState.FINISHED:
+        assert store.stop(run, status, result)
+        return
+    interval = None if told.interval is None else Interval(*told.interval)
+    ended_at = datetime.fromisoformat(result.ended_at)
+    assert store.finish(run, status, result, told.score_s, ended_at, interval=interval)
+
+
+def _status(event: Event) -> Status:
+    return Status(
+        state=RunState(event.state),
+        at=event.at,
+        job_id=event.job_id,
+        node=event.node,
+        reason=event.reason,
+        evidence=event.evidence,
+        expected_start=event.expected_start,
+        unanswered=event.unanswered,
+        cancel_requested=event.cancel_requested,
+    )
+
+
+def commands() -> dict[tuple[str, ...], click.Command]:
+    """Return every command and group of commands by the words that name it."""
+    found: dict[tuple[str, ...], click.Command] = {}
+
+    def walk(words: tuple[str, ...], command: click.Command, parent: click.Context | None) -> None:
+        found[words] = command
+        if isinstance(command, click.Group):
+            context = click.Context(command, info_name=words[-1] if words else None, parent=parent)
+            for name in command.list_commands(context):
+                each = command.get_command(context, name)
+                assert each is not None
+                walk((*words, name), each, context)
+
+    walk((), cli, None)
+    return found

@@ -1,0 +1,141 @@
+"""Invented results in the form of result.json, with chosen times."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_LOG = {"head": "", "tail": "", "omitted_bytes": 0}
+
+_ON_H100 = {
+    "harness_sha256": "ab" * 32,
+    "harness": "isolated",
+    "host": "h100-1",
+    "node": "h100-1",
+    "cpu": "EPYC 9654",
+    "torch": "2.6.0",
+    "gpu_name": "NVIDIA H100 80GB HBM3",
+    "gpu_driver": "550.54",
+    "emulated": False,
+    "isolation": "S4",
+}
+
+ON_CPU: Mapping[str, Any] = {
+    "harness_sha256": "ab" * 32,
+    "harness": "isolated",
+    "host": "login-1",
+    "cpu": "EPYC 9654",
+    "cpus": 8,
+    "emulated": False,
+    "isolation": "S3",
+    "root": True,
+}
+
+OWN_EVAL: Mapping[str, Any] = {**_ON_H100, "harness": "task", "unseen_score_s": 2.1e-05}
+
+
+def log(text: str, omitted_bytes: int = 0, tail: str = "") -> dict[str, Any]:
+    """Return the output of a process."""
+    return {"head": text, "tail": tail, "omitted_bytes": omitted_bytes}
+
+
+def case(phase: str, index: int, spec: str, verdict: str = "pass", message: str = "", **more: Any) -> dict[str, Any]:
+    """Return a case without times."""
+    return {
+        "phase": phase,
+        "index": index,
+        "spec": spec,
+        "verdict": verdict,
+        "message": message,
+        "timing": None,
+        "work": None,
+        **more,
+    }
+
+
+def timed(index: int, spec: str, median_ns: float, *, baseline_ns: float | None = None, **more: Any) -> dict[str, Any]:
+    """Return a benchmark case of a GPU: two processes with three calls each, whose medians differ a little."""
+    samples = [median_ns + away for away in (-100.0, -40.0, 250.0, -60.0, 40.0, 90.0)]
+    times = {
+        "runs": 6,
+        "mean_ns": sum(samples) / 6,
+        "median_ns": median_ns,
+        "std_ns": 120.0,
+        "err_ns": 49.0,
+        "best_ns": min(samples),
+        "worst_ns": max(samples),
+        "samples_ns": samples,
+        "worker_runs": [3, 3],
+        "baseline_ns": baseline_ns,
+        "noisy": False,
+    }
+    work = {"memory_bytes": median_ns * 2000, "operations": median_ns * 100}
+    return case("benchmark", index, spec, timing={**times, **more}, work=work)
+
+
+def in_rows(index: int, spec: str, bounds_ns: tuple[float, float, float], **more: Any) -> dict[str, Any]:
+    """Return a benchmark case of a CPU: three processes with a row of calls each; `bounds_ns` surround the time."""
+    low_ns, median_ns, high_ns = bounds_ns
+    times = {
+        "runs": 3,
+        "mean_ns": sum(bounds_ns) / 3,
+        "median_ns": median_ns,
+        "std_ns": 7e4,
+        "err_ns": 4e4,
+        "best_ns": low_ns,
+        "worst_ns": high_ns,
+        "samples_ns": list(bounds_ns),
+        "worker_runs": [1, 1, 1],
+        "baseline_ns": 4 * 2.0e6,
+        "noisy": False,
+        "low_ns": low_ns,
+        "high_ns": high_ns,
+        "least_ns": 5e5,
+        "claimed_ns": median_ns - 1,
+        "busy_processors": 0.0,
+    }
+    return case("benchmark", index, spec, timing={**times, **more})
+
+
+def reported(index: int, spec: str, mean_ns: float) -> dict[str, Any]:
+    """Return a benchmark case as a task's own eval reports it."""
+    times = {
+        "runs": 10,
+        "mean_ns": mean_ns,
+        "median_ns": mean_ns,
+        "std_ns": 40.0,
+        "err_ns": 12.0,
+        "best_ns": mean_ns - 70,
+        "worst_ns": mean_ns + 90,
+        "samples_ns": [],
+        "worker_runs": [],
+        "baseline_ns": None,
+        "noisy": False,
+    }
+    return case("benchmark", index, spec, timing=times)
+
+
+def result(mode: str, verdict: str, cases: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """Return a result of a job on an H100; `more` replaces its values."""
+    return {
+        "nonce": "nonce",
+        "mode": mode,
+        "verdict": verdict,
+        "message": "",
+        "cases": list(cases),
+        "score_s": None,
+        "job_id": "104",
+        "restart_count": 0,
+        "started_at": "2024-03-01T12:01:10+00:00",
+        "ended_at": "2024-03-01T12:02:05+00:00",
+        "stdout": _LOG,
+        "stderr": _LOG,
+        "build": _LOG,
+        "profile": _LOG,
+        "provenance": _ON_H100,
+        **more,
+    }
+
+
+def geometric_mean_s(times_ns: Sequence[float]) -> float:
+    """Return the score of a task with `ranking_by: geom`, rounded to be the same on every machine."""
+    return round(math.exp(math.fsum(map(math.log, times_ns)) / len(times_ns)) / 1e9, 12)

@@ -1,0 +1,173 @@
+"""The JSON of every command that has `--json`, on the golden board.
+
+`json/COMMAND.json` is the command's output, `json/COMMAND.WORD.json` its output with other options.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from tests.golden.board import BUNDLED, VERDICTS, GoldenBoard
+from tests.golden.files import FOLDER, Golden
+from tests.golden.internals import commands
+from tests.golden.normal import normal
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command of `user`, and the name of its golden file.
+
+    `before` holds commands of the same user to run first. With `answering`, Slurm judges jobs at once. `plain` removes
+    facts of this machine from the JSON.
+    """
+
+    name: str
+    argv: str
+    user: str = "ada"
+    exit_code: int = 0
+    before: Sequence[str] = ()
+    answering: bool = False
+    settings: str = "hpc-board.yaml"
+    plain: Callable[[Any], Any] = lambda value: value
+
+
+def _shape_of_files(value: Any) -> Any:
+    """Keep only the keys of the files: the judge's files change with each version."""
+    return {**value, "files": [dict.fromkeys(value["files"][0], "...")]}
+
+
+def _without_machine(value: Any) -> Any:
+    """Remove the facts of this machine from a trial."""
+    return {**value, "provenance": "..."}
+
+
+_OF_THE_MACHINE = ("board", "file system", "locks", "space")
+
+
+def _without_host(lines: Any) -> Any:
+    """Keep the lines of `doctor` that are the same on every machine, without sizes and times."""
+    kept = [line for line in lines if line["subject"] not in _OF_THE_MACHINE]
+    for line in kept:
+        if line["subject"] == "database" or " ms" in line["message"]:
+            line["message"] = "..."
+    return kept
+
+
+CASES = (
+    Case("submit", "submit kernel.py --note one"),
+    Case("submit.several", "submit histogram.py other.py --task scan --gpu H100,A100 --mode benchmark --no-array"),
+    Case("submit.array", "submit histogram.py other.py --task scan --gpu H100 --mode ranked --array"),
+    Case("submit.wait", "submit kernel.py --wait", answering=True),
+    Case("submit.dry-run", "submit kernel.py --dry-run"),
+    Case("submit.dry-run-array", "submit histogram.py other.py --task scan --gpu H100 --array --dry-run"),
+    Case("list", "list", settings=BUNDLED),
+    Case("gpus", "gpus"),
+    Case("task-show", "task show scan"),
+    Case("task-show.own-eval", "task show histo"),
+    Case("task-show.created", "task course"),
+    Case("task-check", "task check drafts/course"),
+    Case("task-check.own-eval", "task check histo"),
+    Case("task-test", "task test histo --submission histogram.py --mode benchmark", plain=_without_machine),
+    Case("eval-code", "eval-code", plain=_shape_of_files),
+    Case("eval-code.own-eval", "eval-code histo"),
+    Case("show", "show scan"),
+    Case("show.page", "show scan --gpu h100 --top 1 --from 2"),
+    Case("show.all-runs", "show scan --all-runs"),
+    Case("show.rank", "show scan --rank 2"),
+    Case("show.versions", "show scan --versions"),
+    Case("show.previous", "show scan --task-version previous"),
+    Case("show.intervals", "show narrow"),
+    Case("show.own-eval", "show histo"),
+    Case("show-personal", "show-personal scan"),
+    Case("history", "history scan"),
+    Case("history.user", "history scan --gpu H100 --user cyd --task-version previous"),
+    Case("feed", "feed"),
+    Case("feed.of-user", "feed scan --gpu H100 --user cyd --limit 2 --before 15"),
+    Case("compare", "compare {submission_first} {submission_best}"),
+    Case("compare.intervals", "compare {submission_narrow_ada} {submission_narrow_bob} --gpu CPU"),
+    Case("runs", "runs"),
+    Case("runs.all", "runs --all", "dean"),
+    Case("runs.chosen", "runs --all --task scan --gpu H100 --mode ranked --state pass --note loop --limit 3"),
+    Case("run", "run {best}"),
+    Case("run.samples", "run {best} --samples"),
+    Case("run.intervals", "run {busy} --samples"),
+    Case("run.own-eval", "run {histo_ada}"),
+    Case("run.removed", "run {withdrawn}"),
+    Case("run.rerun", "run {rerun}"),
+    Case("run.tested", "run {tested}"),
+    Case("run.profiled", "run {profiled}"),
+    Case("run.wrong", "run {wrong}"),
+    Case("run.uncompiled", "run {uncompiled}"),
+    Case("run.interrupted", "run {timeout}"),
+    Case("run.lost", "run {lost}"),
+    Case("run.queued", "run {queued}"),
+    Case("run.running", "run {running}"),
+    Case("run.unconfirmed", "run {submitting}"),
+    Case("watch", "watch {best}"),
+    Case("watch.expired", "watch {running} --timeout 0", exit_code=4),
+    Case("create", "create another drafts/longer --deadline 2099-01-01 --gpu H100", "cyd"),
+    Case(
+        "create.dry-run", "create mine histo --deadline none --closed --member ada,@staff --show-code --dry-run", "cyd"
+    ),
+    Case("update", "update course --no-member bob --member eve --hide-code --reason less", "cyd"),
+    Case("update.dry-run", "update course drafts/longer --dry-run", "cyd"),
+    Case("update.history", "update open_sort --history"),
+    Case("delete", "delete course --yes --reason over", "cyd"),
+    Case("poll", "poll"),
+    Case("poll.changed", "poll", before=["submit kernel.py"], answering=True),
+    Case("admin-check", "admin check --no-job", "dean"),
+    Case("admin-check.job", "admin check H100", "dean", answering=True),
+    Case("admin-doctor", "admin doctor", "dean", plain=_without_host),
+    Case("admin-limit", "admin limit histo --ranked 0", "dean"),
+    Case("admin-limits", "admin limits"),
+    Case("admin-bans", "admin bans", "dean"),
+    Case("admin-log", "admin log", "dean"),
+    Case("admin-log.chosen", "admin log --board scan --user ada --limit 3", "dean"),
+    Case("admin-rerun", "admin rerun scan --gpu H100", "dean"),
+    Case("admin-rerun.dry-run", "admin rerun scan --dry-run", "dean"),
+    Case("admin-milestones", "admin milestones scan", "dean"),
+    Case("admin-stats", "admin stats", "dean"),
+    Case(
+        "admin-stats.of-task", "admin stats --task scan --days 1", "dean", plain=lambda value: {**value, "since": "..."}
+    ),
+    Case("admin-sync", "admin sync competition --problem-set beginner --force", "dean"),
+    Case("admin-sync.skipped", "admin sync competition/beginner.yaml --dry-run", "dean", exit_code=5),
+    Case("admin-sync.faulty", "admin sync competition/faulty.yaml", "dean", exit_code=2),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_json_of_a_command_is_what_it_was(golden: Golden, board: GoldenBoard, case: Case) -> None:
+    opened = replace(board, settings=case.settings)
+    if case.answering:
+        board.slurm.answering()
+    for argv in case.before:
+        opened.run(case.user, *argv.split())
+    done = opened.run(case.user, *case.argv.split(), "--json")
+    assert done.exit_code == case.exit_code, done.stderr
+    value = case.plain(json.loads(done.stdout))
+    golden.check(f"json/{case.name}.json", normal(f"{json.dumps(value, indent=2)}\n", board.folder))
+
+
+def test_the_json_of_each_verdict_is_what_it_was(golden: Golden, board: GoldenBoard) -> None:
+    found = {}
+    for verdict in VERDICTS:
+        run = json.loads(board.run("bob", "run", f"{{verdict_{verdict}}}", "--json").stdout)
+        found[verdict] = {key: run[key] for key in ("state", "verdict", "score_s", "rank", "message", "reason")}
+    golden.check("json/run.verdicts.json", normal(f"{json.dumps(found, indent=2)}\n", board.folder))
+
+
+def test_every_command_that_prints_json_has_a_golden_file_and_no_file_is_left_over() -> None:
+    printing = {
+        "-".join(words)
+        for words, command in commands().items()
+        if any(isinstance(each, click.Option) and "--json" in each.opts for each in command.params)
+    }
+    stored = {file.stem for file in Path(FOLDER, "json").glob("*.json")}
+    assert {name.partition(".")[0] for name in stored} == printing
+    assert stored == {case.name for case in CASES} | {"run.verdicts"}
