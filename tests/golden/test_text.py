@@ -1,0 +1,93 @@
+"""The text of commands on terminals of two widths, and the help of every command."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tests.golden.board import BUNDLED, VERDICTS, GoldenBoard
+from tests.golden.files import FOLDER, Golden
+from tests.golden.internals import commands
+from tests.golden.normal import normal
+
+WIDTHS = (80, 120)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Commands of one user whose texts share a golden file."""
+
+    name: str
+    argvs: Sequence[str]
+    user: str = "ada"
+    settings: str = "hpc-board.yaml"
+
+
+CASES = (
+    Case("list", ["list"], settings=BUNDLED),
+    Case("gpus", ["gpus"]),
+    Case("task", ["task scan", "task histo", "task course", "task check histo"]),
+    Case("runs", ["runs"]),
+    Case(
+        "runs.all",
+        ["runs --all --limit 100", "runs --all --task narrow", "runs --task scan --gpu A100 --mode profile"],
+        "dean",
+    ),
+    Case("run.passed", ["run {best}", "run {busy}", "run {histo_ada}", "run {withdrawn}", "run {rerun}"]),
+    Case("run.modes", ["run {tested}", "run {benchmarked}", "run {profiled}", "run {tested} --log"]),
+    Case("run.failed", ["run {wrong}", "run {uncompiled}"]),
+    Case("run.stopped", [f"run {{{state}}}" for state in ("cancelled", "timeout", "out_of_memory", "node_fail")]),
+    Case("run.gone", ["run {preempted}", "run {lost}", "run {error}"]),
+    Case("run.going", [f"run {{{state}}}" for state in ("queued", "running", "stuck", "created", "submitting")]),
+    Case("run.others", ["run {unheard}", "run {collecting}"]),
+    Case("run.verdicts", [f"run {{verdict_{verdict}}}" for verdict in VERDICTS], "bob"),
+    Case("watch", ["watch {best}", "watch {wrong}", "watch {lost}"]),
+    Case("show", ["show scan", "show narrow", "show histo", "show course"]),
+    Case("show.parts", ["show scan --gpu H100 --top 1 --from 2", "show scan --all-runs", "show scan --rank 1"]),
+    Case("show.versions", ["show scan --versions", "show scan --task-version previous", "show open_sort"]),
+    Case("show-personal", ["show-personal scan", "show-personal narrow"]),
+    Case("history", ["history scan", "history scan --user cyd --task-version previous"]),
+    Case("feed", ["feed", "feed scan --user cyd"]),
+    Case(
+        "compare",
+        [
+            "compare {submission_first} {submission_best}",
+            "compare {submission_narrow_ada} {submission_narrow_bob}",
+            "compare {submission_histo_ada} {submission_histo_ada}",
+        ],
+    ),
+    Case("boards", ["update open_sort --history", "create mine drafts/course --dry-run"], "cyd"),
+    Case("admin", ["admin log", "admin bans", "admin limits", "admin stats", "admin rerun scan --dry-run"], "dean"),
+    Case("admin.check", ["admin check --no-job", "admin sync competition/beginner.yaml --dry-run"], "dean"),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_text_of_a_command_is_what_it_was(golden: Golden, board: GoldenBoard, case: Case) -> None:
+    opened = replace(board, settings=case.settings)
+    for width in WIDTHS:
+        told = []
+        for argv in case.argvs:
+            done = opened.run(case.user, *argv.split(), width=width)
+            ended = f"exit code {done.exit_code}\n" if done.exit_code else ""
+            told.append(f"$ hpc-board {argv}\n{done.stdout}{ended}")
+        golden.check(f"text/{case.name}.{width}.txt", normal("\n".join(told), board.folder))
+
+
+@pytest.mark.parametrize("words", commands(), ids=lambda words: "-".join(words) or "hpc-board")
+def test_the_help_of_a_command_is_what_it_was(golden: Golden, made_board: GoldenBoard, words: tuple[str, ...]) -> None:
+    done = made_board.run("ada", *words, "--help", width=80)
+    assert done.exit_code == 0, done.stderr
+    golden.check(_help_file(words), done.stdout)
+
+
+def _help_file(words: Sequence[str]) -> str:
+    return f"help/{'-'.join(words) or 'hpc-board'}.txt"
+
+
+def test_no_file_of_text_is_left_over() -> None:
+    expected = {f"text/{case.name}.{width}.txt" for case in CASES for width in WIDTHS} | set(
+        map(_help_file, commands())
+    )
+    stored = {str(file.relative_to(FOLDER)) for name in ("text", "help") for file in (FOLDER / name).iterdir()}
+    assert stored == expected
