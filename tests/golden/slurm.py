@@ -40,6 +40,7 @@ case "${0##*/} $*" in
         state=PENDING
         [ ! -e "$here/answer.py" ] || state=COMPLETED
         echo "$number${tasks:+_[$tasks]}|$name|$state|1709294400|N/A||0|Resources" >>"$here/queue"
+        echo "$folder" >>"$here/sent"
         [ ! -e "$here/answer.py" ] || "PYTHON" -I -S "$here/answer.py" "$folder" "$number" || exit
         echo "$number"
         ;;
@@ -147,6 +148,11 @@ class Slurm:
         texts = {"nodes": _NODES, "site": _SITE, "config": _CONFIG, "partitions": _PARTITIONS, "next": "900\n"}
         for name, text in {**texts, "queue": "".join(f"{line}\n" for line in queue)}.items():
             (self.folder / name).write_text(text, encoding="utf-8")
+
+    @property
+    def sent(self) -> list[Path]:
+        """Return the folders of the jobs that were sent, in their order."""
+        return [Path(line) for line in (self.folder / "sent").read_text(encoding="utf-8").splitlines()]
 
     def answering(self) -> None:
         """Judge every job as soon as it is sent, from now on."""

@@ -145,6 +145,18 @@ def check_implementation(data, output):
     return output == sorted(data)
 """
 
+_RING_YML = """\
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+  - {name: eval.py, source: eval.py}
+lang: py
+description: Pass what each rank has to the next one.
+multi_gpu: true
+tests: [{world_size: 2, size: 10, seed: 1}]
+benchmarks: [{world_size: 4, size: 100, seed: 2}]
+"""
+
 _COURSE_YML = """\
 files:
   - {name: submission.py, source: "@SUBMISSION@"}
@@ -153,6 +165,17 @@ lang: py
 description: NOTE
 tests: [{size: 8, seed: 1}]
 benchmarks: [{size: SIZE, seed: 2}]
+"""
+
+_PROGRAM = """\
+files:
+  - {name: submission.cu, source: "@SUBMISSION@"}
+  - {name: eval.cu, source: eval.cu}
+lang: cu
+description: A program in CUDA with a main function of its own.
+config: {sources: [eval.cu, submission.cu], compile_flags: [-Wall]}
+tests: [{size: 3, seed: 1}]
+benchmarks: [{size: 1000, seed: 2}]
 """
 
 KERNEL = """\
@@ -200,6 +223,12 @@ OTHERS: Mapping[str, Mapping[str, str]] = {
     "narrow": {"task.yml": _NARROW_YML, "reference.py": _SORT_REFERENCE},
 }
 """The tasks of the board beside `scan`."""
+
+FOR_SCRIPTS: Mapping[str, Mapping[str, str]] = {
+    "ring": {"task.yml": _RING_YML, "reference.py": _HISTO_REFERENCE, "eval.py": _EVAL},
+    "program": {"task.yml": _PROGRAM, "eval.cu": "int main() { return 0; }\n"},
+}
+"""Tasks whose jobs are of a kind of their own: one for several GPUs, one that is a compiled program."""
 
 
 def lay_out(folder: Path, files: Mapping[str, str]) -> Path:
