@@ -298,7 +298,7 @@ class SlurmLab:
             "KillWait": "2",
             "MinJobAge": "300",
             "MessageTimeout": "5",
-            "SchedulerParameters": "batch_sched_delay=0,sched_interval=5,bf_interval=5",
+            "SchedulerParameters": "batch_sched_delay=0,sched_interval=1,bf_interval=1",
         } | (accounting if self._accounting else {})
 
     def _gres_lines(self) -> Iterator[str]:
