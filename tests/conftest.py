@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import tempfile
@@ -16,6 +17,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Moments are shown in the time zone of who reads them.
 os.environ["TZ"] = "UTC"
 time.tzset()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage less often, and never among the modules: they are there to the end."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
