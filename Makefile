@@ -26,6 +26,10 @@ test: .venv/.dev slurm browser ## every test that this machine can run, and a co
 	echo "The tests that failed, once more:"; \
 	$(BIN)/pytest -v --last-failed --last-failed-no-failures none --maxfail 1 tests
 
+.PHONY: test-fast
+test-fast: .venv/.dev ## the tests of one and a half minutes: no daemons, no terminals, no PyTorch
+	$(BIN)/pytest -q -m "not slow and not torch" --numprocesses 2 --dist worksteal tests/unit
+
 .PHONY: check
 check: lint test ## all that CI runs
 

@@ -307,6 +307,7 @@ def beside(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Scripted, Rec
     return hanging, advance, clock
 
 
+@pytest.mark.slow
 def test_a_cluster_that_hangs_takes_one_time_out_from_the_others_and_is_then_left_alone(
     world: World, beside: tuple[Scripted, Reconciler, list[float]]
 ) -> None:

@@ -148,6 +148,7 @@ def damaged(path: Path) -> None:
     path.write_bytes(data)
 
 
+@pytest.mark.slow
 def test_what_is_no_whole_backup_is_refused_and_changes_nothing(board: Recorded) -> None:
     for _ in range(20):
         add(board)

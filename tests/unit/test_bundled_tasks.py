@@ -204,6 +204,7 @@ def test_the_template_for_hip_is_the_one_for_cuda_by_other_names(name: str) -> N
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100"])
 @every_task_in_several
+@pytest.mark.slow
 def test_templates_and_examples_in_cuda_compile(name: str, arch: str, tmp_path: Path) -> None:
     tools = toolchain(Language.CU, arch, os.environ)
     (tmp_path / HEADER).write_text(header_text())

@@ -485,6 +485,7 @@ def test_a_chart_of_any_range_has_some_ticks_in_order(first: float, last: float)
     assert all(0 <= height <= 170 for height in heights)
 
 
+@pytest.mark.slow
 def test_an_export_of_many_runs_takes_no_more_memory_than_one_of_few(tmp_path: Path) -> None:
     generator = REPOSITORY / "scripts" / "board_generator.py"
     sizes = {}

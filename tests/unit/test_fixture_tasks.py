@@ -115,6 +115,7 @@ def test_a_fixture_s_version_is_the_same_when_it_is_read_again_and_another_for_a
 
 
 @each_way
+@pytest.mark.slow
 def test_checking_a_fixture_says_what_is_expected_of_each_harness(fixture: Fixture, kind: str, tmp_path: Path) -> None:
     expected = fixture.checks[kind]
     if isinstance(expected, str):

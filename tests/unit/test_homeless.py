@@ -11,7 +11,7 @@ from tests.accounts import command_as, needs_accounts
 from tests.unit.recorded import REPOSITORY
 
 UID = 54_321
-pytestmark = needs_accounts
+pytestmark = [needs_accounts, pytest.mark.slow]
 
 
 def hpc_board(*argv: str, **environ: str) -> subprocess.CompletedProcess[str]:

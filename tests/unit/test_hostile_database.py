@@ -141,6 +141,7 @@ def test_every_table_is_looked_at(whole: Recorded) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES)
+@pytest.mark.slow
 def test_a_hostile_value_is_told_or_shown_without_harm(whole: Recorded, table: str) -> None:
     path = whole.folder / "board" / "board.db"
     sound = path.read_bytes()

@@ -59,6 +59,7 @@ def call(script: Path, *argv: str | Path) -> str:
 
 
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.slow
 def test_a_page_takes_no_more_steps_on_a_larger_board(costs: tuple[Costs, Costs], name: str) -> None:
     small, large = (each[name]["steps"] for each in costs)
     assert 50 < large < 1.1 * small + 50

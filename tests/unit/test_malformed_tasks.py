@@ -308,6 +308,7 @@ def test_the_folder_without_a_fault_is_sound(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.slow
 def test_a_malformed_task_is_refused_with_its_fault_and_leaves_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
@@ -362,6 +363,7 @@ hpc_board: {deadline: soon, limits: {call_second: 1}}
     ]
 
 
+@pytest.mark.slow
 def test_arguments_are_only_judged_where_the_text_of_the_reference_tells_them(folder: Path) -> None:
     document = with_test("{sizes: 3}").replace("{size: 50, seed: 2}", "{sizes: 5}")
     for reference in (

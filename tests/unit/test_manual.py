@@ -210,6 +210,7 @@ def test_the_settings_that_the_page_shows_bring_the_task_to_the_board(tmp_path: 
     assert {"saxpy_py", "softmax_py"} <= {task.name for task in board.tasks().tasks}
 
 
+@pytest.mark.slow
 def test_the_task_that_the_page_shows_refuses_every_cheap_answer(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     done = subprocess.run(
@@ -311,6 +312,7 @@ def shown_json() -> tuple[Any, Any, Any]:
     return run, submission, board
 
 
+@pytest.mark.slow
 def test_the_json_of_a_run_has_the_form_that_the_page_shows(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
     files, printed = ranked
     run = files.json("run", printed["runs"][0]["id"])

@@ -104,6 +104,7 @@ def test_people_are_those_who_sent_something_were_decided_about_or_are_named(pla
     assert [person.name for person in people if person.ban] == ["kim"]
 
 
+@pytest.mark.slow
 def test_people_are_read_page_by_page_and_searched(place: Recorded) -> None:
     for number in range(30):
         sent(place, f"user{number:02}")

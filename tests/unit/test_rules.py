@@ -815,6 +815,7 @@ def described(plan: Sequence[RerunCandidate]) -> list[tuple[int, str, str]]:
     return [(each.submission.id, each.submission.user, each.why) for each in plan]
 
 
+@pytest.mark.slow
 def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Place) -> None:
     slow = RIGHT.replace("    return", "    import time; time.sleep(0.002)\n    return")
     adas, bobs = ranked(place, "ada"), ranked(place, "bob", slow)
@@ -882,6 +883,7 @@ def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Plac
     ]
 
 
+@pytest.mark.slow
 def test_a_named_submission_is_sent_again_once_at_a_time(place: Place) -> None:
     adas = ranked(place, "ada")
     admin = place.board()
@@ -894,6 +896,7 @@ def test_a_named_submission_is_sent_again_once_at_a_time(place: Place) -> None:
     assert len(place.store.runs()) == 2
 
 
+@pytest.mark.slow
 def test_a_named_submission_is_sent_again_whatever_its_rank(place: Place) -> None:
     first, second = ranked(place, "ada"), ranked(place, "ada", RIGHT + "# again\n")
     admin = place.board()

@@ -16,6 +16,8 @@ from hpc_board.transport.ssh_files import SshFiles
 from tests.conftest import short_folder
 from tests.slurm.sshd import USER, SlowLink, Sshd, skip_without_sshd
 
+pytestmark = pytest.mark.slow
+
 CONTENTS = {"job.sh": b"#!/bin/bash\n", "task/deep/reference.py": b"x = 1\n", "harness.pyz": os.urandom(400_000)}
 
 

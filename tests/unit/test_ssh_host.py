@@ -22,6 +22,8 @@ from hpc_board.transport.this_host import OUTPUT_BYTES_MAX
 from tests.conftest import short_folder
 from tests.slurm.sshd import USER, SlowLink, Sshd, agent_with, new_key, skip_without_sshd
 
+pytestmark = pytest.mark.slow
+
 VARIABLES = {"SLURM_CONF": "/etc/slurm/lab.conf", "SBATCH_PARTITION": "debug", "LC_TIME": "de_DE.UTF-8"}
 NOISE = "echo 'Welcome to login2'; echo 'a noisy host' >&2\n"
 

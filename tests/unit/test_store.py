@@ -580,6 +580,7 @@ def model_ranks(entries: list[tuple[float, datetime, int]]) -> list[tuple[int, i
 
 @settings(max_examples=30, deadline=None)
 @given(ATTEMPTS)
+@pytest.mark.slow
 def test_ranks_follow_the_rules_for_any_history(
     attempts: list[tuple[str, int, str, Mode, Verdict, float | None, bool]],
 ) -> None:

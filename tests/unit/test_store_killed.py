@@ -117,6 +117,7 @@ def violations(path: Path) -> dict[str, list[object]]:
     return {name: rows for name, rows in found.items() if rows}
 
 
+@pytest.mark.slow
 def test_a_writer_may_be_killed_at_any_moment(tmp_path: Path, journal: tuple[Path, str]) -> None:
     mounts, mode = journal
     path = tmp_path / "board" / "board.db"
@@ -145,6 +146,7 @@ def test_a_writer_may_be_killed_at_any_moment(tmp_path: Path, journal: tuple[Pat
 
 
 @needs_accounts
+@pytest.mark.slow
 def test_an_account_that_is_killed_keeps_no_other_one_out(journal: tuple[Path, str]) -> None:
     mounts, mode = journal
     chance = random.Random(mode)
@@ -182,6 +184,7 @@ def test_the_umask_of_a_process_is_its_own_again(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "board.db").stat().st_mode) == 0o660
 
 
+@pytest.mark.slow
 def test_submissions_of_several_processes_are_all_there(tmp_path: Path, journal: tuple[Path, str]) -> None:
     mounts, _ = journal
     path = tmp_path / "board" / "board.db"

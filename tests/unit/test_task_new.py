@@ -107,6 +107,7 @@ def test_a_new_task_has_a_template_for_each_of_its_languages(tmp_path: Path, lan
 
 @pytest.mark.torch
 @pytest.mark.parametrize("languages", [(), ("cu",)], ids=["py", "cu"])
+@pytest.mark.slow
 def test_a_new_task_is_sound_as_it_is(tmp_path: Path, languages: tuple[str, ...]) -> None:
     pytest.importorskip("torch")
     done = call("check", new(tmp_path / "mine", languages), "--json")
@@ -119,6 +120,7 @@ def test_a_new_task_is_sound_as_it_is(tmp_path: Path, languages: tuple[str, ...]
 
 @pytest.mark.torch
 @pytest.mark.parametrize("language", ["py", "cpp"])
+@pytest.mark.slow
 def test_the_template_of_a_new_task_passes_it(tmp_path: Path, scratch: Path, language: str) -> None:
     pytest.importorskip("torch")
     if language == "cpp" and shutil.which("g++") is None:
@@ -131,6 +133,7 @@ def test_the_template_of_a_new_task_passes_it(tmp_path: Path, scratch: Path, lan
 
 
 @pytest.mark.parametrize(("language", "compiler"), [("cpp", "g++"), ("cu", "nvcc"), ("hip", "hipcc")])
+@pytest.mark.slow
 def test_the_template_of_a_new_task_compiles(tmp_path: Path, language: str, compiler: str) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no {compiler}")
@@ -257,6 +260,7 @@ def test_a_submission_is_judged_for_a_folder_that_is_on_no_board(double: Path, s
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_submission_is_judged_for_a_zip_and_for_a_single_reference(double: Path, scratch: Path) -> None:
     file = kernel(double)
     archive = shutil.make_archive(str(double.parent / "packed"), "zip", double)
@@ -268,6 +272,7 @@ def test_a_submission_is_judged_for_a_zip_and_for_a_single_reference(double: Pat
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_ranked_trial_has_times_a_score_and_no_place_on_a_board(double: Path) -> None:
     done = call("test", double, "--submission", kernel(double), "--mode", "leaderboard")
     assert done.exit_code == 0, done.output
@@ -288,6 +293,7 @@ def test_a_ranked_trial_has_times_a_score_and_no_place_on_a_board(double: Path) 
         ("import os\ndef custom_kernel(data):\n    os._exit(1)\n", "crash", "Failed: crash."),
     ],
 )
+@pytest.mark.slow
 def test_a_submission_that_does_not_pass_ends_with_status_1(
     double: Path, scratch: Path, text: str, verdict: str, words: str
 ) -> None:

@@ -387,6 +387,7 @@ def judged(task: Task, folder: Path, text: str = SUBMISSION) -> Verdict:
     ],
     ids=["two answers", "assertions", "today's order"],
 )
+@pytest.mark.slow
 def test_a_single_reference_is_judged_and_its_submission_is_called_train(
     tmp_path: Path, scratch: Path, reference: str
 ) -> None:
@@ -407,6 +408,7 @@ def test_a_single_reference_is_judged_and_its_submission_is_called_train(
         ("output == ref_kernel(data)", "bool"),
     ],
 )
+@pytest.mark.slow
 def test_each_form_of_the_check_in_a_folder_is_judged(tmp_path: Path, answer: str, folder: str) -> None:
     reference = REFERENCE.replace("output == ref_kernel(data)", answer)
     (task,) = sound_tasks(folder_of(tmp_path, folder, reference=reference))
