@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,22 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On several workers, alternate between files that wait for Slurm and files that compute, the former first.
+
+    The long files begin early then, and a processor has work while a worker waits. Other test files follow as they are.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    waiting = [path for path, tests in files.items() if any(test.get_closest_marker("slurm") for test in tests)]
+    computing = [path for path in files if path not in waiting]
+    order = [path for pair in zip_longest(waiting, computing) for path in pair if path is not None]
+    items[:] = [item for path in order for item in files[path]]
 
 
 @pytest.fixture(scope="session")
