@@ -222,15 +222,15 @@ class Board:
         )
         return probe.check(gpus, plan, send=send)
 
-    def examine(self, origin: str) -> "list[Diagnostic]":
-        """What is wrong with this installation, and what is not; `origin` says what names the settings file."""
+    def diagnose(self, origin: str) -> "list[Diagnostic]":
+        """Return the diagnostics of this installation; `origin` says how the settings file was named."""
         from hpc_board.admin import doctor
         from hpc_board.transport.this_host import ThisHost
 
         count = self.in_flight
         tasks = self._tasks_of_settings()
-        patient = doctor.Installation(self.settings, origin, tasks, count, ThisHost(), logins=self._clusters.logins)
-        return list(doctor.diagnose(patient))
+        host, logins = ThisHost(), self._clusters.logins
+        return list(doctor.diagnose(doctor.Installation(self.settings, origin, tasks, count, host, logins=logins)))
 
     def header(self, file: Path) -> Directives:
         """What the header of a submission asks for, before anything else about the file is decided.

@@ -1,4 +1,4 @@
-"""What is wrong with an installation: the settings, the board's folder, the tasks, Slurm, the entries' Pythons."""
+"""Diagnostics of an installation: the settings, the board's folder, the tasks, Slurm, the entries' Pythons."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hpc_board.accounts import unknown_people
 from hpc_board.catalog.folders import Catalog
-from hpc_board.domain.diagnostic import Diagnostic, Level
+from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, SchedulerError
 from hpc_board.files import lock_descriptor
@@ -71,35 +71,35 @@ class Installation:
         return self.logins.get(cluster.name, self.host)
 
 
-def diagnose(patient: Installation) -> Iterator[Diagnostic]:
-    """One line for each thing, in the order in which they depend on each other."""
-    yield from _settings(patient)
-    yield from _roles(patient)
-    yield from _folder(patient)
-    yield from _tasks(patient)
-    for cluster in patient.settings.clusters:
+def diagnose(installation: Installation) -> Iterator[Diagnostic]:
+    """Yield a diagnostic for each thing, in the order in which they depend on each other."""
+    yield from _settings(installation)
+    yield from _roles(installation)
+    yield from _folder(installation)
+    yield from _tasks(installation)
+    for cluster in installation.settings.clusters:
         if cluster.scheduler == "slurm":
-            yield from _slurm(cluster, patient.on(cluster))
-    for gpu in patient.settings.gpus:
-        yield from _entry(gpu, patient.on(gpu.cluster))
+            yield from _slurm(cluster, installation.on(cluster))
+    for gpu in installation.settings.gpus:
+        yield from _entry(gpu, installation.on(gpu.cluster))
 
 
-def _line(bad: Level, subject: str, message: str, advice: str, *, good: str | None) -> Diagnostic:
-    """The line of something that is as it should be where `good` says how."""
-    return Diagnostic(bad, subject, message, advice) if good is None else Diagnostic(Level.OK, subject, good)
+def _diagnostic(bad: Severity, subject: str, message: str, hint: str, *, good: str | None) -> Diagnostic:
+    """Return the diagnostic of a thing, which is as it should be where `good` says how."""
+    return Diagnostic(bad, subject, message, hint) if good is None else Diagnostic(Severity.OK, subject, good)
 
 
 # The settings
 
 
-def _settings(patient: Installation) -> Iterator[Diagnostic]:
-    settings = patient.settings
+def _settings(installation: Installation) -> Iterator[Diagnostic]:
+    settings = installation.settings
     if settings.file is None:
-        yield Diagnostic(Level.OK, "settings", "none found, so the built-in ones: this machine, the tasks that ship")
+        yield Diagnostic(Severity.OK, "settings", "none found, so the built-in ones: this machine, the tasks that ship")
         return
-    origin = patient.origin or _origin(settings.file)
+    origin = installation.origin or _origin(settings.file)
     yield Diagnostic(
-        Level.OK,
+        Severity.OK,
         "settings",
         f"{settings.file} ({origin}); {len(settings.gpus)} GPU {'entry' if len(settings.gpus) == 1 else 'entries'}",
     )
@@ -107,22 +107,22 @@ def _settings(patient: Installation) -> Iterator[Diagnostic]:
         mode = settings.file.stat().st_mode
         if mode & 0o022:
             yield Diagnostic(
-                Level.WARNING,
+                Severity.WARNING,
                 "settings",
                 f"others may write {settings.file}, and settings decide what runs in your name",
                 f"chmod go-w {settings.file}",
             )
 
 
-def _roles(patient: Installation) -> Iterator[Diagnostic]:
+def _roles(installation: Installation) -> Iterator[Diagnostic]:
     """The users and groups in `roles` that this machine does not know: nobody gets a role by a name with a slip."""
-    roles = patient.settings.roles
+    roles = installation.settings.roles
     for key, names in (("admins", roles.admins), ("creators", roles.creators), ("participants", roles.participants)):
         unknown = unknown_people(names)
         if unknown:
             message = f"roles.{key}: this machine does not know {one_line(', '.join(unknown), 500)}"
-            advice = "Correct the names: a group has @ before it. Nobody has a role by one that is not known."
-            yield Diagnostic(Level.WARNING, "roles", message, advice)
+            hint = "Correct the names: a group has @ before it. Nobody has a role by one that is not known."
+            yield Diagnostic(Severity.WARNING, "roles", message, hint)
 
 
 def _origin(file: Path) -> str:
@@ -136,28 +136,28 @@ def _origin(file: Path) -> str:
 # The board's folder
 
 
-def _folder(patient: Installation) -> Iterator[Diagnostic]:
-    board = patient.settings.board
+def _folder(installation: Installation) -> Iterator[Diagnostic]:
+    board = installation.settings.board
     there = next(path for path in (board, *board.parents) if path.is_dir())
-    advice = "Point `board` in the settings to a folder that you may write."
+    hint = "Point `board` in the settings to a folder that you may write."
     if there != board and board.exists():
-        yield Diagnostic(Level.PROBLEM, "board", f"{board} is no folder", advice)
+        yield Diagnostic(Severity.ERROR, "board", f"{board} is no folder", hint)
         return
     owner = there.stat().st_uid
     if there == board and is_shared(board):
         yield from _shared(board)
     elif there == board and owner != os.geteuid():
         message = f"{board} belongs to user {owner}: a board belongs to one account, or to a group that may write it"
-        yield Diagnostic(Level.PROBLEM, "board", message, f"{advice} Or have its owner share it: chmod 2770 {board}")
+        yield Diagnostic(Severity.ERROR, "board", message, f"{hint} Or have its owner share it: chmod 2770 {board}")
     try:
         yield from _written(there, board)
     except OSError as error:
-        yield Diagnostic(Level.PROBLEM, "board", f"{there} cannot be written: {error.strerror or error}", advice)
-    yield from _file_system(patient, there)
+        yield Diagnostic(Severity.ERROR, "board", f"{there} cannot be written: {error.strerror or error}", hint)
+    yield from _file_system(installation, there)
     yield from _room(there)
     if there == board:
         yield from _left_over(own_folder(board))
-        yield from _database(patient)
+        yield from _database(installation)
 
 
 def _shared(board: Path) -> Iterator[Diagnostic]:
@@ -166,13 +166,13 @@ def _shared(board: Path) -> Iterator[Diagnostic]:
     group = group_name(status.st_gid)
     if os.geteuid() != 0 and status.st_gid not in (os.getegid(), *os.getgroups()):
         message = f"{board} is for the group {group}, and you are not in it"
-        yield Diagnostic(Level.PROBLEM, "board", message, "Ask its owner, or point `board` in the settings elsewhere.")
+        yield Diagnostic(Severity.ERROR, "board", message, "Ask its owner, or point `board` in the settings elsewhere.")
     else:
         yield Diagnostic(
-            Level.OK, "board", f"{board} is shared by the group {group}, whose members have to trust each other"
+            Severity.OK, "board", f"{board} is shared by the group {group}, whose members have to trust each other"
         )
     if status.st_mode & stat.S_IWOTH:
-        yield Diagnostic(Level.WARNING, "board", f"everybody may write {board}", f"chmod o-w {board}")
+        yield Diagnostic(Severity.WARNING, "board", f"everybody may write {board}", f"chmod o-w {board}")
 
 
 def _written(there: Path, board: Path) -> Iterator[Diagnostic]:
@@ -180,11 +180,11 @@ def _written(there: Path, board: Path) -> Iterator[Diagnostic]:
     with tempfile.NamedTemporaryFile(prefix=".doctor.", dir=there) as file:
         os.fsync(file.fileno())
         made = f"{board} can be written" if there == board else f"{board} is not there yet, and can be made in {there}"
-        yield Diagnostic(Level.OK, "board", made)
+        yield Diagnostic(Severity.OK, "board", made)
         why = _lock_fault(file.fileno(), Path(file.name))
-        advice = "On Lustre, mount with the option `flock`; on NFS, start the lock service. Or use another folder."
+        hint = "On Lustre, mount with the option `flock`; on NFS, start the lock service. Or use another folder."
         good = None if why else "flock and POSIX locks work"
-        yield _line(Level.PROBLEM, "locks", f"{why}: two programs would carry on the same runs", advice, good=good)
+        yield _diagnostic(Severity.ERROR, "locks", f"{why}: two programs would carry on the same runs", hint, good=good)
 
 
 def _lock_fault(descriptor: int, path: Path) -> str:
@@ -205,24 +205,26 @@ def _lock_fault(descriptor: int, path: Path) -> str:
     return "flock lets two hold the same lock"
 
 
-def _file_system(patient: Installation, there: Path) -> Iterator[Diagnostic]:
+def _file_system(installation: Installation, there: Path) -> Iterator[Diagnostic]:
     try:
-        table = patient.mounts.read_text(errors="surrogateescape")
+        table = installation.mounts.read_text(errors="surrogateescape")
     except OSError:
         table = ""
     mount = mounted(table, there.resolve())
     kind, local = one_line(mount.kind, 40), mount.kind in LOCAL_FILE_SYSTEMS
-    journal = journal_mode(there, patient.mounts)
+    journal = journal_mode(there, installation.mounts)
     whose = "of this machine alone" if local else "shared between machines, or not known to be of one"
-    yield Diagnostic(Level.OK, "file system", f"{kind or 'unknown'}, {whose}; SQLite's journal is {journal}")
+    yield Diagnostic(Severity.OK, "file system", f"{kind or 'unknown'}, {whose}; SQLite's journal is {journal}")
     if mount.kind in ("tmpfs", "ramfs"):
-        advice = "Point `board` in the settings to a disk."
-        yield Diagnostic(Level.WARNING, "file system", f"{kind} is gone when the machine starts anew", advice)
+        hint = "Point `board` in the settings to a disk."
+        yield Diagnostic(Severity.WARNING, "file system", f"{kind} is gone when the machine starts anew", hint)
     # Over SSH, the jobs' folders lie below `board_folder` there.
-    jobs_here = [each for each in patient.settings.clusters if not kind_of(each).on_this_machine and each.ssh is None]
+    jobs_here = [
+        each for each in installation.settings.clusters if not kind_of(each).on_this_machine and each.ssh is None
+    ]
     if local and jobs_here:
         yield Diagnostic(
-            Level.WARNING,
+            Severity.WARNING,
             "file system",
             f"compute nodes have to see {there} under the same path, and {kind} is seldom shared",
             "Point `board` to a shared folder, unless it is exported; `hpc-board admin check` proves it.",
@@ -230,7 +232,7 @@ def _file_system(patient: Installation, there: Path) -> Iterator[Diagnostic]:
     options = _LOCAL_LOCKS.search(mount.options)
     if not local and options:
         yield Diagnostic(
-            Level.WARNING,
+            Severity.WARNING,
             "locks",
             f"mounted with {options[0].strip(',')}: locks hold within this machine alone",
             "Use the board from one login node only, or have it mounted otherwise.",
@@ -241,20 +243,20 @@ def _room(there: Path) -> Iterator[Diagnostic]:
     facts = os.statvfs(there)
     free = facts.f_bavail * facts.f_frsize
     words = f"{free / 2**30:.1f} GiB free" if free >= _SPACE_BYTES else f"{free // 2**20} MiB free"
-    advice = "A job folder has about 100 KB: make room, or point `board` in the settings elsewhere."
+    hint = "A job folder has about 100 KB: make room, or point `board` in the settings elsewhere."
     few = facts.f_files > 0 and facts.f_favail < _FILES
     if few:
-        yield Diagnostic(Level.WARNING, "space", f"{facts.f_favail} more files can be made in {there}", advice)
-    bad = Level.PROBLEM if free < _LITTLE_SPACE_BYTES else Level.WARNING
+        yield Diagnostic(Severity.WARNING, "space", f"{facts.f_favail} more files can be made in {there}", hint)
+    bad = Severity.ERROR if free < _LITTLE_SPACE_BYTES else Severity.WARNING
     enough = free >= _SPACE_BYTES
-    yield _line(bad, "space", words, advice, good=f"{words} (quotas are not looked at)" if enough else None)
+    yield _diagnostic(bad, "space", words, hint, good=f"{words} (quotas are not looked at)" if enough else None)
 
 
 def _left_over(board: Path) -> Iterator[Diagnostic]:
     checks = [path.name for path in _listed(board / CHECKS)]
     if checks:
         yield Diagnostic(
-            Level.WARNING,
+            Severity.WARNING,
             "left over",
             f"{board / CHECKS} has the folders of {len(checks)} checks that were killed, or are under way",
             "Remove it while no `hpc-board admin check` is under way.",
@@ -262,7 +264,7 @@ def _left_over(board: Path) -> Iterator[Diagnostic]:
     drafts = [path for path in _listed(board / "runs") if _is_abandoned(path)]
     if drafts:
         yield Diagnostic(
-            Level.WARNING,
+            Severity.WARNING,
             "left over",
             f"{len(drafts)} unfinished job folders, such as {one_line(str(drafts[0]))}",
             "They may be removed.",
@@ -289,16 +291,16 @@ def _held(path: Path) -> Diagnostic:
     try:
         with path.open("rb") as file:
             if lock_descriptor(file.fileno(), wait_seconds=_LOCK_SECONDS, shared=True):
-                return Diagnostic(Level.OK, "lock", f"{path.name} is free")
+                return Diagnostic(Severity.OK, "lock", f"{path.name} is free")
             holder = _holder(os.fstat(file.fileno()))
     except FileNotFoundError:
-        return Diagnostic(Level.OK, "lock", f"{path.name} is not there yet")
+        return Diagnostic(Severity.OK, "lock", f"{path.name} is not there yet")
     except OSError as error:
-        return Diagnostic(Level.WARNING, "lock", f"{path} cannot be looked at: {error.strerror}", "Is it yours?")
+        return Diagnostic(Severity.WARNING, "lock", f"{path} cannot be looked at: {error.strerror}", "Is it yours?")
     who = f"process {holder} of this machine" if holder else "a program on another machine"
     message = f"{path.name} is held by {who}, for {_LOCK_SECONDS:g} s at least"
     return Diagnostic(
-        Level.WARNING, "lock", message, "It carries the runs on, or hangs: end it if it does so for minutes."
+        Severity.WARNING, "lock", message, "It carries the runs on, or hangs: end it if it does so for minutes."
     )
 
 
@@ -313,53 +315,53 @@ def _holder(file: os.stat_result) -> str:
     return ""
 
 
-def _database(patient: Installation) -> Iterator[Diagnostic]:
-    path = patient.settings.board / DATABASE
+def _database(installation: Installation) -> Iterator[Diagnostic]:
+    path = installation.settings.board / DATABASE
     try:
         status = path.stat()
     except FileNotFoundError:
-        yield Diagnostic(Level.OK, "database", "is not there yet")
+        yield Diagnostic(Severity.OK, "database", "is not there yet")
         return
     except OSError as error:
         yield Diagnostic(
-            Level.PROBLEM, "database", f"{path} cannot be looked at: {error.strerror}", "Is the board yours?"
+            Severity.ERROR, "database", f"{path} cannot be looked at: {error.strerror}", "Is the board yours?"
         )
         return
     try:
-        count = len(patient.in_flight())
+        count = len(installation.in_flight())
     except BoardError as error:
-        yield Diagnostic(Level.PROBLEM, "database", error.message, error.hint)
+        yield Diagnostic(Severity.ERROR, "database", error.message, error.hint)
         return
     size = status.st_size / 2**20
-    yield Diagnostic(Level.OK, "database", f"{size:.1f} MiB; {count} {'run' if count == 1 else 'runs'} in flight")
+    yield Diagnostic(Severity.OK, "database", f"{size:.1f} MiB; {count} {'run' if count == 1 else 'runs'} in flight")
     mode, shared = stat.S_IMODE(status.st_mode), is_shared(path.parent)
     if mode & (0o002 if shared else 0o022):
-        advice = f"chmod {'o' if shared else 'go'}-w {path}"
-        yield Diagnostic(Level.WARNING, "database", f"others may write {path}", advice)
+        hint = f"chmod {'o' if shared else 'go'}-w {path}"
+        yield Diagnostic(Severity.WARNING, "database", f"others may write {path}", hint)
     if shared and mode & 0o060 != 0o060:
         yield Diagnostic(
-            Level.PROBLEM, "database", f"the group may not write {path}", f"Its owner says: chmod g+rw {path}"
+            Severity.ERROR, "database", f"the group may not write {path}", f"Its owner says: chmod g+rw {path}"
         )
 
 
 # Tasks
 
 
-def _tasks(patient: Installation) -> Iterator[Diagnostic]:
-    catalog = patient.tasks
+def _tasks(installation: Installation) -> Iterator[Diagnostic]:
+    catalog = installation.tasks
     for fault in catalog.faults:
         yield Diagnostic(
-            Level.PROBLEM, "tasks", str(fault), "Correct it, or remove the folder: it is left out until then."
+            Severity.ERROR, "tasks", str(fault), "Correct it, or remove the folder: it is left out until then."
         )
     for task in catalog.tasks:
         if task.warnings:
-            advice = f"hpc-board task check {one_line(task.name)}"
+            hint = f"hpc-board task check {one_line(task.name)}"
             yield Diagnostic(
-                Level.WARNING, "tasks", f"{one_line(task.name)}: {one_line(task.warnings[0], 500)}", advice
+                Severity.WARNING, "tasks", f"{one_line(task.name)}: {one_line(task.warnings[0], 500)}", hint
             )
-    advice = "Name folders of tasks in the settings' `tasks`, or `bundled`."
+    hint = "Name folders of tasks in the settings' `tasks`, or `bundled`."
     good = f"{len(catalog.tasks)} can be read" if catalog.tasks else None
-    yield _line(Level.WARNING, "tasks", "there are none", advice, good=good)
+    yield _diagnostic(Severity.WARNING, "tasks", "there are none", hint, good=good)
 
 
 # Slurm
@@ -369,8 +371,8 @@ def _slurm(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
     subject = f"slurm {cluster.name}"
     unreached = _unreached(host)
     if unreached is not None:
-        advice = unreached.hint or "Look whether `ssh` logs in there without a question."
-        yield Diagnostic(Level.PROBLEM, subject, one_line(unreached.message, 500), advice)
+        hint = unreached.hint or "Look whether `ssh` logs in there without a question."
+        yield Diagnostic(Severity.ERROR, subject, one_line(unreached.message, 500), hint)
         return
     versions: dict[str, list[str]] = {}
     failures: dict[str, list[str]] = {}
@@ -381,28 +383,28 @@ def _slurm(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
         else:
             failures.setdefault(_why(why, done, command), []).append(command)
     for words, commands in failures.items():
-        bad = Level.WARNING if set(commands) <= set(_USEFUL) else Level.PROBLEM
+        bad = Severity.WARNING if set(commands) <= set(_USEFUL) else Severity.ERROR
         notes = "".join(f"; {_USEFUL[command]}" for command in commands if command in _USEFUL)
-        advice = "Run hpc-board on a login node with Slurm's commands on PATH, and SLURM_CONF where it is needed."
-        yield Diagnostic(bad, subject, f"{', '.join(commands)}: {words}{notes}", advice)
+        hint = "Run hpc-board on a login node with Slurm's commands on PATH, and SLURM_CONF where it is needed."
+        yield Diagnostic(bad, subject, f"{', '.join(commands)}: {words}{notes}", hint)
     if not versions:
         return
     told = "; ".join(f"{version} ({', '.join(names)})" for version, names in versions.items())
-    yield _line(
-        Level.WARNING,
+    yield _diagnostic(
+        Severity.WARNING,
         subject,
         f"commands of several releases: {told}",
         "Put the folder of one installation first on PATH.",
         good=", ".join(versions) if len(versions) == 1 else None,
     )
     if any(_is_old(version) for version in versions):
-        yield Diagnostic(Level.WARNING, subject, "releases before 21.08 are not supported", "Ask for a newer one.")
+        yield Diagnostic(Severity.WARNING, subject, "releases before 21.08 are not supported", "Ask for a newer one.")
     yield from _controller(subject, host)
     done, why = _ran(host, CONFIGURATION)
     if done is None or done.returncode != 0:
         words = _why(why, done, "scontrol")
         yield Diagnostic(
-            Level.WARNING, subject, f"its configuration is not known: {words}", "Try `scontrol show config`."
+            Severity.WARNING, subject, f"its configuration is not known: {words}", "Try `scontrol show config`."
         )
         return
     yield from _configured(subject, cluster, configuration(done.stdout), host)
@@ -431,13 +433,13 @@ def _controller(subject: str, host: Host) -> Iterator[Diagnostic]:
     if done is None or done.returncode != 0:
         words = _why(why, done, "squeue")
         yield Diagnostic(
-            Level.PROBLEM, subject, f"the controller does not answer: {words}", "Try later; nothing is lost."
+            Severity.ERROR, subject, f"the controller does not answer: {words}", "Try later; nothing is lost."
         )
         return
     words = f"the controller answers in {seconds * 1000:.0f} ms"
     slow = seconds > _SLOW_SECONDS
-    advice = "Raise `poll_seconds` of the cluster in the settings."
-    yield _line(Level.WARNING, subject, words, advice, good=None if slow else words)
+    hint = "Raise `poll_seconds` of the cluster in the settings."
+    yield _diagnostic(Severity.WARNING, subject, words, hint, good=None if slow else words)
 
 
 def _configured(subject: str, cluster: Cluster, found: Mapping[str, str], host: Host) -> Iterator[Diagnostic]:
@@ -445,22 +447,22 @@ def _configured(subject: str, cluster: Cluster, found: Mapping[str, str], host: 
     if accounted:
         done, why = _ran(host, ["sacct", "--allocations", "--noheader", f"--starttime=uts{_now() - 60}"])
         accounted = done is not None and done.returncode == 0
-        advice = "How jobs ended is told from results and the queue until it answers."
+        hint = "How jobs ended is told from results and the queue until it answers."
         message = f"there is accounting, and sacct fails: {_why(why, done, 'sacct')}"
-        yield _line(Level.WARNING, subject, message, advice, good="sacct answers" if accounted else None)
+        yield _diagnostic(Severity.WARNING, subject, message, hint, good="sacct answers" if accounted else None)
     else:
         message = "no accounting: a job that left the queue without a result is `lost` after five minutes"
-        yield Diagnostic(Level.OK, subject, message)
+        yield Diagnostic(Severity.OK, subject, message)
     age = re.match(r"\d{1,9}", found.get("MinJobAge", ""))
     if age:
         short = not accounted and 0 < int(age[0]) < 4 * cluster.poll_seconds
         message = f"MinJobAge is {age[0]} s, and Slurm is asked every {cluster.poll_seconds:g} s"
-        advice = "How a job without a result ended may be gone from the queue by then: lower `poll_seconds`."
-        yield _line(Level.WARNING, subject, message, advice, good=None if short else message)
+        hint = "How a job without a result ended may be gone from the queue by then: lower `poll_seconds`."
+        yield _diagnostic(Severity.WARNING, subject, message, hint, good=None if short else message)
     private = found.get("PrivateData", "").lower().split(",")
     if not {"jobs", "all"}.isdisjoint(private):
         message = "PrivateData hides others' jobs: the numbers of waiting jobs are too small"
-        yield Diagnostic(Level.OK, subject, message)
+        yield Diagnostic(Severity.OK, subject, message)
 
 
 def _now() -> int:
@@ -475,13 +477,15 @@ def _entry(gpu: Gpu, host: Host) -> Iterator[Diagnostic]:
     try:
         text = job_folder.probe_script(gpu).text
     except BoardError as error:
-        yield Diagnostic(Level.PROBLEM, subject, error.message, error.hint)
+        yield Diagnostic(Severity.ERROR, subject, error.message, error.hint)
     else:
         if gpu.template is not None:
             missing = [role for role in ("supervise", "account") if f" {role} " not in text]
             message = f"its template does not run `{' and '.join(missing)}`"
-            advice = "Begin with a copy of the one that ships; the page on settings says what a template has to run."
-            yield _line(Level.PROBLEM, subject, message, advice, good=None if missing else "its template is rendered")
+            hint = "Begin with a copy of the one that ships; the page on settings says what a template has to run."
+            yield _diagnostic(
+                Severity.ERROR, subject, message, hint, good=None if missing else "its template is rendered"
+            )
     yield _python(subject, gpu, host)
 
 
@@ -490,25 +494,25 @@ def _python(subject: str, gpu: Gpu, host: Host) -> Diagnostic:
     if gpu.container is not None:
         image = one_line(gpu.container.image)
         return Diagnostic(
-            Level.OK, subject, f"what is in {image} only a node can tell: `hpc-board admin check {gpu.name}`"
+            Severity.OK, subject, f"what is in {image} only a node can tell: `hpc-board admin check {gpu.name}`"
         )
     if gpu.modules or not python.startswith("/") or gpu.cluster.ssh is not None:
         return Diagnostic(
-            Level.OK, subject, f"which `{one_line(python)}` nodes have, `hpc-board admin check {gpu.name}` tells"
+            Severity.OK, subject, f"which `{one_line(python)}` nodes have, `hpc-board admin check {gpu.name}` tells"
         )
     if not Path(python).exists():
         message = f"{one_line(python)} is not on this machine"
-        advice = f"It may be on the nodes: `hpc-board admin check {gpu.name}` tells."
-        return Diagnostic(Level.WARNING, subject, message, advice)
+        hint = f"It may be on the nodes: `hpc-board admin check {gpu.name}` tells."
+        return Diagnostic(Severity.WARNING, subject, message, hint)
     done, why = _ran(host, [python, "-I", "-c", _PYTHON_QUESTION])
     version = one_line(done.stdout, 40) if done is not None and done.returncode == 0 else ""
     match = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
-    advice = f"Name a Python 3.10 or newer with gpus.{gpu.name}.python."
+    hint = f"Name a Python 3.10 or newer with gpus.{gpu.name}.python."
     if match is None:
         words = _why(why, done, "python")
-        return Diagnostic(Level.PROBLEM, subject, f"{one_line(python)} does not run here: {words}", advice)
+        return Diagnostic(Severity.ERROR, subject, f"{one_line(python)} does not run here: {words}", hint)
     good = f"{one_line(python)} is Python {version} here" if (int(match[1]), int(match[2])) >= _PYTHON else None
-    return _line(Level.PROBLEM, subject, f"{one_line(python)} is Python {version}, too old", advice, good=good)
+    return _diagnostic(Severity.ERROR, subject, f"{one_line(python)} is Python {version}, too old", hint, good=good)
 
 
 def _why(why: str, done: Completed | None, command: str) -> str:

@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from hpc_board.domain.cluster_info import ClusterInfo
-from hpc_board.domain.diagnostic import Diagnostic, Level
+from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.gpu_names import misfit
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import BoardError, SchedulerError, StorageError
@@ -60,16 +60,16 @@ _GOING = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETING, JobState.UNKN
 
 @dataclass(frozen=True)
 class Checked:
-    """A GPU of the settings, what was found out about it, and the report of its probe job if there is one."""
+    """A GPU of the settings, its diagnostics, and the report of its probe job if there is one."""
 
     gpu: Gpu
-    lines: tuple[Diagnostic, ...]
+    diagnostics: tuple[Diagnostic, ...]
     inspection: NodeProbe | None = None
 
     @property
     def proven(self) -> bool:
         """Whether nothing stands in the way of runs."""
-        return all(line.level is not Level.PROBLEM for line in self.lines)
+        return all(each.severity is not Severity.ERROR for each in self.diagnostics)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class _Probe:
     folders: job_folder.Folders
     job: Job
     nonce: str
-    lines: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
     key: JobKey | None = None
     sent_at: datetime | None = None
     greeting: Greeting | None = None
@@ -110,12 +110,12 @@ class _Probe:
     done: bool = False
     need_torch: Sequence[str] = ()
 
-    def line(self, level: Level, subject: str, message: str, advice: str = "") -> None:
-        self.lines.append(Diagnostic(level, subject, message, advice))
+    def add(self, severity: Severity, subject: str, message: str, hint: str = "") -> None:
+        self.diagnostics.append(Diagnostic(severity, subject, message, hint))
 
     def failed(self, subject: str, error: BoardError) -> None:
         self.done = True
-        self.line(Level.PROBLEM, subject, error.message, error.hint)
+        self.add(Severity.ERROR, subject, error.message, error.hint)
 
 
 def check(gpus: Sequence[Gpu], plan: Plan, *, send: bool) -> list[Checked]:
@@ -142,7 +142,7 @@ def check(gpus: Sequence[Gpu], plan: Plan, *, send: bool) -> list[Checked]:
         _end([probe for probe in probes if probe.sent_at is not None], plan.say)
         for folders in {id(probe.folders): probe.folders for probe in probes}.values():
             _remove(folders.files, folders.board / FOLDER / name)
-    return [Checked(probe.gpu, tuple(probe.lines), probe.inspection) for probe in probes]
+    return [Checked(probe.gpu, tuple(probe.diagnostics), probe.inspection) for probe in probes]
 
 
 # Before anything is sent
@@ -202,7 +202,7 @@ def _rehearse(probe: _Probe, tasks: Sequence[Task], sites: dict[str, ClusterInfo
     options = kind_of(gpu.cluster).options(gpu, longest)
     job = Job(probe.job.name, probe.job.folder, probe.job.script, gpu, options, longest)
     try:
-        probe.line(Level.OK, "sbatch", scheduler.rehearse(job) or "accepts the options of a job")
+        probe.add(Severity.OK, "sbatch", scheduler.rehearse(job) or "accepts the options of a job")
     except BoardError as error:
         probe.failed("sbatch", error)
 
@@ -224,37 +224,37 @@ def _check_partition(probe: _Probe, site: ClusterInfo, name: str, longest: int, 
     where = f"gpus.{gpu.name}"
     if partition is None:
         known = ", ".join(one_line(each.name, 64) for each in site.partitions[:20]) or "none"
-        probe.line(
-            Level.PROBLEM,
+        probe.add(
+            Severity.ERROR,
             "partition",
             f"there is no partition {name} that you may see; there are {known}",
             f"Correct {where}.partition in the settings.",
         )
         return
     if not partition.up:
-        probe.line(Level.WARNING, "partition", f"{name} is not up now", "Jobs wait until it is.")
+        probe.add(Severity.WARNING, "partition", f"{name} is not up now", "Jobs wait until it is.")
     allowed = partition.max_time_seconds
     if allowed is not None and longest > allowed:
-        probe.line(
-            Level.PROBLEM,
+        probe.add(
+            Severity.ERROR,
             "partition",
             f"{name} allows {time_limit(allowed)}, and {whose} has the time limit {time_limit(longest)}",
             f'Set {where}.time to "{time_limit(allowed)}" at most, or use another partition.',
         )
     if partition.accounts and gpu.account not in partition.accounts.split(","):
-        probe.line(
-            Level.WARNING,
+        probe.add(
+            Severity.WARNING,
             "partition",
             f"{name} is for the accounts {one_line(partition.accounts)}, and the entry names "
             + (gpu.account or "none"),
             f"Set {where}.account, unless one of these is your default.",
         )
     if partition.preempted:
-        advice = "Prefer a partition without."
-        probe.line(Level.WARNING, "partition", f"jobs in {name} may be ended for others (preemption)", advice)
-    if not probe.lines:
+        hint = "Prefer a partition without."
+        probe.add(Severity.WARNING, "partition", f"jobs in {name} may be ended for others (preemption)", hint)
+    if not probe.diagnostics:
         limit = "jobs of any length" if allowed is None else f"jobs of up to {time_limit(allowed)}"
-        probe.line(Level.OK, "partition", f"{name} is there and takes {limit}")
+        probe.add(Severity.OK, "partition", f"{name} is there and takes {limit}")
 
 
 # The job
@@ -311,7 +311,7 @@ def _look(probe: _Probe) -> None:
         found = _read(probe, job_folder.RESULT, NodeProbe)
         if found is not None and found.nonce == probe.nonce:
             probe.inspection, probe.done = found, True
-            probe.lines += _judged(probe, found)
+            probe.diagnostics += _judged(probe, found)
 
 
 def _read(probe: _Probe, name: str, type_: type[T]) -> T | None:
@@ -365,8 +365,8 @@ def _no_report(probe: _Probe, news: JobStatus) -> None:
     log = _log(probe)
     where = f"gpus.{probe.gpu.name}"
     container = f", {where}.container" if probe.gpu.container is not None else ""
-    probe.line(
-        Level.PROBLEM,
+    probe.add(
+        Severity.ERROR,
         "job",
         f"it left no report ({one_line(news.source or str(news.state))})"
         + (f"; its output ends:\n{log}" if log else ""),
@@ -378,8 +378,8 @@ def _no_report(probe: _Probe, news: JobStatus) -> None:
 def _give_up(probe: _Probe, seconds: float) -> None:
     probe.done = True
     state = probe.news.reason or f"it is {probe.news.state}" if probe.news else "nothing is known of it"
-    probe.line(
-        Level.PROBLEM,
+    probe.add(
+        Severity.ERROR,
         "job",
         f"no report within {seconds:g} s: {one_line(state)}; the job is cancelled",
         "Try again later, or wait longer with --timeout.",
@@ -450,38 +450,40 @@ def _judged(probe: _Probe, found: NodeProbe) -> Iterator[Diagnostic]:
     gpu = probe.gpu
     where = f"gpus.{gpu.name}"
     job = f" (job {one_line(found.job_id, 20)})" if found.job_id else ""
-    yield Diagnostic(Level.OK, "job", f"ran on {one_line(found.node, 64)}{job}")
+    yield Diagnostic(Severity.OK, "job", f"ran on {one_line(found.node, 64)}{job}")
     if gpu.container is not None:
-        yield Diagnostic(Level.OK, "container", f"{gpu.container.runtime} started {one_line(gpu.container.image)}")
-    yield Diagnostic(Level.OK, "python", f"{one_line(found.python, 40)} ({one_line(found.executable)})")
-    yield from _gpu_lines(gpu, found)
-    yield from _torch_lines(gpu, found, probe.need_torch)
-    yield _compiler_line(gpu, found)
-    yield _isolation_line(gpu, found)
+        yield Diagnostic(Severity.OK, "container", f"{gpu.container.runtime} started {one_line(gpu.container.image)}")
+    yield Diagnostic(Severity.OK, "python", f"{one_line(found.python, 40)} ({one_line(found.executable)})")
+    yield from _gpu_diagnostics(gpu, found)
+    yield from _torch_diagnostics(gpu, found, probe.need_torch)
+    yield _compiler_diagnostic(gpu, found)
+    yield _isolation_diagnostic(gpu, found)
     if found.sandbox_error:
         setting = gpu.sandbox.setting if gpu.sandbox else where
-        yield Diagnostic(Level.PROBLEM, "sandbox", one_line(found.sandbox_error, 500), f"Change {setting} or the node.")
+        yield Diagnostic(
+            Severity.ERROR, "sandbox", one_line(found.sandbox_error, 500), f"Change {setting} or the node."
+        )
     elif found.sandbox:
-        yield Diagnostic(Level.OK, "sandbox", one_line(found.sandbox))
+        yield Diagnostic(Severity.OK, "sandbox", one_line(found.sandbox))
     if found.scratch_free_bytes < _SCRATCH_BYTES:
         message = f"{one_line(found.scratch)} has {found.scratch_free_bytes // 2**20} MiB left for scratch folders"
-        yield Diagnostic(Level.WARNING, "scratch", message, f"Name a roomier folder as TMPDIR in {where}.env.")
+        yield Diagnostic(Severity.WARNING, "scratch", message, f"Name a roomier folder as TMPDIR in {where}.env.")
     else:
         message = f"{one_line(found.scratch)} has {found.scratch_free_bytes // 2**30} GiB left"
-        yield Diagnostic(Level.OK, "scratch", message)
-    yield from _time_lines(probe, found)
+        yield Diagnostic(Severity.OK, "scratch", message)
+    yield from _time_diagnostics(probe, found)
 
 
-def _gpu_lines(gpu: Gpu, found: NodeProbe) -> Iterator[Diagnostic]:
+def _gpu_diagnostics(gpu: Gpu, found: NodeProbe) -> Iterator[Diagnostic]:
     where = f"gpus.{gpu.name}"
     if gpu.device is Device.CPU:
         emulated = "not looked for: jobs of this entry run on the CPU (`device: cpu`)"
-        yield Diagnostic(Level.OK, "gpu", emulated if gpu.emulated else "none is asked for")
+        yield Diagnostic(Severity.OK, "gpu", emulated if gpu.emulated else "none is asked for")
         return
     names = _gpu_names(found)
     if not names:
         yield Diagnostic(
-            Level.PROBLEM,
+            Severity.ERROR,
             "gpu",
             "the job sees no GPU: neither nvidia-smi nor PyTorch has one",
             f"Does {where}.request ask for one, and does the node have its driver?",
@@ -491,14 +493,14 @@ def _gpu_lines(gpu: Gpu, found: NodeProbe) -> Iterator[Diagnostic]:
     mig = "MIG-" in found.visible or bool(one and one.mig == "Enabled")
     why = misfit(gpu.name, names[0], mig=mig)
     if why:
-        advice = f"Correct {where}.request, {where}.constraint or the entry's name: runs would be ranked under it."
-        yield Diagnostic(Level.PROBLEM, "gpu", one_line(why), advice)
+        hint = f"Correct {where}.request, {where}.constraint or the entry's name: runs would be ranked under it."
+        yield Diagnostic(Severity.ERROR, "gpu", one_line(why), hint)
     else:
-        yield Diagnostic(Level.OK, "gpu", "; ".join(filter(None, (one_line(names[0]), _clocks(found)))))
+        yield Diagnostic(Severity.OK, "gpu", "; ".join(filter(None, (one_line(names[0]), _clocks(found)))))
     seen = max(len(found.gpus), len(found.torch.devices))
     if seen > 1:
         yield Diagnostic(
-            Level.WARNING,
+            Severity.WARNING,
             "gpu",
             f"the job sees {seen} GPUs, and one was asked for",
             "Others' jobs may be on them: is ConstrainDevices=yes in the cluster's cgroup.conf? A job on a whole node "
@@ -525,66 +527,70 @@ def _clocks(found: NodeProbe) -> str:
     return one_line(f"driver {gpu.driver}; {clocks}; {gpu.memory} MiB; MIG {gpu.mig}")
 
 
-def _torch_lines(gpu: Gpu, found: NodeProbe, need_torch: Sequence[str]) -> Iterator[Diagnostic]:
+def _torch_diagnostics(gpu: Gpu, found: NodeProbe, need_torch: Sequence[str]) -> Iterator[Diagnostic]:
     torch, where = found.torch, f"gpus.{gpu.name}"
-    advice = f"Name a Python that has PyTorch with {where}.python."
+    hint = f"Name a Python that has PyTorch with {where}.python."
     if torch.error and need_torch:
         more = len(need_torch) - _TASKS_NAMED_MAX
         names = ", ".join(need_torch[:_TASKS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
         message = f"does not import: {one_line(torch.error)}; runs of {names} would end as infra_error"
-        yield Diagnostic(Level.PROBLEM, "torch", message, f"{advice} Or let these tasks name other GPUs.")
+        yield Diagnostic(Severity.ERROR, "torch", message, f"{hint} Or let these tasks name other GPUs.")
     elif torch.error:
         message = f"does not import: {one_line(torch.error)}; no task of the board needs it here"
-        yield Diagnostic(Level.WARNING, "torch", message, f"{advice} Only kernels that use it need it.")
+        yield Diagnostic(Severity.WARNING, "torch", message, f"{hint} Only kernels that use it need it.")
     elif gpu.device is not Device.CPU and not torch.devices:
         message = f"{one_line(torch.version)} imports, and sees no GPU ({one_line(torch.runtime) or 'built for CPUs'})"
-        yield Diagnostic(Level.PROBLEM, "torch", message, f"{advice} It has to be built for the node's driver.")
+        yield Diagnostic(Severity.ERROR, "torch", message, f"{hint} It has to be built for the node's driver.")
     else:
-        yield Diagnostic(Level.OK, "torch", " ".join(filter(None, (one_line(torch.version), one_line(torch.runtime)))))
+        yield Diagnostic(
+            Severity.OK, "torch", " ".join(filter(None, (one_line(torch.version), one_line(torch.runtime))))
+        )
 
 
-def _compiler_line(gpu: Gpu, found: NodeProbe) -> Diagnostic:
+def _compiler_diagnostic(gpu: Gpu, found: NodeProbe) -> Diagnostic:
     wanted = {Device.CUDA: ("g++", "nvcc"), Device.HIP: ("hipcc",), Device.CPU: ("g++",)}[gpu.device]
     there = "; ".join(f"{name} {one_line(found.compilers[name], 80)}" for name in wanted if name in found.compilers)
     missing = [name for name in wanted if name not in found.compilers]
     if not missing:
-        return Diagnostic(Level.OK, "compilers", there)
+        return Diagnostic(Severity.OK, "compilers", there)
     return Diagnostic(
-        Level.WARNING,
+        Severity.WARNING,
         "compilers",
         f"no {' and no '.join(missing)}: compiled submissions end as infra_error" + (f"; {there}" if there else ""),
         f"Bring them by gpus.{gpu.name}.modules or gpus.{gpu.name}.env, if tasks take compiled submissions.",
     )
 
 
-def _isolation_line(gpu: Gpu, found: NodeProbe) -> Diagnostic:
+def _isolation_diagnostic(gpu: Gpu, found: NodeProbe) -> Diagnostic:
     level, wanted = found.isolation, gpu.minimum_isolation
     if not reaches(level, wanted):
-        advice = f"Lower gpus.{gpu.name}.minimum_isolation, or use other nodes."
+        hint = f"Lower gpus.{gpu.name}.minimum_isolation, or use other nodes."
         message = f"{one_line(level, 8) or 'unknown'}, and ranked runs want {wanted}: {lacking(level, wanted)}"
-        return Diagnostic(Level.PROBLEM, "isolation", message, advice)
+        return Diagnostic(Severity.ERROR, "isolation", message, hint)
     if not level:
         return Diagnostic(
-            Level.WARNING, "isolation", "could not be tried", "Look at `isolation` in the result of a run."
+            Severity.WARNING, "isolation", "could not be tried", "Look at `isolation` in the result of a run."
         )
-    return Diagnostic(Level.OK, "isolation", one_line(level, 8))
+    return Diagnostic(Severity.OK, "isolation", one_line(level, 8))
 
 
-def _time_lines(probe: _Probe, found: NodeProbe) -> Iterator[Diagnostic]:
+def _time_diagnostics(probe: _Probe, found: NodeProbe) -> Iterator[Diagnostic]:
     """How late files are and how the clocks differ: the greeting and its answer went both ways between two clocks."""
     if probe.greeting is None or not found.answered_at:
-        advice = "Results may be late, too: do node and client see the same folder, and who caches it for how long?"
+        hint = "Results may be late, too: do node and client see the same folder, and who caches it for how long?"
         message = f"the node did not see the answer to its greeting within {ANSWER_SECONDS:g} s"
-        yield Diagnostic(Level.WARNING, "files", message, advice)
+        yield Diagnostic(Severity.WARNING, "files", message, hint)
         return
     there, back = found.greeted_at - probe.greeted_at, found.answered_at - probe.answered_at
     late = max(0.0, back - there) / 2
     skew = (there + back) / 2
-    advice = "A result that is a minute late counts as lost: look at the mount options (`actimeo`, `lookupcache`)."
+    hint = "A result that is a minute late counts as lost: look at the mount options (`actimeo`, `lookupcache`)."
     bad = late > _LATE_SECONDS
     message = f"appear on the other side within {late:.2g} s (half of a round trip)"
-    yield Diagnostic(Level.WARNING if bad else Level.OK, "files", message, advice if bad else "")
+    yield Diagnostic(Severity.WARNING if bad else Severity.OK, "files", message, hint if bad else "")
     off = abs(skew) > max(_SKEW_SECONDS, late)
     ahead = "ahead of" if skew > 0 else "behind"
     message = f"the node's is {abs(skew):.2g} s {ahead} this machine's, give or take {late:.2g} s"
-    yield Diagnostic(Level.WARNING if off else Level.OK, "clock", message, "Set the node's clock (NTP)." if off else "")
+    yield Diagnostic(
+        Severity.WARNING if off else Severity.OK, "clock", message, "Set the node's clock (NTP)." if off else ""
+    )

@@ -78,7 +78,7 @@ def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | Non
     """
     from hpc_board.cli.exits import NO_VERDICT
     from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report import checkup_report
+    from hpc_board.report import diagnostics_report
 
     checked = open_().check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
     if as_json:
@@ -87,7 +87,9 @@ def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | Non
         print_json([gpu_check_object(each) for each in checked])
     else:
         sound = "No problem; no job was sent" if no_job else "Proven"
-        print_blocks(*(block for each in checked for block in checkup_report(each.gpu.name, each.lines, sound)))
+        print_blocks(
+            *(block for each in checked for block in diagnostics_report(each.gpu.name, each.diagnostics, sound))
+        )
     if not all(each.proven for each in checked):
         raise click.exceptions.Exit(NO_VERDICT)
 
@@ -104,21 +106,19 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     """
     from hpc_board.cli.exits import NO_VERDICT
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.domain.diagnostic import Diagnostic, Level
+    from hpc_board.domain.diagnostic import Diagnostic, Severity
     from hpc_board.errors import BoardError
-    from hpc_board.report import checkup_report
+    from hpc_board.report import diagnostic_object, diagnostics_report
 
     try:
-        lines = ctx.obj().examine(_origin(ctx))
+        diagnostics = ctx.obj().diagnose(_origin(ctx))
     except BoardError as error:
-        lines = [Diagnostic(Level.PROBLEM, "settings", error.message, error.hint)]
+        diagnostics = [Diagnostic(Severity.ERROR, "settings", error.message, error.hint)]
     if as_json:
-        from hpc_board.cli.json_output import line_object
-
-        print_json([line_object(line) for line in lines])
+        print_json([diagnostic_object(each) for each in diagnostics])
     else:
-        print_blocks(*checkup_report("", lines, "No problem"))
-    if any(line.level is Level.PROBLEM for line in lines):
+        print_blocks(*diagnostics_report("", diagnostics, "No problem"))
+    if any(each.severity is Severity.ERROR for each in diagnostics):
         raise click.exceptions.Exit(NO_VERDICT)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from hpc_board.board import Board
 from hpc_board.domain.board_options import BoardOptions
 from hpc_board.domain.comparison import Difference
-from hpc_board.domain.diagnostic import Diagnostic
 from hpc_board.domain.feed import Entry, FeedEntry
 from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Category, Decision, Limits, Removal
 from hpc_board.domain.run import Run, Status
@@ -22,7 +21,7 @@ from hpc_board.model.result import Case, Log, Result, case_share, device_peak
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line, printable
-from hpc_board.report import bests, feed_line
+from hpc_board.report import bests, diagnostic_object, feed_line
 from hpc_board.runs.dispatch import Preview
 from hpc_board.store import WholeRun
 
@@ -594,18 +593,8 @@ def gpu_check_object(checked: "CheckedGpu") -> dict[str, Any]:
         "gpu": checked.gpu.name,
         "cluster": checked.gpu.cluster.name,
         "proven": checked.proven,
-        "lines": [line_object(line) for line in checked.lines],
+        "lines": [diagnostic_object(each) for each in checked.diagnostics],
         "node": None if checked.inspection is None else _safe(asdict(checked.inspection)),
-    }
-
-
-def line_object(line: Diagnostic) -> dict[str, Any]:
-    """One thing that was looked at."""
-    return {
-        "level": str(line.level),
-        "subject": line.subject,
-        "message": printable(line.message, _MESSAGE_MAX),
-        "advice": printable(line.advice, _MESSAGE_MAX),
     }
 
 

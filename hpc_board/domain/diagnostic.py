@@ -1,22 +1,22 @@
-"""What was looked at, how it is, and what to do about it."""
+"""A diagnostic: one thing that was looked at, its state, and the remedy."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Level(StrEnum):
-    """How a thing is: as it should be, worth a look, or in the way of runs."""
+class Severity(StrEnum):
+    """The state of a thing: as it should be, worth a look, or in the way of runs."""
 
     OK = "ok"
     WARNING = "warning"
-    PROBLEM = "problem"
+    ERROR = "error"
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One thing that was looked at; `advice` says what to do where it is not as it should be."""
+    """One thing that was looked at; `hint` is the remedy where it is not as it should be."""
 
-    level: Level
+    severity: Severity
     subject: str
     message: str
-    advice: str = ""
+    hint: str = ""

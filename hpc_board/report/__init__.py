@@ -7,7 +7,7 @@ from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragrap
 from hpc_board.report.boards import changes_table, created_report, plan_report, synced_table
 from hpc_board.report.checks import check_report
 from hpc_board.report.comparisons import comparison_report
-from hpc_board.report.diagnostics import checkup_report
+from hpc_board.report.diagnostics import diagnostic_object, diagnostics_report
 from hpc_board.report.explanations import Meaning, state_meaning, verdict_meaning
 from hpc_board.report.feeds import feed_line, feed_lines
 from hpc_board.report.formatting import span_text
@@ -74,11 +74,12 @@ __all__ = [
     "board_report",
     "changes_table",
     "check_report",
-    "checkup_report",
     "comparison_report",
     "created_report",
     "decisions_table",
     "detail_text",
+    "diagnostic_object",
+    "diagnostics_report",
     "feed_line",
     "feed_lines",
     "gpus_table",

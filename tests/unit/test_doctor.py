@@ -15,12 +15,12 @@ import pytest
 from hpc_board.admin import doctor
 from hpc_board.admin.doctor import Installation, diagnose
 from hpc_board.catalog.folders import Catalog
-from hpc_board.domain.diagnostic import Diagnostic, Level
+from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.roles import Roles
 from hpc_board.domain.run import Run
 from hpc_board.errors import DocumentError, Fault, SchedulerError, StorageError
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer, Login
-from hpc_board.report import checkup_report, plain
+from hpc_board.report import diagnostic_object, diagnostics_report, plain
 from hpc_board.settings import Settings
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
@@ -65,7 +65,7 @@ def none_in_flight() -> Sequence[Run]:
     return ()
 
 
-def patient(tmp_path: Path, cluster: Cluster = HERE, mounts: str = EXT4, **gpu: Any) -> Installation:
+def installation(tmp_path: Path, cluster: Cluster = HERE, mounts: str = EXT4, **gpu: Any) -> Installation:
     (tmp_path / "mountinfo").write_text(mounts)
     entry = replace(Gpu("CPU", cluster, Device.CPU, "cpu", python=sys.executable), **gpu)
     settings = Settings(tmp_path / "board", tmp_path / "devices", (), (entry,), (cluster,))
@@ -81,18 +81,18 @@ def only(examined: Installation, subject: str) -> Diagnostic:
     return line
 
 
-def levels(examined: Installation) -> set[Level]:
-    return {line.level for line in diagnose(examined)}
+def levels(examined: Installation) -> set[Severity]:
+    return {line.severity for line in diagnose(examined)}
 
 
 def test_an_installation_without_faults_has_none(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir(mode=0o700)
-    assert levels(patient(tmp_path)) == {Level.OK}
+    assert levels(installation(tmp_path)) == {Severity.OK}
     assert sorted(path.name for path in (tmp_path / "board").iterdir()) == []
 
 
 def test_a_board_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
-    found = patient(tmp_path)
+    found = installation(tmp_path)
     assert "is not there yet, and can be made" in only(found, "board").message
     assert not found.settings.board.exists()
 
@@ -101,10 +101,10 @@ def test_a_settings_file_is_named_with_what_led_to_it(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text("")
     file.chmod(0o666)
-    found = patient(tmp_path)
+    found = installation(tmp_path)
     first, second = lines(replace(found, settings=replace(found.settings, file=file)), "settings")
     assert first.message == f"{file} (by --config); 1 GPU entry"
-    assert (second.level, second.advice) == (Level.WARNING, f"chmod go-w {file}")
+    assert (second.severity, second.hint) == (Severity.WARNING, f"chmod go-w {file}")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_settings_file_that_nothing_names_is_told_by_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, origin: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = patient(tmp_path)
+    found = installation(tmp_path)
     file = tmp_path / folder / "hpc-board.yaml"
     first, *_ = diagnose(replace(found, origin="", settings=replace(found.settings, file=file)))
     assert first.message.startswith(f"{file} ({origin}); ")
@@ -122,14 +122,14 @@ def test_a_settings_file_that_nothing_names_is_told_by_its_place(
 
 def test_a_board_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "board").write_text("")
-    assert only(patient(tmp_path), "board").level is Level.PROBLEM
+    assert only(installation(tmp_path), "board").severity is Severity.ERROR
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_may_not_be_written_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir(mode=0o500)
-    line = only(patient(tmp_path), "board")
-    assert (line.level, "cannot be written: Permission denied" in line.message) == (Level.PROBLEM, True)
+    line = only(installation(tmp_path), "board")
+    assert (line.severity, "cannot be written: Permission denied" in line.message) == (Severity.ERROR, True)
 
 
 @pytest.mark.root
@@ -137,7 +137,7 @@ def test_a_folder_that_may_not_be_written_is_a_problem(tmp_path: Path) -> None:
 def test_a_board_of_another_account_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir()
     os.chown(tmp_path / "board", 12345, 12345)
-    assert "belongs to user 12345" in lines(patient(tmp_path), "board")[0].message
+    assert "belongs to user 12345" in lines(installation(tmp_path), "board")[0].message
 
 
 class Unreachable:
@@ -149,28 +149,30 @@ class Unreachable:
 
 def test_a_cluster_over_ssh_is_asked_on_its_login_node(tmp_path: Path) -> None:
     far = Cluster("far", "slurm", ssh=Login("login2"), board_folder="/scratch/board")
-    found = lines(replace(patient(tmp_path, far), logins={"far": Unreachable()}))
-    told = [line.message for line in found if line.subject == "slurm far" and line.level is not Level.OK]
+    found = lines(replace(installation(tmp_path, far), logins={"far": Unreachable()}))
+    told = [line.message for line in found if line.subject == "slurm far" and line.severity is not Severity.OK]
     assert told == ["login2 cannot be reached for sbatch"], "one problem, however many commands there are"
-    assert next(line for line in found if line.message == told[0]).advice == "Look whether `ssh login2` works."
+    assert next(line for line in found if line.message == told[0]).hint == "Look whether `ssh login2` works."
     (python,) = [line for line in found if line.subject == "gpu CPU"]
     assert "which `" in python.message, "what is on this machine says nothing of that cluster"
 
 
 def test_a_cluster_over_ssh_has_its_job_folders_elsewhere(tmp_path: Path) -> None:
     far = Cluster("far", "slurm", ssh=Login("login2"), board_folder="/scratch/board")
-    messages = [line.message for line in lines(patient(tmp_path, far), "file system")]
+    messages = [line.message for line in lines(installation(tmp_path, far), "file system")]
     assert not any("compute nodes have to see" in message for message in messages)
-    assert any("compute nodes have to see" in line.message for line in lines(patient(tmp_path, SLURM), "file system"))
+    assert any(
+        "compute nodes have to see" in line.message for line in lines(installation(tmp_path, SLURM), "file system")
+    )
 
 
 def test_names_in_roles_that_this_machine_does_not_know_are_told(tmp_path: Path) -> None:
-    found = patient(tmp_path)
+    found = installation(tmp_path)
     roles = Roles(admins=("root",), creators=("nobody-has-this-name",), participants=("root", "@no-such-group"))
     told = lines(replace(found, settings=replace(found.settings, roles=roles)), "roles")
-    assert [(line.level, line.message) for line in told] == [
-        (Level.WARNING, "roles.creators: this machine does not know nobody-has-this-name"),
-        (Level.WARNING, "roles.participants: this machine does not know @no-such-group"),
+    assert [(line.severity, line.message) for line in told] == [
+        (Severity.WARNING, "roles.creators: this machine does not know nobody-has-this-name"),
+        (Severity.WARNING, "roles.participants: this machine does not know @no-such-group"),
     ]
 
 
@@ -179,29 +181,31 @@ def test_a_file_system_that_writes_nothing_is_a_problem() -> None:
         pytest.skip("there is no /sys here")
     settings = Settings(Path("/sys/kernel"), Path("/tmp/devices"), (), (), (HERE,))
     found = Installation(settings, "", TASKS, none_in_flight, Answers())
-    assert any(line.level is Level.PROBLEM and "cannot be written" in line.message for line in lines(found, "board"))
+    assert any(
+        line.severity is Severity.ERROR and "cannot be written" in line.message for line in lines(found, "board")
+    )
 
 
 @pytest.mark.parametrize(
-    ("mounts", "cluster", "words", "level"),
+    ("mounts", "cluster", "words", "severity"),
     [
-        (EXT4, HERE, "ext4, of this machine alone; SQLite's journal is wal", Level.OK),
-        (EXT4, SLURM, "compute nodes have to see", Level.WARNING),
-        ("1 0 0:1 / / rw - nfs4 a:/b rw,vers=4.2\n", SLURM, "nfs4, shared between machines, or not", Level.OK),
-        ("1 0 0:1 / / rw - tmpfs none rw\n", HERE, "tmpfs is gone when the machine starts anew", Level.WARNING),
-        ("", HERE, "unknown, shared between machines, or not known to be of one; SQLite's journal is del", Level.OK),
+        (EXT4, HERE, "ext4, of this machine alone; SQLite's journal is wal", Severity.OK),
+        (EXT4, SLURM, "compute nodes have to see", Severity.WARNING),
+        ("1 0 0:1 / / rw - nfs4 a:/b rw,vers=4.2\n", SLURM, "nfs4, shared between machines, or not", Severity.OK),
+        ("1 0 0:1 / / rw - tmpfs none rw\n", HERE, "tmpfs is gone when the machine starts anew", Severity.WARNING),
+        ("", HERE, "unknown, shared between machines, or not known to be of one; SQLite's journal is del", Severity.OK),
     ],
 )
 def test_the_file_system_says_what_it_means_for_the_board(
-    tmp_path: Path, mounts: str, cluster: Cluster, words: str, level: Level
+    tmp_path: Path, mounts: str, cluster: Cluster, words: str, severity: Severity
 ) -> None:
-    found = lines(patient(tmp_path, cluster, mounts), "file system")
-    assert [line for line in found if line.level is level and line.message.startswith(words)], found
+    found = lines(installation(tmp_path, cluster, mounts), "file system")
+    assert [line for line in found if line.severity is severity and line.message.startswith(words)], found
 
 
 def test_a_shared_file_system_is_no_reason_to_warn_of_compute_nodes(tmp_path: Path) -> None:
-    found = lines(patient(tmp_path, SLURM, "1 0 0:1 / / rw - nfs4 a:/b rw\n"), "file system")
-    assert [line.level for line in found] == [Level.OK]
+    found = lines(installation(tmp_path, SLURM, "1 0 0:1 / / rw - nfs4 a:/b rw\n"), "file system")
+    assert [line.severity for line in found] == [Severity.OK]
 
 
 @pytest.mark.parametrize(
@@ -215,8 +219,8 @@ def test_a_shared_file_system_is_no_reason_to_warn_of_compute_nodes(tmp_path: Pa
     ],
 )
 def test_a_mount_whose_locks_hold_on_one_machine_alone_is_a_warning(tmp_path: Path, options: str, local: bool) -> None:
-    found = lines(patient(tmp_path, mounts=f"1 0 0:1 / / rw,relatime - nfs a:/b {options}\n"), "locks")
-    assert [line.level for line in found] == [Level.OK] + [Level.WARNING] * local
+    found = lines(installation(tmp_path, mounts=f"1 0 0:1 / / rw,relatime - nfs a:/b {options}\n"), "locks")
+    assert [line.severity for line in found] == [Severity.OK] + [Severity.WARNING] * local
 
 
 @pytest.fixture
@@ -236,15 +240,15 @@ def held(tmp_path: Path) -> Iterator[int]:
 
 
 def test_a_lock_that_somebody_holds_is_named_with_the_holder(tmp_path: Path, held: int) -> None:
-    line = only(patient(tmp_path), "lock")
-    assert (line.level, f"held by process {held} of this machine" in line.message) == (Level.WARNING, True), line
+    line = only(installation(tmp_path), "lock")
+    assert (line.severity, f"held by process {held} of this machine" in line.message) == (Severity.WARNING, True), line
 
 
 def test_a_lock_file_that_nobody_holds_is_free(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir()
     with (tmp_path / "board" / doctor.ADVANCE_LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-    assert only(patient(tmp_path), "lock") == Diagnostic(Level.OK, "lock", "advance.lock is free")
+    assert only(installation(tmp_path), "lock") == Diagnostic(Severity.OK, "lock", "advance.lock is free")
 
 
 def test_what_killed_programs_have_left_is_named(tmp_path: Path) -> None:
@@ -253,7 +257,7 @@ def test_what_killed_programs_have_left_is_named(tmp_path: Path) -> None:
     for folder in (old, new, tmp_path / "board" / "runs" / "3"):
         folder.mkdir(parents=True)
     os.utime(old, (time.time() - 7200, time.time() - 7200))
-    checks, drafts = lines(patient(tmp_path), "left over")
+    checks, drafts = lines(installation(tmp_path), "left over")
     assert "the folders of 1 checks" in checks.message
     assert drafts.message.startswith("1 unfinished job folders, such as ")
     assert ".1.77" in drafts.message
@@ -266,65 +270,69 @@ def test_a_database_that_cannot_be_read_is_a_problem_in_its_own_words(tmp_path: 
     def broken() -> Sequence[Run]:
         raise StorageError("board.db is no database", hint="Restore it.")
 
-    line = only(replace(patient(tmp_path), in_flight=broken), "database")
-    assert line == Diagnostic(Level.PROBLEM, "database", "board.db is no database", "Restore it.")
-    assert only(patient(tmp_path), "database").message == "0.0 MiB; 0 runs in flight"
+    line = only(replace(installation(tmp_path), in_flight=broken), "database")
+    assert line == Diagnostic(Severity.ERROR, "database", "board.db is no database", "Restore it.")
+    assert only(installation(tmp_path), "database").message == "0.0 MiB; 0 runs in flight"
 
 
 def test_a_task_that_cannot_be_read_is_a_problem_and_none_at_all_a_warning(tmp_path: Path) -> None:
     fault = DocumentError("tasks/x/task.yml", [Fault("lang", "is missing", 2)])
     faulty = Catalog((replace(a_task(), warnings=("line 3: the key x is not known",)),), (fault,))
-    found = lines(replace(patient(tmp_path), tasks=faulty), "tasks")
-    assert [line.level for line in found] == [Level.PROBLEM, Level.WARNING, Level.OK]
+    found = lines(replace(installation(tmp_path), tasks=faulty), "tasks")
+    assert [line.severity for line in found] == [Severity.ERROR, Severity.WARNING, Severity.OK]
     assert "lang: is missing" in found[0].message
-    assert only(replace(patient(tmp_path), tasks=Catalog(())), "tasks").level is Level.WARNING
+    assert only(replace(installation(tmp_path), tasks=Catalog(())), "tasks").severity is Severity.WARNING
 
 
 @pytest.mark.parametrize(
-    ("answers", "level", "words"),
+    ("answers", "severity", "words"),
     [
-        ({}, Level.OK, "slurm 23.11.4"),
-        ({}, Level.OK, "the controller answers in "),
-        ({}, Level.OK, "no accounting: a job that left the queue"),
-        ({}, Level.OK, "MinJobAge is 300 s"),
-        ({"sbatch": CommandMissing("no sbatch")}, Level.PROBLEM, "sbatch: no sbatch"),
-        ({"sacct": CommandMissing("no sacct")}, Level.WARNING, "sacct: no sacct; without it, a job that left"),
+        ({}, Severity.OK, "slurm 23.11.4"),
+        ({}, Severity.OK, "the controller answers in "),
+        ({}, Severity.OK, "no accounting: a job that left the queue"),
+        ({}, Severity.OK, "MinJobAge is 300 s"),
+        ({"sbatch": CommandMissing("no sbatch")}, Severity.ERROR, "sbatch: no sbatch"),
+        ({"sacct": CommandMissing("no sacct")}, Severity.WARNING, "sacct: no sacct; without it, a job that left"),
         (
             {name: Completed(1, "", f"{name}: fatal: no configuration\n") for name in ("sbatch", "sinfo", "sacct")},
-            Level.PROBLEM,
+            Severity.ERROR,
             "sbatch, sinfo, sacct: no configuration; without it",
         ),
         (
             {"sinfo": Completed(0, "slurm 22.05.8", "")},
-            Level.WARNING,
+            Severity.WARNING,
             "commands of several releases: slurm 23.11.4 (sb",
         ),
-        ({"sinfo": Completed(0, "slurm 20.11.9", "")}, Level.WARNING, "releases before 21.08"),
+        ({"sinfo": Completed(0, "slurm 20.11.9", "")}, Severity.WARNING, "releases before 21.08"),
         (
             {"squeue --noheader --me --format=%i": Completed(1, "", "squeue: error: Unable to contact\n")},
-            Level.PROBLEM,
+            Severity.ERROR,
             "the controller does not answer: Unable to contact",
         ),
         (
             {"squeue --noheader --me --format=%i": CommandTimeout("late")},
-            Level.PROBLEM,
+            Severity.ERROR,
             "the controller does not answer: no answer within 30 s",
         ),
-        ({"scontrol show config": Completed(1, "", "denied")}, Level.WARNING, "its configuration is not known: denied"),
-        ({"scontrol show config": Completed(0, "MinJobAge = 30 sec\n", "")}, Level.WARNING, "MinJobAge is 30 s"),
-        ({"scontrol show config": Completed(0, "PrivateData = jobs,users\n", "")}, Level.OK, "PrivateData hides"),
+        (
+            {"scontrol show config": Completed(1, "", "denied")},
+            Severity.WARNING,
+            "its configuration is not known: denied",
+        ),
+        ({"scontrol show config": Completed(0, "MinJobAge = 30 sec\n", "")}, Severity.WARNING, "MinJobAge is 30 s"),
+        ({"scontrol show config": Completed(0, "PrivateData = jobs,users\n", "")}, Severity.OK, "PrivateData hides"),
         (
             {"scontrol show config": Completed(0, "AccountingStorageType = accounting_storage/slurmdbd\n", "")},
-            Level.OK,
+            Severity.OK,
             "sacct answers",
         ),
     ],
 )
 def test_slurm_is_told_by_what_its_commands_answer(
-    tmp_path: Path, answers: Mapping[str, Completed | Exception], level: Level, words: str
+    tmp_path: Path, answers: Mapping[str, Completed | Exception], severity: Severity, words: str
 ) -> None:
-    found = lines(replace(patient(tmp_path, SLURM), host=Answers(answers)), "slurm main")
-    assert [line for line in found if line.level is level and line.message.startswith(words)], found
+    found = lines(replace(installation(tmp_path, SLURM), host=Answers(answers)), "slurm main")
+    assert [line for line in found if line.severity is severity and line.message.startswith(words)], found
 
 
 def test_an_sacct_that_fails_where_there_is_accounting_is_a_warning(tmp_path: Path) -> None:
@@ -332,32 +340,34 @@ def test_an_sacct_that_fails_where_there_is_accounting_is_a_warning(tmp_path: Pa
         "scontrol show config": Completed(0, "AccountingStorageType = accounting_storage/slurmdbd\n", ""),
         "sacct ...": Completed(1, "", "sacct: error: Problem talking to the database\n"),
     }
-    found = lines(replace(patient(tmp_path, SLURM), host=Answers(answers)), "slurm main")
-    assert [line.message for line in found if line.level is Level.WARNING] == [
+    found = lines(replace(installation(tmp_path, SLURM), host=Answers(answers)), "slurm main")
+    assert [line.message for line in found if line.severity is Severity.WARNING] == [
         "there is accounting, and sacct fails: Problem talking to the database"
     ]
 
 
 @pytest.mark.parametrize(
-    ("python", "level", "words"),
+    ("python", "severity", "words"),
     [
-        (sys.executable, Level.OK, f"{sys.executable} is Python 3."),
-        ("python3", Level.OK, "which `python3` nodes have, `hpc-board admin check CPU` tells"),
-        ("/no/such", Level.WARNING, "/no/such is not on this machine"),
-        ("/bin/true", Level.PROBLEM, "/bin/true does not run here: it ended with status 0"),
-        ("/bin/echo", Level.PROBLEM, "/bin/echo does not run here"),
+        (sys.executable, Severity.OK, f"{sys.executable} is Python 3."),
+        ("python3", Severity.OK, "which `python3` nodes have, `hpc-board admin check CPU` tells"),
+        ("/no/such", Severity.WARNING, "/no/such is not on this machine"),
+        ("/bin/true", Severity.ERROR, "/bin/true does not run here: it ended with status 0"),
+        ("/bin/echo", Severity.ERROR, "/bin/echo does not run here"),
     ],
 )
-def test_the_python_of_an_entry_is_tried_where_it_is(tmp_path: Path, python: str, level: Level, words: str) -> None:
-    line = only(patient(tmp_path, python=python), "gpu CPU")
-    assert (line.level, line.message.startswith(words)) == (level, True), line
+def test_the_python_of_an_entry_is_tried_where_it_is(
+    tmp_path: Path, python: str, severity: Severity, words: str
+) -> None:
+    line = only(installation(tmp_path, python=python), "gpu CPU")
+    assert (line.severity, line.message.startswith(words)) == (severity, True), line
 
 
 def test_a_python_in_an_image_is_not_looked_for_on_this_machine(tmp_path: Path) -> None:
     container = JobContainer(ContainerRuntime.ENROOT, "kernels", (), "gpus.CPU.container")
-    line = only(patient(tmp_path, python="/no/such", container=container), "gpu CPU")
-    assert (line.level, line.message) == (
-        Level.OK,
+    line = only(installation(tmp_path, python="/no/such", container=container), "gpu CPU")
+    assert (line.severity, line.message) == (
+        Severity.OK,
         "what is in kernels only a node can tell: `hpc-board admin check CPU`",
     )
 
@@ -366,8 +376,8 @@ def test_a_python_that_is_too_old_is_a_problem(tmp_path: Path) -> None:
     old = tmp_path / "python"
     old.write_text("#!/bin/sh\necho 3.6.8\n")
     old.chmod(0o755)
-    line = only(patient(tmp_path, python=str(old)), "gpu CPU")
-    assert (line.level, line.message) == (Level.PROBLEM, f"{old} is Python 3.6.8, too old")
+    line = only(installation(tmp_path, python=str(old)), "gpu CPU")
+    assert (line.severity, line.message) == (Severity.ERROR, f"{old} is Python 3.6.8, too old")
 
 
 @pytest.mark.parametrize(
@@ -380,18 +390,18 @@ def test_a_python_that_is_too_old_is_a_problem(tmp_path: Path) -> None:
 )
 def test_a_template_has_to_be_rendered_and_to_run_the_harness(tmp_path: Path, template: str, words: str) -> None:
     (tmp_path / "job.sh.j2").write_text(template)
-    first = lines(patient(tmp_path, template=str(tmp_path / "job.sh.j2")), "gpu CPU")[0]
+    first = lines(installation(tmp_path, template=str(tmp_path / "job.sh.j2")), "gpu CPU")[0]
     assert words in first.message
 
 
 def test_the_report_counts_what_is_wrong_and_says_what_to_do() -> None:
     shown = plain(
-        checkup_report(
+        diagnostics_report(
             "",
             [
-                Diagnostic(Level.OK, "board", "fine"),
-                Diagnostic(Level.WARNING, "x", "a\nb\x1b[31m", "Do this."),
-                Diagnostic(Level.PROBLEM, "y", ""),
+                Diagnostic(Severity.OK, "board", "fine"),
+                Diagnostic(Severity.WARNING, "x", "a\nb\x1b[31m", "Do this."),
+                Diagnostic(Severity.ERROR, "y", ""),
             ],
             "No problem",
         )
@@ -405,3 +415,10 @@ def test_the_report_counts_what_is_wrong_and_says_what_to_do() -> None:
         "\n"
         "1 problem, 1 warning.\n"
     )
+
+
+def test_scripts_read_a_diagnostic_under_the_names_of_the_manual() -> None:
+    found = [diagnostic_object(Diagnostic(severity, "x", "a\x1b[31m", "Do this.")) for severity in Severity]
+    assert [each["level"] for each in found] == ["ok", "warning", "problem"]
+    assert list(found[0]) == ["level", "subject", "message", "advice"]
+    assert found[0]["message"].isprintable()

@@ -14,7 +14,7 @@ from hpc_board.admin import probe
 from hpc_board.admin.probe import Checked, Plan, check
 from hpc_board.board import Board
 from hpc_board.domain.cluster_info import ClusterInfo, Partition
-from hpc_board.domain.diagnostic import Diagnostic, Level
+from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import (
@@ -29,7 +29,7 @@ from hpc_board.model.gpu import (
 )
 from hpc_board.model.node_probe import ANSWER, GREETING, NodeProbe, SeenGpu, Torch
 from hpc_board.model.task import Task
-from hpc_board.report import checkup_report, plain
+from hpc_board.report import diagnostics_report, plain
 from hpc_board.runs import job_folder as jobs
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.scripted import Scripted
@@ -133,35 +133,35 @@ def checked(
 
 
 @pytest.mark.parametrize(
-    ("reference", "gpus", "level", "words"),
+    ("reference", "gpus", "severity", "words"),
     [
-        ("import torch\n", (), Level.PROBLEM, "runs of double would end as infra_error"),
-        ("from torch import nn\n", ("h100",), Level.PROBLEM, "runs of double would end as infra_error"),
-        ("import torch\n", ("A100",), Level.WARNING, "no task of the board needs it here"),
-        ("import torchless\n", (), Level.WARNING, "no task of the board needs it here"),
+        ("import torch\n", (), Severity.ERROR, "runs of double would end as infra_error"),
+        ("from torch import nn\n", ("h100",), Severity.ERROR, "runs of double would end as infra_error"),
+        ("import torch\n", ("A100",), Severity.WARNING, "no task of the board needs it here"),
+        ("import torchless\n", (), Severity.WARNING, "no task of the board needs it here"),
     ],
 )
 def test_a_node_without_a_library_that_tasks_need_is_not_proven(
-    tmp_path: Path, reference: str, gpus: tuple[str, ...], level: Level, words: str
+    tmp_path: Path, reference: str, gpus: tuple[str, ...], severity: Severity, words: str
 ) -> None:
     cast = Cast(inspection=replace(GOOD, torch=Torch(error="No module named torch")))
     (line,) = lines_of(checked(tmp_path, cast, tasks=[a_task(reference, gpus=gpus)]), "torch")
-    assert (line.level, words in line.message) == (level, True), line
+    assert (line.severity, words in line.message) == (severity, True), line
 
 
 def lines_of(found: Checked, subject: str) -> list[Diagnostic]:
-    return [line for line in found.lines if line.subject == subject]
+    return [line for line in found.diagnostics if line.subject == subject]
 
 
 def test_a_node_that_is_as_the_settings_say_is_proven(tmp_path: Path) -> None:
     cast = Cast()
     found = checked(tmp_path, cast)
     assert found.proven
-    assert {line.level for line in found.lines} == {Level.OK}
-    subjects = [line.subject for line in found.lines]
+    assert {line.severity for line in found.diagnostics} == {Severity.OK}
+    subjects = [line.subject for line in found.diagnostics]
     assert subjects[:3] == ["partition", "sbatch", "job"]
     assert subjects[3:] == ["python", "gpu", "torch", "compilers", "isolation", "scratch", "files", "clock"]
-    assert found.lines[4].message.startswith("NVIDIA H100 80GB HBM3; driver 570.1; clocks 345/1980 MHz")
+    assert found.diagnostics[4].message.startswith("NVIDIA H100 80GB HBM3; driver 570.1; clocks 345/1980 MHz")
     assert cast.cancelled == []
     assert {"job.sh", "job.json", "harness.pyz"} <= set(cast.folders[0])
 
@@ -178,104 +178,106 @@ def test_a_job_is_rehearsed_with_the_very_options_of_a_run(tmp_path: Path) -> No
 def test_without_a_job_only_the_options_are_looked_at(tmp_path: Path) -> None:
     cast = Cast()
     found = checked(tmp_path, cast, send=False)
-    assert (cast.submitted, [line.subject for line in found.lines]) == ([], ["partition", "sbatch"])
+    assert (cast.submitted, [line.subject for line in found.diagnostics]) == ([], ["partition", "sbatch"])
 
 
 def test_a_refused_entry_says_so_in_slurm_s_words_and_sends_no_job(tmp_path: Path) -> None:
     cast = Cast(refusal=SchedulerRefused("sbatch refused: no such gres", hint="Correct gpus.H100.request"))
     found = checked(tmp_path, cast)
     assert lines_of(found, "sbatch") == [
-        Diagnostic(Level.PROBLEM, "sbatch", "sbatch refused: no such gres", "Correct gpus.H100.request")
+        Diagnostic(Severity.ERROR, "sbatch", "sbatch refused: no such gres", "Correct gpus.H100.request")
     ]
     assert cast.submitted == []
 
 
 @pytest.mark.parametrize(
-    ("partition", "gpu", "level", "words"),
+    ("partition", "gpu", "severity", "words"),
     [
-        (Partition("other"), H100, Level.PROBLEM, "there is no partition gpu that you may see; there are other"),
-        (Partition("gpu", up=False), H100, Level.WARNING, "gpu is not up now"),
+        (Partition("other"), H100, Severity.ERROR, "there is no partition gpu that you may see; there are other"),
+        (Partition("gpu", up=False), H100, Severity.WARNING, "gpu is not up now"),
         (
             Partition("gpu", max_time_seconds=300),
             H100,
-            Level.PROBLEM,
+            Severity.ERROR,
             "gpu allows 00:05:00, and gpus.H100.time has the time limit 00:10:00",
         ),
         (
             Partition("gpu", max_time_seconds=60),
             replace(H100, time_limit_seconds=None),
-            Level.PROBLEM,
+            Severity.ERROR,
             "gpu allows 00:01:00, and a ranked run of ",
         ),
         (
             Partition("gpu", accounts="a,b"),
             H100,
-            Level.WARNING,
+            Severity.WARNING,
             "gpu is for the accounts a,b, and the entry names none",
         ),
-        (Partition("gpu", accounts="a,b"), replace(H100, account="b"), Level.OK, "gpu is there"),
-        (Partition("gpu", preempted=True), H100, Level.WARNING, "jobs in gpu may be ended for others"),
+        (Partition("gpu", accounts="a,b"), replace(H100, account="b"), Severity.OK, "gpu is there"),
+        (Partition("gpu", preempted=True), H100, Severity.WARNING, "jobs in gpu may be ended for others"),
     ],
 )
 def test_a_partition_is_compared_with_what_runs_ask_of_it(
-    tmp_path: Path, partition: Partition, gpu: Gpu, level: Level, words: str
+    tmp_path: Path, partition: Partition, gpu: Gpu, severity: Severity, words: str
 ) -> None:
     found = checked(tmp_path, Cast(site_=ClusterInfo((partition,), (), {})), gpu, send=False)
     (line,) = lines_of(found, "partition")
-    assert (line.level, line.message.startswith(words)) == (level, True), line
+    assert (line.severity, line.message.startswith(words)) == (severity, True), line
 
 
 def test_a_cluster_that_does_not_answer_is_asked_once_and_gets_no_job(tmp_path: Path) -> None:
     cast = Cast(site_=SchedulerError("sinfo did not answer within 60 s"))
     found = checked(tmp_path, cast)
-    assert [(line.level, line.subject) for line in found.lines] == [(Level.PROBLEM, "cluster")]
+    assert [(line.severity, line.subject) for line in found.diagnostics] == [(Severity.ERROR, "cluster")]
     assert cast.submitted == []
 
 
 @pytest.mark.parametrize(
-    ("changes", "subject", "level", "words"),
+    ("changes", "subject", "severity", "words"),
     [
-        ({"torch": Torch("2.9", "CUDA 12.8", ("NVIDIA A100-SXM4-80GB",))}, "gpu", Level.PROBLEM, "the name says H100"),
-        ({"gpus": (), "torch": Torch(error="no torch")}, "gpu", Level.PROBLEM, "the job sees no GPU"),
-        ({"gpus": GOOD.gpus * 4}, "gpu", Level.WARNING, "the job sees 4 GPUs"),
-        ({"visible": "MIG-1"}, "gpu", Level.PROBLEM, "a slice of a GPU"),
-        ({"torch": Torch(error="No module named torch")}, "torch", Level.WARNING, "does not import: No module"),
-        ({"torch": Torch("2.9")}, "torch", Level.PROBLEM, "sees no GPU (built for CPUs)"),
-        ({"compilers": {"g++": "13"}}, "compilers", Level.WARNING, "no nvcc: compiled submissions"),
-        ({"isolation": "S1"}, "isolation", Level.PROBLEM, "ranked runs want S3: it lacks"),
-        ({"isolation": ""}, "isolation", Level.PROBLEM, "unknown, and ranked runs want S3"),
-        ({"scratch_free_bytes": 5 * 2**20}, "scratch", Level.WARNING, "/tmp has 5 MiB left"),
-        ({"sandbox_error": "no bwrap"}, "sandbox", Level.PROBLEM, "no bwrap"),
+        ({"torch": Torch("2.9", "CUDA 12.8", ("NVIDIA A100-SXM4-80GB",))}, "gpu", Severity.ERROR, "the name says H100"),
+        ({"gpus": (), "torch": Torch(error="no torch")}, "gpu", Severity.ERROR, "the job sees no GPU"),
+        ({"gpus": GOOD.gpus * 4}, "gpu", Severity.WARNING, "the job sees 4 GPUs"),
+        ({"visible": "MIG-1"}, "gpu", Severity.ERROR, "a slice of a GPU"),
+        ({"torch": Torch(error="No module named torch")}, "torch", Severity.WARNING, "does not import: No module"),
+        ({"torch": Torch("2.9")}, "torch", Severity.ERROR, "sees no GPU (built for CPUs)"),
+        ({"compilers": {"g++": "13"}}, "compilers", Severity.WARNING, "no nvcc: compiled submissions"),
+        ({"isolation": "S1"}, "isolation", Severity.ERROR, "ranked runs want S3: it lacks"),
+        ({"isolation": ""}, "isolation", Severity.ERROR, "unknown, and ranked runs want S3"),
+        ({"scratch_free_bytes": 5 * 2**20}, "scratch", Severity.WARNING, "/tmp has 5 MiB left"),
+        ({"sandbox_error": "no bwrap"}, "sandbox", Severity.ERROR, "no bwrap"),
     ],
 )
 def test_what_is_not_as_it_should_be_on_the_node_is_named(
-    tmp_path: Path, changes: dict[str, Any], subject: str, level: Level, words: str
+    tmp_path: Path, changes: dict[str, Any], subject: str, severity: Severity, words: str
 ) -> None:
     wanted = replace(
         H100, minimum_isolation="S3", sandbox=Sandbox(SandboxRuntime.BUBBLEWRAP, setting="defaults.sandbox")
     )
     found = checked(tmp_path, Cast(inspection=replace(GOOD, **changes)), wanted)
-    assert [line for line in lines_of(found, subject) if line.level is level and words in line.message]
-    assert all(line.advice for line in found.lines if line.level is not Level.OK)
-    assert found.proven == (level is Level.WARNING)
+    assert [line for line in lines_of(found, subject) if line.severity is severity and words in line.message]
+    assert all(line.hint for line in found.diagnostics if line.severity is not Severity.OK)
+    assert found.proven == (severity is Severity.WARNING)
 
 
 def test_the_gpu_that_the_job_was_given_is_the_one_that_counts(tmp_path: Path) -> None:
     other = SeenGpu("NVIDIA A100-SXM4-80GB", "GPU-9")
     seen = replace(GOOD, gpus=(other, GOOD.gpus[0]), visible="1", torch=Torch(error="none"))
-    assert lines_of(checked(tmp_path, Cast(inspection=seen)), "gpu")[0].level is Level.OK
+    assert lines_of(checked(tmp_path, Cast(inspection=seen)), "gpu")[0].severity is Severity.OK
     by_uuid = replace(seen, visible="GPU-9")
     assert "A100" in lines_of(checked(tmp_path, Cast(inspection=by_uuid)), "gpu")[0].message
 
 
-@pytest.mark.parametrize(("ahead", "level", "words"), [(0, Level.OK, "s "), (3600, Level.WARNING, "3.6e+03 s ahead")])
+@pytest.mark.parametrize(
+    ("ahead", "severity", "words"), [(0, Severity.OK, "s "), (3600, Severity.WARNING, "3.6e+03 s ahead")]
+)
 def test_a_clock_that_differs_is_told_from_files_that_are_late(
-    tmp_path: Path, ahead: float, level: Level, words: str
+    tmp_path: Path, ahead: float, severity: Severity, words: str
 ) -> None:
     found = checked(tmp_path, Cast(ahead=ahead))
     (clock,), (files,) = lines_of(found, "clock"), lines_of(found, "files")
-    assert (clock.level, words in clock.message) == (level, True), clock
-    assert files.level is Level.OK
+    assert (clock.severity, words in clock.message) == (severity, True), clock
+    assert files.severity is Severity.OK
 
 
 def test_a_greeting_that_is_late_counts_half_for_the_files_and_half_for_the_doubt_about_the_clock(
@@ -285,9 +287,9 @@ def test_a_greeting_that_is_late_counts_half_for_the_files_and_half_for_the_doub
     (clock,), (files,) = lines_of(found, "clock"), lines_of(found, "files")
     assert [round(float(number)) for number in re.findall(r"([\d.]+) s", clock.message)] == [80, 20]
     assert [round(float(number)) for number in re.findall(r"([\d.]+) s", files.message)] == [20]
-    assert (clock.level, files.level) == (Level.WARNING, Level.OK)
+    assert (clock.severity, files.severity) == (Severity.WARNING, Severity.OK)
     (files,) = lines_of(checked(tmp_path, Cast(late=80)), "files")
-    assert files.level is Level.WARNING
+    assert files.severity is Severity.WARNING
 
 
 def test_a_job_that_ends_without_a_report_shows_what_it_printed(tmp_path: Path) -> None:
@@ -295,7 +297,7 @@ def test_a_job_that_ends_without_a_report_shows_what_it_printed(tmp_path: Path) 
     ended = JobStatus(JobState.ENDED, "7", source="squeue: FAILED")
     cast = Cast(inspection=None, status=ended, writes={"slurm-7.out": printed})
     (line,) = lines_of(checked(tmp_path, cast), "job")
-    assert line.level is Level.PROBLEM
+    assert line.severity is Severity.ERROR
     assert line.message == "it left no report (squeue: FAILED); its output ends:\nSyntaxError: invalid syntax"
 
 
@@ -365,7 +367,7 @@ def test_a_template_that_cannot_be_rendered_is_a_problem_of_its_entry(tmp_path: 
     template = tmp_path / "job.sh.j2"
     template.write_text("{{ nothing_like_that }}")
     found = checked(tmp_path, Cast(), replace(H100, template=str(template)))
-    assert [(line.level, line.subject) for line in found.lines] == [(Level.PROBLEM, "script")]
+    assert [(line.severity, line.subject) for line in found.diagnostics] == [(Severity.ERROR, "script")]
 
 
 def test_what_a_node_reports_is_shown_without_its_control_characters(tmp_path: Path) -> None:
@@ -374,7 +376,7 @@ def test_what_a_node_reports_is_shown_without_its_control_characters(tmp_path: P
     torch = Torch(evil, evil, (f"NVIDIA H100 {evil}",))
     cast = Cast(inspection=replace(GOOD, gpus=gpus, torch=torch, node=evil, python=evil, executable=evil, scratch=evil))
     found = checked(tmp_path, cast)
-    shown = plain(checkup_report(found.gpu.name, found.lines, "Proven"))
+    shown = plain(diagnostics_report(found.gpu.name, found.diagnostics, "Proven"))
     assert "owned" not in shown
     assert "\x1b" not in shown
     assert "\u202e" not in shown
@@ -394,5 +396,5 @@ def test_a_login_node_that_cannot_be_reached_is_a_problem_of_its_entry(
     entry = Gpu("H100", far, Device.CUDA, "gpu")
     board = Board(Settings(tmp_path / "board", tmp_path / "devices", (), (entry,), (far,)))
     (found,) = board.check_gpus()
-    assert [(line.level, line.subject) for line in found.lines] == [(Level.PROBLEM, "cluster")]
-    assert "127.0.0.1 cannot be reached" in found.lines[0].message
+    assert [(line.severity, line.subject) for line in found.diagnostics] == [(Severity.ERROR, "cluster")]
+    assert "127.0.0.1 cannot be reached" in found.diagnostics[0].message
