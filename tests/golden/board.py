@@ -249,7 +249,6 @@ class _Maker:
         self._do("cyd", "delete", "over", "--yes", "--reason", "no submissions")
         self._do("ada", "note", "{submission_best}", "four values per thread")
         self._do("ada", "note", "{submission_best}", "no bank conflicts")
-        self._do("ada", "tag", "{submission_best}", "tiled", "fp16")
         self._do("dean", "admin", "remove", "{submission_cheat}", "--reason", "returns what an earlier call computed")
         self._do("dean", "admin", "remove", "{submission_doubted}", "--reason", "looks like a copy")
         self._do("dean", "admin", "readmit", "{submission_doubted}", "--reason", "it was right")

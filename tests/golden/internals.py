@@ -216,7 +216,7 @@ def _status(event: Event) -> Status:
         job_id=event.job_id,
         node=event.node,
         reason=event.reason,
-        evidence=event.evidence,
+        source=event.evidence,
         expected_start=event.expected_start,
         unanswered=event.unanswered,
         cancel_requested=event.cancel_requested,
