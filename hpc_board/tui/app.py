@@ -19,6 +19,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import SimpleCommand, SimpleProvider
 from textual.dom import DOMNode
+from textual.reactive import var
 from textual.theme import BUILTIN_THEMES
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -135,6 +136,13 @@ class BoardApp(App[None]):
     `memory` is what it remembers, `wishes` what the user's settings of the app say.
     """
 
+    pulse: var[RunsState] = var(RunsState())
+    """The user's runs in flight, and the time at which their schedulers answered."""
+    marked: var[int | None] = var(None)
+    """The submission that was chosen to be compared."""
+    asking_since: var[datetime | None] = var(None)
+    """The time of a question to the schedulers that has no answer yet."""
+
     TITLE = "hpc-board"
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -171,7 +179,6 @@ class BoardApp(App[None]):
         self._now = now
         self._beat_seconds = beat_seconds
         self._follow_seconds = follow_seconds
-        self._pulse = RunsState()
         self._choice = Choice()
         self._file = file
         self._memory = memory or Memory()
@@ -179,7 +186,6 @@ class BoardApp(App[None]):
         self._forgetful = False
         self._side: SideChosen | None = None
         self._meant_for: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
-        self._asking_since: datetime | None = None
         self._role = Role.NOBODY
         themes.dress(self)
         self.theme = self._first_theme()
@@ -297,7 +303,7 @@ class BoardApp(App[None]):
 
     async def action_quit(self) -> None:
         """Leave, and say what goes on."""
-        runs = self._pulse.in_flight
+        runs = self.pulse.in_flight
         if runs:
             names = ", ".join(map(str, runs))
             what = f"Run {names} goes on." if len(runs) == 1 else f"Runs {names} go on."
@@ -448,9 +454,7 @@ class BoardApp(App[None]):
             self.notify(words, title="Not comparable", severity="warning", markup=False)
         else:
             self._open(CompareScreen(self._board, self._now, first.submission, event.submission))
-        # The screens behind this one have rows of the same submission.
-        for screen in self.screen_stack:
-            screen.post_message(self._news())
+        self.marked = None if self._side is None else self._side.submission
 
     @on(Chosen)
     def _remember(self, event: Chosen) -> None:
@@ -460,18 +464,14 @@ class BoardApp(App[None]):
         screen.memory = self._memory
         while above_tasks and not isinstance(self.screen, TasksScreen):
             self.pop_screen()
+        screen.data_bind(BoardApp.pulse, BoardApp.marked, BoardApp.asking_since)
         self.push_screen(screen)
         self._fit(*self.size)
-        screen.post_message(self._news())
 
     def _beat(self) -> None:
         # While the app is closing, its screens are gone before its timers are.
         if self.screen_stack:
-            self.screen.post_message(self._news())
-
-    def _news(self) -> Tick:
-        marked = None if self._side is None else self._side.submission
-        return Tick(self._pulse, marked, self._asking_since)
+            self.screen.post_message(Tick())
 
     @work(thread=True, exclusive=True, group="role")
     def _learn_role(self) -> None:
@@ -493,18 +493,18 @@ class BoardApp(App[None]):
 
     def _follow(self) -> None:
         """Carry the runs on; the answer asks for the next turn."""
-        self._asking_since = self._now()
+        self.asking_since = self._now()
         self._carry_on()
 
     @work(thread=True, exclusive=True, group="follow")
     def _carry_on(self) -> None:
-        self.post_message(Answer("follow", value=_followed(self._board, self._pulse)))
+        self.post_message(Answer("follow", value=_followed(self._board, self.pulse)))
 
     def _take_followed(self, event: Followed) -> None:
         # As above: what was on its way when the app closed has nobody to tell.
         if not self.screen_stack:
             return
-        self._pulse, self._asking_since = event.pulse, None
+        self.pulse, self.asking_since = event.pulse, None
         if len(event.ended) > TOLD_MAX:
             self._tell_ends([run for run, _ in event.ended])
         else:

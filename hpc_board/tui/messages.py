@@ -1,7 +1,8 @@
 """Every message of the app.
 
 An answer comes from a worker thread and stays on the screen that asked. `Open` rises from a screen to the app, which
-opens another one. A beat goes from the app to the screen in front, about once a second.
+opens another one. A beat goes from the app to the screen in front, about once a second; what the screens show of the
+app's own state flows down by `data_bind`.
 """
 
 from dataclasses import dataclass
@@ -43,17 +44,8 @@ class RunsState:
     silent_since: datetime | None = None
 
 
-@dataclass
 class Tick(Message, bubble=False):
-    """Time has passed: look again.
-
-    `marked` is the submission that was chosen to be compared, `asking_since` when the schedulers were asked where they
-    have not answered yet.
-    """
-
-    pulse: RunsState
-    marked: int | None = None
-    asking_since: datetime | None = None
+    """The passage of about a second: the screen in front looks again."""
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.reactive import var
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
@@ -70,6 +71,13 @@ class BoardScreen(Screen[None]):
     HELP: ClassVar[str] = ""
     """A paragraph about this screen, for the help."""
 
+    pulse: var[RunsState] = var(RunsState())
+    """The user's runs in flight; the app's own value, as the two below are."""
+    marked: var[int | None] = var(None)
+    """The submission that was chosen to be compared."""
+    asking_since: var[datetime | None] = var(None)
+    """The time of a question to the schedulers that has no answer yet."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         """Name the keys of a screen after it, so that a user can choose others for them."""
         if "BINDINGS" in cls.__dict__:
@@ -83,12 +91,8 @@ class BoardScreen(Screen[None]):
         super().__init__()
         self.board = board
         self.now = now
-        self.pulse = RunsState()
         self.memory = Memory()
         """What the app remembers; the app's own takes this one's place before the screen is mounted."""
-        self.marked: int | None = None
-        """The submission that was chosen to be compared."""
-        self._asking_since: datetime | None = None
         self._open_questions: dict[str, _Question] = {}
         self._numbers = itertools.count(1)
         self._failures: dict[str, BoardError] = {}
@@ -230,7 +234,7 @@ class BoardScreen(Screen[None]):
         """How long the oldest open question has been waited for, and what it was put to; None while none takes long."""
         asked = [*self._open_questions.values()]
         # Carrying the runs on waits for the board too: where this screen does so as well, it knows better for what.
-        follower = [] if self._asking_since is None else [_Question(THE_SCHEDULER, self._asking_since)]
+        follower = [] if self.asking_since is None else [_Question(THE_SCHEDULER, self.asking_since)]
         for questions in (asked, follower):
             oldest = min(questions, key=lambda question: question.since, default=None)
             if oldest is not None and (waited := self.now() - oldest.since) >= _LONG:
@@ -272,15 +276,21 @@ class BoardScreen(Screen[None]):
         self.notify(f"Asked the scheduler to cancel run {run.id}.", markup=False)
         self.look_again()
 
-    @on(Tick)
-    def _beat(self, event: Tick) -> None:
-        self.pulse, self._asking_since = event.pulse, event.asking_since
-        if event.marked != self.marked:
-            self.marked = event.marked
-            self.show_mark()
+    def watch_pulse(self, pulse: RunsState) -> None:
+        """Show the state of the runs in flight, and the error in the way of a newer one."""
         self._show_pulse()
-        if event.pulse.failure is None:
+        if pulse.failure is None:
             self.forget_failure(SCHEDULER)
         else:
-            self.fail(SCHEDULER, event.pulse.failure)
+            self.fail(SCHEDULER, pulse.failure)
+
+    def watch_marked(self, before: int | None, marked: int | None) -> None:
+        """Show which submission is chosen to be compared."""
+        if before != marked:
+            self.show_mark()
+
+    @on(Tick)
+    def _beat(self) -> None:
+        self._show_pulse()
+        self._show_failures()
         self.look_again()
