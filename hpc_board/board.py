@@ -34,7 +34,6 @@ from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.moderation import NO_LIMITS, Limits, Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Progress, Run, RunState, Status
-from hpc_board.domain.run_filter import RunFilter
 from hpc_board.domain.standing import Page, Place, Placing, Rows, Standing, Version
 from hpc_board.domain.submission import Directives, Submission
 from hpc_board.domain.user_board import BoardChange, CreatedBoard, Plan
@@ -719,33 +718,36 @@ class Board:
         self,
         *,
         everyone: bool = False,
+        user: str | None = None,
         task: str | None = None,
         limit: int = 50,
         before: int | None = None,
         note: str = "",
-        matching: RunFilter | None = None,
+        words: str = "",
         gpu: str | None = None,
         mode: Mode | None = None,
         outcome: RunState | Verdict | None = None,
     ) -> tuple[Run, ...]:
-        """The newest runs first, the user's own unless `everyone`, with `note` in one of their notes.
+        """Return the newest runs first: the user's own, those of another `user`, or `everyone`'s.
 
-        With `before` there are those older than that run, with `matching` those with its words; `gpu`, `mode` and
-        `outcome`, a state or a verdict, take one kind of them.
+        They have `note` in one of their notes, and each of `words` in any of their fields. With `before` they are older
+        than that run; `gpu`, `mode` and `outcome`, a state or a verdict, take one kind of them.
 
         Raises:
             Refused: others' runs are asked for, and the user is no participant.
         """
-        if everyone:
+        if user is None and not everyone:
+            user = self.user
+        if user != self.user:
             self.require(Role.PARTICIPANT, "see the runs of others")
         return self._store.runs(
-            user=None if everyone else self.user,
+            user=user,
             task=task,
             limit=limit,
             before=before,
             note=note,
-            matching=matching,
-            hidden=self._boards.hidden() if everyone else (),
+            words=words,
+            hidden=() if user == self.user else self._boards.hidden(),
             unless_by=self.user,
             gpu=gpu,
             mode=mode,

@@ -1,6 +1,7 @@
 """`runs`, `run`, `watch`, `cancel`, `code` and `poll`: what was submitted and what became of it."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,10 +43,12 @@ _WIDE = 100
         "hpc-board runs",
         "hpc-board runs --note 'bank conflicts'",
         "hpc-board runs --gpu H100 --mode ranked --state pass",
+        "hpc-board runs --user eve --task vectoradd_py",
         "hpc-board runs --all --task vectoradd_py --limit 10 --json",
     )
 )
 @click.option("--all", "everyone", is_flag=True, help="Everybody's runs, not only your own.")
+@click.option("--user", metavar="NAME", help="The runs of this user instead of your own.")
 @click.option("--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
 @click.option("--gpu", metavar="NAME", help="Only runs on this GPU.", shell_complete=gpu_names)
 @click.option("--mode", metavar="MODE", help="Only test, benchmark, profile or ranked runs.", shell_complete=mode_names)
@@ -65,6 +68,7 @@ def runs(
     open_: Open,
     *,
     everyone: bool,
+    user: str | None,
     task: str | None,
     gpu: str | None,
     mode: str | None,
@@ -84,10 +88,12 @@ def runs(
     kind, outcome = None if mode is None else mode_called(mode), None if state is None else outcome_called(state)
     board = open_()
     refresh(board)
-    found = board.runs(everyone=everyone, task=task, limit=limit, note=note, gpu=gpu, mode=kind, outcome=outcome)
+    read = partial(
+        board.runs, everyone=everyone, user=user, task=task, limit=limit, note=note, mode=kind, outcome=outcome
+    )
+    found = read(gpu=gpu)
     if gpu is not None and not found:
-        name = board.gpu(gpu).name  # one that has left the settings may still have runs, however it is written
-        found = board.runs(everyone=everyone, task=task, limit=limit, note=note, gpu=name, mode=kind, outcome=outcome)
+        found = read(gpu=board.gpu(gpu).name)  # one that has left the settings may have runs, however it is written
     if task is not None and not found:
         board.task(task)  # a task that has left the settings may still have runs; a mistyped name has none
     if as_json:
@@ -101,7 +107,7 @@ def runs(
                 found,
                 users=everyone,
                 submissions=width is None or width >= _WIDE,
-                narrowed=bool(task or gpu or kind or outcome or note),
+                narrowed=bool(user or task or gpu or kind or outcome or note),
             )
         )
 

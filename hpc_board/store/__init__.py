@@ -9,7 +9,6 @@ from hpc_board.domain.admin_views import HourCount
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.moderation import Decision, Limits
 from hpc_board.domain.run import Run, RunState, Status
-from hpc_board.domain.run_filter import RunFilter
 from hpc_board.domain.standing import Place, Placing, Rows, Standing, Version
 from hpc_board.domain.submission import Submission
 from hpc_board.domain.user_board import BoardChange, Entries
@@ -158,7 +157,7 @@ class Store:
         limit: int | None = None,
         before: int | None = None,
         note: str = "",
-        matching: RunFilter | None = None,
+        words: str = "",
         hidden: Collection[str] = (),
         unless_by: str = "",
         gpu: str | None = None,
@@ -166,7 +165,6 @@ class Store:
         outcome: RunState | Verdict | None = None,
     ) -> tuple[Run, ...]:
         """The runs that fit every filter that is given, newest first; see `listing.Wanted`."""
-        words = matching or listing.EVERY_RUN
         wanted = listing.Wanted(user, task, submission, before, note, words, hidden, unless_by, gpu, mode, outcome)
         with self._file.reading() as db:
             return listing.runs(db, wanted, limit)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hpc_board.domain.run import Run, RunState
-from hpc_board.domain.run_filter import RunFilter
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store.rows import plain_text, row_id, run_value
@@ -56,30 +55,19 @@ _NOTED = """(
     SELECT 1 FROM remarks AS said WHERE said.submission = run_details.submission
        AND said.action = 'note' AND instr(lower(said.text), lower(:part)) > 0))"""
 
-_COLUMNS = {
-    "task": "task",
-    "gpu": "gpu",
-    "state": "coalesce(verdict, state)",
-    "mode": "mode",
-    "note": "note",
-    "file": "file_name",
-    "user": "user",
-}
 # A line break, which no word holds, keeps a word from being found across two fields.
-_WORDS_OF = {
-    field: f"replace(lower({column}), '_', ' ')"
-    for field, column in {**_COLUMNS, "": " || char(10) || ".join(_COLUMNS.values())}.items()
-}
-
-EVERY_RUN = RunFilter()
-"""The filter without words, which every run fits."""
+_FIELDS = ("task", "gpu", "coalesce(verdict, state)", "mode", "note", "file_name", "user")
+_TEXT = " || char(10) || ".join(_FIELDS)
+# States and verdicts are shown, and so looked for, with spaces: "wrong value".
+_WITH_WORD = f"instr(replace(lower({_TEXT}), '_', ' '), lower(:{{word}})) > 0"
+_WORDS_MAX = 8
 
 
 @dataclass(frozen=True)
 class Wanted:
     """Which runs: those that fit every filter that is given.
 
-    They are older than the run `before`, have `note` as a part of any note, and the words of `matching`.
+    They are older than the run `before`, have `note` as a part of any note, and each of `words` in one of their fields.
     `outcome` is a state or a verdict. Of `hidden` tasks there are only those whose user is `unless_by`.
     """
 
@@ -88,7 +76,7 @@ class Wanted:
     submission: int | None = None
     before: int | None = None
     note: str = ""
-    matching: RunFilter = EVERY_RUN
+    words: str = ""
     hidden: Collection[str] = ()
     unless_by: str = ""
     gpu: str | None = None
@@ -167,5 +155,5 @@ def _searched(wanted: Wanted) -> Iterator[_Condition]:
     """What has to be looked for in one run after another."""
     if wanted.note:
         yield _NOTED, {"part": plain_text(wanted.note)}
-    for number, word in enumerate(wanted.matching.words):
-        yield f"instr({_WORDS_OF[word.field]}, lower(:word{number})) > 0", {f"word{number}": word.text}
+    for number, word in enumerate(plain_text(wanted.words).split()[:_WORDS_MAX]):
+        yield _WITH_WORD.format(word=f"word{number}"), {f"word{number}": word.replace("_", " ")}

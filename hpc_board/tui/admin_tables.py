@@ -104,7 +104,7 @@ def runs(now: Clock) -> Kind[Run]:
         lambda run: -run.id,
         lambda run: _run_row(run, now()),
         lambda run: _run_details(run, now()),
-        "any words, or user:eve gpu:h100 state:pass",
+        "words of any column or the file: eve h100 pass",
         "There are no ranked runs yet.",
     )
 
@@ -117,7 +117,7 @@ def log(now: Clock) -> Kind[Decision]:
         lambda decision: (-decision.at.timestamp(), -decision.number),
         lambda decision: _decision_row(decision, now()),
         _decision_details,
-        "any words, or user:eve board:matmul",
+        "words of any column: eve matmul",
         "Nothing was decided yet.",
     )
 

@@ -564,8 +564,8 @@ KEYED: tuple[type[DOMNode], ...] = (
 
 def _screen_of(target: _PlainTarget, board: Board, now: Clock) -> BoardScreen:
     match target:
-        case targets.Runs(words, everyone):
-            return RunsScreen(board, now, words=words, everyone=everyone)
+        case targets.Runs(gpu, everyone):
+            return RunsScreen(board, now, gpu=gpu, everyone=everyone)
         case targets.Cluster():
             return ClusterScreen(board, now)
         case targets.Report(run):

@@ -32,9 +32,9 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs, filtered by `words` where they are given; those of all users if `everyone`."""
+    """The runs, all or those on one GPU; those of all users if `everyone`."""
 
-    words: str | None = None
+    gpu: str | None = None
     everyone: bool = False
 
 

@@ -183,7 +183,9 @@ class _Rules:
             for each in self._board.decided[0 if before is None else numbers.index(before) + 1 :]
             if (user is None or user in (each.by_user, each.subject))
             and (board is None or (each.kind, each.subject) == (BOARD, board))
-            and all(word.lower() in f"{each.action} {each.subject} {each.reason}".lower() for word in words)
+            and all(
+                word.lower() in f"{each.by_user} {each.action} {each.subject} {each.reason}".lower() for word in words
+            )
         ]
         self._board.read.append(("log", len(fitting[:limit])))
         return tuple(fitting[:limit])

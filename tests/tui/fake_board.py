@@ -11,7 +11,6 @@ from hpc_board.catalog.folders import Catalog
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Progress, Run, RunState, Status
-from hpc_board.domain.run_filter import RunFilter
 from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
@@ -403,26 +402,30 @@ class FakeBoard(Board):
         self,
         *,
         everyone: bool = False,
+        user: str | None = None,
         task: str | None = None,
         limit: int = 50,
         before: int | None = None,
-        matching: RunFilter | None = None,
+        words: str = "",
         note: str = "",
-        gpu: str | None = None,  # noqa: ARG002
-        mode: Mode | None = None,  # noqa: ARG002
+        gpu: str | None = None,
+        mode: Mode | None = None,
         outcome: RunState | Verdict | None = None,  # noqa: ARG002
     ) -> tuple[Run, ...]:
         self._enter("runs")
-        own = [run_ for run_ in self.known_runs if everyone or run_.user == self.user]
-        words = [word.text for word in matching.words] if matching else []
+        users = {user} if user else {run_.user for run_ in self.known_runs} if everyone else {self.user}
         return tuple(
             run_
-            for run_ in own
-            if task in (None, run_.task)
+            for run_ in self.known_runs
+            if run_.user in users
+            and task in (None, run_.task)
+            and gpu in (None, run_.gpu)
+            and mode in (None, run_.mode)
             and note in run_.note
             and (before is None or run_.id < before)
             and all(
-                word in f"{run_.gpu} {run_.task} {outcome_of(run_)} {run_.note} {run_.mode}".lower() for word in words
+                word in f"{run_.gpu} {run_.task} {outcome_of(run_)} {run_.note} {run_.mode}".lower()
+                for word in words.lower().split()
             )
         )[:limit]
 

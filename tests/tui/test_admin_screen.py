@@ -13,7 +13,6 @@ from hpc_board.domain.admin_views import PersonState
 from hpc_board.domain.moderation import STOP, Decision, Limits
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
-from hpc_board.domain.run_filter import Word, run_filter
 from hpc_board.errors import InputError, Refused, StorageError
 from hpc_board.model.result import Verdict
 from hpc_board.tui.screens.admin import AdminScreen
@@ -186,13 +185,15 @@ async def test_what_somebody_else_has_decided_meanwhile_is_told(monkeypatch: pyt
         assert "No new submissions were taken before, either." in told(pilot.app)
 
 
-async def test_a_name_with_spaces_is_one_word_of_the_search() -> None:
-    board = AdminBoard(persons=[PersonState("eve two", Role.PARTICIPANT)])
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
+async def test_the_runs_of_a_user_are_those_of_no_other_name_like_it() -> None:
+    board = AdminBoard(persons=[PersonState("ad", Role.PARTICIPANT)])
+    async with app_on(board).run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "2", "enter")
-        assert pilot.app.screen.query_one("#runs", ListPane).words == 'user:"eve two"'
-    assert run_filter('user:"Eve two" wrong').words == (Word("eve two", "user"), Word("wrong"))
+        assert "Nothing fits “ad”." in text_of(pilot.app)
+        await press(pilot, "slash", *"h100", "enter")
+        assert "Admin / Ranked runs · ad · /h100" in text_of(pilot.app).splitlines()[0]
+        assert "Nothing fits “ad h100”." in text_of(pilot.app)
 
 
 async def test_a_board_is_closed_and_opened_by_its_key() -> None:
@@ -329,10 +330,10 @@ async def test_a_user_leads_to_their_runs_and_a_search_finds_them() -> None:
         assert grid(pilot.app).row_count == 1
         assert "Admin / People · /EV" in text_of(pilot.app).splitlines()[0]
         await press(pilot, "enter")
-        assert "Admin / Ranked runs · /user:eve" in text_of(pilot.app).splitlines()[0]
+        assert "Admin / Ranked runs · eve " in text_of(pilot.app).splitlines()[0]
         narrowed = grid(pilot.app).row_count
         await press(pilot, "escape")
-        assert "user:eve" not in text_of(pilot.app).splitlines()[0]
+        assert "· eve " not in text_of(pilot.app).splitlines()[0]
         assert grid(pilot.app).row_count > narrowed
         assert isinstance(front(pilot.app), AdminScreen)
         await press(pilot, "escape")
@@ -395,7 +396,7 @@ async def test_the_log_leads_to_what_it_is_about() -> None:
 
 @pytest.mark.parametrize(
     ("words", "actions"),
-    [("user:zoe", {"start", "stop"}), ("board:matmul", {"update"}), ("down monday", {"stop"}), ("qqq", set())],
+    [("zoe", {"start", "stop"}), ("matmul", {"update"}), ("down monday", {"stop"}), ("qqq", set())],
 )
 async def test_the_log_is_narrowed_down(words: str, actions: set[str]) -> None:
     async with app_on(AdminBoard()).run_test(size=(80, 24)) as pilot:

@@ -16,7 +16,6 @@ from textual.pilot import Pilot
 from textual.widgets import Button, Input, Log
 
 from hpc_board.domain.run import Run, RunState
-from hpc_board.domain.run_filter import RunFilter
 from hpc_board.errors import BoardError, InputError, SchedulerError, StorageError
 from hpc_board.model.gpu import GpuStatus
 from hpc_board.model.result import Verdict
@@ -644,13 +643,13 @@ async def test_a_late_answer_to_an_earlier_question_is_not_shown() -> None:
     own_may_come, own_came = threading.Event(), threading.Event()
 
     class SlowForOwnRuns(FakeBoard):
-        """Keeps back what the screen asks first; following the runs in flight filters nothing."""
+        """Keeps back what the screen asks first."""
 
-        def runs(self, *, everyone: bool = False, matching: RunFilter | None = None, **others: Any) -> tuple[Run, ...]:
-            if not everyone and matching is not None:
+        def runs(self, *, everyone: bool = False, **others: Any) -> tuple[Run, ...]:
+            if not everyone:
                 own_may_come.wait(30)
                 own_came.set()
-            return super().runs(everyone=everyone, matching=matching, **others)
+            return super().runs(everyone=everyone, **others)
 
     async with app_on(SlowForOwnRuns()).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")

@@ -96,9 +96,9 @@ async def test_a_gpu_leads_to_its_runs_and_back() -> None:
         await settled(pilot)
         await press(pilot, "r", "p", "down", "enter")
         assert isinstance(pilot.app.screen, RunsScreen)
-        assert "own · /gpu:A100" in text_of(pilot.app)
+        assert "own · A100" in text_of(pilot.app)
         await press(pilot, "p", "a")
-        assert "everyone · /gpu:H100" in text_of(pilot.app)
+        assert "everyone · H100" in text_of(pilot.app)
         # What one was led to is not what is remembered.
         await press(pilot, "escape", "r")
         assert text_of(pilot.app).splitlines()[0].split("ada")[0].strip().endswith("own")

@@ -90,5 +90,5 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
         await press(pilot, "4")
         actions = ("stop", "readmit", "remove", "ban", "limit", "update", "create")
         await until(pilot, lambda: all(action in text_of(app) for action in actions))
-        await press(pilot, "slash", *typed("user:eve ban"), "enter")
+        await press(pilot, "slash", *typed("eve ban"), "enter")
         await until(pilot, lambda: app.screen.query_one("#log-grid", Grid).row_count == 1)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from hpc_board.board import Board
-from hpc_board.domain.run_filter import run_filter
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Mode
 from hpc_board.tui.app import BoardApp
@@ -74,6 +73,6 @@ def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, board: Board)
         Board(board.settings, user="somebody").draft_again(sent.id)
     with pytest.raises(InputError, match="there is no run 99"):
         board.draft_again(99)
-    assert board.runs(matching=run_filter("identity note:first"), before=sent.id + 1) == (board.run(sent.id),)
+    assert board.runs(words="identity first", before=sent.id + 1) == (board.run(sent.id),)
     assert board.started([sent.id]) == {}
     board.cancel(sent.id)

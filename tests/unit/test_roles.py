@@ -145,6 +145,7 @@ def test_somebody_who_is_no_participant_neither_sees_nor_submits(tmp_path: Path)
         lambda: stranger.task("vectoradd_py"),
         lambda: stranger.standings("vectoradd_py", "CPU"),
         lambda: stranger.runs(everyone=True),
+        lambda: stranger.runs(user=board.user),
         lambda: stranger.run(run.id),
         lambda: stranger.compare(1, 1),
     ):

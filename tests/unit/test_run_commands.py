@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
 from hpc_board.domain.run import Run, RunState
-from hpc_board.domain.run_filter import run_filter
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, Store
@@ -220,7 +219,7 @@ def test_runs_are_narrowed_by_gpu_mode_and_state(board: Recorded) -> None:
 
     def numbers(**wanted: Any) -> list[int]:
         plain = [run.id for run in store.runs(**wanted)]
-        assert [run.id for run in store.runs(**wanted, matching=run_filter("kernel"))] == plain
+        assert [run.id for run in store.runs(**wanted, words="kernel")] == plain
         return plain
 
     assert numbers(gpu="CPU", mode=Mode.RANKED, outcome=Verdict.PASS) == [fast.id]
@@ -228,6 +227,16 @@ def test_runs_are_narrowed_by_gpu_mode_and_state(board: Recorded) -> None:
     assert numbers(outcome=RunState.QUEUED) == [waiting.id]
     assert numbers(outcome=Verdict.OUT_OF_MEMORY) == [ended.id]
     assert numbers(outcome=RunState.FINISHED, limit=1) == [wrong.id]
+
+
+def test_the_runs_of_one_user_are_listed(board: Recorded) -> None:
+    board.add(status_of(RunState.QUEUED), user="ada")
+    own = board.add(status_of(RunState.QUEUED))
+    both = [str(run["id"]) for run in json.loads(call(board, "runs", "--all", "--json").stdout)]
+    assert both == ["2", "1"]
+    adas = json.loads(call(board, "runs", "--user", "ada", "--json").stdout)
+    assert [run["user"] for run in adas] == ["ada"]
+    assert [run.id for run in board.board.runs(everyone=True, user=own.user)] == [own.id]
 
 
 @pytest.mark.parametrize(
@@ -238,6 +247,7 @@ def test_runs_are_narrowed_by_gpu_mode_and_state(board: Recorded) -> None:
         (("--state", "quued"), "Did you mean"),
         (("--mode", "fast"), "fast"),
         (("--gpu", "B999"), "unknown GPU"),
+        (("--user", "nobody-here"), "No run fits"),
     ],
 )
 def test_the_filters_of_runs_say_what_they_do_not_know(board: Recorded, words: Sequence[str], told: str) -> None:

@@ -19,7 +19,7 @@ from hpc_board.domain.board_options import Visibility, utc_words
 from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
-from hpc_board.domain.run_filter import parts_of, run_filter
+from hpc_board.model.task import Mode
 from hpc_board.report import limits_text
 from hpc_board.tui import admin_tables, targets
 from hpc_board.tui.listing import Part, Span
@@ -167,7 +167,7 @@ class AdminScreen(BoardScreen):
         """Take away what could not be decided, clear the words of the list, or else leave."""
         if self.has_failed(_DECISION):
             self.forget_failure(_DECISION)
-        elif self._pane.words:
+        elif self._pane.words or self._pane.scope:
             self._pane.narrow("")
         else:
             super().action_back()
@@ -436,20 +436,22 @@ class AdminScreen(BoardScreen):
         return f"{name}: {changes or 'nothing is to be changed'}."
 
     def _show_place(self) -> None:
-        title = dict(self._pages)[self._page]
-        words = self._pane.words
-        self.title_bar.show_place("Admin", f"{title} · /{words}" if words else title)
+        pane = self._pane
+        places = (dict(self._pages)[self._page], pane.scope, f"/{pane.words}" if pane.words else "")
+        self.title_bar.show_place("Admin", " · ".join(filter(None, places)))
 
     def _ask(self, *, patient: bool) -> None:
         pane, page = self._pane, self._page
-        question = partial(self._read, page, pane.words, pane.spans())
-        self.ask(page, question, partial(self._show_read, pane, pane.words), patient=patient)
+        question = partial(self._read, page, pane.scope, pane.words, pane.spans())
+        self.ask(page, question, partial(self._show_read, pane, pane.scope, pane.words), patient=patient)
 
-    def _read(self, page: str, words: str, spans: Sequence[Span[Any]]) -> tuple[tuple[Part[Any], ...], Decision | None]:
+    def _read(
+        self, page: str, scope: str, words: str, spans: Sequence[Span[Any]]
+    ) -> tuple[tuple[Part[Any], ...], Decision | None]:
         """What a page shows; called in a thread."""
         readers: dict[str, Callable[[str, Span[Any]], tuple[Any, ...]]] = {
             "people": self._people,
-            "runs": self._runs,
+            "runs": partial(self._runs, scope or None),
             "log": self._log,
         }
         if page == "boards":
@@ -463,25 +465,25 @@ class AdminScreen(BoardScreen):
         after = "" if span.after is None else span.after.name
         return self.board.oversight.people(after=after, limit=span.limit, part=words)
 
-    def _runs(self, words: str, span: Span[Run]) -> tuple[Run, ...]:
+    def _runs(self, user: str | None, words: str, span: Span[Run]) -> tuple[Run, ...]:
         before = None if span.after is None else span.after.id
-        matching = run_filter(f"mode:ranked {words}")
-        return self.board.runs(everyone=True, limit=span.limit, before=before, matching=matching)
+        return self.board.runs(everyone=True, user=user, mode=Mode.RANKED, words=words, limit=span.limit, before=before)
 
     def _log(self, words: str, span: Span[Decision]) -> tuple[Decision, ...]:
         before = None if span.after is None else span.after.number
-        user, board, others = _log_words(words)
-        return self.board.rules.decisions(user=user, board=board, limit=span.limit, before=before, words=others)
+        return self.board.rules.decisions(limit=span.limit, before=before, words=words.split())
 
     @on(Sections.Chosen)
     def _open_page(self, event: Sections.Chosen) -> None:
         self.action_show(event.name)
 
-    def _show_read(self, pane: ListPane[Any], words: str, read: tuple[tuple[Part[Any], ...], Decision | None]) -> None:
+    def _show_read(
+        self, pane: ListPane[Any], scope: str, words: str, read: tuple[tuple[Part[Any], ...], Decision | None]
+    ) -> None:
         parts, self._stop = read
         self._knows_stop = True
         self.stop_line.update(admin_tables.stop_text(self._stop, self.now()))
-        if pane.words == words:
+        if (pane.scope, pane.words) == (scope, words):
             pane.show(parts)
         self.refresh_bindings()
 
@@ -505,7 +507,7 @@ class AdminScreen(BoardScreen):
             case BoardState(name=name):
                 self.post_message(Open(targets.Standings(name)))
             case PersonState(name=name):
-                self._turn_to("runs", f'user:"{name}"' if " " in name else f"user:{name}")
+                self._turn_to("runs", scope=name)
             case Run(id=number):
                 self.post_message(Open(targets.Report(number)))
             case Decision(kind=kind, subject=subject) if kind == USER:
@@ -515,9 +517,9 @@ class AdminScreen(BoardScreen):
             case Decision(kind=kind, subject=subject) if kind == SUBMISSION and subject.isdecimal():
                 self.post_message(Open(targets.Code(int(subject))))
 
-    def _turn_to(self, page: str, words: str) -> None:
-        """Open a page with what fits these words."""
-        self._pane_of(page).narrow(words)
+    def _turn_to(self, page: str, words: str = "", scope: str = "") -> None:
+        """Open a page with what fits these words, within a scope."""
+        self._pane_of(page).narrow(words, scope)
         self.action_show(page)
 
 
@@ -534,20 +536,6 @@ def _users_fault(lines: tuple[str, ...]) -> str:
     users = lines[0]
     fits = users.isascii() and users.isdecimal() and len(users) < 10 and 1 <= int(users) <= _RERUN_USERS_MAX
     return "" if fits else f"Users: a number from 1 to {_RERUN_USERS_MAX}."
-
-
-def _log_words(text: str) -> tuple[str | None, str | None, list[str]]:
-    """The user and the board that `text` names, and its other words."""
-    user = board = None
-    others = []
-    for word in parts_of(text):
-        if word.startswith("user:") and word != "user:":
-            user = word.removeprefix("user:")
-        elif word.startswith("board:") and word != "board:":
-            board = word.removeprefix("board:")
-        else:
-            others.append(word)
-    return user, board, others
 
 
 def _first_of(left: Sequence[str]) -> str:

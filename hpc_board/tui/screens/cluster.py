@@ -114,7 +114,7 @@ class ClusterScreen(BoardScreen):
     def action_everyones_runs(self) -> None:
         """Show everybody's runs on the selected GPU."""
         if self.grid.current is not None:
-            self.post_message(Open(targets.Runs(f"gpu:{self.grid.current}", everyone=True)))
+            self.post_message(Open(targets.Runs(self.grid.current, everyone=True)))
 
     def _take(self, answer: tuple[tuple[GpuStatus, ...], tuple[Run, ...]]) -> None:
         self._answered_at = self.now()
@@ -135,7 +135,7 @@ class ClusterScreen(BoardScreen):
 
     @on(Grid.Chosen)
     def _open_runs(self, event: Grid.Chosen) -> None:
-        self.post_message(Open(targets.Runs(f"gpu:{event.key}")))
+        self.post_message(Open(targets.Runs(event.key)))
 
     def _show(self) -> None:
         if self._statuses is not None:

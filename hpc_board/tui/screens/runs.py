@@ -15,7 +15,6 @@ from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run, RunState
-from hpc_board.domain.run_filter import RunFilter, run_filter
 from hpc_board.errors import BoardError
 from hpc_board.report import span_text, step_text
 from hpc_board.tui import targets
@@ -86,8 +85,8 @@ class RunsScreen(BoardScreen):
     HELP: ClassVar[str] = (
         "queued and running are the scheduler's words, pass and wrong value are the judge's. lost, error, node fail "
         "and preempted are not the kernel's fault. Age counts from the last change of state, or from the job's end. "
-        "The filter takes words in any field, and words for one of them: task:, gpu:, state:, mode:, note:, file:, "
-        "user:. All have to fit; Enter keeps them, Esc clears them. The runs go on when you leave."
+        "The filter takes words of task, GPU, state, mode, note, file and user. All have to fit; Enter keeps them, Esc "
+        "clears them. The runs go on when you leave."
     )
 
     grid = getters.query_one("#runs", Grid)
@@ -100,13 +99,13 @@ class RunsScreen(BoardScreen):
         now: Clock,
         selected: int | None = None,
         *,
-        words: str | None = None,
+        gpu: str | None = None,
         everyone: bool = False,
     ) -> None:
         super().__init__(board, now)
         self._wanted = selected
-        self._asked_for = None if words is None else (words, everyone)
-        self._words, self._everyone = self._asked_for or ("", False)
+        self._gpu = gpu
+        self._words, self._everyone = "", everyone
         self._listing = _NOTHING_READ
         self._is_known = False
         self._runs: dict[str, Run] = {}
@@ -117,12 +116,12 @@ class RunsScreen(BoardScreen):
 
     def compose_body(self) -> ComposeResult:
         """The table, the filter's field, and below it the selected run."""
-        if self._asked_for is None:
+        if self._gpu is None:
             self._everyone = self.memory.get("runs", "everyone", False)
             self._words = self.memory.get("runs", "filter", "")
         with Container(id="panes"):
             yield Grid(self._columns(), id="runs")
-            yield FilterLine("/", "any words, or gpu:h100 state:wrong note:float4", id="filter")
+            yield FilterLine("/", "words of any column, the note or the file: h100 wrong float4", id="filter")
             with VerticalScroll(id="selected", can_focus=False):
                 yield Static(toned("Reading the runs …", Tone.MUTED), id="details", markup=False)
 
@@ -157,8 +156,8 @@ class RunsScreen(BoardScreen):
         return super().check_action(action, parameters)
 
     def action_back(self) -> None:
-        """Clear the filter, or leave where there is none but the words that somebody was led here by."""
-        if self._words and (self._asked_for is None or self._words != self._asked_for[0]):
+        """Clear the filter, or leave."""
+        if self._words:
             self._narrow_to("")
         else:
             super().action_back()
@@ -230,8 +229,7 @@ class RunsScreen(BoardScreen):
         known = set(self._started)
 
         def question() -> _RunsRead:
-            matching = run_filter(words)
-            parts = tuple(Part(span, self._read(everyone, span, matching)) for span in spans)
+            parts = tuple(Part(span, self._read(everyone, words, span)) for span in spans)
             shown = {run.id: run for part in parts for run in part.items}
             running = [id_ for id_, run in shown.items() if run.state is RunState.RUNNING]
             # When a run began that has ended does not change any more.
@@ -241,9 +239,9 @@ class RunsScreen(BoardScreen):
 
         self.ask("runs", question, self._show_runs, patient=patient)
 
-    def _read(self, everyone: bool, span: Span[Run], matching: RunFilter) -> tuple[Run, ...]:
+    def _read(self, everyone: bool, words: str, span: Span[Run]) -> tuple[Run, ...]:
         before = None if span.after is None else span.after.id
-        return self.board.runs(everyone=everyone, limit=span.limit, before=before, matching=matching)
+        return self.board.runs(everyone=everyone, gpu=self._gpu, words=words, limit=span.limit, before=before)
 
     def _steps(self, running: list[int]) -> dict[int, Progress]:
         """The last word of the harness of each of these runs; a file that cannot be read is no news."""
@@ -265,7 +263,7 @@ class RunsScreen(BoardScreen):
         ]
 
     def _show_scope(self) -> None:
-        places = ["everyone" if self._everyone else "own"]
+        places = ["everyone" if self._everyone else "own", *([self._gpu] if self._gpu else [])]
         if self._words:
             places.append(f"/{self._words}")
         if (old := self.now() - self._answered_at) >= _STALE:
@@ -345,7 +343,8 @@ class RunsScreen(BoardScreen):
         if self._words:
             return f"No run fits “{self._words}”. Press / to change the words, Esc to clear them."
         whose = "Nobody has" if self._everyone else "You have"
-        return f"{whose} no runs yet. Press s to submit a file; w on Tasks writes a starter."
+        where = f" on {self._gpu}" if self._gpu else ""
+        return f"{whose} no runs{where} yet. Press s to submit a file; w on Tasks writes a starter."
 
     @on(Grid.Chosen)
     def _open(self, event: Grid.Chosen) -> None:

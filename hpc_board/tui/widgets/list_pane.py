@@ -55,6 +55,8 @@ class ListPane(Vertical, Generic[T]):
     def __init__(self, kind: Kind[T], *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
         self.words = ""
+        self.scope = ""
+        """A name that the list is kept to beside the words."""
         self._kind = kind
         self._listing = Listing(kind.order)
         self._is_known = False
@@ -124,9 +126,9 @@ class ListPane(Vertical, Generic[T]):
         """Let the user type what the list is to be narrowed down to."""
         self.query_one(FilterLine).open(self.words)
 
-    def narrow(self, words: str) -> None:
-        """Have only what fits these words."""
-        self.words = words
+    def narrow(self, words: str, scope: str = "") -> None:
+        """Have only what fits these words, within a scope."""
+        self.words, self.scope = words, scope
         self.forget()
         self.post_message(self.Wanted(self, anew=True))
 
@@ -139,8 +141,9 @@ class ListPane(Vertical, Generic[T]):
         if (item := self.selected) is not None:
             details.update(self._kind.details(item))
         elif self._is_known:
-            words = f"Nothing fits “{self.words}”. Press / to change the words, Esc to clear them."
-            details.update(toned(words if self.words else self._kind.nothing, Tone.MUTED))
+            wanted = " ".join(filter(None, (self.scope, self.words)))
+            words = f"Nothing fits “{wanted}”. Press / to change the words, Esc to clear them."
+            details.update(toned(words if wanted else self._kind.nothing, Tone.MUTED))
         self.post_message(self.Selected())
 
     @on(Grid.Highlighted)
@@ -156,7 +159,7 @@ class ListPane(Vertical, Generic[T]):
     @on(FilterLine.Changed)
     def _narrow(self, event: FilterLine.Changed) -> None:
         event.stop()
-        self.narrow(event.words)
+        self.narrow(event.words, self.scope)
 
     @on(FilterLine.Closed)
     def _leave_filter(self, event: FilterLine.Closed) -> None:
