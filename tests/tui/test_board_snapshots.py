@@ -27,7 +27,6 @@ SCREENS = {
     "trend": ("end", "b", "o", "t"),
     "code": ("end", "b", "o", "v"),
     "comparison_of_times": ("end", "b", "o", "m", "home", "m"),
-    "comparison_of_files": ("end", "b", "o", "m", "home", "m", "2"),
 }
 
 

@@ -1,23 +1,20 @@
-"""Two submissions beside each other: how they are chosen, their times, and what differs in their files."""
+"""Two submissions beside each other: how they are chosen, and their times."""
 
 import dataclasses
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from textual.app import App
 
 from hpc_board.boards.comparison import Compared
 from hpc_board.domain.comparison import compared
 from hpc_board.domain.run import RunState
-from hpc_board.errors import InputError, Refused
+from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Ranking
 from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.screens.compare import CompareScreen
 from hpc_board.tui.screens.runs import RunsScreen
-from hpc_board.tui.source_difference import LINES_MAX, source_difference
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import FakeBoard, result, run
 from tests.unit.recorded import recorded, result_of, timed_case
@@ -82,18 +79,10 @@ async def test_two_rows_of_a_board_are_marked_and_compared() -> None:
         assert "95 % confidence interval" in text_of(pilot.app)
 
 
-async def test_the_files_differ_line_by_line_and_sides_can_be_swapped() -> None:
+async def test_the_sides_can_be_swapped() -> None:
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "b", "o", "m", "home", "m", "2")
-        shown = text_of(pilot.app)
-        assert "--- 19 kernel19.py" in shown
-        assert "-    return a + b" in shown
-        assert "+    return torch.add(a, b)  # [bold]fast[/bold]" in shown
-        assert "\x1b" not in shown
-        await press(pilot, "x")
-        assert "+    return a + b" in text_of(pilot.app)
-        await press(pilot, "1")
+        await press(pilot, "end", "b", "o", "m", "home", "m", "x")
         assert "slower by 25 % ±" in text_of(pilot.app)
 
 
@@ -125,25 +114,6 @@ async def test_where_nobody_knows_of_which_task_the_comparison_says_so() -> None
         assert "are for different tasks" in text_of(pilot.app)
         assert "Choose others." in text_of(pilot.app)
         assert "The times are not shown." in text_of(pilot.app)
-        await press(pilot, "2")
-        assert "The files are not shown." in text_of(pilot.app)
-
-
-async def test_times_are_shown_where_the_files_may_not_be_read() -> None:
-    board = Timed(failures={"code": Refused("submission 17 belongs to bob")})
-    async with app_on(board).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        await press(pilot, "end", "b", "o", "m", "home", "m")
-        assert "1.25x" in text_of(pilot.app)
-        await press(pilot, "2")
-        assert "The files are not shown: submission 17 belongs to bob" in text_of(pilot.app)
-
-
-def test_a_difference_counts_lines_from_the_beginning_of_the_files() -> None:
-    same = [f"line {number}" for number in range(5000)]
-    lines = source_difference(("a", "b"), ("\n".join([*same, "one"]), "\n".join([*same, "two"])))
-    assert lines[2:] == ("@@ -4998,4 +4998,4 @@", " line 4997", " line 4998", " line 4999", "-one", "+two")
-    assert source_difference(("a", "b"), ("x\n", "x")) == ()
 
 
 def signed(text: str) -> list[str]:
@@ -176,18 +146,6 @@ async def test_the_chosen_row_of_a_board_has_a_sign() -> None:
         assert not signed(text_of(pilot.app))
 
 
-@pytest.mark.parametrize("period", [1, 2, 100, 10**9])
-def test_a_difference_of_files_made_to_be_slow_takes_no_minute(period: int) -> None:
-    texts = tuple("\n".join(str(number * step % period) for number in range(9 * LINES_MAX)) for step in (7, 11))
-    start = time.monotonic()
-    lines = source_difference(("a", "b"), (texts[0], texts[1]))
-    assert time.monotonic() - start < 20
-    assert len(lines) <= 2 * LINES_MAX + 1
-    assert sum(line.startswith("-") for line in lines[2:]) <= LINES_MAX
-    if period > 2:
-        assert lines[-1] == "\\ The files are longer than what is compared here."
-
-
 async def test_a_real_board_leads_from_the_feed_to_the_comparison(tmp_path: Path) -> None:
     place = recorded(tmp_path)
     for user, median_ns in (("eve", 12_340.0), (None, 24_680.0), (None, 6_170.0)):
@@ -212,8 +170,5 @@ async def test_a_real_board_leads_from_the_feed_to_the_comparison(tmp_path: Path
         assert "counts" in text_of(app)
         await press(pilot, "home", "v")
         assert "# mine, 6170 ns" in text_of(app)
-        await press(pilot, "escape", "end", "m", "home", "m", "2")
-        assert "-# mine, 24680 ns" in text_of(app)
-        assert "+# mine, 6170 ns" in text_of(app)
-        await press(pilot, "1")
+        await press(pilot, "escape", "end", "m", "home", "m")
         assert "4x" in text_of(app)
