@@ -14,8 +14,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 from click.testing import CliRunner, Result
+from hpc_board.export.rendering import template
 
 from hpc_board.admin.export.chart import chart, records
 from hpc_board.admin.export.columns import CODE, COLUMNS
@@ -419,16 +421,18 @@ def test_what_has_no_rank_keeps_its_place_when_ranks_are_sorted() -> None:
         return Standing(rank, f"user{rank}", score_s, rank, rank, AT, "k.py", "self-run")
 
     marks = (
-        Mark(MarkKind.MILESTONE, "<b>best</b>", 1e-3, 7, 7, AT, "m.py"),
+        Mark(MarkKind.MILESTONE, "best", 1e-3, 7, 7, AT, "m.py"),
         Mark(MarkKind.MILESTONE, "naive", 9e-3, 8, 8, AT, "m.py"),
     )
     found = Page("CPU", "v", (standing(1, 2e-3), standing(2, 3e-3)), 2, marks=marks)
-    rows = list(page._lines(found))
-    assert [float(re.findall(r'data-value="([\d.]+)"', row)[0]) for row in rows] == [0.5, 1, 2, 2.5]
-    assert "&lt;b&gt;best&lt;/b&gt;" in rows[0]
-    assert "<b>" not in "".join(rows)
+    assert [float(row.order) for row in page._rows(found)] == [0.5, 1, 2, 2.5]
     # What is slower than all that is shown may be faster than what is not.
-    assert len(list(page._lines(replace(found, total=3)))) == 3
+    assert len(list(page._rows(replace(found, total=3)))) == 3
+
+
+def test_a_template_without_one_of_its_values_is_an_error() -> None:
+    with pytest.raises(jinja2.UndefinedError, match="'width' is undefined"):
+        template("chart.svg").render()
 
 
 def test_a_task_that_changed_or_left_is_on_the_page_as_it_is_now_or_was_last(board: Recorded) -> None:

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 from datetime import date
-from html import escape
+
+from hpc_board.export.rendering import template
 
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
@@ -38,28 +39,25 @@ def chart(found: Sequence[Best], until: date) -> str:
     def y(score_s: float) -> float:
         return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - scale.share(score_s))
 
-    words = (
-        f"Best time: {duration_text(found[0].score_s * 1e9)} on {first}, "
-        f"{duration_text(found[-1].score_s * 1e9)} since {found[-1].day}"
-    )
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(words)}">']
-    parts += (
-        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
-        f'<text x="{_LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{duration_text(tick * 1e9)}</text>'
-        for tick in scale.ticks()
-    )
     path = f"M{x(first):.1f} {y(found[0].score_s):.1f}"
     path += "".join(f"H{x(best.day):.1f}V{y(best.score_s):.1f}" for best in found[1:])
-    parts.append(f'<path class="best" d="{path}H{x(last):.1f}"/>')
-    for best in found:
-        title = f"{duration_text(best.score_s * 1e9)} by {one_line(best.user)}, {best.day}"
-        parts.append(
-            f'<circle class="record" cx="{x(best.day):.1f}" cy="{y(best.score_s):.1f}" r="3.5">'
-            f"<title>{escape(title)}</title></circle>"
-        )
-    for day, anchor in ((first, "start"), (last, "end")):
-        parts.append(f'<text x="{x(day):.1f}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{day}</text>')
-    return "".join([*parts, "</svg>"])
+    return template("chart.svg").render(
+        width=_WIDTH,
+        height=_HEIGHT,
+        left=_LEFT,
+        right=_WIDTH - _RIGHT,
+        words=f"Best time: {_time(found[0])} on {first}, {_time(found[-1])} since {found[-1].day}",
+        ticks=[(y(tick), duration_text(tick * 1e9)) for tick in scale.ticks()],
+        path=f"{path}H{x(last):.1f}",
+        points=[
+            (x(best.day), y(best.score_s), f"{_time(best)} by {one_line(best.user)}, {best.day}") for best in found
+        ],
+        ends=[(x(first), "start", first), (x(last), "end", last)],
+    )
+
+
+def _time(best: Best) -> str:
+    return duration_text(best.score_s * 1e9)
 
 
 class _Scale:

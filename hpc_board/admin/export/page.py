@@ -3,18 +3,18 @@
 import hashlib
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
+from hpc_board.export.rendering import template
+
 from hpc_board import __version__
 from hpc_board.admin.export.chart import chart, records
-from hpc_board.admin.export.json_file import moment
 from hpc_board.boards.pages import page
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing
@@ -33,6 +33,9 @@ ROWS_MAX = 100
 _SAID_MAX = 500
 """How much of a note the page shows."""
 
+_PIECES = 500
+"""How many pieces of the page are joined before they are written."""
+
 _HERE = Path(__file__).parent
 
 _CODE = re.compile("`([^`]+)`")
@@ -44,40 +47,47 @@ _RANKED_BY = {
     Ranking.GEOM: "Ranked by the geometric mean of the benchmarks.",
 }
 
-_HEAD = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<title>Leaderboards</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-</head>
-<body>
-<header>
-<h1>Leaderboards</h1>
-<p class="quiet">{counts}, as of <time datetime="{at}">{at_text}</time></p>
-</header>
-"""
 
-_TABLE_HEAD = (
-    '<thead><tr><th scope="col" class="number">Rank</th><th scope="col" class="user">User</th>'
-    '<th scope="col" class="number">Time</th><th scope="col" class="number ratio">&times; best</th>'
-    '<th scope="col" class="when" data-kind="number">Submitted</th><th scope="col" class="number run">Run</th>'
-    "</tr></thead>"
-)
+@dataclass(frozen=True)
+class _Row:
+    """A row of a table: `order` is the value that its rank is sorted by, `below` are lines below the name."""
+
+    kind: str
+    order: str
+    rank: str
+    name: str
+    notes: Sequence[str]
+    below: Sequence[str]
+    score_s: float
+    interval: str
+    ratio: float
+    at: datetime
+    run: int
+
+
+@dataclass(frozen=True)
+class _Board:
+    """The table of a task on a GPU; `chart` is SVG, or empty."""
+
+    gpu: str
+    facts: str
+    chart: str
+    rows: Sequence[_Row]
+    remarks: Sequence[str]
 
 
 @dataclass(frozen=True)
 class _Section:
-    """A task on the page with its boards; `task` is None of one that has left the settings."""
+    """A task on the page with its boards; `task` is None of one that has left the settings.
+
+    Each second part of `description` is code.
+    """
 
     name: str
     task: Task | None
-    boards: Sequence[RankedBoard]
+    description: Sequence[str]
+    ranked_by: str
+    boards: Iterable[_Board]
 
 
 def write(sink: IO[bytes], store: Store, tasks: Mapping[str, Task], ranked: Sequence[RankedBoard], at: datetime) -> int:
@@ -86,100 +96,71 @@ def write(sink: IO[bytes], store: Store, tasks: Mapping[str, Task], ranked: Sequ
     Raises:
         StorageError: the database cannot be read.
     """
-    sections = _sections(ranked, tasks)
-    boards = sum(len(section.boards) for section in sections)
-    sink.write(_beginning(sections, boards, at).encode())
-    for number, section in enumerate(sections, start=1):
-        for part in _section_parts(number, section, store, at):
-            sink.write(part.encode())
-    sink.write(_end(bool(sections)).encode())
-    return boards
+    chosen = _chosen(ranked, tasks)
+    count = sum(map(len, chosen.values()))
+    style, script = _asset("page.css"), _asset("page.js")
+    drawn = template("page.html").stream(
+        policy=(
+            f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
+            "base-uri 'none'; form-action 'none'"
+        ),
+        style=style,
+        script=script,
+        counts=f"{count_text(len(chosen), 'task')}, {count_text(count, 'board')}",
+        at=at,
+        names=[one_line(name) for name in chosen],
+        # A section is read while it is written, so that memory holds one board at a time.
+        sections=(_section(name, tasks.get(name), boards, store, at) for name, boards in chosen.items()),
+        version=__version__,
+    )
+    drawn.enable_buffering(_PIECES)
+    drawn.dump(sink, encoding="utf-8")
+    return count
 
 
-def _sections(keys: Sequence[RankedBoard], tasks: Mapping[str, Task]) -> list[_Section]:
-    """The boards by their task: of its present version, or of the newest one where it has left the settings."""
-    sections = []
-    for name, of_task in groupby(keys, key=lambda key: key.task):
+def _chosen(ranked: Sequence[RankedBoard], tasks: Mapping[str, Task]) -> dict[str, list[RankedBoard]]:
+    """Return the boards by task: of its present version, or of the newest one where it has left the settings."""
+    chosen = {}
+    for name, of_task in groupby(ranked, key=lambda key: key.task):
         boards = list(of_task)
         task = tasks.get(name)
         version = boards[-1].task_version if task is None else task.version
-        sections.append(_Section(name, task, [board for board in boards if board.task_version == version]))
-    return sections
+        chosen[name] = [board for board in boards if board.task_version == version]
+    return chosen
 
 
-def _beginning(sections: Sequence[_Section], boards: int, at: datetime) -> str:
-    style, script = _asset("page.css"), _asset("page.js")
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    counts = f"{count_text(len(sections), 'task')}, {count_text(boards, 'board')}"
-    head = _HEAD.format(
-        policy=escape(policy),
-        style=style,
-        counts=counts,
-        at=moment(at),
-        at_text=f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
-    )
-    if len(sections) < 2:
-        return f"{head}<main>\n"
-    links = "".join(
-        f'<li><a href="#task-{number}">{_text(section.name)}</a></li>' for number, section in enumerate(sections, 1)
-    )
-    return f'{head}<nav aria-label="Tasks"><ul>{links}</ul></nav>\n<main>\n'
-
-
-def _end(somebody: bool) -> str:
-    nobody = "" if somebody else "<p>Nobody is on a board yet.</p>\n"
-    return (
-        f"{nobody}</main>\n<footer>Each user's best passing ranked run; a smaller time is better. Dates are UTC. "
-        f"Written by hpc-board {escape(__version__)}.</footer>\n"
-        f"<script>{_asset('page.js')}</script>\n</body>\n</html>\n"
+def _section(name: str, task: Task | None, keys: Sequence[RankedBoard], store: Store, at: datetime) -> _Section:
+    description = "" if task is None else one_line(first_sentence(task.description), 500)
+    return _Section(
+        one_line(name),
+        task,
+        _CODE.split(description) if description else (),
+        "" if task is None else _RANKED_BY[task.ranking_by],
+        _boards(task, keys, store, at),
     )
 
 
-def _section_parts(number: int, section: _Section, store: Store, at: datetime) -> Iterator[str]:
-    yield f'<section class="task" aria-labelledby="task-{number}">\n<h2 id="task-{number}">{_text(section.name)}</h2>\n'
-    for line in _about(section.task, at):
-        yield f'<p class="quiet">{line}</p>\n'
-    if not section.boards:
-        yield "<p>Nobody is on its board yet since the task has changed.</p>\n"
-    for key in section.boards:
-        shown = section.task or store.task(key.task, key.task_version)
+def _boards(task: Task | None, keys: Sequence[RankedBoard], store: Store, at: datetime) -> Iterator[_Board]:
+    for key in keys:
+        shown = task or store.task(key.task, key.task_version)
         found = page(store, shown, shown, key.gpu, "", rows=Rows.USERS, limit=ROWS_MAX, offset=0)
         if found.rows:
             said = store.runs_numbered([row.run for row in found.rows])
             yield _board(shown, found, said, store.bests_by_day(key.task, key.task_version, key.gpu), at)
-    yield "</section>\n"
 
 
-def _about(task: Task | None, at: datetime) -> Iterator[str]:
-    """Paragraphs of HTML below the task's name."""
-    if task is None:
-        yield "This task takes no more submissions."
-        return
-    description = one_line(first_sentence(task.description), 500)
-    if description:
-        yield _CODE.sub(r"<code>\1</code>", escape(description))
-    yield _RANKED_BY[task.ranking_by]
-    if task.deadline is not None:
-        over = " (over)" if task.deadline <= at else ""
-        yield f"Deadline: {task.deadline.astimezone(UTC):%Y-%m-%d %H:%M} UTC{over}"
-
-
-def _board(task: Task, found: Page, said: Mapping[int, Run], days: Sequence[Best], at: datetime) -> str:
-    drawn = chart(records(days), at.astimezone(UTC).date())
-    figure = f"<figure><figcaption>Best time by day</figcaption>{drawn}</figure>\n" if drawn else ""
+def _board(task: Task, found: Page, said: Mapping[int, Run], days: Sequence[Best], at: datetime) -> _Board:
     more = found.total - len(found.rows)
-    after = f'<p class="quiet">and {count_text(more, "more user")}</p>' if more > 0 else ""
-    if any(row.overlaps_above for row in found.rows):
-        after += f'<p class="quiet">{OVERLAPS_MEANING}</p>'
-    caption = f"<caption>{_text(task.name)} on {_text(found.gpu)}, by rank</caption>"
-    return (
-        f'<article class="board">\n'
-        f'<div class="title"><h3>{_text(found.gpu)}</h3><p class="quiet">{_facts(task, found)}</p></div>\n{figure}'
-        f"<div><table>{caption}{_TABLE_HEAD}<tbody>\n{''.join(_lines(found, said))}</tbody></table>{after}</div>\n"
-        "</article>\n"
+    remarks = (
+        f"and {count_text(more, 'more user')}" if more > 0 else "",
+        OVERLAPS_MEANING if any(row.overlaps_above for row in found.rows) else "",
+    )
+    return _Board(
+        one_line(found.gpu),
+        _facts(task, found),
+        chart(records(days), at.astimezone(UTC).date()),
+        list(_rows(found, said)),
+        [*filter(None, remarks)],
     )
 
 
@@ -200,10 +181,10 @@ def _facts(task: Task, found: Page) -> str:
     )
 
 
-def _lines(found: Page, said: Mapping[int, Run] = MappingProxyType({})) -> Iterator[str]:
-    """The rows of a board, with what stands beside the ranks where it belongs by its time.
+def _rows(found: Page, said: Mapping[int, Run] = MappingProxyType({})) -> Iterator[_Row]:
+    """Yield the rows of a board, with the marks where they belong by their time.
 
-    `said` are the runs in the rows, which have what was remarked on them.
+    `said` are the runs in the rows, which have the remarks on them.
     """
     best_s = found.rows[0].score_s
     marks = list(found.marks)
@@ -216,23 +197,44 @@ def _lines(found: Page, said: Mapping[int, Run] = MappingProxyType({})) -> Itera
             yield _mark(mark, found.total, best_s)
 
 
-def _row(row: Standing, run: Run | None, best_s: float) -> str:
+def _row(row: Standing, run: Run | None, best_s: float) -> _Row:
     again = run.remarks.rerun if run else None
     notes = (
         "verified" if row.trust == "verified" else "",
         "emulated" if row.emulated else "",
         f"sent again by {one_line(again.by_user)}" if again else "",
     )
-    kind = ' class="first"' if row.rank == 1 else ""
-    rank = f'<td class="number" data-value="{row.rank}">{rank_text(row)}</td>'
-    return f"<tr{kind}>{rank}{_cells(row, row.user, notes, best_s, _said(run))}</tr>\n"
+    return _Row(
+        kind="first" if row.rank == 1 else "",
+        order=str(row.rank),
+        rank=rank_text(row),
+        name=one_line(row.user),
+        notes=[*filter(None, notes)],
+        below=[*filter(None, (one_line(row.file_name), _said(run)))],
+        score_s=row.score_s,
+        interval=wide_interval_text(row.score_s, row.interval),
+        ratio=row.score_s / best_s,
+        at=row.submitted_at.astimezone(UTC),
+        run=row.run,
+    )
 
 
-def _mark(mark: Mark, before: int, best_s: float) -> str:
-    """A row without a rank, which follows as many others in the order of the ranks as stand `before` it."""
+def _mark(mark: Mark, before: int, best_s: float) -> _Row:
+    """Return a row without a rank, which follows as many others in the order of the ranks as stand `before` it."""
     notes = ("" if mark.kind is MarkKind.REFERENCE else str(mark.kind), "emulated" if mark.emulated else "")
-    rank = f'<td class="number" data-value="{before}.5"></td>'
-    return f'<tr class="beside">{rank}{_cells(mark, mark.name, notes, best_s)}</tr>\n'
+    return _Row(
+        kind="beside",
+        order=f"{before}.5",
+        rank="",
+        name=one_line(mark.name),
+        notes=[*filter(None, notes)],
+        below=[*filter(None, (one_line(mark.file_name),))],
+        score_s=mark.score_s,
+        interval="",
+        ratio=mark.score_s / best_s,
+        at=mark.submitted_at.astimezone(UTC),
+        run=mark.run,
+    )
 
 
 def _said(run: Run | None) -> str:
@@ -241,30 +243,6 @@ def _said(run: Run | None) -> str:
         return ""
     words = [run.note, *(note.text for note in run.remarks.notes)]
     return "; ".join(filter(None, (one_line(each, _SAID_MAX) for each in words)))
-
-
-def _cells(row: Standing | Mark, name: str, notes: Sequence[str], best_s: float, said: str = "") -> str:
-    """All cells of a row but that of its rank."""
-    at = row.submitted_at.astimezone(UTC)
-    noted = "".join(f' <span class="note">{escape(text)}</span>' for text in notes if text)
-    file = f'<span class="file">{_text(row.file_name)}</span>' if row.file_name else ""
-    file += f'<span class="file">{escape(said)}</span>' if said else ""
-    ratio = row.score_s / best_s
-    told = "" if isinstance(row, Mark) else wide_interval_text(row.score_s, row.interval)
-    interval = f'<span class="interval">{told}</span>' if told else ""
-    return (
-        f'<td class="user" data-value="{_text(name)}">{_text(name)}{noted}{file}</td>'
-        f'<td class="number time" data-value="{row.score_s!r}">{duration_text(row.score_s * 1e9)}{interval}</td>'
-        f'<td class="number ratio" data-value="{ratio!r}">{ratio:.2f}</td>'
-        f'<td class="when" data-value="{at.timestamp()!r}"><time datetime="{moment(at)}">{at:%Y-%m-%d}'
-        f'<span class="clock"> {at:%H:%M}</span></time></td>'
-        f'<td class="number run" data-value="{row.run}">{row.run}</td>'
-    )
-
-
-def _text(text: str) -> str:
-    """A text from outside as HTML, for between tags and for within quotes."""
-    return escape(one_line(text))
 
 
 def _asset(name: str) -> str:
