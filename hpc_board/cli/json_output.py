@@ -21,7 +21,7 @@ from hpc_board.model.result import Case, Log, Result, case_share, device_peak
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line, printable
-from hpc_board.report import bests, diagnostic_object, feed_line
+from hpc_board.report import bests, diagnostic_object, feed_line, finding_object
 from hpc_board.runs.dispatch import Preview
 from hpc_board.store import WholeRun
 
@@ -233,15 +233,7 @@ def check_object(checked: "Checked") -> dict[str, Any]:
         "sound": checked.sound,
         "functions": list(checked.functions),
         "accepts": list(task.accepts),
-        "findings": [
-            {
-                "severity": str(finding.severity),
-                "code": finding.code,
-                "message": printable(finding.message, _MESSAGE_MAX),
-                "advice": printable(finding.advice, _MESSAGE_MAX),
-            }
-            for finding in checked.findings
-        ],
+        "findings": [finding_object(finding) for finding in checked.findings],
         "cases": [
             {
                 "phase": case.phase,

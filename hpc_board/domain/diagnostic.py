@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """The state of a thing: as it should be, worth a look, or in the way of runs."""
+    """The state of a thing: as it should be, worth a look, or to be corrected."""
 
     OK = "ok"
     WARNING = "warning"

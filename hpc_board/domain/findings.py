@@ -1,10 +1,13 @@
-"""What is wrong with a task, from what checking it has found out."""
+"""The diagnostics of a task, from the facts that checking it has found out.
+
+An error lets submissions cheat, or none of them pass; a warning may be what the author wants. The subject is a code for
+scripts.
+"""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
+from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.model.lint import PROBES, UNMADE, CheckedCase, Lint, Probed, accepted_formats
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Task
@@ -13,25 +16,7 @@ _MESSAGE_MAX = 300
 _FRAME = re.compile(r'  File "([^"\n]*/)?([^"/\n]+)"')
 _HARNESS = "hpc_board/harness/"
 
-
-class Severity(StrEnum):
-    """An error lets submissions cheat, or none of them pass; a warning may be what the author wants."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong: a code for scripts, what was seen and where, and what to change in the task."""
-
-    severity: Severity
-    code: str
-    message: str
-    advice: str
-
-
-_ADVICE = {
+_HINTS = {
     "zeros": "Make the tolerance follow the size of each expected element: an absolute one passes small values.",
     "ones": "Compare every element with the expected one.",
     "mean": "Make the tolerance follow each element, not the largest one, or draw inputs that vary more.",
@@ -49,9 +34,9 @@ _ADVICE = {
 _FORMS = {"dtype": "the type", "shape": "the shape"}
 
 
-def findings(task: Task, lint: Lint) -> tuple[Finding, ...]:
+def findings(task: Task, lint: Lint) -> tuple[Diagnostic, ...]:
     """What follows from the facts, errors first."""
-    found: list[Finding] = []
+    found: list[Diagnostic] = []
     if lint.message:
         found.append(_error("unusable", lint.message, "Correct reference.py, then check the task again."))
     found += _failures(task, lint.cases)
@@ -61,11 +46,11 @@ def findings(task: Task, lint: Lint) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda each: each.severity is Severity.WARNING))
 
 
-def _error(code: str, message: str, advice: str) -> Finding:
-    return Finding(Severity.ERROR, code, message, advice)
+def _error(code: str, message: str, hint: str) -> Diagnostic:
+    return Diagnostic(Severity.ERROR, code, message, hint)
 
 
-def _failures(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Finding]:
+def _failures(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
     """A finding for each way to fail, however many cases fail in it."""
     names = {file.name for file in task.files}
     alike: dict[tuple[bool, str], list[CheckedCase]] = {}
@@ -73,10 +58,10 @@ def _failures(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Finding]:
         if case.failure:
             alike.setdefault((case.lost, _of_task(case.failure, names)), []).append(case)
     for (lost, failure), found in alike.items():
-        code, advice = "raises", "Correct what raises; the traceback names the line."
+        code, hint = "raises", "Correct what raises; the traceback names the line."
         if lost:
-            code, advice = "lost", "Make it return in time, or raise hpc_board.limits.judge_seconds."
-        yield _error(code, f"{_places(found)}: {failure}", advice)
+            code, hint = "lost", "Make it return in time, or raise hpc_board.limits.judge_seconds."
+        yield _error(code, f"{_places(found)}: {failure}", hint)
 
 
 def _of_task(failure: str, names: Collection[str]) -> str:
@@ -96,7 +81,7 @@ def _of_task(failure: str, names: Collection[str]) -> str:
     return "\n".join(lines)
 
 
-def _of_inputs(cases: Sequence[CheckedCase]) -> Iterator[Finding]:
+def _of_inputs(cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
     drawn = [case for case in cases if not case.failure or case.behaviour is not None]
     unsteady = [case for case in drawn if not case.repeatable]
     if unsteady:
@@ -114,15 +99,15 @@ def _of_inputs(cases: Sequence[CheckedCase]) -> Iterator[Finding]:
     )
 
 
-def _of_reference(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Finding]:
+def _of_reference(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
     behaved = [(case, case.behaviour) for case in cases if case.behaviour is not None]
     writing = [case for case, seen in behaved if seen.writes and (task.const_inputs or not seen.aliases)]
     if writing:
         severity = Severity.ERROR if task.const_inputs else Severity.WARNING
         promise = ", which const_inputs forbids," if task.const_inputs else ""
         message = f"ref_kernel writes into its inputs{promise} on {_places(writing)}"
-        advice = "Work on a copy in ref_kernel; an in-place task returns the input that was written into."
-        yield Finding(severity, "writes_inputs", message, advice)
+        hint = "Work on a copy in ref_kernel; an in-place task returns the input that was written into."
+        yield Diagnostic(severity, "writes_inputs", message, hint)
     aliasing = [case for case, seen in behaved if seen.aliases]
     if task.fresh_output and aliasing:
         message = (
@@ -132,8 +117,8 @@ def _of_reference(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Finding]
     changing = [case for case, seen in behaved if not seen.repeats]
     if changing:
         message = f"ref_kernel does not give the same answer twice, bit by bit, on {_places(changing)}"
-        advice = "Take everything random out of ref_kernel, and use deterministic algorithms where there are any."
-        yield Finding(Severity.WARNING, "unsteady_reference", message, advice)
+        hint = "Take everything random out of ref_kernel, and use deterministic algorithms where there are any."
+        yield Diagnostic(Severity.WARNING, "unsteady_reference", message, hint)
     steady = [case for case, seen in behaved if case.seeded]
     yield from _where(
         steady,
@@ -151,7 +136,7 @@ def _of_reference(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Finding]
     )
 
 
-def _of_probes(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Finding]:
+def _of_probes(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
     accepted = accepted_formats(task.accepts)
     yield from _raised(cases)
     for name, probe in PROBES.items():
@@ -166,13 +151,13 @@ def _of_probes(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Finding]:
                 lambda case, passed=passed: id(case) in passed,  # type: ignore[misc]
                 f"accepts_{name}",
                 f"{probe.title}: the check lets it pass",
-                _advice(name),
+                _hint(name),
                 gains=name not in _FORMS,
             )
     yield from _exact_in_half(cases, accepted)
 
 
-def _raised(cases: Sequence[CheckedCase]) -> Iterator[Finding]:
+def _raised(cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
     """Whatever an answer makes the check do, the submission that gives it is not judged."""
     raised = [(case, probed) for case in cases for probed in case.probed if probed.verdict == Verdict.TASK_ERROR]
     if raised:
@@ -180,19 +165,19 @@ def _raised(cases: Sequence[CheckedCase]) -> Iterator[Finding]:
         titles = dict.fromkeys(PROBES[probed.probe].title for _, probed in raised)
         more = f" and {len(titles) - 1} more answers" if len(titles) > 1 else ""
         message = f"the check fails on {next(iter(titles))}{more}, first on {_place(case)}: {_said(first)}"
-        advice = "Have check_implementation return (False, message), whatever it is given."
-        yield _error("raises", message, advice)
+        hint = "Have check_implementation return (False, message), whatever it is given."
+        yield _error("raises", message, hint)
 
 
-def _refusals(name: str, title: str, seen: Sequence[tuple[CheckedCase, Probed]]) -> Iterator[Finding]:
+def _refusals(name: str, title: str, seen: Sequence[tuple[CheckedCase, Probed]]) -> Iterator[Diagnostic]:
     refused = [(case, probed) for case, probed in seen if probed.verdict not in (Verdict.PASS, Verdict.TASK_ERROR)]
     if refused:
         message = f"{title} is refused on {_places([case for case, _ in refused])}: {_said(refused[0][1])}"
-        advice = "Compare with ref_kernel, or loosen the tolerance until honest float32 passes with room to spare."
-        yield _error(f"refuses_{name}", message, advice)
+        hint = "Compare with ref_kernel, or loosen the tolerance until honest float32 passes with room to spare."
+        yield _error(f"refuses_{name}", message, hint)
 
 
-def _exact_in_half(cases: Sequence[CheckedCase], accepted: Sequence[str]) -> Iterator[Finding]:
+def _exact_in_half(cases: Sequence[CheckedCase], accepted: Sequence[str]) -> Iterator[Diagnostic]:
     """Values such as small whole numbers come through half precision unharmed, and so does whoever computes in it."""
     rounded = [probed for case in cases for probed in case.probed if probed.probe == "answer_float16"]
     floating = any(case.roundoff is not None and case.roundoff <= 2.0**-24 for case in cases)
@@ -200,7 +185,7 @@ def _exact_in_half(cases: Sequence[CheckedCase], accepted: Sequence[str]) -> Ite
         message = (
             "the right answers of all cases are exact in float16, so that nothing tells half precision from float32"
         )
-        yield Finding(Severity.WARNING, "exact_in_half", message, "Draw inputs with fractions, of different sizes.")
+        yield Diagnostic(Severity.WARNING, "exact_in_half", message, "Draw inputs with fractions, of different sizes.")
 
 
 def _where(
@@ -208,10 +193,10 @@ def _where(
     wrong: Callable[[CheckedCase], bool],
     code: str,
     what: str,
-    advice: str,
+    hint: str,
     *,
     gains: bool = True,
-) -> Iterator[Finding]:
+) -> Iterator[Diagnostic]:
     """A finding where cases are `wrong`: an error if a submission `gains` by it there.
 
     It does if a benchmark case is among them, since it may treat cases differently, or if all cases are.
@@ -220,23 +205,23 @@ def _where(
     if found:
         gains = gains and (len(found) == len(cases) or any(case.phase == "benchmark" for case in found))
         severity = Severity.ERROR if gains else Severity.WARNING
-        yield Finding(severity, code, f"{what} on {_places(found)}", advice)
+        yield Diagnostic(severity, code, f"{what} on {_places(found)}", hint)
 
 
-def _advice(probe: str) -> str:
+def _hint(probe: str) -> str:
     if probe.startswith(("answer_", "inputs_")):
-        return _ADVICE["format"].format(format=probe.partition("_")[2])
+        return _HINTS["format"].format(format=probe.partition("_")[2])
     if probe.startswith("input_"):
-        return _ADVICE["input"]
+        return _HINTS["input"]
     if probe in _FORMS:
-        return _ADVICE["form"].format(form=_FORMS[probe])
+        return _HINTS["form"].format(form=_FORMS[probe])
     group = {
         "last_element": "one_element",
         "one_nan": "nonfinite",
         "nan": "nonfinite",
         "infinity": "nonfinite",
     }
-    return _ADVICE[group.get(probe, probe)]
+    return _HINTS[group.get(probe, probe)]
 
 
 def _said(probed: Probed) -> str:

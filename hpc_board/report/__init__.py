@@ -7,7 +7,7 @@ from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragrap
 from hpc_board.report.boards import changes_table, created_report, plan_report, synced_table
 from hpc_board.report.checks import check_report
 from hpc_board.report.comparisons import comparison_report
-from hpc_board.report.diagnostics import diagnostic_object, diagnostics_report
+from hpc_board.report.diagnostics import diagnostic_object, diagnostics_report, finding_object
 from hpc_board.report.explanations import Meaning, state_meaning, verdict_meaning
 from hpc_board.report.feeds import feed_line, feed_lines
 from hpc_board.report.formatting import span_text
@@ -82,6 +82,7 @@ __all__ = [
     "diagnostics_report",
     "feed_line",
     "feed_lines",
+    "finding_object",
     "gpus_table",
     "history_report",
     "in_rows",

@@ -1,23 +1,24 @@
 """A checked task as blocks: what it has, how its judge answered to each probe, and what is wrong."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from hpc_board.domain.findings import Finding, Severity
+from hpc_board.domain.diagnostic import Diagnostic
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.lint import PROBES, UNMADE, CheckedCase, Lint, accepted_formats
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
-from hpc_board.report.formatting import count_text
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Table
+from hpc_board.report.diagnostics import diagnostics_report
 
 _HALF = 2.0**-11
 _SINGLE = 2.0**-24
 _CASES_NAMED_MAX = 3
 _PRINTED_LINES_MAX = 20
+_AT_RISK = ": submissions could cheat, or none of them pass"
 _FAILURES = ("unusable", "lost", "raises", "refuses_reference")
 
 
-def check_report(task: Task, functions: Sequence[str], lint: Lint, findings: Sequence[Finding]) -> tuple[Block, ...]:
+def check_report(task: Task, functions: Sequence[str], lint: Lint, findings: Sequence[Diagnostic]) -> tuple[Block, ...]:
     """What checking `task` has found; `functions` are those that its reference defines."""
     blocks: list[Block] = [Heading(f"Task {task.name}"), Facts(tuple(_parts(task, functions)))]
     if lint.cases:
@@ -26,10 +27,10 @@ def check_report(task: Task, functions: Sequence[str], lint: Lint, findings: Seq
     rows = tuple(_left_out(lint))
     if rows:
         blocks += [Heading("Left out"), Facts(rows)]
-    if lint.printed and any(finding.code in _FAILURES for finding in findings):
+    if lint.printed and any(finding.subject in _FAILURES for finding in findings):
         last = printable(lint.printed).splitlines()[-_PRINTED_LINES_MAX:]
         blocks.append(Log("the last that the reference printed", "\n".join(last)))
-    return (*blocks, Heading("Findings"), *_findings(findings))
+    return (*blocks, *diagnostics_report("Findings", findings, "No errors", "error", _AT_RISK))
 
 
 def _parts(task: Task, functions: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -125,19 +126,3 @@ def _left_out(lint: Lint) -> Iterator[tuple[str, str]]:
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _CASES_NAMED_MAX
     return ", ".join(names[:_CASES_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-
-
-def _findings(findings: Iterable[Finding]) -> Iterator[Block]:
-    count = dict.fromkeys(Severity, 0)
-    for finding in findings:
-        count[finding.severity] += 1
-        bad = finding.severity is Severity.ERROR
-        message = f"{finding.severity} [{finding.code}]: {printable(finding.message, 4000)}"
-        yield Paragraph(f"{message}\n{printable(finding.advice, 1000)}", Tone.BAD if bad else Tone.PLAIN)
-    errors, warnings = count[Severity.ERROR], count[Severity.WARNING]
-    if errors:
-        message = f"{count_text(errors, 'error')}: submissions could cheat, or none of them pass."
-    else:
-        message = "No errors."
-    tail = f" {count_text(warnings, 'warning')}." if warnings else ""
-    yield Paragraph(message + tail, Tone.BAD if errors else Tone.GOOD)

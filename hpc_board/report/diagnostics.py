@@ -1,4 +1,4 @@
-"""Diagnostics as blocks and as JSON: of an installation, and of the GPUs of the settings."""
+"""Diagnostics as blocks and as JSON: of an installation, of the GPUs of the settings, and of a task."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,40 +8,58 @@ from hpc_board.model.text import printable
 from hpc_board.report.blocks import Block, Facts, Heading, Paragraph, Tone
 from hpc_board.report.formatting import count_text
 
-_WORDS = {Severity.OK: "ok", Severity.WARNING: "warning", Severity.ERROR: "problem"}
-_WORD_WIDTH = max(map(len, _WORDS.values()))
+_PROBLEM = "problem"
+"""An error of an installation: it is in the way of runs."""
+
+_WORD_WIDTH = 7
 _MESSAGE_MAX = 8000
 _HINT_MAX = 1000
 _JSON_TEXT_MAX = 16_384
 
 
-def diagnostics_report(title: str, diagnostics: Sequence[Diagnostic], sound: str) -> tuple[Block, ...]:
-    """Return diagnostics with their hints under a title; `sound` is the summary where no runs are at risk."""
-    rows = [row for diagnostic in diagnostics for row in _rows(diagnostic)]
-    problems = sum(each.severity is Severity.ERROR for each in diagnostics)
+def diagnostics_report(
+    title: str, diagnostics: Sequence[Diagnostic], sound: str, error: str = _PROBLEM, meaning: str = ""
+) -> tuple[Block, ...]:
+    """Return diagnostics with their hints under a title, and a summary.
+
+    `sound` is the summary where there are no errors; `error` is the word for one, and `meaning` its consequence.
+    """
+    rows = [row for diagnostic in diagnostics for row in _rows(diagnostic, error)]
+    errors = sum(each.severity is Severity.ERROR for each in diagnostics)
     warnings = sum(each.severity is Severity.WARNING for each in diagnostics)
-    parts = [count_text(problems, "problem")] if problems else [sound]
+    parts = [f"{count_text(errors, error)}{meaning}"] if errors else [sound]
     parts += [count_text(warnings, "warning")] if warnings else []
     return (
         *([Heading(printable(title, 200))] if title else []),
-        Facts(tuple(rows)),
-        Paragraph(f"{', '.join(parts)}.", Tone.BAD if problems else Tone.GOOD),
+        *([Facts(tuple(rows))] if rows else []),
+        Paragraph(f"{', '.join(parts)}.", Tone.BAD if errors else Tone.GOOD),
     )
 
 
 def diagnostic_object(diagnostic: Diagnostic) -> dict[str, Any]:
     """Return a diagnostic of an installation or a GPU as a JSON object."""
+    return {"level": _word(diagnostic, _PROBLEM), "subject": diagnostic.subject, **_texts(diagnostic)}
+
+
+def finding_object(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return a diagnostic of a task as a JSON object."""
+    return {"severity": str(diagnostic.severity), "code": diagnostic.subject, **_texts(diagnostic)}
+
+
+def _texts(diagnostic: Diagnostic) -> dict[str, str]:
     return {
-        "level": _WORDS[diagnostic.severity],
-        "subject": diagnostic.subject,
         "message": printable(diagnostic.message, _JSON_TEXT_MAX),
         "advice": printable(diagnostic.hint, _JSON_TEXT_MAX),
     }
 
 
-def _rows(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
+def _word(diagnostic: Diagnostic, error: str) -> str:
+    return error if diagnostic.severity is Severity.ERROR else str(diagnostic.severity)
+
+
+def _rows(diagnostic: Diagnostic, error: str) -> Iterator[tuple[str, str]]:
     first, *others = printable(diagnostic.message, _MESSAGE_MAX).splitlines() or [""]
-    yield f"{_WORDS[diagnostic.severity]:<{_WORD_WIDTH}}  {diagnostic.subject}", first
+    yield f"{_word(diagnostic, error):<{_WORD_WIDTH}}  {diagnostic.subject}", first
     yield from (("", f"  {other}") for other in others)
     if diagnostic.hint:
         yield "", f"-> {printable(diagnostic.hint, _HINT_MAX)}"

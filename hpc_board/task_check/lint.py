@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import msgspec
 
 from hpc_board.catalog.contract import defined, parsed
-from hpc_board.domain.findings import Finding, Severity, findings
+from hpc_board.domain.diagnostic import Diagnostic, Severity
+from hpc_board.domain.findings import findings
 from hpc_board.errors import BoardError, InputError
 from hpc_board.harness.lint.linter import LINT
 from hpc_board.model.gpu import Device
@@ -42,7 +43,7 @@ class Checked:
     task: Task
     functions: tuple[str, ...]
     lint: Lint
-    findings: tuple[Finding, ...]
+    findings: tuple[Diagnostic, ...]
 
     @property
     def sound(self) -> bool:
@@ -67,7 +68,7 @@ def check(task: Task, bounds: Bounds) -> Checked:
     return Checked(task, functions, lint, tuple(ordered))
 
 
-def _defined(task: Task) -> tuple[tuple[str, ...], list[Finding]]:
+def _defined(task: Task) -> tuple[tuple[str, ...], list[Diagnostic]]:
     """The functions of the contract that reference.py seems to define, and why it cannot be read, if so."""
     text = task.text("reference.py")
     if text is None:
@@ -76,58 +77,60 @@ def _defined(task: Task) -> tuple[tuple[str, ...], list[Finding]]:
         tree = parsed(text)
     except (SyntaxError, ValueError, RecursionError) as error:
         message = printable(f"reference.py, line {getattr(error, 'lineno', None) or '?'}: {error}", 500)
-        return (), [Finding(Severity.ERROR, "syntax", message, "Correct this line.")]
+        return (), [Diagnostic(Severity.ERROR, "syntax", message, "Correct this line.")]
     named = defined(tree)
     # A star may bring any of them: the judge will tell.
     return tuple(name for name in (*_NEEDED, *_OPTIONAL) if name in named or "*" in named), []
 
 
-def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Finding]:
+def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Diagnostic]:
     """What is wrong with a task before anything of it runs."""
     for warning in task.warnings:
-        yield Finding(Severity.WARNING, "task_file", f"task.yml, {warning}", "Correct the key, or remove it.")
+        yield Diagnostic(Severity.WARNING, "task_file", f"task.yml, {warning}", "Correct the key, or remove it.")
     try:
         check_support(task)
     except InputError as error:
-        yield Finding(Severity.ERROR, "not_run", error.message, error.hint)
+        yield Diagnostic(Severity.ERROR, "not_run", error.message, error.hint)
         return
     missing = [name for name in _NEEDED if name not in functions]
     if task.harness == OWN:
         yield _own_eval(task, missing)
     for name in missing if task.harness == ISOLATED else ():
-        yield Finding(Severity.ERROR, f"no_{name}", f"reference.py does not define {name}", "Define it.")
+        yield Diagnostic(Severity.ERROR, f"no_{name}", f"reference.py does not define {name}", "Define it.")
     if "ref_kernel" not in functions and task.harness == ISOLATED:
-        yield Finding(
+        yield Diagnostic(
             Severity.WARNING,
             "no_ref_kernel",
             "reference.py does not define ref_kernel: no type and shape is compared, and no answer can be probed",
             "Define ref_kernel(data), which returns the right answer.",
         )
     if not task.description.strip():
-        yield Finding(Severity.WARNING, "no_description", "the task has no description", "Say what to implement.")
+        yield Diagnostic(Severity.WARNING, "no_description", "the task has no description", "Say what to implement.")
     if not task.tests and not task.benchmarks:
-        yield Finding(Severity.ERROR, "no_cases", "the task has no cases, so that nothing can be judged", "Add tests.")
+        yield Diagnostic(
+            Severity.ERROR, "no_cases", "the task has no cases, so that nothing can be judged", "Add tests."
+        )
         return
     for name, cases in (("tests", task.tests), ("benchmarks", task.benchmarks)):
         if not cases:
             message = f"the task has no {name}, so that nobody can be ranked"
-            yield Finding(Severity.WARNING, f"no_{name}", message, f"Add `{name}` to task.yml.")
+            yield Diagnostic(Severity.WARNING, f"no_{name}", message, f"Add `{name}` to task.yml.")
 
 
-def _own_eval(task: Task, missing: Sequence[str]) -> Finding:
+def _own_eval(task: Task, missing: Sequence[str]) -> Diagnostic:
     """That a task judges by itself, and what it would take to have it judged by the judge of hpc-board."""
-    advice = "Set hpc_board.harness to isolated, and check again: its reference.py defines what the judge needs."
+    hint = "Set hpc_board.harness to isolated, and check again: its reference.py defines what the judge needs."
     if task.text("reference.py") is None:
-        advice = f"For harness: isolated, write a reference.py that defines {', '.join(_NEEDED)} and ref_kernel."
+        hint = f"For harness: isolated, write a reference.py that defines {', '.join(_NEEDED)} and ref_kernel."
     elif missing:
-        advice = f"For harness: isolated, reference.py has to define {' and '.join(missing)}."
+        hint = f"For harness: isolated, reference.py has to define {' and '.join(missing)}."
     if task.multi_gpu:
-        advice = "Nothing else can judge it: the judge of hpc-board takes tasks for one GPU alone."
+        hint = "Nothing else can judge it: the judge of hpc-board takes tasks for one GPU alone."
     message = (
         "its own eval judges, which shares its process with the submission: that can change clock and verdict, and "
         "nothing of it was tried here"
     )
-    return Finding(Severity.WARNING, "own_eval", message, advice)
+    return Diagnostic(Severity.WARNING, "own_eval", message, hint)
 
 
 def _asked(task: Task, bounds: Bounds) -> Lint:

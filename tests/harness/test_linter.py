@@ -13,7 +13,7 @@ import pytest
 
 from hpc_board import bundled
 from hpc_board.catalog.folders import read_task
-from hpc_board.domain.findings import Severity
+from hpc_board.domain.diagnostic import Severity
 from hpc_board.errors import BoardError
 from hpc_board.harness.lint.leaves import mapped
 from hpc_board.model.lint import PROBES
@@ -81,15 +81,15 @@ def changed(old: str, new: str, reference: str = SOUND) -> str:
 
 
 def errors(found: Checked) -> set[str]:
-    return {finding.code for finding in found.findings if finding.severity is Severity.ERROR}
+    return {finding.subject for finding in found.findings if finding.severity is Severity.ERROR}
 
 
 def warnings(found: Checked) -> set[str]:
-    return {finding.code for finding in found.findings if finding.severity is Severity.WARNING}
+    return {finding.subject for finding in found.findings if finding.severity is Severity.WARNING}
 
 
 def said(found: Checked, code: str) -> str:
-    return next(finding.message for finding in found.findings if finding.code == code)
+    return next(finding.message for finding in found.findings if finding.subject == code)
 
 
 def test_a_sound_task_is_asked_everything_and_nothing_is_found() -> None:
@@ -214,7 +214,7 @@ def test_a_check_that_refuses_the_reference_is_found_and_says_why() -> None:
 def test_what_is_broken_is_found_and_named(reference: str, code: str, words: str) -> None:
     found = checked(reference, limits={"judge_seconds": 3} if code == "lost" else {})
     assert code in errors(found)
-    assert words in " ".join(finding.message for finding in found.findings if finding.code == code)
+    assert words in " ".join(finding.message for finding in found.findings if finding.subject == code)
 
 
 @pytest.mark.parametrize("place", ["import random", "def generate_input(size, seed):"])
@@ -303,7 +303,7 @@ def test_a_check_that_leaves_the_form_to_submissions_is_warned_of(compared: str,
     found = checked(changed(whole, compared, TENSORS))
     assert found.sound
     assert warnings(found) == codes
-    assert all("the check alone decides" in finding.advice for finding in found.findings)
+    assert all("the check alone decides" in finding.hint for finding in found.findings)
 
 
 @pytest.mark.torch

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hpc_board.catalog.folders import FileEntry, OwnSection, TaskDocument
-from hpc_board.domain.findings import Severity
+from hpc_board.domain.diagnostic import Severity
 from hpc_board.errors import DocumentError
 from hpc_board.model.eval_program import EvalProgram, eval_program
 from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Ranking
@@ -125,7 +125,7 @@ def test_checking_a_fixture_says_what_is_expected_of_each_harness(fixture: Fixtu
         return
     needs_libraries(fixture)
     checked = check(fixture.task_under(kind, tmp_path), Bounds())
-    assert tuple(found.code for found in checked.findings) == expected, checked.findings
+    assert tuple(found.subject for found in checked.findings) == expected, checked.findings
     if expected == NOT_RUN:
         assert not checked.sound
         return

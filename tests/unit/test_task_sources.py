@@ -649,7 +649,7 @@ def test_a_check_of_a_competition_checks_all_of_its_tasks(tmp_path: Path) -> Non
     done = CliRunner().invoke(cli, ["task", "check", str(path)])
     assert done.exit_code == 1
     assert "Task double_v2" in done.stdout
-    assert "error [accepts_zeros]" in done.stdout
+    assert "error    accepts_zeros" in done.stdout
 
 
 def test_a_reference_with_more_branches_than_python_recurses_has_its_names_read() -> None:
