@@ -17,10 +17,10 @@ from typing import Any
 import jinja2
 import pytest
 from click.testing import CliRunner, Result
-from hpc_board.export.rendering import template
 
 from hpc_board.admin.export.chart import chart, records
 from hpc_board.admin.export.columns import CODE, COLUMNS
+from hpc_board.admin.export.rendering import template
 from hpc_board.boards.editor import RequestedOptions
 from hpc_board.cli.main import cli
 from hpc_board.domain.moderation import Rerun
@@ -501,8 +501,8 @@ def test_an_export_of_many_runs_takes_no_more_memory_than_one_of_few(tmp_path: P
             "import sys; from pathlib import Path\n"
             "from datetime import UTC, datetime\n"
             "from hpc_board.admin.export import Export; from hpc_board.store import Store\n"
-            "from hpc_board.store.batches import Chosen\n"
-            "export = Export(Store(Path(sys.argv[1])), {}, sys.argv[2], Chosen(), True, datetime.now(UTC))\n"
+            "from hpc_board.store.batches import RunSelection\n"
+            "export = Export(Store(Path(sys.argv[1])), {}, sys.argv[2], RunSelection(), True, datetime.now(UTC))\n"
             "written = export.write(open('/dev/null', 'wb'))\n"
             "status = Path('/proc/self/status').read_text()\n"
             "print(written.runs, status.partition('VmHWM:')[2].split()[0])"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from datetime import date
 
-from hpc_board.export.rendering import template
+from hpc_board.admin.export.rendering import template
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
 from hpc_board.store.export import Best

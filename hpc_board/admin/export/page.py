@@ -13,10 +13,10 @@ from typing import IO
 
 from hpc_board import __version__
 from hpc_board.admin.export.chart import chart, records
+from hpc_board.admin.export.rendering import template
 from hpc_board.boards.pages import page
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing
-from hpc_board.export.rendering import template
 from hpc_board.model.score import duration_text, wide_interval_text
 from hpc_board.model.task import ISOLATED, Ranking, Task
 from hpc_board.model.text import one_line
