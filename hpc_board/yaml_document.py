@@ -3,17 +3,19 @@
 import enum
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import yaml
+from msgspec import Meta
 
 from hpc_board.errors import DocumentError, Fault
 from hpc_board.files import read_text
-from hpc_board.model.names import nearest, suggestion
+from hpc_board.model.names import NAME, NAME_WORDS, nearest, suggestion
 from hpc_board.model.text import one_line
 
 DOCUMENT_BYTES_MAX = 1_000_000
@@ -30,6 +32,20 @@ _TEXTS = {f"{_TAG}{name}" for name in ("str", "timestamp", "merge", "value")}
 
 T = TypeVar("T", bound=msgspec.Struct)
 Place = tuple[str | int, ...]
+Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z", description=NAME_WORDS)]
+Line = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]+\Z", max_length=4096, description="one line of text")]
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A mapping of a document, in which every key is known."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A mapping of a document whose type depends on something else: `Document.part` reads it."""
+
+    place: Place
+    node: yaml.MappingNode
 
 
 class Document:
@@ -89,6 +105,23 @@ class Document:
             raise self._error()
         return found
 
+    def part(self, part: Part, type_: type[T], misplaced: Callable[[str], str] = lambda _: "") -> T | None:
+        """Return a part as `type_`, as far as it can be had; None where a key without a default is missing or faulty.
+
+        `misplaced` returns the fault of a key that `type_` lacks and that has a meaning elsewhere, else "".
+        """
+        found: T | msgspec.UnsetType = self._struct(part.node, type_, part.place, misplaced)
+        return None if isinstance(found, msgspec.UnsetType) else found
+
+    def peek(self, part: Part, key: str) -> str | None:
+        """Return the text at a key of a part that is not read yet; None where there is none."""
+        texts = {
+            name.value: value.value
+            for name, value in reversed(part.node.value)
+            if isinstance(name, yaml.ScalarNode) and isinstance(value, yaml.ScalarNode)
+        }
+        return texts.get(key)
+
     def has(self, place: Place) -> bool:
         """Whether the document has something at `place`, faulty or not."""
         return place in self._lines
@@ -126,6 +159,8 @@ class Document:
             raise _not_yaml(self.path, f"nested more than {_DEPTH_MAX} levels deep", node.start_mark.line + 1)
         type_ = _member(type_, node)
         if isinstance(node, yaml.MappingNode):
+            if type_ is Part:
+                return Part(place, node)
             if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
                 return self._struct(node, type_, place)
             if type_ is Any or get_origin(type_) is dict:
@@ -138,13 +173,21 @@ class Document:
             return self._scalar(node, type_, place)
         return self._unexpected(node, type_, place)
 
-    def _struct(self, node: yaml.MappingNode, type_: type[msgspec.Struct], place: Place) -> Any:
+    def _struct(
+        self,
+        node: yaml.MappingNode,
+        type_: type[msgspec.Struct],
+        place: Place,
+        misplaced: Callable[[str], str] = lambda _: "",
+    ) -> Any:
         fields = {field.encode_name: field for field in msgspec.structs.fields(type_)}
         found = {}
         entries = self._entries(node, place)
         for key, (_, value_node) in entries.items():
             if key in fields:
                 found[key] = self._value(value_node, fields[key].type, (*place, key))
+            elif words := misplaced(key):
+                self.fault((*place, key), words)
             else:
                 self._unknown_key(key, type_, (*place, key))
         missing = [key for key, field in fields.items() if field.required and key not in found]

@@ -1,17 +1,19 @@
-"""Write the tables of keys in docs/settings.md anew, from what `hpc_board/settings.py` says of each key."""
+"""Write the tables of keys in docs/settings.md anew, from the sections of the settings and of every scheduler."""
 
 import ast
 import enum
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
 
-from hpc_board import settings
+from hpc_board import schedulers, settings, yaml_document
+from hpc_board.schedulers import sections
+from hpc_board.schedulers.slurm import kind as slurm
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 
@@ -19,32 +21,20 @@ _BEGIN = "<!-- The part from here to the end mark is made by `make docs`. -->\n"
 _END = "<!-- end -->\n"
 
 _KINDS = {
-    "name": settings.Name,
-    "text": settings.Line,
-    "sbatch value": settings.SlurmWord,
-    "module": settings.Module,
-    "memory": settings.Memory,
-    "count": settings.Count,
-    "port": settings.Port,
+    "name": yaml_document.Name,
+    "text": yaml_document.Line,
+    "sbatch value": sections.OptionValue,
+    "module": sections.Module,
+    "memory": slurm.Memory,
+    "count": slurm.Count,
+    "port": sections.Port,
     "user or group": settings.Somebody,
-    "ssh name": settings.SshWord,
-    "folder": settings.Mount,
-    "seconds": settings.Seconds,
-    "variable name": settings.EnvName,
-    "variable value": settings.EnvValue,
+    "ssh name": sections.SshWord,
+    "folder": sections.Mount,
+    "seconds": sections.Seconds,
+    "variable name": sections.EnvName,
+    "variable value": sections.EnvValue,
 }
-
-_SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
-    ("The file", settings.SettingsFile),
-    ("`clusters.NAME`", settings.ClusterSection),
-    ("`clusters.NAME.ssh`", settings.SshSection),
-    ("`gpus.NAME`", settings.GpuSection),
-    ("`gpus.NAME.request`", settings.RequestSection),
-    ("`gpus.NAME.container`", settings.ContainerSection),
-    ("`gpus.NAME.sandbox`", settings.SandboxSection),
-    ("`defaults`", settings.DefaultsSection),
-    ("`roles`", settings.RolesSection),
-)
 
 
 def page_with_tables(page: str) -> str:
@@ -56,21 +46,65 @@ def page_with_tables(page: str) -> str:
 
 def reference() -> str:
     """A table for each mapping of the settings file, and what the words of their second column mean."""
-    tables = [f"### {title}\n\n{_table(struct)}" for title, struct in _SECTIONS]
+    tables = [f"### {title}\n\n{text}" for title, text in _tables()]
     kinds = [f"- **{name}**: {_description(kind)}" for name, kind in _KINDS.items()]
     return "\n".join([*tables, "### Kinds of values\n", *kinds]) + "\n"
 
 
-def _table(struct: type[Struct]) -> str:
-    meanings = _meanings(struct)
+def _tables() -> Iterator[tuple[str, str]]:
+    yield "The file", _table(settings.SettingsFile)
+    yield "`clusters.NAME`", _table(sections.ClusterSection)
+    for kind in schedulers.kinds():
+        title = f"`clusters.NAME` with `scheduler: {kind.name}`"
+        own = _own(kind.cluster_section, sections.ClusterSection)
+        yield title, "\n".join([_defaults(kind), *([_table(kind.cluster_section, own)] if own else [])])
+    yield "`clusters.NAME.ssh`", _table(sections.SshSection)
+    yield "`gpus.NAME`", _table(sections.GpuSection)
+    for kind in schedulers.kinds():
+        own = _own(kind.gpu_section, sections.GpuSection)
+        if own:
+            yield f"`gpus.NAME` on a cluster with `scheduler: {kind.name}`", _table(kind.gpu_section, own)
+        for field in own:
+            for struct in _structs(field.type):
+                yield f"`gpus.NAME.{field.encode_name}`", _table(struct)
+    yield "`gpus.NAME.container`", _table(sections.ContainerSection)
+    yield "`gpus.NAME.sandbox`", _table(sections.SandboxSection)
+    yield "`defaults`", _table(settings.DefaultsSection)
+    yield "`roles`", _table(settings.RolesSection)
+
+
+def _defaults(kind: schedulers.AnyKind) -> str:
+    least = f", and at least {kind.poll_seconds_min:g}" if kind.poll_seconds_min else ""
+    root = str(kind.allow_root).lower()
+    return f"`poll_seconds` is {kind.poll_seconds:g} by default{least}; `allow_root` is `{root}` by default.\n"
+
+
+def _structs(type_: Any) -> list[type[Struct]]:
+    members = [type_, *get_args(type_)]
+    return [member for member in members if isinstance(member, type) and issubclass(member, Struct)]
+
+
+def _own(struct: type[Struct], base: type[Struct]) -> list[msgspec.structs.FieldInfo]:
+    """The fields of `struct` that `base` does not have."""
+    return [field for field in msgspec.structs.fields(struct) if field.name not in base.__struct_fields__]
+
+
+def _table(struct: type[Struct], fields: Sequence[msgspec.structs.FieldInfo] | None = None) -> str:
+    meanings = {name: words for each in _sections_of(struct) for name, words in _meanings(each).items()}
     rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
-    for field in msgspec.structs.fields(struct):
-        cells = (f"`{field.encode_name}`", _words(field.type), _default(field), meanings[field.name])
+    for field in msgspec.structs.fields(struct) if fields is None else fields:
+        value = _choice(list(schedulers.KINDS)) if field.name == "scheduler" else _words(field.type)
+        cells = (f"`{field.encode_name}`", value, _default(field), meanings[field.name])
         rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(rows) + "\n"
 
 
-def _meanings(struct: type[Struct]) -> dict[str, str]:
+def _sections_of(struct: type[Struct]) -> list[type]:
+    """A section and those that it extends, these first."""
+    return [each for each in reversed(struct.__mro__) if issubclass(each, yaml_document.Section)]
+
+
+def _meanings(struct: type) -> dict[str, str]:
     """The text below each field in the source of `struct`."""
     statements = next(node.body for node in ast.parse(inspect.getsource(struct)).body if isinstance(node, ast.ClassDef))
     meanings = {}
@@ -86,6 +120,10 @@ def _words(type_: Any) -> str:
     name = next((name for name, kind in _KINDS.items() if kind == type_), "")
     if name:
         return name
+    if type_ is yaml_document.Part:
+        return "mapping (see below)"
+    if get_origin(type_) is Annotated:
+        return _description(type_)
     members = [member for member in get_args(type_) if member is not type(None)]
     if get_origin(type_) is Literal:
         return _choice(members)

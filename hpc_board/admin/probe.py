@@ -31,6 +31,7 @@ from hpc_board.model.text import one_line, printable
 from hpc_board.runs import job_folder
 from hpc_board.runs.drafts import allowed_gpus
 from hpc_board.schedulers import Job, JobKey, Rehearsing, Scheduler, kind_of
+from hpc_board.schedulers.slurm import gpu_options
 from hpc_board.schedulers.slurm.sbatch import time_limit
 from hpc_board.transport import Files
 
@@ -241,12 +242,12 @@ def _check_partition(probe: _Probe, site: ClusterInfo, name: str, longest: int, 
             f"{name} allows {time_limit(allowed)}, and {whose} has the time limit {time_limit(longest)}",
             f'Set {where}.time to "{time_limit(allowed)}" at most, or use another partition.',
         )
-    if partition.accounts and gpu.account not in partition.accounts.split(","):
+    if partition.accounts and gpu_options(gpu).account not in partition.accounts.split(","):
         probe.add(
             Severity.WARNING,
             "partition",
             f"{name} is for the accounts {one_line(partition.accounts)}, and the entry names "
-            + (gpu.account or "none"),
+            + (gpu_options(gpu).account or "none"),
             f"Set {where}.account, unless one of these is your default.",
         )
     if partition.preempted:

@@ -16,27 +16,6 @@ class Device(str, Enum):
     __str__ = str.__str__
 
 
-class RequestStyle(str, Enum):
-    """How a site wants GPUs to be asked for; each is the name of an sbatch option, or none."""
-
-    GRES = "gres"
-    GPUS = "gpus"
-    GPUS_PER_NODE = "gpus-per-node"
-    GPUS_PER_TASK = "gpus-per-task"
-    CONSTRAINT = "constraint"
-    NONE = "none"
-
-    __str__ = str.__str__
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to ask Slurm for, for example style gres with value "gpu:h100:1"."""
-
-    style: RequestStyle = RequestStyle.NONE
-    value: str = ""
-
-
 class SandboxRuntime(str, Enum):
     """What makes the container around the processes that run a submission."""
 
@@ -100,18 +79,17 @@ class Cluster:
 
     `poll_seconds` is the shortest time between two questions to the scheduler, for all clients of the board. `ssh` is
     the login node on which the scheduler's commands run, None for this machine; job folders then lie below
-    `board_folder` there. `pyslurm_python` is the Python that has pyslurm, "" for the one that runs hpc-board.
-    `allow_root` says whether jobs may judge as root, None where that is up to the scheduler.
+    `board_folder` there. `allow_root` says whether jobs may judge as root, None where that is up to the scheduler.
+    `scheduler_options` are the keys of the settings that are the scheduler's own; its package alone reads them.
     """
 
     name: str
     scheduler: str
-    client: str = "cli"
     poll_seconds: float = 15.0
     ssh: Login | None = None
     board_folder: str = ""
-    pyslurm_python: str = ""
     allow_root: bool | None = None
+    scheduler_options: object = None
 
 
 @dataclass(frozen=True)
@@ -121,34 +99,24 @@ class Gpu:
     `time_limit_seconds` is None where the task's own limits decide. `minimum_isolation` is the least level (S0 to S4)
     at which a submission may run to be ranked, "" for any; `sandbox` is the container around it, `container` the one
     in which the judge itself runs, `python` being the image's then. `emulated` marks a GPU name whose jobs run on the
-    CPU: a test cluster.
+    CPU: a test cluster. `partition` is the part of the cluster that has it, "" where there are no parts.
+    `scheduler_options` are the keys of the settings that are the scheduler's own; its package alone reads them.
     """
 
     name: str
     cluster: Cluster
     device: Device
     partition: str = ""
-    request: Request = Request()
     arch: str = ""
     time_limit_seconds: int | None = None
-    account: str = ""
-    qos: str = ""
-    constraint: str = ""
-    reservation: str = ""
-    nodelist: str = ""
-    exclude: str = ""
-    cpus_per_task: int | None = None
-    memory: str = ""
-    exclusive: bool = False
-    gpu_freq: str = ""
     modules: tuple[str, ...] = ()
     container: JobContainer | None = None
     python: str = "python3"
     env: Mapping[str, str] = field(default_factory=dict)
-    sbatch: tuple[str, ...] = ()
     template: str | None = None
     minimum_isolation: str = ""
     sandbox: Sandbox | None = None
+    scheduler_options: object = None
 
     @property
     def emulated(self) -> bool:

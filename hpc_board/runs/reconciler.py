@@ -25,7 +25,7 @@ from hpc_board.model.score import score_interval, score_s
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
-from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler, SchedulerKind, kind_of
+from hpc_board.schedulers import AnyKind, Arrays, Job, JobKey, Scheduler, kind_of
 from hpc_board.store import Store
 
 SETTLE = timedelta(seconds=90)
@@ -623,7 +623,7 @@ class Reconciler:
         patience = PATIENCE if self._kind(cluster).shared else 1.0
         return Backoff(self.folder / f"asked-{cluster}", settings.poll_seconds, patience=patience)
 
-    def _kind(self, cluster: str) -> SchedulerKind:
+    def _kind(self, cluster: str) -> AnyKind:
         return kind_of(self.clusters[cluster])
 
     def _apply(self, run: Run, news: JobStatus, going_on: dict[int, Status]) -> Status:

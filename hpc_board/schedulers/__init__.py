@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from hpc_board.domain.run import RESULT_GRACE, JobStatus, array_of
 from hpc_board.errors import InputError
@@ -17,7 +17,12 @@ from hpc_board.model.gpu import Availability, Cluster, ContainerRuntime, Device,
 
 if TYPE_CHECKING:
     from hpc_board.domain.cluster_info import ClusterInfo
+    from hpc_board.schedulers.sections import ClusterSection, GpuSection
     from hpc_board.transport import Host
+    from hpc_board.yaml_document import Document, Place
+
+ClusterT = TypeVar("ClusterT", bound="ClusterSection")
+GpuT = TypeVar("GpuT", bound="GpuSection")
 
 KINDS = {
     "slurm": "hpc_board.schedulers.slurm.kind:SLURM",
@@ -131,6 +136,14 @@ class Rehearsing(Protocol):
 
 
 @dataclass(frozen=True)
+class Remark:
+    """A remark on a batch script that would surprise a user who knows others, and the lines of it that say so."""
+
+    words: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Surroundings:
     """The parts of a board that a scheduler needs, besides its cluster.
 
@@ -147,7 +160,7 @@ class Surroundings:
     warn: Callable[[str], object]
 
 
-class SchedulerKind(ABC):
+class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     """A kind of scheduler: everything that hpc-board knows of it and that is the same on all of its clusters.
 
     A package has one value of it, which the registry names. The package's client is imported by `connect` alone, so
@@ -156,7 +169,10 @@ class SchedulerKind(ABC):
     Attributes:
         name: the value of `scheduler:` in the settings.
         title: the name in messages.
+        cluster_section: the keys of a cluster in the settings.
+        gpu_section: the keys of a GPU on such a cluster.
         poll_seconds: the default of the setting.
+        poll_seconds_min: the least value of the setting.
         allow_root: whether a job may judge as root where the settings don't say.
         on_this_machine: whether jobs run on the machine of the client, whose files they see at once.
         shared: whether questions are a load on others: clients of a board share answers, and pauses between questions
@@ -167,12 +183,25 @@ class SchedulerKind(ABC):
 
     name: str
     title: str
+    cluster_section: "type[ClusterT]"
+    gpu_section: "type[GpuT]"
     poll_seconds: float = 15.0
+    poll_seconds_min: float = 0.0
     allow_root: bool = False
     on_this_machine: bool = False
     shared: bool = True
     result_grace: timedelta = RESULT_GRACE
     container_runtimes: frozenset[ContainerRuntime] = frozenset({ContainerRuntime.APPTAINER, ContainerRuntime.ENROOT})
+
+    def read_cluster(self, document: "Document", place: "Place", section: ClusterT, cluster: Cluster) -> Cluster:
+        """Return `cluster` with `scheduler_options`, where the section has keys of its own; note their faults."""
+        del document, place, section
+        return cluster
+
+    def read_gpu(self, document: "Document", place: "Place", section: GpuT, gpu: Gpu) -> Gpu:
+        """Return `gpu` with `partition` and `scheduler_options`, where the section has them; note their faults."""
+        del document, place, section
+        return gpu
 
     @abstractmethod
     def connect(self, cluster: Cluster, surroundings: Surroundings) -> Scheduler:
@@ -213,23 +242,35 @@ class SchedulerKind(ABC):
             hint="Submit it to a GPU of a cluster whose scheduler gives a job several.",
         )
 
+    def asks_for(self, gpu: Gpu) -> list[str]:
+        """Return what a job on `gpu` asks for, in a few words for each thing."""
+        return [f"time {timedelta(seconds=gpu.time_limit_seconds)}"] if gpu.time_limit_seconds else []
 
-def kind(name: str) -> SchedulerKind:
+    def remarks(self, gpu: Gpu, script: Sequence[str]) -> Iterator[Remark]:
+        """Yield the remarks on the lines of a batch script for `gpu` that come from its own keys."""
+        del gpu, script
+        yield from ()
+
+
+AnyKind = SchedulerKind[Any, Any]
+
+
+def kind(name: str) -> AnyKind:
     """Return the scheduler of this name, with its package loaded.
 
     Raises:
         KeyError: the registry has none.
     """
     module, _, attribute = KINDS[name].partition(":")
-    found: SchedulerKind = getattr(import_module(module), attribute)
+    found: AnyKind = getattr(import_module(module), attribute)
     return found
 
 
-def kind_of(cluster: Cluster) -> SchedulerKind:
+def kind_of(cluster: Cluster) -> AnyKind:
     """Return the scheduler of a cluster, with its package loaded."""
     return kind(cluster.scheduler)
 
 
-def kinds() -> Iterator[SchedulerKind]:
+def kinds() -> Iterator[AnyKind]:
     """Yield every scheduler of the registry, each loaded when its turn comes."""
     return map(kind, KINDS)

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import NoReturn
 
 import pytest
 
 from hpc_board.model.gpu import Cluster
+from hpc_board.schedulers.slurm import ClusterOptions
 from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, SlurmScheduler
 from hpc_board.schedulers.slurm.pyslurm_client import ConversingHost, PyslurmScheduler
 from hpc_board.transport.this_host import ThisHost
@@ -49,7 +51,7 @@ def scheduler_of(
     host = host or ThisHost(lab.environment)
     if lab.client == "cli":
         return SlurmScheduler(cluster, host, timeout_seconds=timeout_seconds)
-    asked = Cluster(cluster.name, "slurm", "pyslurm", cluster.poll_seconds, pyslurm_python=lab.pyslurm_python)
+    asked = replace(cluster, scheduler_options=ClusterOptions("pyslurm", lab.pyslurm_python))
     return PyslurmScheduler(asked, host, warn=_unexpected, timeout_seconds=timeout_seconds)
 
 

@@ -16,6 +16,7 @@ import yaml
 
 from hpc_board.model.gpu import Cluster
 from hpc_board.schedulers import JobKey
+from hpc_board.schedulers.slurm import ClusterOptions
 from hpc_board.schedulers.slurm.pyslurm_client import HELPER, PyslurmScheduler
 from hpc_board.transport.conversation import Conversation
 from hpc_board.transport.this_host import ThisHost
@@ -70,7 +71,7 @@ class Asked:
 def asked(lab: SlurmLab, helper_environ: dict[str, str] | None = None, *, seconds: float = 10) -> Asked:
     host, warnings, clock = HostWithHelpers(lab.environment, helper_environ), list[str](), [0.0]
     scheduler = PyslurmScheduler(
-        Cluster("main", "slurm", "pyslurm", pyslurm_python=lab.pyslurm_python),
+        Cluster("main", "slurm", scheduler_options=ClusterOptions("pyslurm", lab.pyslurm_python)),
         host,
         warn=warnings.append,
         start_seconds=seconds,
@@ -113,7 +114,10 @@ def test_a_python_without_pyslurm_is_told(lab: SlurmLab, job: JobKey) -> None:
     warnings: list[str] = []
     without_packages = [sys.executable, "-S", str(HELPER), "10"]
     scheduler = PyslurmScheduler(
-        Cluster("main", "slurm", "pyslurm"), ThisHost(lab.environment), warn=warnings.append, helper=without_packages
+        Cluster("main", "slurm", scheduler_options=ClusterOptions("pyslurm")),
+        ThisHost(lab.environment),
+        warn=warnings.append,
+        helper=without_packages,
     )
     assert scheduler.poll([job])[job.name].source == "squeue: RUNNING"
     assert "cannot be imported: ModuleNotFoundError: No module named 'pyslurm'" in warnings[0]

@@ -15,8 +15,9 @@ import pytest
 
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import SchedulerError, SchedulerRefused
-from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
 from hpc_board.schedulers.slurm.client import SlurmScheduler
 from hpc_board.schedulers.slurm.sbatch import directive, options_for
 from hpc_board.transport import Completed
@@ -30,7 +31,7 @@ from tests.waiting import awaited
 pytestmark = pytest.mark.slurm
 
 CLUSTER = Cluster("main", "slurm")
-H100 = Gpu("H100", CLUSTER, Device.CUDA, "h100", Request(RequestStyle.GRES, "gpu:h100:1"))
+H100 = Gpu("H100", CLUSTER, Device.CUDA, "h100", scheduler_options=GpuOptions(Request(RequestStyle.GRES, "gpu:h100:1")))
 CPU = Gpu("CPU", CLUSTER, Device.CPU, "cpu")
 WAIT_SECONDS = 60.0
 T = TypeVar("T")
@@ -172,7 +173,7 @@ def test_a_job_is_followed_from_the_queue_to_its_end(scheduler: SlurmScheduler, 
 
 
 def test_a_waiting_job_says_why_in_words(scheduler: SlurmScheduler, source: str, tmp_path: Path) -> None:
-    both = replace(H100, request=Request(RequestStyle.GRES, "gpu:h100:2"))
+    both = with_options(H100, request=Request(RequestStyle.GRES, "gpu:h100:2"))
     first, second = job(tmp_path / "1", gpu=both), job(tmp_path / "2", gpu=both)
     news_once(scheduler, key(first, scheduler.submit(first)), JobState.RUNNING)
     waiting = key(second, scheduler.submit(second))
@@ -255,15 +256,15 @@ def test_the_output_lies_in_the_job_folder_whatever_its_name(
     [
         (replace(H100, partition="nope"), "invalid partition specified: nope", "gpus.H100.partition"),
         (
-            replace(H100, request=Request(RequestStyle.GRES, "gpu:b200:1")),
+            with_options(H100, request=Request(RequestStyle.GRES, "gpu:b200:1")),
             "Requested node configuration is not available",
             "gpus.H100.request",
         ),
-        (replace(H100, constraint="nope"), "Invalid feature specification", "gpus.H100.constraint"),
-        (replace(H100, reservation="nope"), "Requested reservation is invalid", "gpus.H100.reservation"),
-        (replace(H100, nodelist="nope"), "Invalid node name specified", "gpus.H100.nodelist"),
-        (replace(H100, gpu_freq="fast"), "Invalid --gpu-freq argument", "gpus.H100.gpu_freq"),
-        (replace(H100, memory="900G"), "Memory specification can not be satisfied", "gpus.H100.memory"),
+        (with_options(H100, constraint="nope"), "Invalid feature specification", "gpus.H100.constraint"),
+        (with_options(H100, reservation="nope"), "Requested reservation is invalid", "gpus.H100.reservation"),
+        (with_options(H100, nodelist="nope"), "Invalid node name specified", "gpus.H100.nodelist"),
+        (with_options(H100, gpu_freq="fast"), "Invalid --gpu-freq argument", "gpus.H100.gpu_freq"),
+        (with_options(H100, memory="900G"), "Memory specification can not be satisfied", "gpus.H100.memory"),
     ],
 )
 def test_a_refusal_has_slurms_words_and_names_the_setting(
@@ -334,18 +335,20 @@ def test_a_job_that_a_failing_wrapper_handed_over_is_found_by_its_name(
     ],
 )
 def test_every_style_of_request_gets_one_gpu(scheduler: SlurmScheduler, tmp_path: Path, request_: Request) -> None:
-    mine = job(tmp_path / "job", 'echo "gpu $CUDA_VISIBLE_DEVICES"', replace(H100, request=request_))
+    mine = job(tmp_path / "job", 'echo "gpu $CUDA_VISIBLE_DEVICES"', with_options(H100, request=request_))
     job_id = scheduler.submit(mine)
     news_once(scheduler, key(mine, job_id), JobState.ENDED)
     assert (mine.folder / f"slurm-{job_id}.out").read_text() == "gpu 0\n"
 
 
 def test_two_constraints_must_both_hold(scheduler: SlurmScheduler, tmp_path: Path) -> None:
-    by_feature = replace(CPU, partition="h100", request=Request(RequestStyle.CONSTRAINT, "h100|a100"), constraint="lab")
+    by_feature = with_options(
+        replace(CPU, partition="h100"), request=Request(RequestStyle.CONSTRAINT, "h100|a100"), constraint="lab"
+    )
     mine = job(tmp_path / "job", gpu=by_feature)
     assert news_once(scheduler, key(mine, scheduler.submit(mine)), JobState.RUNNING).node == "h100-1"
     with pytest.raises(SchedulerRefused):
-        scheduler.submit(job(tmp_path / "job", gpu=replace(by_feature, constraint="a100&lab")))
+        scheduler.submit(job(tmp_path / "job", gpu=with_options(by_feature, constraint="a100&lab")))
 
 
 def test_a_cancelled_job_is_cancelled_once(scheduler: SlurmScheduler, source: str, tmp_path: Path) -> None:
@@ -382,8 +385,8 @@ def test_a_job_is_found_by_its_name(scheduler: SlurmScheduler, tmp_path: Path) -
 
 
 def test_free_gpus_are_counted_by_type(scheduler: SlurmScheduler, slurm_lab: SlurmLab, tmp_path: Path) -> None:
-    a100 = Gpu("A100", CLUSTER, Device.CUDA, "a100", Request(RequestStyle.GPUS, "1"))
-    wrong_type = replace(a100, name="A100-80", request=Request(RequestStyle.GPUS, "a100-80:1"))
+    a100 = Gpu("A100", CLUSTER, Device.CUDA, "a100", scheduler_options=GpuOptions(Request(RequestStyle.GPUS, "1")))
+    wrong_type = with_options(replace(a100, name="A100-80"), request=Request(RequestStyle.GPUS, "a100-80:1"))
     absent = replace(H100, name="B200", partition="b200")
     mine = job(tmp_path / "job")
     news_once(scheduler, key(mine, scheduler.submit(mine)), JobState.RUNNING)

@@ -7,7 +7,8 @@ import pytest
 
 from hpc_board.domain.run import RunState
 from hpc_board.errors import StorageError
-from hpc_board.model.gpu import Availability, GpuStatus, Request, RequestStyle
+from hpc_board.model.gpu import Availability, GpuStatus
+from hpc_board.schedulers.slurm import Request, RequestStyle, with_options
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.cluster import ClusterScreen
 from hpc_board.tui.screens.runs import RunsScreen
@@ -105,11 +106,10 @@ async def test_a_gpu_leads_to_its_runs_and_back() -> None:
 
 
 async def test_what_a_gpus_jobs_ask_for_is_told() -> None:
-    gpu = dataclasses.replace(
-        H100,
+    gpu = with_options(
+        dataclasses.replace(H100, time_limit_seconds=1200),
         request=Request(RequestStyle.GRES, "gpu:h100:1"),
         account="kernels",
-        time_limit_seconds=1200,
         exclusive=True,
         sbatch=("--comment=kernels",),
     )

@@ -12,6 +12,7 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report import next_steps
+from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
@@ -405,7 +406,7 @@ async def test_hostile_text_is_shown_as_text(keys: tuple[str, ...]) -> None:
     case = Case("test", 0, HOSTILE, Verdict.WRONG_VALUE, HOSTILE)
     board = Telling(dataclasses.replace(result(failed), cases=(case,), message=HOSTILE, stdout=Log(HOSTILE)))
     board.known_runs = [failed, queued]
-    board.known_gpus = (dataclasses.replace(board.known_gpus[0], partition=HOSTILE, account=HOSTILE),)
+    board.known_gpus = (with_options(dataclasses.replace(board.known_gpus[0], partition=HOSTILE), account=HOSTILE),)
     async with app_on(board).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "r", *keys)

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from hpc_board.errors import SchedulerError
 from hpc_board.model.result import Log, Result
+from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.watch import WatchScreen
 from tests.tui.driving import app_on, press, settled, until
@@ -84,7 +85,7 @@ def test_what_tools_said_looks_as_designed(snap_compare: SnapCompare, digit: str
 
 
 def test_a_script_with_unusual_lines_looks_as_designed(snap_compare: SnapCompare, kernel: Path) -> None:
-    board = FakeBoard(gpus=(dataclasses.replace(H100, sbatch=("--time=00:20:00",), exclusive=True), A100, L4))
+    board = FakeBoard(gpus=(with_options(H100, sbatch=("--time=00:20:00",), exclusive=True), A100, L4))
     assert snap_compare(app_on(board, kernel), terminal_size=(120, 40), run_before=driven())
 
 

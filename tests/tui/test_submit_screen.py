@@ -11,6 +11,7 @@ from hpc_board.errors import InputError
 from hpc_board.model.gpu import ContainerRuntime, JobContainer
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
+from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens import watch
@@ -83,10 +84,7 @@ async def test_without_a_file_that_was_sent_no_last_folders_are_offered() -> Non
 
 def test_what_is_unusual_about_a_script_is_told_with_its_lines() -> None:
     gpu = dataclasses.replace(
-        H100,
-        sbatch=("--comment=kernels", "--qos"),
-        exclusive=True,
-        reservation="class",
+        with_options(H100, sbatch=("--comment=kernels", "--qos"), exclusive=True, reservation="class"),
         template="/etc/own.sh.j2",
         container=JobContainer(ContainerRuntime.APPTAINER, "/shared/kernels.sif"),
     )
@@ -102,7 +100,7 @@ def test_what_is_unusual_about_a_script_is_told_with_its_lines() -> None:
 
 
 async def test_the_script_says_what_the_settings_add(kernel: Path) -> None:
-    board = FakeBoard(gpus=(dataclasses.replace(H100, sbatch=("--time=00:20:00",)), A100, L4))
+    board = FakeBoard(gpus=(with_options(H100, sbatch=("--time=00:20:00",)), A100, L4))
     async with app_on(board, kernel).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         assert "The settings' `sbatch` adds --time." in text_of(pilot.app)

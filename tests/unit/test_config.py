@@ -16,12 +16,11 @@ from hpc_board.model.gpu import (
     Gpu,
     JobContainer,
     Login,
-    Request,
-    RequestStyle,
     Sandbox,
     SandboxRuntime,
 )
 from hpc_board.schedulers import kind_of
+from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, RequestStyle
 from hpc_board.settings import Settings, find, load, machine_gpu_names, time_limit_seconds
 from tests.conftest import short_folder
 from tests.unit.users import NEEDS_ROOT, another_user
@@ -82,7 +81,10 @@ def gpu_faults(folder: Path, keys: str, *, scheduler: str = "slurm", name: str =
 def test_every_key_of_the_settings_arrives(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "job.sh.j2").touch()
-    main, box = Cluster("main", "slurm", "cli", 30.0, allow_root=True), Cluster("box", "local", "cli", 0.5)
+    main, box = (
+        Cluster("main", "slurm", 30.0, allow_root=True, scheduler_options=ClusterOptions()),
+        Cluster("box", "local", 0.5),
+    )
     assert load(written(tmp_path, FULL), {"XDG_STATE_HOME": str(tmp_path / "state")}) == Settings(
         board=tmp_path / "boards/ours",
         devices=tmp_path / "state/hpc-board/devices",
@@ -94,24 +96,26 @@ def test_every_key_of_the_settings_arrives(tmp_path: Path) -> None:
                 cluster=main,
                 device=Device.CUDA,
                 partition="gpu-h100",
-                request=Request(RequestStyle.GRES, "gpu:h100:1"),
                 arch="sm_90a",
                 time_limit_seconds=1200,
-                account="kernels",
-                qos="high",
-                constraint="ib&nvlink",
-                reservation="class",
-                nodelist="node[01-04]",
-                exclude="node09",
-                cpus_per_task=8,
-                memory="32G",
-                exclusive=True,
-                gpu_freq="high",
                 modules=("cuda/13.0",),
                 python="/shared/envs/torch/bin/python",
                 env={"OMP_NUM_THREADS": "8", "MODE": "on"},
-                sbatch=("--comment=kernels",),
                 template=str(tmp_path / "job.sh.j2"),
+                scheduler_options=GpuOptions(
+                    request=Request(RequestStyle.GRES, "gpu:h100:1"),
+                    account="kernels",
+                    qos="high",
+                    constraint="ib&nvlink",
+                    reservation="class",
+                    nodelist="node[01-04]",
+                    exclude="node09",
+                    cpus_per_task=8,
+                    memory="32G",
+                    exclusive=True,
+                    gpu_freq="high",
+                    sbatch=("--comment=kernels",),
+                ),
             ),
             Gpu("CPU", box, Device.CPU, python=sys.executable),
         ),
@@ -138,7 +142,8 @@ def test_keys_that_are_left_out_take_their_defaults(tmp_path: Path) -> None:
     settings = load(written(tmp_path, text), {"HOME": "/home/ada"})
     assert settings.board == Path("/home/ada/.local/share/hpc-board")
     assert settings.tasks == (bundled.folder("tasks"),)
-    assert settings.gpus == (Gpu("L4", Cluster("main", "slurm", poll_seconds=15), Device.CUDA, "p"),)
+    main = Cluster("main", "slurm", poll_seconds=15, scheduler_options=ClusterOptions())
+    assert settings.gpus == (Gpu("L4", main, Device.CUDA, "p", scheduler_options=GpuOptions()),)
 
 
 def test_without_a_file_this_machine_is_the_board(tmp_path: Path) -> None:
@@ -244,7 +249,7 @@ def test_a_value_that_a_gpu_cannot_have_is_named(tmp_path: Path, keys: str, faul
 @pytest.mark.parametrize(
     ("cluster", "fault"),
     [
-        ("scheduler: local, client: pyslurm", "client: pyslurm is for Slurm"),
+        ("scheduler: local, client: pyslurm", "client: is for Slurm; cluster main has the scheduler local"),
         ("scheduler: slurm, pyslurm_python: /x", "pyslurm_python: is given although client is not pyslurm"),
         ("scheduler: slurm, ssh: {host: login2}", "board_folder: is missing; with ssh, a folder of the cluster"),
         ("scheduler: slurm, board_folder: /x", "board_folder: is given without ssh"),
@@ -261,7 +266,7 @@ def test_a_value_that_a_gpu_cannot_have_is_named(tmp_path: Path, keys: str, faul
             "ssh.proxy_command: is given beside proxy_jump",
         ),
         (
-            "scheduler: local, board_folder: /x, ssh: {host: a}",
+            "scheduler: local, ssh: {host: a}",
             "ssh: is for Slurm; cluster main has the scheduler local",
         ),
         ("scheduler: slurm, poll_seconds: 0.5", "poll_seconds: expected at least 1 second"),

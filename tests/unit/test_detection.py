@@ -10,7 +10,8 @@ from hpc_board import settings
 from hpc_board.admin.detect import detected_settings
 from hpc_board.domain.cluster_info import ClusterInfo
 from hpc_board.errors import SchedulerError, SchedulerRefused
-from hpc_board.model.gpu import Device, Gpu, RequestStyle
+from hpc_board.model.gpu import Device, Gpu
+from hpc_board.schedulers.slurm import Request, RequestStyle, gpu_options
 from hpc_board.schedulers.slurm.detect import CONFIGURATION, NODES, PARTITIONS, seconds, site
 from hpc_board.schedulers.slurm.sbatch import options_for
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
@@ -93,8 +94,9 @@ def test_a_typed_gpu_is_asked_for_by_its_type_and_an_untyped_one_by_a_feature_be
         path.write_text((RECORDED / f"{name}.yaml").read_text())
         found |= {(name, gpu.name): gpu for gpu in settings.load(path, {}).gpus}
     typed, untyped = found["autodetect", "H100"], found["features", "A100-40GB"]
-    assert (typed.request.style, typed.request.value) == (RequestStyle.GRES, "gpu:nvidia_h100_80gb_hbm3:1")
-    assert (untyped.request.value, untyped.constraint) == ("gpu:1", "GPU_SKU:A100_SXM4&GPU_MEM:40GB")
+    assert gpu_options(typed).request == Request(RequestStyle.GRES, "gpu:nvidia_h100_80gb_hbm3:1")
+    asked = gpu_options(untyped)
+    assert (asked.request.value, asked.constraint) == ("gpu:1", "GPU_SKU:A100_SXM4&GPU_MEM:40GB")
     assert found["features", "CPU"].device is Device.CPU
 
 

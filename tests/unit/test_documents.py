@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.files import read_text
-from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document
+from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document, Part
 
 
 class Colour(enum.Enum):
@@ -35,6 +35,17 @@ class Bicycle(msgspec.Struct, forbid_unknown_fields=True):
     electric: bool = False
     price: float | None = None
     extra: Any = None
+
+
+class Parts(msgspec.Struct):
+    front: Part
+    back: Part | None = None
+
+
+class KindOfWheel(msgspec.Struct, forbid_unknown_fields=True):
+    kind: str
+    inches: int
+    colour: Colour = Colour.RED
 
 
 class Tolerant(msgspec.Struct):
@@ -141,6 +152,26 @@ def test_each_kind_of_fault_is_named(tmp_path: Path, text: str, fault: str | Non
 def test_where_text_is_expected_a_scalar_is_taken_as_it_is_written(tmp_path: Path) -> None:
     for written_as in ("10:00", "1.10", "on", "2025-06-30", "0x10"):
         assert bicycle(tmp_path, f"name: {written_as}").name == written_as
+
+
+def test_a_part_is_read_by_the_type_that_another_value_decides(tmp_path: Path) -> None:
+    document = Document.read(
+        written(tmp_path, "front:\n  kind: wheel\n  inches: 28\n  gears: 3\n  colur: red\nback: 5\n")
+    )
+    found = document.value(Parts)
+    assert document.faults.pop().path == "back"
+    assert found.back is None
+    assert document.peek(found.front, "kind") == "wheel"
+    assert document.peek(found.front, "size") is None
+    assert not document.has(("front", "inches"))
+    wheel = document.part(found.front, KindOfWheel, lambda key: "is for bicycles" if key == "gears" else "")
+    assert wheel == KindOfWheel(kind="wheel", inches=28)
+    assert document.has(("front", "inches"))
+    assert [str(fault) for fault in document.faults] == [
+        "line 4: front.gears: is for bicycles",
+        'line 5: front.colur: is not a known key. Did you mean "colour"? Allowed: kind, inches, colour',
+    ]
+    assert document.part(found.front, Needy) is None
 
 
 def test_an_alias_stands_for_its_value(tmp_path: Path) -> None:

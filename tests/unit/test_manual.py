@@ -29,12 +29,16 @@ from hpc_board.domain.run import RunState
 from hpc_board.errors import BoardError
 from hpc_board.harness.build import toolchain
 from hpc_board.model.build_flags import flags_for
-from hpc_board.model.gpu import Cluster, Device, Gpu, RequestStyle
+from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.limits import Limits
 from hpc_board.model.lint import PROBES
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
 from hpc_board.runs import job_folder
+from hpc_board.schedulers import sections
+from hpc_board.schedulers.slurm import RequestStyle
+from hpc_board.schedulers.slurm import kind as slurm
+from hpc_board.yaml_document import Section
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import REPOSITORY
@@ -81,9 +85,9 @@ def test_the_tables_of_settings_are_what_the_code_says() -> None:
 def test_the_tables_of_settings_have_every_key_with_a_meaning() -> None:
     page = runpy.run_path(str(REPOSITORY / "scripts" / "settings_page.py"))
     found = {row[0]: row for row in rows(page["reference"]())}
-    structs = [
-        value for value in vars(config).values() if isinstance(value, type) and issubclass(value, config.Section)
-    ]
+    places = [vars(module).values() for module in (config, sections, slurm)]
+    values = [value for place in places for value in place if isinstance(value, type)]
+    structs = [value for value in values if issubclass(value, Section) and value is not Section]
     for key in (key for struct in structs for key in keys(struct)):
         assert all(found[f"`{key}`"]), key
 
@@ -105,9 +109,9 @@ def test_the_example_of_settings_has_every_key_that_is_taken(tmp_path: Path) -> 
     example = yaml.safe_load(example_settings(tmp_path).read_text())
     assert set(keys(config.SettingsFile)) == set(example)
     cluster_keys = {key for cluster in example["clusters"].values() for key in cluster}
-    assert set(keys(config.ClusterSection)) == cluster_keys
-    assert set(keys(config.GpuSection)) == set(example["gpus"]["H100"])
-    assert set(keys(config.RequestSection)) == set(example["gpus"]["H100"]["request"])
+    assert set(keys(slurm.SlurmClusterSection)) == cluster_keys
+    assert set(keys(slurm.SlurmGpuSection)) == set(example["gpus"]["H100"])
+    assert set(keys(slurm.RequestSection)) == set(example["gpus"]["H100"]["request"])
 
 
 @pytest.mark.parametrize("page", [REPOSITORY / "README.md", DOCS / "clusters.md"], ids=lambda page: page.name)

@@ -18,11 +18,12 @@ from hpc_board.domain.run import JobState
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Cluster
 from hpc_board.schedulers import JobKey
+from hpc_board.schedulers.slurm import ClusterOptions
 from hpc_board.schedulers.slurm.pyslurm_client import PAUSE_SECONDS, PAUSE_SECONDS_MAX, PyslurmScheduler
 from hpc_board.transport import Completed
 from hpc_board.transport.conversation import LINE_BYTES_MAX, Conversation
 
-CLUSTER = Cluster("main", "slurm", "pyslurm", pyslurm_python="/opt/python")
+CLUSTER = Cluster("main", "slurm", scheduler_options=ClusterOptions("pyslurm", "/opt/python"))
 JOB = JobKey("hb-1", "7", datetime(2026, 1, 1, tzinfo=UTC))
 ROW = ["7", "hb-1", "RUNNING", 1767225600, 1767225660, "n1", "None", 0]
 SQUEUE = "7|hb-1|RUNNING|1767225600|1767225660|n1|0|None\n"
@@ -254,7 +255,7 @@ def test_a_python_that_is_not_there_is_told(tmp_path: Path) -> None:
     warnings: list[str] = []
     missing = str(tmp_path / "python")
     scheduler = PyslurmScheduler(
-        Cluster("main", "slurm", "pyslurm", pyslurm_python=missing), Commands(), warn=warnings.append
+        Cluster("main", "slurm", scheduler_options=ClusterOptions("pyslurm", missing)), Commands(), warn=warnings.append
     )
     assert scheduler.poll([JOB])["hb-1"].source == "squeue: RUNNING"
     assert f"pyslurm under {missing} cannot be used: {missing} cannot be started: " in warnings[0]

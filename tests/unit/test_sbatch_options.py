@@ -4,8 +4,9 @@ from dataclasses import replace
 import pytest
 
 from hpc_board.errors import InputError
-from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.schedulers import kind
+from hpc_board.schedulers.slurm import Request, RequestStyle, gpu_options, with_options
 from hpc_board.schedulers.slurm.sbatch import (
     MANAGED,
     argument,
@@ -67,7 +68,7 @@ def test_the_least_gpu_needs_a_partition_and_a_time() -> None:
 
 
 def test_every_setting_becomes_its_option() -> None:
-    gpu = replace(
+    gpu = with_options(
         PLAIN,
         request=Request(RequestStyle.GRES, "gpu:h100:1"),
         account="kernels",
@@ -115,14 +116,14 @@ def test_every_setting_becomes_its_option() -> None:
     ],
 )
 def test_the_request_is_written_in_the_style_of_the_site(style: RequestStyle, value: str) -> None:
-    options = options_for(replace(PLAIN, request=Request(style, value)), 60)
+    options = options_for(with_options(PLAIN, request=Request(style, value)), 60)
     assert options[str(style)] == value
 
 
 def test_two_constraints_are_joined_so_that_both_hold() -> None:
-    by_feature = replace(PLAIN, request=Request(RequestStyle.CONSTRAINT, "a100|h100"), constraint="nvlink")
+    by_feature = with_options(PLAIN, request=Request(RequestStyle.CONSTRAINT, "a100|h100"), constraint="nvlink")
     assert options_for(by_feature, 60)["constraint"] == "(a100|h100)&(nvlink)"
-    assert options_for(replace(by_feature, constraint="a100|h100"), 60)["constraint"] == "a100|h100"
+    assert options_for(with_options(by_feature, constraint="a100|h100"), 60)["constraint"] == "a100|h100"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_the_beginning_of_a_managed_option_is_refused_as_sbatch_takes_it_for_the
 
 
 def test_the_settings_own_options_are_managed() -> None:
-    everything = replace(
+    everything = with_options(
         PLAIN,
         request=Request(RequestStyle.GPUS, "1"),
         account="a",
@@ -193,8 +194,8 @@ def test_other_faults_of_extras_are_all_named() -> None:
     ],
 )
 def test_a_request_asks_for_as_many_gpus_as_a_task_has_ranks(style: RequestStyle, value: str, wanted: str) -> None:
-    gpu = replace(PLAIN, request=Request(style, value))
-    assert with_gpus(gpu, 4).request == Request(style, wanted)
+    gpu = with_options(PLAIN, request=Request(style, value))
+    assert gpu_options(with_gpus(gpu, 4)).request == Request(style, wanted)
     assert options_for(with_gpus(gpu, 4), 60)[str(style)] == wanted
     assert with_gpus(gpu, 1) is gpu
 
@@ -209,7 +210,7 @@ def test_a_request_asks_for_as_many_gpus_as_a_task_has_ranks(style: RequestStyle
     ],
 )
 def test_a_request_without_a_place_for_a_number_is_refused(style: RequestStyle, value: str) -> None:
-    gpu = replace(PLAIN, request=Request(style, value))
+    gpu = with_options(PLAIN, request=Request(style, value))
     with pytest.raises(InputError, match="The task needs 2 GPUs, and"):
         with_gpus(gpu, 2)
 
@@ -220,6 +221,6 @@ def test_the_embedded_scheduler_gives_a_job_one_gpu() -> None:
 
 
 def test_ranks_on_a_cpu_need_no_request() -> None:
-    assert with_gpus(replace(PLAIN, device=Device.CPU), 2).request == Request()
-    emulated = replace(PLAIN, device=Device.CPU, request=Request(RequestStyle.GRES, "gpu:h100:1"))
-    assert with_gpus(emulated, 2).request.value == "gpu:h100:2"
+    assert gpu_options(with_gpus(replace(PLAIN, device=Device.CPU), 2)).request == Request()
+    emulated = with_options(replace(PLAIN, device=Device.CPU), request=Request(RequestStyle.GRES, "gpu:h100:1"))
+    assert gpu_options(with_gpus(emulated, 2)).request.value == "gpu:h100:2"

@@ -22,8 +22,6 @@ from hpc_board.model.gpu import (
     Device,
     Gpu,
     Login,
-    Request,
-    RequestStyle,
     Sandbox,
     SandboxRuntime,
 )
@@ -33,12 +31,14 @@ from hpc_board.report import diagnostics_report, plain
 from hpc_board.runs import job_folder as jobs
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.scripted import Scripted
+from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
 from hpc_board.settings import Settings
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import recorded
 
 CLUSTER = Cluster("main", "slurm", poll_seconds=0.05)
-H100 = Gpu("H100", CLUSTER, Device.CUDA, "gpu", Request(RequestStyle.GRES, "gpu:h100:1"), time_limit_seconds=600)
+TYPED = GpuOptions(Request(RequestStyle.GRES, "gpu:h100:1"))
+H100 = Gpu("H100", CLUSTER, Device.CUDA, "gpu", time_limit_seconds=600, scheduler_options=TYPED)
 SITE = ClusterInfo((Partition("gpu", max_time_seconds=3600),), (), {})
 GIB = 2**30
 GOOD = NodeProbe(
@@ -168,7 +168,8 @@ def test_a_node_that_is_as_the_settings_say_is_proven(tmp_path: Path) -> None:
 
 def test_a_job_is_rehearsed_with_the_very_options_of_a_run(tmp_path: Path) -> None:
     cast = Cast()
-    checked(tmp_path, cast, replace(H100, account="kernels", sbatch=("--comment=x",), time_limit_seconds=None))
+    gpu = with_options(H100, account="kernels", sbatch=("--comment=x",))
+    checked(tmp_path, cast, replace(gpu, time_limit_seconds=None))
     options = cast.rehearsed[0].options
     assert (options["gres"], options["account"], options["comment"]) == ("gpu:h100:1", "kernels", "x")
     assert cast.rehearsed[0].time_limit_seconds > 60
@@ -213,7 +214,7 @@ def test_a_refused_entry_says_so_in_slurm_s_words_and_sends_no_job(tmp_path: Pat
             Severity.WARNING,
             "gpu is for the accounts a,b, and the entry names none",
         ),
-        (Partition("gpu", accounts="a,b"), replace(H100, account="b"), Severity.OK, "gpu is there"),
+        (Partition("gpu", accounts="a,b"), with_options(H100, account="b"), Severity.OK, "gpu is there"),
         (Partition("gpu", preempted=True), H100, Severity.WARNING, "jobs in gpu may be ended for others"),
     ],
 )

@@ -9,8 +9,9 @@ import pytest
 
 from hpc_board.domain.run import JobState
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
-from hpc_board.model.gpu import Cluster, Device, Gpu, Request, RequestStyle
+from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
 from hpc_board.schedulers.slurm.capacity import availability
 from hpc_board.schedulers.slurm.client import SlurmScheduler
 from hpc_board.schedulers.slurm.gres import Gres, gres_list, matching_count, requested_gres
@@ -30,7 +31,7 @@ from hpc_board.transport.this_host import ThisHost
 RECORDED = Path(__file__).parents[1] / "fixtures" / "slurm" / "22.05"
 MEND = "; cancel it, and correct `{}` of this GPU in the settings ({})"
 CLUSTER = Cluster("main", "slurm")
-H100 = Gpu("H100", CLUSTER, Device.CUDA, "h100", Request(RequestStyle.GRES, "gpu:h100:1"))
+H100 = Gpu("H100", CLUSTER, Device.CUDA, "h100", scheduler_options=GpuOptions(Request(RequestStyle.GRES, "gpu:h100:1")))
 CPU = Gpu("CPU", CLUSTER, Device.CPU, "cpu")
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -688,7 +689,7 @@ def node(name: str, state: str, *, used: int = 0, available: str = "up") -> Node
 
 def test_recorded_nodes_give_what_is_free() -> None:
     nodes, waiting = node_rows(recorded("sinfo.txt")), recorded("squeue_pending.txt").split()
-    a100 = replace(H100, name="A100", partition="a100", request=Request(RequestStyle.GPUS, "1"))
+    a100 = with_options(replace(H100, name="A100", partition="a100"), request=Request(RequestStyle.GPUS, "1"))
     answers = [availability(gpu, nodes, waiting) for gpu in (H100, a100, CPU, replace(CPU, partition=""))]
     assert [(answer.free, answer.total, answer.queued) for answer in answers] == [
         (0, 2, 2),
@@ -727,7 +728,7 @@ def test_a_node_on_which_no_job_starts_has_none(state: str) -> None:
 
 
 def test_reserved_nodes_are_free_for_those_with_a_reservation() -> None:
-    assert availability(replace(H100, reservation="contest"), [node("n1", "reserved")], []).free == 4
+    assert availability(with_options(H100, reservation="contest"), [node("n1", "reserved")], []).free == 4
 
 
 def test_a_partition_that_is_down_has_nothing_free() -> None:
@@ -746,12 +747,12 @@ def test_several_partitions_count_each_node_and_each_job_once() -> None:
 
 
 def test_without_a_request_whole_nodes_count_for_a_gpu() -> None:
-    found = availability(replace(H100, request=Request()), [node("n1", "idle"), node("n2", "mixed")], [])
+    found = availability(with_options(H100, request=Request()), [node("n1", "idle"), node("n2", "mixed")], [])
     assert (found.free, found.total) == (1, 2)
 
 
 def test_a_request_that_no_node_of_the_partition_has_says_so() -> None:
-    wrong = replace(H100, partition="h100", request=Request(RequestStyle.GRES, "gpu:b200:1"))
+    wrong = with_options(replace(H100, partition="h100"), request=Request(RequestStyle.GRES, "gpu:b200:1"))
     found = availability(wrong, [node("n1", "idle")], [])
     assert (found.total, found.state) == (0, "no node of h100 has gpu:b200")
 

@@ -4,13 +4,16 @@ from datetime import timedelta
 
 from hpc_board.model.gpu import Cluster
 from hpc_board.schedulers import Scheduler, SchedulerKind, Surroundings
+from hpc_board.schedulers.sections import ClusterSection, GpuSection
 
 
-class LocalKind(SchedulerKind):
+class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
     """This machine: a queue on disk that costs nobody anything, and jobs whose files are visible at once."""
 
     name = "local"
     title = "the local scheduler"
+    cluster_section = ClusterSection
+    gpu_section = GpuSection
     poll_seconds = 0.5
     allow_root = True
     on_this_machine = True

@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from hpc_board.model.gpu import Availability, Device, Gpu, RequestStyle
+from hpc_board.model.gpu import Availability, Device, Gpu
 from hpc_board.model.text import one_line
+from hpc_board.schedulers.slurm import RequestStyle, gpu_options
 from hpc_board.schedulers.slurm.gres import matching_count, requested_gres
 from hpc_board.schedulers.slurm.outputs import NodeRow
 
@@ -30,7 +31,7 @@ def availability(gpu: Gpu, nodes: Sequence[NodeRow], waiting: Sequence[str]) -> 
     counts = {row.node: _free_and_total(gpu, row) for row in members}
     up = any(row.available == "up" for row in members)
     total = sum(total for _, total in counts.values())
-    gres = requested_gres(gpu.request)
+    gres = requested_gres(gpu_options(gpu).request)
     if not total and gres is not None:
         kind = f"{gres.name}:{gres.type}" if gres.type else gres.name
         state = f"no node of {', '.join(sorted(wanted))} has {kind}"
@@ -46,12 +47,12 @@ def availability(gpu: Gpu, nodes: Sequence[NodeRow], waiting: Sequence[str]) -> 
 
 
 def _free_and_total(gpu: Gpu, row: NodeRow) -> tuple[int, int]:
-    usable = _usable(row.state, reserved=bool(gpu.reservation))
-    gres = requested_gres(gpu.request)
+    usable = _usable(row.state, reserved=bool(gpu_options(gpu).reservation))
+    gres = requested_gres(gpu_options(gpu).request)
     if gres is not None:
         total = matching_count(row.gres, gres)
         free = max(0, total - matching_count(row.gres_used, gres))
-    elif gpu.device is Device.CPU and gpu.request.style is RequestStyle.NONE:
+    elif gpu.device is Device.CPU and gpu_options(gpu).request.style is RequestStyle.NONE:
         total, free = row.cpus, row.cpus_idle
     else:
         total, free = 1, int(row.state.startswith("idle"))

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from hpc_board.model.gpu import Request, RequestStyle
+from hpc_board.schedulers.slurm import Request, RequestStyle
 
 _ENTRY = re.compile(r"(?:[^,()]|\([^()]*\))+")
 _COUNT = re.compile(r"([0-9]{1,9})([KMGTP]?)", re.IGNORECASE | re.ASCII)

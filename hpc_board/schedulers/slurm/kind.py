@@ -1,21 +1,114 @@
 """Slurm as the rest of hpc-board knows it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
 
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Gpu
-from hpc_board.schedulers import Scheduler, SchedulerKind, Surroundings
+from hpc_board.schedulers import Remark, Scheduler, SchedulerKind, Surroundings
+from hpc_board.schedulers.sections import GpuSection, OptionValue, RemoteClusterSection
+from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, RequestStyle, cluster_options, gpu_options
+from hpc_board.yaml_document import Document, Line, Place, Section
+
+Memory = Annotated[str, Meta(pattern=r"\A[0-9]{1,12}[KMGTkmgt]?\Z", description='an amount of memory such as "16G"')]
+Count = Annotated[int, Meta(ge=1, le=65_536, description="a whole number from 1")]
 
 
-class SlurmKind(SchedulerKind):
+class SlurmClusterSection(RemoteClusterSection, frozen=True):
+    """One of `clusters:` with `scheduler: slurm`."""
+
+    client: Literal["cli", "pyslurm"] = "cli"
+    """How Slurm is asked: by its commands, or about its queue through pyslurm and by the commands otherwise."""
+    pyslurm_python: Line | None = None
+    """The Python that has pyslurm, for `client: pyslurm`: by default the one that runs hpc-board."""
+
+
+class RequestSection(Section, frozen=True):
+    """`request:` of a GPU: how the site wants it to be asked for."""
+
+    style: RequestStyle
+    """The option of sbatch to ask with, or none where the partition alone decides."""
+    value: OptionValue | None = None
+    """What to ask for, such as "gpu:h100:1"."""
+
+
+class SlurmGpuSection(GpuSection, frozen=True):
+    """One of `gpus:` on a Slurm cluster."""
+
+    partition: OptionValue | None = None
+    """The Slurm partition; several may be separated by commas."""
+    request: RequestSection | None = None
+    """How a job asks for the GPU."""
+    account: OptionValue | None = None
+    """The account to charge."""
+    qos: OptionValue | None = None
+    """The quality of service."""
+    constraint: OptionValue | None = None
+    """Features that the node must have."""
+    reservation: OptionValue | None = None
+    """The reservation to run in."""
+    nodelist: OptionValue | None = None
+    """Nodes to use."""
+    exclude: OptionValue | None = None
+    """Nodes to avoid."""
+    cpus_per_task: Count | None = None
+    """CPU cores of the job."""
+    memory: Memory | None = None
+    """Memory of the job."""
+    exclusive: bool = False
+    """Whether the job gets its node for itself."""
+    gpu_freq: OptionValue | None = None
+    """The clock to ask for, such as "high"."""
+    sbatch: list[Line] = msgspec.field(default_factory=list)
+    """Further options of sbatch; those that hpc-board itself sets are refused."""
+
+
+class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
     """Slurm, asked by its commands on this machine or a login node, or about its queue through pyslurm."""
 
     name = "slurm"
     title = "Slurm"
+    cluster_section = SlurmClusterSection
+    gpu_section = SlurmGpuSection
+    poll_seconds_min = 1.0
     container_runtimes = SchedulerKind.container_runtimes | {ContainerRuntime.PYXIS}
+
+    def read_cluster(self, document: Document, place: Place, section: SlurmClusterSection, cluster: Cluster) -> Cluster:
+        """Return `cluster` with the way in which Slurm is asked."""
+        if section.client == "pyslurm" and section.ssh is not None:
+            document.fault((*place, "client"), "pyslurm asks from this host alone; use cli where commands run over ssh")
+        if section.pyslurm_python is not None and section.client != "pyslurm":
+            document.fault((*place, "pyslurm_python"), "is given although client is not pyslurm")
+        return replace(cluster, scheduler_options=ClusterOptions(section.client, section.pyslurm_python or ""))
+
+    def read_gpu(self, document: Document, place: Place, section: SlurmGpuSection, gpu: Gpu) -> Gpu:
+        """Return `gpu` with its partition and the other options of its jobs."""
+        if not document.has((*place, "partition")):
+            document.fault((*place, "partition"), f"is missing; cluster {gpu.cluster.name} is a Slurm cluster")
+        for index, message in _sbatch_faults(section.sbatch):
+            document.fault((*place, "sbatch", index), message)
+        options = GpuOptions(
+            request=_request(document, (*place, "request"), section.request),
+            account=section.account or "",
+            qos=section.qos or "",
+            constraint=section.constraint or "",
+            reservation=section.reservation or "",
+            nodelist=section.nodelist or "",
+            exclude=section.exclude or "",
+            cpus_per_task=section.cpus_per_task,
+            memory=section.memory or "",
+            exclusive=section.exclusive,
+            gpu_freq=section.gpu_freq or "",
+            sbatch=tuple(section.sbatch),
+        )
+        return replace(gpu, partition=section.partition or "", scheduler_options=options)
 
     def connect(self, cluster: Cluster, surroundings: Surroundings) -> Scheduler:
         """Return the client that the settings ask for."""
-        if cluster.client == "pyslurm":
+        if cluster_options(cluster).client == "pyslurm":
             from hpc_board.schedulers.slurm.pyslurm_client import PyslurmScheduler
             from hpc_board.transport.this_host import ThisHost
 
@@ -53,6 +146,68 @@ class SlurmKind(SchedulerKind):
         from hpc_board.schedulers.slurm.sbatch import with_gpus
 
         return with_gpus(gpu, count)
+
+    def asks_for(self, gpu: Gpu) -> list[str]:
+        """Return the request, the options that are set, and the options of the site."""
+        asked = gpu_options(gpu)
+        request = "" if asked.request.style is RequestStyle.NONE else f"{asked.request.style} {asked.request.value}"
+        named = {
+            "account": asked.account,
+            "qos": asked.qos,
+            "constraint": asked.constraint,
+            "reservation": asked.reservation,
+            "nodes": asked.nodelist,
+            "memory": asked.memory,
+            "cpus": str(asked.cpus_per_task or ""),
+        }
+        words = [request, *(f"{name} {value}" for name, value in named.items() if value), *super().asks_for(gpu)]
+        return list(filter(None, [*words, "a whole node" if asked.exclusive else "", *asked.sbatch]))
+
+    def remarks(self, gpu: Gpu, script: Sequence[str]) -> Iterator[Remark]:
+        """Yield a remark for each option that a site seldom has."""
+        asked = gpu_options(gpu)
+        if asked.sbatch:
+            names = [extra.removeprefix("--").partition("=")[0] for extra in asked.sbatch]
+            yield Remark(
+                f"The settings' `sbatch` adds {', '.join(f'--{name}' for name in names)}.",
+                tuple(line for name in names for line in _lines_of(name, script)),
+            )
+        if asked.reservation:
+            yield Remark(f"It waits for the reservation {asked.reservation}.", _lines_of("reservation", script))
+        if asked.nodelist or asked.exclude:
+            marked = (*_lines_of("nodelist", script), *_lines_of("exclude", script))
+            yield Remark("It is kept to some nodes.", marked)
+        if asked.exclusive:
+            yield Remark("It takes a whole node for itself.", _lines_of("exclusive", script))
+
+
+def _lines_of(option: str, script: Sequence[str]) -> tuple[str, ...]:
+    """Return the lines of a script that give this option to sbatch."""
+    begun = f"#SBATCH --{option}"
+    return tuple(line for line in script if line == begun or line.startswith((f"{begun}=", f"{begun} ")))
+
+
+def _request(document: Document, place: Place, section: RequestSection | None) -> Request:
+    if section is None:
+        return Request()
+    if section.style is not RequestStyle.NONE and section.value is None:
+        document.fault((*place, "value"), f'is missing; style {section.style} needs one, such as "gpu:1"')
+    if section.style is RequestStyle.NONE and section.value is not None:
+        document.fault((*place, "value"), "is given although style none asks for nothing")
+    return Request(section.style, section.value or "")
+
+
+def _sbatch_faults(sbatch: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the faults of the extra options, each with the index of the option that brings it in."""
+    if not sbatch:
+        return
+    from hpc_board.schedulers.slurm.sbatch import extra_faults
+
+    known = 0
+    for index in range(len(sbatch)):
+        found = extra_faults(sbatch[: index + 1])
+        yield from ((index, message) for message in found[known:])
+        known = len(found)
 
 
 SLURM = SlurmKind()

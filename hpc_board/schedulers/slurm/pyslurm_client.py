@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Cluster
 from hpc_board.model.text import one_line
+from hpc_board.schedulers.slurm import cluster_options
 from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, Listing, SlurmScheduler
 from hpc_board.schedulers.slurm.outputs import QueueRow, epoch, job_ids
 from hpc_board.transport import Host
@@ -81,7 +82,7 @@ class PyslurmScheduler(SlurmScheduler):
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         super().__init__(cluster, host, timeout_seconds=timeout_seconds)
-        self._python = cluster.pyslurm_python or sys.executable
+        self._python = cluster_options(cluster).pyslurm_python or sys.executable
         self._warn = warn
         self._warned = False
         self._answer_seconds = answer_seconds

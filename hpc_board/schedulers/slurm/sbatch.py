@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hpc_board.errors import InputError
-from hpc_board.model.gpu import Device, Gpu, RequestStyle
+from hpc_board.model.gpu import Device, Gpu
+from hpc_board.schedulers.slurm import RequestStyle, gpu_options, with_options
 
 MANAGED: frozenset[str] = frozenset(
     {
@@ -114,30 +115,31 @@ def options_for(gpu: Gpu, time_limit_seconds: int) -> dict[str, str]:
 
     The settings' extra options come last.
     """
-    constraint = gpu.constraint
+    asked = gpu_options(gpu)
+    request, constraint = asked.request, asked.constraint
     options = {"partition": gpu.partition, "nodes": "1", "ntasks": "1"}
-    if gpu.request.style is RequestStyle.CONSTRAINT:
-        both = constraint and constraint != gpu.request.value
-        constraint = f"({gpu.request.value})&({constraint})" if both else gpu.request.value
-    elif gpu.request.style is not RequestStyle.NONE:
-        options[str(gpu.request.style)] = gpu.request.value
+    if request.style is RequestStyle.CONSTRAINT:
+        both = constraint and constraint != request.value
+        constraint = f"({request.value})&({constraint})" if both else request.value
+    elif request.style is not RequestStyle.NONE:
+        options[str(request.style)] = request.value
     options |= {
-        "account": gpu.account,
-        "qos": gpu.qos,
+        "account": asked.account,
+        "qos": asked.qos,
         "constraint": constraint,
-        "reservation": gpu.reservation,
-        "nodelist": gpu.nodelist,
-        "exclude": gpu.exclude,
-        "cpus-per-task": str(gpu.cpus_per_task or ""),
-        "mem": gpu.memory,
-        "gpu-freq": gpu.gpu_freq,
+        "reservation": asked.reservation,
+        "nodelist": asked.nodelist,
+        "exclude": asked.exclude,
+        "cpus-per-task": str(asked.cpus_per_task or ""),
+        "mem": asked.memory,
+        "gpu-freq": asked.gpu_freq,
         "time": time_limit(time_limit_seconds),
     }
     options = {name: value for name, value in options.items() if value}
-    if gpu.exclusive:
+    if asked.exclusive:
         options["exclusive"] = ""
     options["no-requeue"] = ""
-    for extra in gpu.sbatch:
+    for extra in asked.sbatch:
         name, _, value = extra.removeprefix("--").partition("=")
         options[name] = value
     return options
@@ -164,7 +166,8 @@ def with_gpus(gpu: Gpu, count: int) -> Gpu:
     """
     if count == 1:
         return gpu
-    style, value = gpu.request.style, gpu.request.value
+    request = gpu_options(gpu).request
+    style, value = request.style, request.value
     match = _COUNTED.fullmatch(value)
     if style is RequestStyle.NONE and gpu.device is Device.CPU:
         return gpu
@@ -174,7 +177,7 @@ def with_gpus(gpu: Gpu, count: int) -> Gpu:
             hint='Use a request such as {style: gres, value: "gpu:h100:1"} in the settings.',
         )
     kind = match["kind"] or ""
-    return replace(gpu, request=replace(gpu.request, value=f"{kind}:{count}" if kind else str(count)))
+    return with_options(gpu, request=replace(request, value=f"{kind}:{count}" if kind else str(count)))
 
 
 def time_limit(seconds: int) -> str:

@@ -15,8 +15,9 @@ from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState
-from hpc_board.model.gpu import Availability, Gpu, GpuStatus, RequestStyle
+from hpc_board.model.gpu import Availability, Gpu, GpuStatus
 from hpc_board.report import span_text
+from hpc_board.schedulers import kind_of
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import state, why
 from hpc_board.tui.messages import Open
@@ -222,20 +223,8 @@ def _host(gpu: Gpu) -> str:
 
 
 def _request(gpu: Gpu) -> str:
-    """What a job asks its scheduler for, in the words of its options."""
-    request = "" if gpu.request.style is RequestStyle.NONE else f"{gpu.request.style} {gpu.request.value}"
-    named = {
-        "account": gpu.account,
-        "qos": gpu.qos,
-        "constraint": gpu.constraint,
-        "reservation": gpu.reservation,
-        "nodes": gpu.nodelist,
-        "memory": gpu.memory,
-        "cpus": str(gpu.cpus_per_task or ""),
-        "time": str(timedelta(seconds=gpu.time_limit_seconds)) if gpu.time_limit_seconds else "",
-    }
-    words = [request, *(f"{name} {value}" for name, value in named.items() if value)]
-    return " · ".join(filter(None, [*words, "a whole node" if gpu.exclusive else "", *gpu.sbatch])) or "nothing special"
+    """Return what a job asks its scheduler for, in the words of its options."""
+    return " · ".join(kind_of(gpu.cluster).asks_for(gpu)) or "nothing special"
 
 
 def _device(gpu: Gpu) -> str:

@@ -1,0 +1,154 @@
+"""The sections of the settings that every scheduler has; a scheduler's package extends them with keys of its own."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+import msgspec
+from msgspec import Meta
+
+from hpc_board.model.gpu import ContainerRuntime, Device
+from hpc_board.yaml_document import Line, Name, Section
+
+EnvName = Annotated[
+    str,
+    Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of an environment variable"),
+]
+EnvValue = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z", max_length=4096, description="one line of text")]
+OptionValue = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[A-Za-z0-9_(\[][A-Za-z0-9_.+,@:=/&|*!%~()\[\]-]{0,254}\Z",
+        description="a value for sbatch: letters, digits and _ . + , @ : = / & | * ! % ~ ( ) [ ] -, no spaces",
+    ),
+]
+Module = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.+/@:=~-]{0,254}\Z",
+        description="the name of an environment module",
+    ),
+]
+Mount = Annotated[
+    str,
+    Meta(
+        pattern=r"\A/[^\x00-\x1f\x7f-\x9f\s:,\\]{0,4094}\Z",
+        description="the full path of a folder, without spaces, colons, commas and backslashes",
+    ),
+]
+Port = Annotated[int, Meta(ge=1, le=65_535, description="a port number")]
+SshWord = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[A-Za-z0-9_\[:][A-Za-z0-9_.@:,%\[\]+-]{0,254}\Z",
+        description="a name without spaces, such as login2.site.org or alice",
+    ),
+]
+Seconds = Annotated[float, Meta(gt=0, le=3600, description="a number of seconds, above 0 and at most 3600")]
+
+
+class SshSection(Section, frozen=True):
+    """`ssh:` of a cluster: a login node on which the scheduler's commands run."""
+
+    host: SshWord
+    """The login node: its name or address, or a `Host` of `~/.ssh/config`."""
+    user: SshWord | None = None
+    """The account there; else as `ssh` has it."""
+    port: Port | None = None
+    """The port of its SSH server; else as `ssh` has it."""
+    key: Line | None = None
+    """A file with a private key, the only one to be offered; else those of the agent and of `~/.ssh`."""
+    proxy_jump: SshWord | None = None
+    """Hosts to go through, as `ssh -J` has them: `[user@]host[:port]`, several joined by commas."""
+    proxy_command: Line | None = None
+    """A command that connects its standard input and output to the login node, as `ssh -o ProxyCommand` has it."""
+
+
+class ClusterSection(Section, frozen=True):
+    """The keys of one of `clusters:` that every scheduler has."""
+
+    scheduler: Name
+    """The scheduler that runs the jobs."""
+    poll_seconds: Seconds | None = None
+    """Shortest time between two questions to the scheduler."""
+    allow_root: bool | None = None
+    """Whether jobs may judge as root, and run submissions so."""
+
+
+class RemoteClusterSection(ClusterSection, frozen=True):
+    """The keys of a cluster whose scheduler can be used from elsewhere."""
+
+    ssh: SshSection | None = None
+    """The login node, where hpc-board does not run on one of this cluster's."""
+    board_folder: Line | None = None
+    """With `ssh`: the folder for jobs, by its full path on the cluster."""
+
+
+class ContainerSection(Section, frozen=True):
+    """`container:` of a GPU: the image in which its jobs are judged."""
+
+    runtime: ContainerRuntime
+    """What starts the image: Apptainer, Slurm's plugin pyxis, or Enroot without the plugin."""
+    image: Line
+    """A file, for Apptainer also a folder; for pyxis and Enroot whatever they take, such as the name of a container."""
+    mounts: list[Mount] = msgspec.field(default_factory=list)
+    """Folders of the node that are seen in the container too, read-only, under the same paths."""
+
+
+class SandboxSection(Section, frozen=True):
+    """`sandbox:` of a GPU, or of all: the container around the processes that run a submission."""
+
+    runtime: Literal["bubblewrap", "apptainer", "none"]
+    """What makes the container; `none` for a GPU that is to have none although `defaults` says otherwise."""
+    image: Line | None = None
+    """The image for Apptainer, with Python 3.10 or newer, what tasks import, and compilers in it."""
+
+
+class GpuSection(Section, frozen=True):
+    """The keys of one of `gpus:` that every scheduler has."""
+
+    cluster: Name
+    """The cluster that has the GPU."""
+    arch: OptionValue | None = None
+    """The architecture to compile for, such as sm_90a."""
+    device: Device | None = None
+    """The kind of processor: cuda unless the GPU is called CPU. `cpu` marks results of other names as emulated."""
+    time: Line | None = None
+    """The job's time limit in one of Slurm's formats; without it the task's own limits decide."""
+    modules: list[Module] = msgspec.field(default_factory=list)
+    """Environment modules to load."""
+    container: ContainerSection | None = None
+    """The container in which the judge runs, and all that it starts."""
+    python: Line | None = None
+    """Python on the node or in the container: python3 by default, on a local cluster the one that runs hpc-board."""
+    env: dict[EnvName, EnvValue] = msgspec.field(default_factory=dict)
+    """Environment variables of the job."""
+    template: Line | None = None
+    """A batch script template to use in place of the one that ships."""
+    minimum_isolation: Literal["S0", "S1", "S2", "S3", "S4"] | None = None
+    """The least isolation at which a ranked run counts; a node that reaches less ends it as infra_error."""
+    sandbox: SandboxSection | None = None
+    """The container around the processes that run a submission; a node that cannot make it ends runs as infra_error."""
+
+
+SectionT = TypeVar("SectionT", bound=Section)
+
+
+def any_of(base: type[SectionT], sections: Iterable[type[SectionT]], scheduler: Any = Name) -> type[SectionT]:
+    """Return `base` with the keys of all these sections, to look for faults where it is unclear which one is meant.
+
+    `scheduler` is the type of the key of that name, if there is one.
+    """
+    fields = {field.name: field for section in sections for field in msgspec.structs.fields(section)}
+    keys: list[tuple[str, Any, Any]] = [
+        (name, scheduler if name == "scheduler" else field.type, _default(field)) for name, field in fields.items()
+    ]
+    any_section = msgspec.defstruct("AnySection", keys, bases=(base,), frozen=True, kw_only=True)
+    return cast("type[SectionT]", any_section)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.required:
+        return msgspec.field()
+    if field.default is msgspec.NODEFAULT:
+        return msgspec.field(default_factory=field.default_factory)
+    return field.default
