@@ -9,6 +9,7 @@ from typing import Any
 from hpc_board.harness.processes.calls import Rules
 from hpc_board.model.eval_program import EvalProgram
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
+from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.model.limits import Limits
 from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking
 
@@ -17,6 +18,8 @@ from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking
 class JobSpec:
     """What to evaluate and how; the login side writes it and it holds no secret.
 
+    `environment` has the names of the variables that the processes of a submission get, `job_environment` those in
+    which the scheduler tells the job what it is.
     `data` are folders that the task's functions may read, beside what a submission may.
     Where the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's files,
     `seed` is KernelBot's public one, and `world_size` the most ranks of a case.
@@ -54,6 +57,7 @@ class JobSpec:
     file_sha256: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
     world_size: int = 1
+    job_environment: JobEnvironment = field(default_factory=JobEnvironment)
 
 
 def facts(path: Path) -> JobSpec:
@@ -66,6 +70,7 @@ def facts(path: Path) -> JobSpec:
     if value.get("format") != 1:
         raise ValueError(f"{path} has the format {value.get('format')!r}, and this harness reads 1")
     task = value["task"]
+    job_environment = JobEnvironment.of(value.get("job_environment", {}))
     return JobSpec(
         run=value["run"],
         nonce=value["nonce"],
@@ -83,7 +88,7 @@ def facts(path: Path) -> JobSpec:
         ranking_by=Ranking(task["ranking_by"]),
         phase_seconds=task["timeouts"],
         limits=Limits.of_task(task["limits"], value["device"]),
-        environment=tuple(value["environment"]),
+        environment=(*value["environment"], *job_environment.passed_on),
         readable=tuple(value.get("readable", ())),
         sha256=value["sha256"],
         language=Language(task.get("language", Language.PY)),
@@ -99,6 +104,7 @@ def facts(path: Path) -> JobSpec:
         file_sha256=task.get("file_sha256", {}),
         seed=task.get("seed"),
         world_size=task.get("world_size", 1),
+        job_environment=job_environment,
     )
 
 

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hpc_board.model.job_environment import JobEnvironment
+
 _GPU_SECONDS = 5
 _GPU_UUID = re.compile(r"GPU-[0-9A-Fa-f-]{8,64}")
 _GPU_FIELDS = ("name", "uuid", "driver_version", "mig.mode.current", "compute_mode")
@@ -21,15 +23,15 @@ MEMORY_RAN_OUT = "the node's system has killed in this job for lack of memory"
 """What a verdict says when `oom_kills` has grown."""
 
 
-def node_facts() -> dict[str, Any]:
-    """Host, processor, kernel, and the job as Slurm names it."""
+def node_facts(job: JobEnvironment) -> dict[str, Any]:
+    """Return host, processor and kernel, and the names that the scheduler has for the node and its partition."""
     return {
         "host": socket.gethostname().split(".")[0],
         "cpu": _cpu_name(),
         "cpus": len(os.sched_getaffinity(0)),
         "platform": platform.platform(),
-        "partition": os.environ.get("SLURM_JOB_PARTITION", ""),
-        "node": os.environ.get("SLURMD_NODENAME", ""),
+        "partition": os.environ.get(job.partition, ""),
+        "node": os.environ.get(job.node, ""),
     }
 
 

@@ -28,6 +28,7 @@ from hpc_board.harness.files import whole_file
 from hpc_board.harness.node import node_facts
 from hpc_board.harness.result_file import RESULT
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
+from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, NodeProbe, SeenGpu, Torch
 from hpc_board.model.task import Language
 
@@ -65,6 +66,8 @@ def inspect(path: Path, harness: Path) -> int:
     """Look at this node and write the report beside the job file at `path`; return the exit status."""
     job: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     folder = path.resolve().parent
+    environment = JobEnvironment.of(job.get("job_environment", {}))
+    node = node_facts(environment)
     os.umask(0o077)
     # Landlock confines a process with one thread alone, so this comes before the thread that waits.
     level = isolation()
@@ -78,8 +81,8 @@ def inspect(path: Path, harness: Path) -> int:
         remove(scratch)
     found = NodeProbe(
         nonce=job["inspect"]["nonce"],
-        job_id=os.environ.get("SLURM_JOB_ID", ""),
-        node=_cut(os.environ.get("SLURMD_NODENAME", "") or node_facts()["host"]),
+        job_id=environment.own_id(os.environ),
+        node=_cut(node["node"] or node["host"]),
         python=platform.python_version(),
         executable=_cut(sys.executable),
         isolation=level,

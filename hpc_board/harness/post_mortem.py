@@ -29,7 +29,7 @@ def account(path: Path, status: int) -> int:
         remove(known.scratch)
     last = known.last
     cases: Sequence[Case] = ()
-    provenance = {**node_facts(), **provenance_of(job), "isolation": known.isolation}
+    provenance = {**node_facts(job.job_environment), **provenance_of(job), "isolation": known.isolation}
     if ended_by in SIGNALS:
         verdict, name = Verdict.INFRA_ERROR, signal.Signals(ended_by).name
         message = f"stopped by {name} {last.words() if last else 'before the first case'}"

@@ -9,6 +9,7 @@ from typing import Any
 from hpc_board.harness.files import whole_file
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.progress import PROGRESS, now_text
+from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.model.result import Case, Result, ResultError, Verdict
 
 RESULT = "result.json"
@@ -38,41 +39,30 @@ def result_of(
         verdict=verdict,
         message=message,
         cases=tuple(cases),
-        job_id=_job_id(),
-        restart_count=_restart_count(),
+        job_id=job.job_environment.own_id(os.environ),
+        restart_count=job.job_environment.restart_count(os.environ),
         started_at=started_at,
         ended_at=now_text(),
         provenance=provenance,
     )
 
 
-def judged_before(folder: Path) -> bool:
+def judged_before(folder: Path, job: JobEnvironment) -> bool:
     """Whether an earlier attempt of this job has left a whole result; anything less that it left is set aside.
 
     `result.json` and `progress.jsonl` are then called after the attempt before this one: `result.0.json`.
     """
-    attempt = _restart_count()
+    attempt = job.restart_count(os.environ)
     if not attempt:
         return False
     with suppress(OSError, ResultError):
         earlier = Result.from_json((folder / RESULT).read_bytes())
-        if not earlier.interrupted and earlier.job_id == _job_id():
+        if not earlier.interrupted and earlier.job_id == job.own_id(os.environ):
             return True
     for name in (RESULT, PROGRESS):
         with suppress(FileNotFoundError):
             (folder / name).rename(folder / f"{Path(name).stem}.{attempt - 1}{Path(name).suffix}")
     return False
-
-
-def _job_id() -> str:
-    """The job as Slurm's commands call it; a task of an array has a number of its own beside, which they don't show."""
-    array, index = (os.environ.get(f"SLURM_ARRAY_{name}", "") for name in ("JOB_ID", "TASK_ID"))
-    return f"{array}_{index}" if array and index else os.environ.get("SLURM_JOB_ID", "")
-
-
-def _restart_count() -> int:
-    """How often the scheduler has begun this job before."""
-    return int(os.environ.get("SLURM_RESTART_COUNT", "0"))
 
 
 def write_result(result: Result, folder: Path) -> None:

@@ -54,7 +54,7 @@ def supervise(path: Path, harness: Path) -> int:
     os.umask(0o077)
     job = facts(path)
     folder = path.resolve().parent
-    if judged_before(folder):
+    if judged_before(folder, job.job_environment):
         return 0
     with processes_for(job, folder, harness) as processes:
         result = Supervisor(job, folder, processes).result(interruption)
@@ -115,7 +115,7 @@ class Supervisor:
                 self._provenance.update(processes.contain())
                 if self._own_eval is None:
                     processes.start()
-                self._provenance.update(node_facts())
+                self._provenance.update(node_facts(self._job.job_environment))
                 self._evaluate()
         except CallFailed as error:
             verdict, message = error.verdict, error.message

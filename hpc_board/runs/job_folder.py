@@ -151,6 +151,7 @@ def array_script(script: Script, gpu: Gpu) -> ArrayScript | None:
     text = _compiled(_template(bundled.folder("job_templates") / "array.sh.j2")).render(
         directives=[line for line in header if _OPTION.match(line)],
         gpu=gpu.name,
+        index=kind_of(gpu.cluster).job_environment.array_index,
         interpreter=shlex.join(filter(None, shebang.groups())),
         script=SCRIPT,
     )
@@ -190,6 +191,8 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
     try:
         text = _compiled(template).render(
             directives=scheduler.directives(options),
+            exports=scheduler.exports,
+            prefix=scheduler.job_environment.prefix,
             task=task,
             gpu=gpu.name,
             mode=mode,
@@ -243,6 +246,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dic
         "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
         "shown_as": run.file_name,
         "environment": sorted(gpu.env),
+        "job_environment": asdict(kind_of(gpu.cluster).job_environment),
         "emulated": gpu.emulated,
         # What an image compiles need not run in another one, and nothing in an image tells it from others.
         "build_cache": BUILD_CACHE if gpu.container is None else "",
@@ -298,6 +302,7 @@ def probe_facts(gpu: Gpu, nonce: str, answer_seconds: float) -> dict[str, Any]:
         "format": 1,
         "inspect": {"nonce": nonce, "answer_seconds": answer_seconds},
         "gpu": gpu.name,
+        "job_environment": asdict(kind_of(gpu.cluster).job_environment),
         "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
     }
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from hpc_board.domain.run import RESULT_GRACE, JobStatus, array_of
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Availability, Cluster, ContainerRuntime, Device, Gpu
+from hpc_board.model.job_environment import JobEnvironment
 
 if TYPE_CHECKING:
     from hpc_board.domain.cluster_info import ClusterInfo
@@ -177,6 +179,8 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         on_this_machine: whether jobs run on the machine of the client, whose files they see at once.
         shared: whether questions are a load on others: clients of a board share answers, and pauses between questions
             grow while nothing changes.
+        job_environment: the names of the variables in which a job is told what it is.
+        exports: variables that a batch script sets for what runs in the job.
         result_grace: the time that a result may take to appear after the end of a job.
         container_runtimes: the programs that can start the container of a job.
     """
@@ -190,6 +194,8 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     allow_root: bool = False
     on_this_machine: bool = False
     shared: bool = True
+    job_environment: JobEnvironment = JobEnvironment()
+    exports: "Mapping[str, str]" = MappingProxyType({})
     result_grace: timedelta = RESULT_GRACE
     container_runtimes: frozenset[ContainerRuntime] = frozenset({ContainerRuntime.APPTAINER, ContainerRuntime.ENROOT})
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.confine.sandbox import landlock_abi, level_of
 from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, NodeProbe
 from hpc_board.runs.job_folder import FACTS, HARNESS, RESULT
+from hpc_board.schedulers.slurm.kind import SLURM
 
 NVIDIA_SMI = """\
 #!/bin/sh
@@ -27,7 +29,8 @@ def started(folder: Path, *, answer_seconds: float = 0, **facts: Any) -> "subpro
     """The harness as a batch script starts it, with `bin` first on the search path."""
     (folder / "bin").mkdir(exist_ok=True)
     (folder / HARNESS).write_bytes(harness_bytes())
-    job = {"format": 1, "inspect": {"nonce": "n", "answer_seconds": answer_seconds}, "sandbox": None, **facts}
+    inspect = {"nonce": "n", "answer_seconds": answer_seconds}
+    job = {"format": 1, "inspect": inspect, "job_environment": asdict(SLURM.job_environment), "sandbox": None, **facts}
     (folder / FACTS).write_text(json.dumps(job))
     return subprocess.Popen(
         [sys.executable, "-I", "-B", HARNESS, "supervise", FACTS],

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +14,17 @@ import pytest
 
 from hpc_board.harness.processes.tree import children_of
 from hpc_board.harness.result_file import judged_before
+from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
+from hpc_board.schedulers.slurm.kind import SLURM
 from tests.harness.evaluations import a_task, make_job_folder, progress
 
 pytestmark = pytest.mark.quiet
 
+RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
+ON_SLURM = Gpu("CPU", Cluster("main", "slurm", allow_root=True), Device.CPU, python=sys.executable)
 HANGS_AT_10 = """
 import time
 def custom_kernel(data):
@@ -154,9 +159,7 @@ def test_a_supervisor_that_ends_before_it_heeds_signals_is_accounted_for(tmp_pat
 
 
 def test_a_job_that_is_begun_again_is_judged_again_unless_it_was_judged(tmp_path: Path) -> None:
-    folder = make_job_folder(
-        tmp_path, "def custom_kernel(data):\n    return [2 * x for x in data]\n", a_task(), Mode.TEST
-    )
+    folder = make_job_folder(tmp_path, RIGHT, a_task(), Mode.TEST, gpu=ON_SLURM)
     environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7"}
 
     def attempt(count: int) -> Result:
@@ -176,18 +179,16 @@ def test_a_job_that_is_begun_again_is_judged_again_unless_it_was_judged(tmp_path
 def test_a_task_of_a_job_array_is_called_as_slurm_s_commands_call_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = make_job_folder(
-        tmp_path, "def custom_kernel(data):\n    return [2 * x for x in data]\n", a_task(), Mode.TEST
-    )
+    folder = make_job_folder(tmp_path, RIGHT, a_task(), Mode.TEST, gpu=ON_SLURM)
     array = {"SLURM_JOB_ID": "130", "SLURM_ARRAY_JOB_ID": "123", "SLURM_ARRAY_TASK_ID": "0"}
     environ = {"PATH": os.environ["PATH"], **array}
     subprocess.run(["bash", job_folder.SCRIPT], cwd=folder, env=environ, check=True, timeout=120)
     assert result_in(folder).job_id == "123_0"
     for name, value in {**array, "SLURM_RESTART_COUNT": "1"}.items():
         monkeypatch.setenv(name, value)
-    assert judged_before(folder)
+    assert judged_before(folder, SLURM.job_environment)
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "1")
-    assert not judged_before(folder)
+    assert not judged_before(folder, SLURM.job_environment)
 
 
 def left_by_attempt(folder: Path, count: int, monkeypatch: pytest.MonkeyPatch, **facts: str) -> None:
@@ -203,25 +204,25 @@ def test_a_job_that_is_begun_again_after_a_whole_result_leaves_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left_by_attempt(tmp_path, 0, monkeypatch)
-    assert judged_before(tmp_path)
+    assert judged_before(tmp_path, SLURM.job_environment)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["progress.jsonl", "result.json"]
     monkeypatch.setenv("SLURM_JOB_ID", "8")
-    assert not judged_before(tmp_path)
+    assert not judged_before(tmp_path, SLURM.job_environment)
 
 
 def test_a_job_that_is_begun_again_after_an_interruption_sets_aside_what_that_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left_by_attempt(tmp_path, 0, monkeypatch, interrupted="SIGTERM")
-    assert not judged_before(tmp_path)
+    assert not judged_before(tmp_path, SLURM.job_environment)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["progress.0.jsonl", "result.0.json"]
-    assert not judged_before(tmp_path)
+    assert not judged_before(tmp_path, SLURM.job_environment)
 
 
 def test_a_result_that_cannot_be_read_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left_by_attempt(tmp_path, 1, monkeypatch)
     (tmp_path / "result.json").write_text("{")
-    assert not judged_before(tmp_path)
+    assert not judged_before(tmp_path, SLURM.job_environment)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["progress.1.jsonl", "result.1.json"]
 
 
@@ -230,5 +231,5 @@ def test_a_job_that_is_begun_for_the_first_time_sets_nothing_aside(
 ) -> None:
     left_by_attempt(tmp_path, 0, monkeypatch)
     monkeypatch.delenv("SLURM_RESTART_COUNT")
-    assert not judged_before(tmp_path)
+    assert not judged_before(tmp_path, SLURM.job_environment)
     assert (tmp_path / "result.json").exists()

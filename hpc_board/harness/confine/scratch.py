@@ -36,8 +36,6 @@ _PASSED_ON = (
     "ROCR_VISIBLE_DEVICES",
     "ROCM_PATH",
     "OMP_NUM_THREADS",
-    "SLURM_CPUS_ON_NODE",
-    "SLURM_JOB_NAME",
 )
 
 

@@ -1,20 +1,27 @@
 """The embedded scheduler as the rest of hpc-board knows it."""
 
 from datetime import timedelta
+from types import MappingProxyType
 
 from hpc_board.model.gpu import Cluster
+from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.schedulers import Scheduler, SchedulerKind, Surroundings
 from hpc_board.schedulers.sections import ClusterSection, GpuSection
 
 
 class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
-    """This machine: a queue on disk that costs nobody anything, and jobs whose files are visible at once."""
+    """This machine: a queue on disk that costs nobody anything, and jobs whose files are visible at once.
+
+    Jobs find Slurm's variables, so that a script of a user's own runs on both.
+    """
 
     name = "local"
     title = "the local scheduler"
     cluster_section = ClusterSection
     gpu_section = GpuSection
     poll_seconds = 0.5
+    job_environment = JobEnvironment(prefix="SLURM", job_id="SLURM_JOB_ID", passed_on=("SLURM_JOB_NAME",))
+    exports = MappingProxyType({"SLURM_EXPORT_ENV": "ALL"})
     allow_root = True
     on_this_machine = True
     shared = False

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Gpu
+from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.schedulers import Remark, Scheduler, SchedulerKind, Surroundings
 from hpc_board.schedulers.sections import GpuSection, OptionValue, RemoteClusterSection
 from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, RequestStyle, cluster_options, gpu_options
@@ -74,6 +76,17 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
     cluster_section = SlurmClusterSection
     gpu_section = SlurmGpuSection
     poll_seconds_min = 1.0
+    job_environment = JobEnvironment(
+        prefix="SLURM",
+        job_id="SLURM_JOB_ID",
+        array_id="SLURM_ARRAY_JOB_ID",
+        array_index="SLURM_ARRAY_TASK_ID",
+        restarts="SLURM_RESTART_COUNT",
+        node="SLURMD_NODENAME",
+        partition="SLURM_JOB_PARTITION",
+        passed_on=("SLURM_CPUS_ON_NODE", "SLURM_JOB_NAME"),
+    )
+    exports = MappingProxyType({"SLURM_EXPORT_ENV": "ALL"})
     container_runtimes = SchedulerKind.container_runtimes | {ContainerRuntime.PYXIS}
 
     def read_cluster(self, document: Document, place: Place, section: SlurmClusterSection, cluster: Cluster) -> Cluster:
