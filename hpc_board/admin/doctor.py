@@ -9,37 +9,28 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from hpc_board.accounts import unknown_people
 from hpc_board.catalog.folders import Catalog
-from hpc_board.domain.diagnostic import Diagnostic, Severity
+from hpc_board.domain.diagnostic import Diagnostic, Severity, diagnostic
 from hpc_board.domain.run import Run
-from hpc_board.errors import BoardError, SchedulerError
+from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import kind_of
-from hpc_board.schedulers.slurm.detect import CONFIGURATION, configuration
 from hpc_board.settings import Settings
 from hpc_board.store.journal import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, mounted
 from hpc_board.store.sharing import group_name, is_shared, own_folder
-from hpc_board.transport import CommandMissing, CommandTimeout, Completed, Host
+from hpc_board.transport import Host
+from hpc_board.transport.attempt import attempt
 
 ADVANCE_LOCK = "advance.lock"
 DATABASE = "board.db"
 CHECKS = "checks"
 
-_NEEDED = ("sbatch", "squeue", "scancel", "sinfo")
-_USEFUL = {
-    "sacct": "without it, a job that left the queue without a result is `lost` after five minutes",
-    "scontrol": "without it, `admin detect`, `admin check` and this page know less of the cluster",
-}
-_OLDEST = (21, 8)
-_COMMAND_SECONDS = 30.0
-_SLOW_SECONDS = 5.0
 _SPACE_BYTES = 2**30
 _LITTLE_SPACE_BYTES = 50 * 2**20
 _FILES = 1000
@@ -78,15 +69,9 @@ def diagnose(installation: Installation) -> Iterator[Diagnostic]:
     yield from _folder(installation)
     yield from _tasks(installation)
     for cluster in installation.settings.clusters:
-        if cluster.scheduler == "slurm":
-            yield from _slurm(cluster, installation.on(cluster))
+        yield from kind_of(cluster).diagnose(cluster, installation.on(cluster))
     for gpu in installation.settings.gpus:
         yield from _entry(gpu, installation.on(gpu.cluster))
-
-
-def _diagnostic(bad: Severity, subject: str, message: str, hint: str, *, good: str | None) -> Diagnostic:
-    """Return the diagnostic of a thing, which is as it should be where `good` says how."""
-    return Diagnostic(bad, subject, message, hint) if good is None else Diagnostic(Severity.OK, subject, good)
 
 
 # The settings
@@ -184,7 +169,7 @@ def _written(there: Path, board: Path) -> Iterator[Diagnostic]:
         why = _lock_fault(file.fileno(), Path(file.name))
         hint = "On Lustre, mount with the option `flock`; on NFS, start the lock service. Or use another folder."
         good = None if why else "flock and POSIX locks work"
-        yield _diagnostic(Severity.ERROR, "locks", f"{why}: two programs would carry on the same runs", hint, good=good)
+        yield diagnostic(Severity.ERROR, "locks", f"{why}: two programs would carry on the same runs", hint, good=good)
 
 
 def _lock_fault(descriptor: int, path: Path) -> str:
@@ -249,7 +234,7 @@ def _room(there: Path) -> Iterator[Diagnostic]:
         yield Diagnostic(Severity.WARNING, "space", f"{facts.f_favail} more files can be made in {there}", hint)
     bad = Severity.ERROR if free < _LITTLE_SPACE_BYTES else Severity.WARNING
     enough = free >= _SPACE_BYTES
-    yield _diagnostic(bad, "space", words, hint, good=f"{words} (quotas are not looked at)" if enough else None)
+    yield diagnostic(bad, "space", words, hint, good=f"{words} (quotas are not looked at)" if enough else None)
 
 
 def _left_over(board: Path) -> Iterator[Diagnostic]:
@@ -361,112 +346,7 @@ def _tasks(installation: Installation) -> Iterator[Diagnostic]:
             )
     hint = "Name folders of tasks in the settings' `tasks`, or `bundled`."
     good = f"{len(catalog.tasks)} can be read" if catalog.tasks else None
-    yield _diagnostic(Severity.WARNING, "tasks", "there are none", hint, good=good)
-
-
-# Slurm
-
-
-def _slurm(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
-    subject = f"slurm {cluster.name}"
-    unreached = _unreached(host)
-    if unreached is not None:
-        hint = unreached.hint or "Look whether `ssh` logs in there without a question."
-        yield Diagnostic(Severity.ERROR, subject, one_line(unreached.message, 500), hint)
-        return
-    versions: dict[str, list[str]] = {}
-    failures: dict[str, list[str]] = {}
-    for command in (*_NEEDED, *_USEFUL):
-        done, why = _ran(host, [command, "--version"])
-        if done is not None and done.returncode == 0:
-            versions.setdefault(one_line(done.stdout, 60), []).append(command)
-        else:
-            failures.setdefault(_why(why, done, command), []).append(command)
-    for words, commands in failures.items():
-        bad = Severity.WARNING if set(commands) <= set(_USEFUL) else Severity.ERROR
-        notes = "".join(f"; {_USEFUL[command]}" for command in commands if command in _USEFUL)
-        hint = "Run hpc-board on a login node with Slurm's commands on PATH, and SLURM_CONF where it is needed."
-        yield Diagnostic(bad, subject, f"{', '.join(commands)}: {words}{notes}", hint)
-    if not versions:
-        return
-    told = "; ".join(f"{version} ({', '.join(names)})" for version, names in versions.items())
-    yield _diagnostic(
-        Severity.WARNING,
-        subject,
-        f"commands of several releases: {told}",
-        "Put the folder of one installation first on PATH.",
-        good=", ".join(versions) if len(versions) == 1 else None,
-    )
-    if any(_is_old(version) for version in versions):
-        yield Diagnostic(Severity.WARNING, subject, "releases before 21.08 are not supported", "Ask for a newer one.")
-    yield from _controller(subject, host)
-    done, why = _ran(host, CONFIGURATION)
-    if done is None or done.returncode != 0:
-        words = _why(why, done, "scontrol")
-        yield Diagnostic(
-            Severity.WARNING, subject, f"its configuration is not known: {words}", "Try `scontrol show config`."
-        )
-        return
-    yield from _configured(subject, cluster, configuration(done.stdout), host)
-
-
-def _unreached(host: Host) -> SchedulerError | None:
-    """Why no command can be run on the host, whichever it is; None where that can be tried."""
-    try:
-        host.run([_NEEDED[0], "--version"], timeout_seconds=_COMMAND_SECONDS)
-    except (CommandMissing, CommandTimeout):
-        return None
-    except SchedulerError as error:
-        return error
-    return None
-
-
-def _is_old(version: str) -> bool:
-    match = re.search(r"(\d{2})\.(\d{2})\.", version)
-    return match is not None and (int(match[1]), int(match[2])) < _OLDEST
-
-
-def _controller(subject: str, host: Host) -> Iterator[Diagnostic]:
-    start = time.monotonic()
-    done, why = _ran(host, ["squeue", "--noheader", "--me", "--format=%i"])
-    seconds = time.monotonic() - start
-    if done is None or done.returncode != 0:
-        words = _why(why, done, "squeue")
-        yield Diagnostic(
-            Severity.ERROR, subject, f"the controller does not answer: {words}", "Try later; nothing is lost."
-        )
-        return
-    words = f"the controller answers in {seconds * 1000:.0f} ms"
-    slow = seconds > _SLOW_SECONDS
-    hint = "Raise `poll_seconds` of the cluster in the settings."
-    yield _diagnostic(Severity.WARNING, subject, words, hint, good=None if slow else words)
-
-
-def _configured(subject: str, cluster: Cluster, found: Mapping[str, str], host: Host) -> Iterator[Diagnostic]:
-    accounted = "slurmdbd" in found.get("AccountingStorageType", "")
-    if accounted:
-        done, why = _ran(host, ["sacct", "--allocations", "--noheader", f"--starttime=uts{_now() - 60}"])
-        accounted = done is not None and done.returncode == 0
-        hint = "How jobs ended is told from results and the queue until it answers."
-        message = f"there is accounting, and sacct fails: {_why(why, done, 'sacct')}"
-        yield _diagnostic(Severity.WARNING, subject, message, hint, good="sacct answers" if accounted else None)
-    else:
-        message = "no accounting: a job that left the queue without a result is `lost` after five minutes"
-        yield Diagnostic(Severity.OK, subject, message)
-    age = re.match(r"\d{1,9}", found.get("MinJobAge", ""))
-    if age:
-        short = not accounted and 0 < int(age[0]) < 4 * cluster.poll_seconds
-        message = f"MinJobAge is {age[0]} s, and Slurm is asked every {cluster.poll_seconds:g} s"
-        hint = "How a job without a result ended may be gone from the queue by then: lower `poll_seconds`."
-        yield _diagnostic(Severity.WARNING, subject, message, hint, good=None if short else message)
-    private = found.get("PrivateData", "").lower().split(",")
-    if not {"jobs", "all"}.isdisjoint(private):
-        message = "PrivateData hides others' jobs: the numbers of waiting jobs are too small"
-        yield Diagnostic(Severity.OK, subject, message)
-
-
-def _now() -> int:
-    return int(datetime.now(UTC).timestamp())
+    yield diagnostic(Severity.WARNING, "tasks", "there are none", hint, good=good)
 
 
 # The entries
@@ -483,7 +363,7 @@ def _entry(gpu: Gpu, host: Host) -> Iterator[Diagnostic]:
             missing = [role for role in ("supervise", "account") if f" {role} " not in text]
             message = f"its template does not run `{' and '.join(missing)}`"
             hint = "Begin with a copy of the one that ships; the page on settings says what a template has to run."
-            yield _diagnostic(
+            yield diagnostic(
                 Severity.ERROR, subject, message, hint, good=None if missing else "its template is rendered"
             )
     yield _python(subject, gpu, host)
@@ -504,32 +384,11 @@ def _python(subject: str, gpu: Gpu, host: Host) -> Diagnostic:
         message = f"{one_line(python)} is not on this machine"
         hint = f"It may be on the nodes: `hpc-board admin check {gpu.name}` tells."
         return Diagnostic(Severity.WARNING, subject, message, hint)
-    done, why = _ran(host, [python, "-I", "-c", _PYTHON_QUESTION])
-    version = one_line(done.stdout, 40) if done is not None and done.returncode == 0 else ""
+    tried = attempt(host, [python, "-I", "-c", _PYTHON_QUESTION])
+    version = one_line(tried.stdout, 40) if tried.succeeded else ""
     match = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
     hint = f"Name a Python 3.10 or newer with gpus.{gpu.name}.python."
     if match is None:
-        words = _why(why, done, "python")
-        return Diagnostic(Severity.ERROR, subject, f"{one_line(python)} does not run here: {words}", hint)
+        return Diagnostic(Severity.ERROR, subject, f"{one_line(python)} does not run here: {tried.failure}", hint)
     good = f"{one_line(python)} is Python {version} here" if (int(match[1]), int(match[2])) >= _PYTHON else None
-    return _diagnostic(Severity.ERROR, subject, f"{one_line(python)} is Python {version}, too old", hint, good=good)
-
-
-def _why(why: str, done: Completed | None, command: str) -> str:
-    """Why a command failed: `why` it did not run, or else its own words, without its name before each."""
-    if done is None:
-        return why
-    lines = (re.sub(rf"^{command}: (?:error: |fatal: )?", "", line) for line in done.stderr.splitlines() if line)
-    return one_line("; ".join(lines), 300) or f"it ended with status {done.returncode}"
-
-
-def _ran(host: Host, argv: Sequence[str]) -> tuple[Completed | None, str]:
-    """The command's end, or why there is none."""
-    try:
-        return host.run(argv, timeout_seconds=_COMMAND_SECONDS), ""
-    except CommandMissing as error:
-        return None, one_line(str(error), 300)
-    except CommandTimeout:
-        return None, f"no answer within {_COMMAND_SECONDS:g} s"
-    except SchedulerError as error:
-        return None, one_line(error.message, 300)
+    return diagnostic(Severity.ERROR, subject, f"{one_line(python)} is Python {version}, too old", hint, good=good)

@@ -20,3 +20,8 @@ class Diagnostic:
     subject: str
     message: str
     hint: str = ""
+
+
+def diagnostic(bad: Severity, subject: str, message: str, hint: str, *, good: str | None) -> Diagnostic:
+    """Return a diagnostic that is OK where there is a `good` message, else the other one."""
+    return Diagnostic(bad, subject, message, hint) if good is None else Diagnostic(Severity.OK, subject, good)

@@ -19,6 +19,7 @@ from hpc_board.model.job_environment import JobEnvironment
 
 if TYPE_CHECKING:
     from hpc_board.domain.cluster_info import ClusterInfo
+    from hpc_board.domain.diagnostic import Diagnostic
     from hpc_board.schedulers.sections import ClusterSection, GpuSection
     from hpc_board.transport import Host
     from hpc_board.yaml_document import Document, Place
@@ -247,6 +248,11 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
             f"The task needs {count} GPUs, and the scheduler of {gpu.name}, {self.name}, gives each job one.",
             hint="Submit it to a GPU of a cluster whose scheduler gives a job several.",
         )
+
+    def diagnose(self, cluster: Cluster, host: "Host") -> "Iterator[Diagnostic]":
+        """Yield the diagnostics of a cluster, whose commands run on `host`, for `admin doctor`."""
+        del cluster, host
+        yield from ()
 
     def asks_for(self, gpu: Gpu) -> list[str]:
         """Return what a job on `gpu` asks for, in a few words for each thing."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -14,6 +14,10 @@ from hpc_board.schedulers import Remark, Scheduler, SchedulerKind, Surroundings
 from hpc_board.schedulers.sections import GpuSection, OptionValue, RemoteClusterSection
 from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, RequestStyle, cluster_options, gpu_options
 from hpc_board.yaml_document import Document, Line, Place, Section
+
+if TYPE_CHECKING:
+    from hpc_board.domain.diagnostic import Diagnostic
+    from hpc_board.transport import Host
 
 Memory = Annotated[str, Meta(pattern=r"\A[0-9]{1,12}[KMGTkmgt]?\Z", description='an amount of memory such as "16G"')]
 Count = Annotated[int, Meta(ge=1, le=65_536, description="a whole number from 1")]
@@ -159,6 +163,12 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         from hpc_board.schedulers.slurm.sbatch import with_gpus
 
         return with_gpus(gpu, count)
+
+    def diagnose(self, cluster: Cluster, host: "Host") -> "Iterator[Diagnostic]":
+        """Yield the diagnostics of Slurm's commands, controller and configuration."""
+        from hpc_board.schedulers.slurm.diagnosis import diagnose
+
+        yield from diagnose(cluster, host)
 
     def asks_for(self, gpu: Gpu) -> list[str]:
         """Return the request, the options that are set, and the options of the site."""

@@ -1,0 +1,121 @@
+"""Diagnostics of a Slurm cluster: its commands, its controller and its configuration."""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+
+from hpc_board.domain.diagnostic import Diagnostic, Severity, diagnostic
+from hpc_board.errors import SchedulerError
+from hpc_board.model.gpu import Cluster
+from hpc_board.model.text import one_line
+from hpc_board.schedulers.slurm.detect import CONFIGURATION, configuration
+from hpc_board.transport import CommandMissing, CommandTimeout, Host
+from hpc_board.transport.attempt import PATIENCE_SECONDS, attempt
+
+_NEEDED = ("sbatch", "squeue", "scancel", "sinfo")
+_USEFUL = {
+    "sacct": "without it, a job that left the queue without a result is `lost` after five minutes",
+    "scontrol": "without it, `admin detect`, `admin check` and this page know less of the cluster",
+}
+_OLDEST = (21, 8)
+_SLOW_SECONDS = 5.0
+
+
+def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
+    """Yield a diagnostic of the commands, the controller and the configuration that `host` has."""
+    subject = f"slurm {cluster.name}"
+    unreached = _unreached(host)
+    if unreached is not None:
+        hint = unreached.hint or "Look whether `ssh` logs in there without a question."
+        yield Diagnostic(Severity.ERROR, subject, one_line(unreached.message, 500), hint)
+        return
+    versions: dict[str, list[str]] = {}
+    failures: dict[str, list[str]] = {}
+    for command in (*_NEEDED, *_USEFUL):
+        tried = attempt(host, [command, "--version"])
+        if tried.succeeded:
+            versions.setdefault(one_line(tried.stdout, 60), []).append(command)
+        else:
+            failures.setdefault(tried.failure, []).append(command)
+    for words, commands in failures.items():
+        bad = Severity.WARNING if set(commands) <= set(_USEFUL) else Severity.ERROR
+        notes = "".join(f"; {_USEFUL[command]}" for command in commands if command in _USEFUL)
+        hint = "Run hpc-board on a login node with Slurm's commands on PATH, and SLURM_CONF where it is needed."
+        yield Diagnostic(bad, subject, f"{', '.join(commands)}: {words}{notes}", hint)
+    if not versions:
+        return
+    told = "; ".join(f"{version} ({', '.join(names)})" for version, names in versions.items())
+    yield diagnostic(
+        Severity.WARNING,
+        subject,
+        f"commands of several releases: {told}",
+        "Put the folder of one installation first on PATH.",
+        good=", ".join(versions) if len(versions) == 1 else None,
+    )
+    if any(_is_old(version) for version in versions):
+        yield Diagnostic(Severity.WARNING, subject, "releases before 21.08 are not supported", "Ask for a newer one.")
+    yield from _controller(subject, host)
+    tried = attempt(host, CONFIGURATION)
+    if not tried.succeeded:
+        message = f"its configuration is not known: {tried.failure}"
+        yield Diagnostic(Severity.WARNING, subject, message, "Try `scontrol show config`.")
+        return
+    yield from _configured(subject, cluster, configuration(tried.stdout), host)
+
+
+def _unreached(host: Host) -> SchedulerError | None:
+    """Why no command can be run on the host, whichever it is; None where that can be tried."""
+    try:
+        host.run([_NEEDED[0], "--version"], timeout_seconds=PATIENCE_SECONDS)
+    except (CommandMissing, CommandTimeout):
+        return None
+    except SchedulerError as error:
+        return error
+    return None
+
+
+def _is_old(version: str) -> bool:
+    match = re.search(r"(\d{2})\.(\d{2})\.", version)
+    return match is not None and (int(match[1]), int(match[2])) < _OLDEST
+
+
+def _controller(subject: str, host: Host) -> Iterator[Diagnostic]:
+    start = time.monotonic()
+    tried = attempt(host, ["squeue", "--noheader", "--me", "--format=%i"])
+    seconds = time.monotonic() - start
+    if not tried.succeeded:
+        message = f"the controller does not answer: {tried.failure}"
+        yield Diagnostic(Severity.ERROR, subject, message, "Try later; nothing is lost.")
+        return
+    words = f"the controller answers in {seconds * 1000:.0f} ms"
+    slow = seconds > _SLOW_SECONDS
+    hint = "Raise `poll_seconds` of the cluster in the settings."
+    yield diagnostic(Severity.WARNING, subject, words, hint, good=None if slow else words)
+
+
+def _configured(subject: str, cluster: Cluster, found: Mapping[str, str], host: Host) -> Iterator[Diagnostic]:
+    accounted = "slurmdbd" in found.get("AccountingStorageType", "")
+    if accounted:
+        tried = attempt(host, ["sacct", "--allocations", "--noheader", f"--starttime=uts{_now() - 60}"])
+        accounted = tried.succeeded
+        hint = "How jobs ended is told from results and the queue until it answers."
+        message = f"there is accounting, and sacct fails: {tried.failure}"
+        yield diagnostic(Severity.WARNING, subject, message, hint, good="sacct answers" if accounted else None)
+    else:
+        message = "no accounting: a job that left the queue without a result is `lost` after five minutes"
+        yield Diagnostic(Severity.OK, subject, message)
+    age = re.match(r"\d{1,9}", found.get("MinJobAge", ""))
+    if age:
+        short = not accounted and 0 < int(age[0]) < 4 * cluster.poll_seconds
+        message = f"MinJobAge is {age[0]} s, and Slurm is asked every {cluster.poll_seconds:g} s"
+        hint = "How a job without a result ended may be gone from the queue by then: lower `poll_seconds`."
+        yield diagnostic(Severity.WARNING, subject, message, hint, good=None if short else message)
+    private = found.get("PrivateData", "").lower().split(",")
+    if not {"jobs", "all"}.isdisjoint(private):
+        message = "PrivateData hides others' jobs: the numbers of waiting jobs are too small"
+        yield Diagnostic(Severity.OK, subject, message)
+
+
+def _now() -> int:
+    return int(datetime.now(UTC).timestamp())

@@ -1,0 +1,38 @@
+"""A command that is run for its answer, where a failure is an answer too."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from hpc_board.errors import SchedulerError
+from hpc_board.model.text import one_line
+from hpc_board.transport import CommandMissing, CommandTimeout, Host
+
+PATIENCE_SECONDS = 30.0
+"""How long a command may take."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A command that was tried: its output, and the words in which it failed, or would have to be told that it did."""
+
+    succeeded: bool
+    stdout: str
+    failure: str
+
+
+def attempt(host: Host, argv: Sequence[str]) -> Attempt:
+    """Run `argv` on `host`; a host that cannot be reached and a command that is missing are failures like others."""
+    try:
+        done = host.run(argv, timeout_seconds=PATIENCE_SECONDS)
+    except CommandMissing as error:
+        return Attempt(False, "", one_line(str(error), 300))
+    except CommandTimeout:
+        return Attempt(False, "", f"no answer within {PATIENCE_SECONDS:g} s")
+    except SchedulerError as error:
+        return Attempt(False, "", one_line(error.message, 300))
+    name = re.escape(PurePosixPath(argv[0]).name)
+    lines = (re.sub(rf"^{name}: (?:error: |fatal: )?", "", line) for line in done.stderr.splitlines() if line)
+    words = one_line("; ".join(lines), 300) or f"it ended with status {done.returncode}"
+    return Attempt(done.returncode == 0, done.stdout, words)
