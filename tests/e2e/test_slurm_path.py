@@ -187,13 +187,9 @@ def test_a_client_that_is_interrupted_leaves_the_run_alone(board: BoardFiles) ->
 def test_a_submission_to_a_silent_controller_is_kept_and_goes_on_when_it_answers(
     board: BoardFiles, slurm_lab: SlurmLab
 ) -> None:
-    controller = slurm_lab.pid("slurmctld")
-    os.kill(controller, signal.SIGSTOP)
-    try:
+    with slurm_lab.stopped("slurmctld"):
         sent = board.run("submit", board.kernel(), "--gpu", "H100", "--mode", "test")
         waited = board.run("watch", "1", "--timeout", "0")
-    finally:
-        os.kill(controller, signal.SIGCONT)
     assert sent.returncode == 0
     what, next_ = sent.stderr.splitlines()
     assert what.startswith("Run 1 on H100 is not in the queue yet: ")

@@ -166,6 +166,29 @@ class SlurmLab:
         """The process id of a daemon: `slurmctld`, `slurmdbd`, or `slurmd.NODE`."""
         return int((self.folder / f"{daemon}.pid").read_text())
 
+    @contextlib.contextmanager
+    def stopped(self, daemon: str) -> Iterator[None]:
+        """Have `daemon` neither answer nor end; what is sent to it waits.
+
+        Commands that begin meanwhile give a silent controller up after a second.
+        """
+        patient = (self.folder / "slurm.conf").read_text()
+        pid = self.pid(daemon)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            if daemon == "slurmctld":
+                self._replace_configuration(re.sub("(?m)^MessageTimeout=.*", "MessageTimeout=1", patient))
+            yield
+        finally:
+            self._replace_configuration(patient)
+            os.kill(pid, signal.SIGCONT)
+
+    def _replace_configuration(self, text: str) -> None:
+        """Write slurm.conf at once: a daemon or a command may read it at any moment."""
+        new = self.folder / "slurm.conf.new"
+        new.write_text(text)
+        new.replace(self.folder / "slurm.conf")
+
     def start(self, daemon: str) -> None:
         """Start a daemon that has ended once more, on the state that it left; it may take a moment to answer."""
         if self._keeper is not None and self._keeper.stdin is not None:

@@ -160,12 +160,8 @@ def test_an_interrupted_check_leaves_no_job(board: BoardFiles, slurm_lab: SlurmL
 
 
 def test_a_silent_controller_is_a_problem_and_no_traceback(board: BoardFiles, slurm_lab: SlurmLab) -> None:
-    controller = slurm_lab.pid("slurmctld")
-    os.kill(controller, signal.SIGSTOP)
-    try:
+    with slurm_lab.stopped("slurmctld"):
         code, found = checked(board, "H100", "CPU")
-    finally:
-        os.kill(controller, signal.SIGCONT)
     assert code == 3
     assert {each["lines"][0]["subject"] for each in found.values()} == {"cluster"}
 
@@ -204,12 +200,8 @@ def test_a_cluster_with_accounting_that_forgets_jobs_is_healthy_too(tmp_path: Pa
 
 
 def test_a_silent_controller_and_missing_commands_are_problems(board: BoardFiles, slurm_lab: SlurmLab) -> None:
-    controller = slurm_lab.pid("slurmctld")
-    os.kill(controller, signal.SIGSTOP)
-    try:
+    with slurm_lab.stopped("slurmctld"):
         code, lines = examined(board)
-    finally:
-        os.kill(controller, signal.SIGCONT)
     assert code == 3
     assert [subject for level, subject, message in lines if "the controller does not answer" in message] == [
         "slurm lab"

@@ -211,17 +211,6 @@ def change_settings(files: BoardFiles, **gpus: dict[str, Any]) -> None:
 
 
 @contextmanager
-def stopped(lab: SlurmLab, daemon: str) -> Iterator[None]:
-    """`daemon` neither answers nor ends; what is sent to it waits."""
-    pid = lab.pid(daemon)
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
-@contextmanager
 def killed(lab: SlurmLab, *daemons: str) -> Iterator[None]:
     """`daemons` are dead, and start again afterwards on the state that they left.
 
@@ -282,7 +271,7 @@ def processes_in(folder: Path) -> dict[int, tuple[int, str]]:
 
 
 def test_a_controller_that_is_silent_while_a_job_is_sent(site: Site) -> None:
-    with stopped(site.lab, "slurmctld"):
+    with site.lab.stopped("slurmctld"):
         (run,) = site.submit("CPU")
         unclear = site.now(run)
         assert unclear.state is RunState.SUBMITTING
@@ -299,7 +288,7 @@ def test_a_controller_that_is_silent_while_it_is_asked(site: Site) -> None:
     for run in (waiting, ending):
         site.until(run, RunState.RUNNING)
     before = site.board.history(waiting.id)
-    with stopped(site.lab, "slurmctld"):
+    with site.lab.stopped("slurmctld"):
         with pytest.raises(SchedulerError, match="timed out"):
             site.board.advance()
         assert site.board.history(waiting.id) == before
@@ -318,7 +307,7 @@ def _collected(site: Site, run: Run) -> bool:
 def test_a_controller_that_is_silent_while_a_job_is_cancelled(site: Site) -> None:
     (run,) = site.submit("CPU", kernel=HANGING, task="slow")
     site.until(run, RunState.RUNNING)
-    with stopped(site.lab, "slurmctld"):
+    with site.lab.stopped("slurmctld"):
         with pytest.raises(SchedulerError, match="timed out"):
             site.board.cancel(run.id)
         wish = site.now(run)
@@ -555,7 +544,7 @@ def test_accounts_that_are_down(accounting_lab: SlurmLab, tmp_path: Path, monkey
     site.held()
     (ended,) = site.submit("HELD-A100")
     site.until(ended, RunState.RUNNING)
-    with stopped(accounting_lab, "slurmdbd"):
+    with accounting_lab.stopped("slurmdbd"):
         kill_job(site.folder(ended))
         (run,) = site.submit("CPU")
         site.finished(run)
@@ -740,7 +729,7 @@ def test_a_client_whose_clock_is_an_hour_ahead(site: Site) -> None:
     ahead = timedelta(hours=1)
     site.later(ahead)
     site.patch.setattr("hpc_board.board._now", lambda: datetime.now(UTC) + ahead)
-    with stopped(site.lab, "slurmctld"):
+    with site.lab.stopped("slurmctld"):
         (run,) = site.submit("CPU")
         assert site.now(run).state is RunState.SUBMITTING
     site.finished(run)

@@ -1,8 +1,6 @@
 """SlurmScheduler on a real Slurm."""
 
-import os
 import shutil
-import signal
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -148,15 +146,6 @@ def news_once(scheduler: SlurmScheduler, job: JobKey, *states: JobState) -> JobS
         return news if news.state in states else None
 
     return awaited(look)
-
-
-@contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def test_a_job_is_followed_from_the_queue_to_its_end(scheduler: SlurmScheduler, source: str, tmp_path: Path) -> None:
@@ -447,7 +436,7 @@ def test_a_controller_that_is_silent_changes_nothing(slurm_lab: SlurmLab, tmp_pa
     with emptied_afterwards(slurm_lab) as scheduler:
         mine = job(tmp_path / "job")
         running = key(mine, scheduler.submit(mine))
-        with stopped(slurm_lab.pid("slurmctld")):
+        with slurm_lab.stopped("slurmctld"):
             with pytest.raises(SchedulerError, match=rf"{source_of(slurm_lab)} failed: .*timed out"):
                 scheduler.poll([running])
             impatient = SlurmScheduler(CLUSTER, ThisHost(slurm_lab.environment), timeout_seconds=0.5)
@@ -461,7 +450,7 @@ def test_a_job_whose_submission_got_no_answer_is_found_by_its_name(slurm_lab: Sl
         before = datetime.now(UTC)
         mine = job(tmp_path / "job")
         with (
-            stopped(slurm_lab.pid("slurmctld")),
+            slurm_lab.stopped("slurmctld"),
             pytest.raises(SchedulerError, match=r"no clear answer: .*timed out") as unclear,
         ):
             scheduler.submit(mine)
@@ -504,7 +493,7 @@ def test_accounts_that_do_not_answer_change_nothing(accounting_lab: SlurmLab, tm
         alive = job(tmp_path / "job")
         listed = key(alive, scheduler.submit(alive))
         gone = JobKey("hb-gone", "999999", datetime.now(UTC))
-        with stopped(accounting_lab.pid("slurmdbd")):
+        with accounting_lab.stopped("slurmdbd"):
             news = scheduler.poll([listed, gone])
     assert news[alive.name].state in (JobState.PENDING, JobState.RUNNING)
     assert news["hb-gone"].state is JobState.UNKNOWN
