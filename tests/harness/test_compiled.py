@@ -19,7 +19,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
 from tests.harness.compiling import BODY, REFERENCE, compiled, kernel, needs_gcc
 
-pytestmark = [needs_gcc, pytest.mark.quiet]
+pytestmark = needs_gcc
 numpy = pytest.importorskip("numpy")
 
 
@@ -212,6 +212,7 @@ def test_verdicts_on_compiled_kernels(tmp_path: Path, source: str, verdict: Verd
     assert message in result.message
 
 
+@pytest.mark.quiet
 def test_an_output_that_is_written_after_the_call_has_returned_does_not_pass(tmp_path: Path) -> None:
     source = Path(__file__).parent.joinpath("kernels/late_write.cpp").read_text()
     result = compiled(tmp_path, source)

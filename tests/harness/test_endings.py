@@ -9,8 +9,6 @@ from hpc_board.model.task import Mode
 from tests.harness.adversarial.attack import Edit, edited
 from tests.harness.evaluations import REFERENCE, a_task, evaluate
 
-pytestmark = pytest.mark.quiet
-
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 
 LOADED_TWICE = (

@@ -9,7 +9,6 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import QUICK, a_task, evaluate
 
-pytestmark = pytest.mark.quiet
 pytest.importorskip("numpy")
 
 TOTALS = """

@@ -8,8 +8,6 @@ from hpc_board.harness.wire.channel import ChannelFull, pair
 from hpc_board.model.result import Verdict
 from tests.harness.evaluations import a_task, evaluate
 
-pytestmark = pytest.mark.quiet
-
 CHANNEL = """
 import array, json, os, socket, stat, sys, time
 

@@ -10,8 +10,6 @@ from hpc_board.model.task import Mode
 from tests.harness.evaluations import REFERENCE, a_task, evaluate
 from tests.harness.test_verdicts import RIGHT, kernel
 
-pytestmark = pytest.mark.quiet
-
 FULL = "S4"
 
 

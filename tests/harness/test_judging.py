@@ -18,8 +18,6 @@ from hpc_board.model.task import Mode, Task, TaskFile, Timeouts
 from hpc_board.runs import job_folder
 from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, make_job_folder
 
-pytestmark = pytest.mark.quiet
-
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -157,12 +155,14 @@ def test_the_inputs_of_a_call_that_failed_are_not_kept(tmp_path: Path) -> None:
     assert [case.verdict for case in result.cases] == [Verdict.EXCEPTION] * 3, result.message
 
 
+@pytest.mark.quiet
 def test_a_slow_reference_costs_the_kernel_none_of_its_time(tmp_path: Path) -> None:
     reference = REFERENCE.replace("rng = ", "import time; time.sleep(0.5)\n    rng = ")
     result = evaluate(tmp_path, RIGHT, a_task(reference, timeouts=Timeouts(1, 60, 60))).result
     assert result.verdict is Verdict.PASS, result.message
 
 
+@pytest.mark.quiet
 def test_calls_that_fail_use_up_the_kernel_s_time_too(tmp_path: Path) -> None:
     submission = "import time\ndef custom_kernel(data):\n    time.sleep(0.6)\n    raise ValueError\n"
     result = evaluate(tmp_path, submission, a_task(timeouts=Timeouts(1, 60, 60))).result
@@ -177,6 +177,7 @@ def test_calls_that_fail_use_up_the_kernel_s_time_too(tmp_path: Path) -> None:
         ("def generate_input(size, seed):", "did not make the inputs within 0.5 s"),
     ],
 )
+@pytest.mark.quiet
 def test_a_judge_that_takes_too_long_is_the_task_s_fault_and_says_at_what(
     tmp_path: Path, place: str, words: str
 ) -> None:
@@ -186,6 +187,7 @@ def test_a_judge_that_takes_too_long_is_the_task_s_fault_and_says_at_what(
     assert words in result.message
 
 
+@pytest.mark.quiet
 def test_the_judge_s_time_for_all_cases_is_bounded(tmp_path: Path) -> None:
     reference = REFERENCE.replace("rng = ", "import time; time.sleep(0.9)\n    rng = ")
     task = a_task(

@@ -12,8 +12,6 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import REFERENCE, a_task, evaluate
 
-pytestmark = pytest.mark.quiet
-
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 
 TRIES = """

@@ -17,8 +17,6 @@ from hpc_board.model.task import Mode, Timeouts
 from hpc_board.runs import job_folder
 from tests.harness.evaluations import REFERENCE, a_task, evaluate, make_job_folder, progress
 
-pytestmark = pytest.mark.quiet
-
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 
 
@@ -84,6 +82,7 @@ def test_a_wrong_case_does_not_hide_the_later_ones(tmp_path: Path) -> None:
     assert verdicts == [Verdict.WRONG_VALUE, Verdict.PASS, Verdict.PASS]
 
 
+@pytest.mark.quiet
 def test_cases_that_together_take_longer_than_their_mode_may_are_a_timeout_that_says_so(tmp_path: Path) -> None:
     task = a_task(timeouts=Timeouts(1, 60, 60))
     result = evaluate(tmp_path, kernel("time.sleep(0.7)"), task).result
@@ -141,6 +140,7 @@ def test_a_ranked_run_uses_other_values_than_the_public_seeds_give(tmp_path: Pat
 
 
 @pytest.mark.parametrize("clock", ["range(0, 10**18, 10**15)", "range(10**9, 0, -1000)"], ids=["ahead", "backwards"])
+@pytest.mark.quiet
 def test_a_clock_that_a_submission_replaces_changes_no_time(tmp_path: Path, clock: str) -> None:
     slept = kernel("time.sleep(0.02)", imports=f"import time\ntime.perf_counter_ns = iter({clock}).__next__")
     result = evaluate(tmp_path, slept, mode=Mode.BENCHMARK).result
