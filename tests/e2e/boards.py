@@ -54,6 +54,12 @@ class BoardFiles:
         assert done.returncode in (0, 1), done.stderr
         return json.loads(done.stdout)
 
+    def ended(self, run: int) -> dict[str, Any]:
+        """The run's object at its end, for which one client waits."""
+        self.run("watch", str(run))
+        shown: dict[str, Any] = self.json("run", str(run))
+        return shown
+
 
 def board_files(folder: Path, *, slurm: bool, environ: Mapping[str, str] | None = None) -> BoardFiles:
     """A board in `folder` with the task `double`: on the embedded scheduler, or on Slurm with H100, A100 and CPU."""

@@ -14,17 +14,6 @@ from tests.slurm.lab import SlurmLab
 WORDS = "while test case 1 of 2 ran (size: 3; seed: 1) for "
 
 
-def ended(board: BoardFiles, run: int) -> dict[str, Any]:
-    """The run's object once it has ended."""
-    deadline = time.monotonic() + 90
-    while True:
-        shown: dict[str, Any] = board.json("run", str(run))
-        if shown["state"] not in ("created", "submitting", "queued", "running", "collecting"):
-            return shown
-        assert time.monotonic() < deadline, shown
-        time.sleep(0.3)
-
-
 def await_case(board: BoardFiles, run: int) -> None:
     path = board.folder / "board" / "runs" / str(run) / "progress.jsonl"
     deadline = time.monotonic() + 90
@@ -48,7 +37,7 @@ def test_a_cancelled_job_of_this_machine_says_where_it_stood(tmp_path: Path) -> 
     (run,) = board.json("submit", board.kernel(HANGING), "--mode", "test")["runs"]
     await_case(board, run["id"])
     assert board.run("cancel", str(run["id"])).returncode == 0
-    check(board, ended(board, run["id"]), "cancelled")
+    check(board, board.ended(run["id"]), "cancelled")
 
 
 def test_a_job_of_this_machine_that_runs_into_its_time_limit_says_where_it_stood(tmp_path: Path) -> None:
@@ -59,7 +48,7 @@ def test_a_job_of_this_machine_that_runs_into_its_time_limit_says_where_it_stood
     slow = board.folder / "tasks/double/task.yml"
     slow.write_text(slow.read_text().replace("call_seconds: 3", "call_seconds: 100"))
     (run,) = board.json("submit", board.kernel(HANGING), "--mode", "test")["runs"]
-    check(board, ended(board, run["id"]), "timeout")
+    check(board, board.ended(run["id"]), "timeout")
 
 
 @pytest.mark.slurm
@@ -70,4 +59,4 @@ def test_a_job_that_scancel_ends_says_where_it_stood(tmp_path: Path, slurm_lab: 
     (run,) = board.json("submit", board.kernel(HANGING), "--gpu", "H100", "--mode", "test")["runs"]
     await_case(board, run["id"])
     subprocess.run(["scancel", run["job"]["id"]], env={**os.environ, **board.environ}, check=True)
-    check(board, ended(board, run["id"]), "cancelled")
+    check(board, board.ended(run["id"]), "cancelled")

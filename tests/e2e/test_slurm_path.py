@@ -128,7 +128,7 @@ def test_a_running_job_is_cancelled(board: BoardFiles) -> None:
     run = sent["runs"][0]["id"]
     awaited(board, run, lambda shown: shown["state"] == "running")
     assert board.run("cancel", str(run)).returncode == 0
-    assert awaited(board, run, lambda shown: shown["state"] not in ("running", "collecting"))["state"] == "cancelled"
+    assert board.ended(run)["state"] == "cancelled"
 
 
 def test_a_job_that_somebody_else_cancels_says_so(board: BoardFiles) -> None:
@@ -136,7 +136,7 @@ def test_a_job_that_somebody_else_cancels_says_so(board: BoardFiles) -> None:
     awaited(board, sent["runs"][0]["id"], lambda shown: shown["state"] == "running")
     job_id = sent["runs"][0]["job"]["id"]
     subprocess.run(["scancel", job_id], env={**os.environ, **board.environ}, check=True)
-    shown = awaited(board, sent["runs"][0]["id"], lambda shown: shown["state"] not in ("running", "collecting"))
+    shown = board.ended(sent["runs"][0]["id"])
     assert shown["state"] == "cancelled"
     assert "CANCELLED" in shown["message"]
 
@@ -181,7 +181,7 @@ def test_a_client_that_is_interrupted_leaves_the_run_alone(board: BoardFiles) ->
     _, errors = client.communicate(timeout=30)
     assert client.returncode == 130, errors
     assert "Traceback" not in errors
-    assert awaited(board, 1, lambda shown: shown["state"] == "finished")["verdict"] == "pass"
+    assert board.ended(1)["verdict"] == "pass"
 
 
 def test_a_submission_to_a_silent_controller_is_kept_and_goes_on_when_it_answers(

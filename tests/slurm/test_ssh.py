@@ -133,7 +133,7 @@ def test_a_running_job_is_followed_and_cancelled(board: BoardFiles) -> None:
     run = board.json("submit", board.kernel(HANGING), "--gpu", "H100", "--mode", "test")["runs"][0]["id"]
     awaited(board, run, lambda shown: shown["state"] == "running")
     assert board.run("cancel", str(run)).returncode == 0
-    assert awaited(board, run, lambda shown: shown["state"] not in ("running", "collecting"))["state"] == "cancelled"
+    assert board.ended(run)["state"] == "cancelled"
 
 
 def test_the_gpus_of_the_cluster_are_counted(board: BoardFiles) -> None:
@@ -254,7 +254,7 @@ def test_a_login_node_that_is_gone_is_told_and_the_run_goes_on_when_it_is_back(b
     assert sent.returncode == 0
     assert f"{USER}@127.0.0.1 cannot be reached: Connection refused" in sent.stderr
     assert "cannot be reached" in shown.stdout + shown.stderr
-    assert awaited(board, 1, lambda run: run["state"] == "finished")["verdict"] == "pass"
+    assert board.ended(1)["verdict"] == "pass"
 
 
 def test_an_unknown_host_key_stops_the_run_until_a_person_has_added_it(board: BoardFiles, server: Sshd) -> None:
@@ -265,7 +265,7 @@ def test_an_unknown_host_key_stops_the_run_until_a_person_has_added_it(board: Bo
     assert f"the host key of [127.0.0.1]:{server.port} is not known" in sent.stderr
     assert (known.read_text(), (board.folder.parent / "far").exists()) == ("", False)
     known.write_text(server.known_hosts_line)
-    assert awaited(board, 1, lambda run: run["state"] == "finished")["verdict"] == "pass"
+    assert board.ended(1)["verdict"] == "pass"
 
 
 def test_a_folder_that_cannot_be_written_is_told_with_what_to_do_and_the_run_goes_on_when_it_can(
@@ -283,7 +283,7 @@ def test_a_folder_that_cannot_be_written_is_told_with_what_to_do_and_the_run_goe
     watched = board.run("watch", "1", "--timeout", "1")
     assert (watched.returncode, watched.stderr.count("cannot be written")) == (4, 1)
     far.unlink()
-    assert awaited(board, 1, lambda run: run["state"] == "finished")["verdict"] == "pass"
+    assert board.ended(1)["verdict"] == "pass"
 
 
 def test_two_boards_may_have_one_folder_on_the_cluster(board: BoardFiles, server: Sshd) -> None:
