@@ -55,7 +55,7 @@ from hpc_board.runs import wait as waiting
 from hpc_board.runs.clusters import Clusters
 from hpc_board.runs.dispatch import DispatchPlan, Preview, Sent, new_submissions
 from hpc_board.runs.reconciler import Pass, Reconciler
-from hpc_board.store import Store, WholeRun
+from hpc_board.store import RunQuery, Store, WholeRun
 from hpc_board.store.sharing import hindrance, is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
@@ -263,10 +263,12 @@ class Board:
 
     def _first_sent(self, submission: Submission) -> Submission:
         """The submission, or the one that its author sent where an admin sent it again."""
-        rerun = next((run.remarks.rerun for run in self._store.runs(submission=submission.id, limit=1)), None)
+        rerun = next(
+            (run.remarks.rerun for run in self._store.runs.list(RunQuery(submission=submission.id), limit=1)), None
+        )
         if rerun is None or rerun.of_submission >= submission.id:
             return submission
-        return self._first_sent(self._store.submission(rerun.of_submission))
+        return self._first_sent(self._store.submissions.get(rerun.of_submission))
 
     def board_history(self, name: str) -> tuple[BoardChange, ...]:
         """What was done to the boards of this name, deleted ones among them, oldest first.
@@ -364,7 +366,7 @@ class Board:
 
     def _kept(self, plan: Plan, now: datetime, reason: str) -> BoardArchive:
         version = (plan.before.change.task_version if plan.before else None) or ""
-        rows = {each.gpu: self._store.standings(plan.name, version, each.gpu) for each in plan.left}
+        rows = {each.gpu: self._store.standings.list(plan.name, version, each.gpu) for each in plan.left}
         standings = {
             gpu: [
                 {
@@ -490,7 +492,7 @@ class Board:
 
     def _has_database(self) -> bool:
         """Whether there is anything to ask; what only looks makes no database."""
-        return Store(self.settings.board / "board.db").is_there()
+        return Store(self.settings.board / "board.db").file.is_there()
 
     def draft_again(self, run: int, *, mode: str | None = None) -> intake.Draft:
         """The same file for the same task and GPU as an earlier run of one's own, checked anew; in its mode, or `mode`.
@@ -595,7 +597,7 @@ class Board:
             at=_now(),
         )
         # In one transaction: a client that sees some runs of an array has to see all of them.
-        stored = self._store.add_submissions(new, by_rules=by_rules)
+        stored = self._store.submissions.add_all(new, by_rules=by_rules)
         runs = [run for _, added in stored for run in added]
         try:
             errors = self._advance.launch(runs)
@@ -604,7 +606,7 @@ class Board:
         refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]
         if runs and len(refusals) == len(runs):
             raise self._with_hint(refusals[0], runs)
-        return [self._store.run(run.id) for run in runs]
+        return [self._store.runs.get(run.id) for run in runs]
 
     def _with_hint(self, error: BoardError, runs: Sequence[Run]) -> BoardError:
         """`error`, saying what became of runs that are stored but could not be sent for want of space or rights."""
@@ -670,7 +672,7 @@ class Board:
         if found.account != self.user:
             intake.check_owner(found, self.user)
         self._advance.cancel(found, self.user)
-        return self._store.run(run)
+        return self._store.runs.get(run)
 
     def asked_at(self, cluster: str) -> datetime | None:
         """When a cluster's scheduler was last asked by any client; None if never."""
@@ -689,7 +691,7 @@ class Board:
             InputError: there is none.
             Refused: it is somebody else's, and the user is no participant.
         """
-        return self._seen(self._store.run(run))
+        return self._seen(self._store.runs.get(run))
 
     def whole_run(self, run: int) -> WholeRun:
         """The run with this number and all that is stored of it, as of one moment.
@@ -697,7 +699,7 @@ class Board:
         Raises:
             InputError, Refused: as of `run`.
         """
-        found = self._store.whole_run(run)
+        found = self._store.runs.whole(run)
         self._seen(found.run)
         return found
 
@@ -740,18 +742,20 @@ class Board:
             user = self.user
         if user != self.user:
             self.require(Role.PARTICIPANT, "see the runs of others")
-        return self._store.runs(
-            user=user,
-            task=task,
+        return self._store.runs.list(
+            RunQuery(
+                user=user,
+                task=task,
+                before=before,
+                note=note,
+                words=words,
+                hidden=() if user == self.user else self._boards.hidden(),
+                unless_by=self.user,
+                gpu=gpu,
+                mode=mode,
+                outcome=outcome,
+            ),
             limit=limit,
-            before=before,
-            note=note,
-            words=words,
-            hidden=() if user == self.user else self._boards.hidden(),
-            unless_by=self.user,
-            gpu=gpu,
-            mode=mode,
-            outcome=outcome,
         )
 
     def started(self, runs: Collection[int]) -> dict[int, datetime]:
@@ -759,11 +763,13 @@ class Board:
 
         So are those that the user may not see.
         """
-        found = self._store.started(runs)
+        found = self._store.runs.started(runs)
         everyone, hidden = self._seen_of_others()
         if everyone and not hidden:
             return found
-        return {number: at for number, at in found.items() if self._sees(self._store.run(number), everyone, hidden)}
+        return {
+            number: at for number, at in found.items() if self._sees(self._store.runs.get(number), everyone, hidden)
+        }
 
     def _seen_of_others(self) -> tuple[bool, frozenset[str]]:
         """Whether the user sees runs of others, and the boards of which those are hidden."""
@@ -775,11 +781,11 @@ class Board:
     def in_flight(self) -> tuple[Run, ...]:
         """The runs that have not ended, oldest first: everybody's, as far as the user may see them."""
         everyone, hidden = self._seen_of_others()
-        return tuple(run for run in self._store.in_flight() if self._sees(run, everyone, hidden))
+        return tuple(run for run in self._store.runs.in_flight() if self._sees(run, everyone, hidden))
 
     def followed(self, known: Collection[int] = ()) -> tuple[Run, ...]:
         """The user's own runs: of those that have not ended the newest FOLLOWED_MAX, and all of `known`."""
-        return self._store.followed(self.user, known, FOLLOWED_MAX)
+        return self._store.runs.followed(self.user, known, FOLLOWED_MAX)
 
     def result(self, run: int) -> Result | None:
         """What the harness found out, or had found when the run was stopped; None unless there is such a thing.
@@ -787,7 +793,7 @@ class Board:
         Raises:
             InputError, Refused: as of `run`.
         """
-        return self._store.result(self.run(run).id)
+        return self._store.runs.result(self.run(run).id)
 
     def cases(self, run: int) -> tuple[Case, ...]:
         """The cases of a finished run without their samples, none while it is not; cheaper than its whole result.
@@ -795,7 +801,7 @@ class Board:
         Raises:
             InputError, Refused: as of `run`.
         """
-        return self._store.cases(self.run(run).id)
+        return self._store.runs.cases(self.run(run).id)
 
     def history(self, run: int) -> tuple[Status, ...]:
         """Every status that the run went through, oldest first.
@@ -803,7 +809,7 @@ class Board:
         Raises:
             InputError, Refused: as of `run`.
         """
-        return self._store.history(self.run(run).id)
+        return self._store.runs.history(self.run(run).id)
 
     def progress(self, run: int) -> list[Progress]:
         """What the harness has said so far, oldest first; lines that are none are left out.
@@ -838,11 +844,11 @@ class Board:
         """
         found = self._submission(submission)
         self.rules.check_reader(found, shown_to_others=self.shows_code(found))
-        return found.file_name, self._store.code(found.code_sha256)
+        return found.file_name, self._store.submissions.code(found.code_sha256)
 
     def _submission(self, number: int) -> Submission:
         try:
-            found = self._store.submission(number)
+            found = self._store.submissions.get(number)
             if found.user != self.user:
                 self.require(Role.PARTICIPANT, "see the submissions of others")
             if found.user != self.user and found.task in self._boards.hidden():
@@ -906,13 +912,13 @@ class Board:
     def standings(self, task: str, gpu: str) -> tuple[Standing, ...]:
         """The board of `task` at its present version on `gpu`, best first."""
         found = self.task(task)
-        rows = self._store.standings(task, found.version, self.gpu(gpu).name)
+        rows = self._store.standings.list(task, found.version, self.gpu(gpu).name)
         return tuple(replace(row, harness=found.harness) for row in rows)
 
     def personal(self, task: str, gpu: str) -> tuple[Standing, ...]:
         """Every passing ranked run of the user on this board, best first, ranked among themselves."""
         found = self.task(task)
-        rows = self._store.personal(task, found.version, self.gpu(gpu).name, self.user)
+        rows = self._store.standings.personal(task, found.version, self.gpu(gpu).name, self.user)
         return tuple(replace(row, harness=found.harness) for row in rows)
 
     def removed(self, task: str, gpu: str, version: str | None = None) -> tuple[Run, ...]:
@@ -920,7 +926,9 @@ class Board:
 
         `version` is a whole one of the task; else it is the present one.
         """
-        return self._store.removed_runs(task, version or self.task(task).version, self.gpu(gpu).name, self.user)
+        return self._store.standings.removed_runs(
+            task, version or self.task(task).version, self.gpu(gpu).name, self.user
+        )
 
     def pages(
         self,
@@ -958,12 +966,12 @@ class Board:
         """
         found = self.task(task)
         wanted = viewing.definition(self._store, found, viewing.version_called(version, found, self._store))
-        rows = self._store.at_rank(task, wanted.version, self.gpu(gpu).name, rank)
+        rows = self._store.standings.at_rank(task, wanted.version, self.gpu(gpu).name, rank)
         return tuple(replace(row, harness=wanted.harness) for row in rows)
 
     def versions(self, task: str) -> tuple[Version, ...]:
         """Every version of `task` for which somebody has submitted, the one that came last first."""
-        return self._store.versions(self.task(task).name)
+        return self._store.standings.versions(self.task(task).name)
 
     def feed(
         self,
@@ -983,7 +991,7 @@ class Board:
         name = None if task is None else known.task(task).name
         among = [each.name for each in known.tasks]
         on = None if gpu is None else self.gpu(gpu).name
-        return self._store.feed(task=name, gpu=on, user=user, before=before, limit=limit, among=among)
+        return self._store.standings.feed(task=name, gpu=on, user=user, before=before, limit=limit, among=among)
 
     def submit_milestones(self, task: str, gpus: Sequence[str] = ()) -> list[Run]:
         """Send each milestone of `task` as a ranked run to `gpus`, or to all that it may be shown on.
@@ -1013,7 +1021,7 @@ class Board:
 
     def places(self) -> tuple[Place, ...]:
         """Where the user stands on every board with a passing ranked run of theirs, old versions of tasks included."""
-        return self._store.places(self.user)
+        return self._store.standings.places(self.user)
 
     def rank(self, run: Run) -> int | None:
         """The rank that this run holds on its board; None unless it is its user's best.
@@ -1021,7 +1029,7 @@ class Board:
         Raises:
             InputError, Refused: as of `run`.
         """
-        return self._store.rank(self._seen(run))
+        return self._store.standings.rank(self._seen(run))
 
     def placing(self, run: Run) -> Placing | None:
         """What this run means on its board; None where it does not count there.
@@ -1029,7 +1037,7 @@ class Board:
         Raises:
             InputError, Refused: as of `run`.
         """
-        return self._store.placing(self._seen(run))
+        return self._store.standings.placing(self._seen(run))
 
     def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> "list[Compared]":
         """Two submissions beside each other, on `gpus` or on each GPU where both were timed.
@@ -1083,15 +1091,17 @@ class Board:
             InputError: there is no such task.
             Refused: the user is no admin.
         """
+        from hpc_board.store.statistics import statistics
+
         self.require(Role.ADMIN, "see the board's statistics")
-        return self._store.statistics(self._chosen(tasks, (), since))
+        return statistics(self._store.file, self._chosen(tasks, (), since))
 
     def _chosen(self, tasks: Sequence[str], gpus: Sequence[str], since: datetime | None) -> "RunSelection":
         from hpc_board.store.batches import RunSelection
 
         for name in tasks:
             # One that has left the settings may still have runs; a mistyped name has none.
-            if not self._store.knows_task(name):
+            if not self._store.submissions.knows_task(name):
                 self.task(name)
         return RunSelection(tuple(tasks), tuple(self.gpu(name).name for name in gpus), since)
 
@@ -1104,8 +1114,10 @@ class Board:
             InputError: `target` is there and `force` is not given, or cannot be written.
             Refused: the user is no admin.
         """
+        from hpc_board.store.backup import backup
+
         self.require(Role.ADMIN, "copy the board's database")
-        return self._store.backup(target, force=force)
+        return backup(self._store.file, target, force=force)
 
     def restore(self, source: Path, *, force: bool = False) -> "Restored":
         """Put a backup in the database's place, and keep a copy of the present one in the board's folder.
@@ -1115,10 +1127,12 @@ class Board:
             Refused: the user is no admin; or the backup does not know runs in flight, and `force` is not given.
             StorageError: the database cannot be written, or other clients don't let go of it.
         """
+        from hpc_board.store.backup import restore
+
         self.require(Role.ADMIN, "restore the board's database")
         kept = self.settings.board / f"board.db.before-{_now():%Y%m%dT%H%M%S.%fZ}"
         with self._advance.alone():
-            before, now = self._store.restore(source, kept, force=force)
+            before, now = restore(self._store.file, source, kept, force=force)
         return Restored(before, now, kept)
 
     # Parts

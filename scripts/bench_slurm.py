@@ -31,7 +31,7 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
-from hpc_board.store import NewRun, Store
+from hpc_board.store import NewRun, NewSubmission, Store
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.slurm.lab import SlurmLab
 
@@ -152,18 +152,22 @@ def in_flight(board: BoardFiles, count: int) -> tuple[Run, ...]:
     """Runs that wait in the queue: rows of the board, their folders, and a job of each one's name in Slurm."""
     opened = Board.open(board.settings)
     store, gpu = Store(opened.settings.board / "board.db"), opened.gpu(GPU)
-    _, runs = store.add_submission(
-        task=opened.task(TASK),
-        user=opened.user,
-        file_name="kernel.py",
-        code=RIGHT.encode(),
-        mode=Mode.RANKED,
-        note="",
-        at=datetime.now(UTC),
-        runs=[
-            NewRun(gpu.name, gpu.cluster.name, gpu.partition, f"hb-{secrets.token_hex(8)}", "", "self-run", True, "")
-            for _ in range(count)
-        ],
+    _, runs = store.submissions.add(
+        NewSubmission(
+            task=opened.task(TASK),
+            user=opened.user,
+            file_name="kernel.py",
+            code=RIGHT.encode(),
+            mode=Mode.RANKED,
+            note="",
+            at=datetime.now(UTC),
+            runs=[
+                NewRun(
+                    gpu.name, gpu.cluster.name, gpu.partition, f"hb-{secrets.token_hex(8)}", "", "self-run", True, ""
+                )
+                for _ in range(count)
+            ],
+        )
     )
 
     def send(run: Run) -> None:
@@ -171,7 +175,7 @@ def in_flight(board: BoardFiles, count: int) -> tuple[Run, ...]:
         path.mkdir(parents=True)
         argv = ["sbatch", "--parsable", f"--partition={PARTITION}", f"--job-name={run.token}", "--wrap=:"]
         job_id = subprocess.run(argv, cwd=path, check=True, capture_output=True, text=True).stdout.strip()
-        store.record(run.id, Status(RunState.QUEUED, datetime.now(UTC), job_id=job_id))
+        store.runs.record(run.id, Status(RunState.QUEUED, datetime.now(UTC), job_id=job_id))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(send, runs))

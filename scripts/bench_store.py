@@ -28,8 +28,9 @@ from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.standing import Page, Rows
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, Store
+from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
 from hpc_board.store.batches import RunSelection
+from hpc_board.store.statistics import statistics as board_statistics
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 REPETITIONS = 15
@@ -54,8 +55,10 @@ class Asker:
     def __init__(self, path: Path) -> None:
         self._store = Store(path)
         self._board = (_BUSY.name, _BUSY.version, _GPU)
-        last = self._store.standings(*self._board, limit=1, offset=self._store.count_users(*self._board) - 1)
-        self._last_run = self._store.run(last[0].run)
+        last = self._store.standings.list(
+            *self._board, limit=1, offset=self._store.standings.count_users(*self._board) - 1
+        )
+        self._last_run = self._store.runs.get(last[0].run)
         self._number = 0
 
     def show(self) -> object:
@@ -64,7 +67,7 @@ class Asker:
 
     def rank(self) -> object:
         """The rank of the last one on the board, which is the dearest."""
-        return self._store.rank(self._last_run)
+        return self._store.standings.rank(self._last_run)
 
     def show_personal(self) -> object:
         """The first page of a user's own runs on a board."""
@@ -72,57 +75,62 @@ class Asker:
 
     def runs_own(self) -> object:
         """The newest of a user's runs."""
-        return self._store.runs(user=_USER, limit=50)
+        return self._store.runs.list(RunQuery(user=_USER), limit=50)
 
     def runs_own_of_task(self) -> object:
         """The newest of a user's runs for a task."""
-        return self._store.runs(user=_USER, task=_BUSY.name, limit=50)
+        return self._store.runs.list(RunQuery(user=_USER, task=_BUSY.name), limit=50)
 
     def runs_all(self) -> object:
         """The newest of everybody's runs."""
-        return self._store.runs(limit=50)
+        return self._store.runs.list(limit=50)
 
     def runs_deep(self) -> object:
         """A page of everybody's runs from among the oldest."""
-        return self._store.runs(limit=50, before=100)
+        return self._store.runs.list(RunQuery(before=100), limit=50)
 
     def runs_of_task(self) -> object:
         """The newest of everybody's runs for a task."""
-        return self._store.runs(task=_BUSY.name, limit=50)
+        return self._store.runs.list(RunQuery(task=_BUSY.name), limit=50)
 
     def runs_of_no_gpu(self) -> object:
         """The runs on a GPU that nobody has used."""
-        return self._store.runs(gpu="unused", limit=50)
+        return self._store.runs.list(RunQuery(gpu="unused"), limit=50)
 
     def runs_waiting(self) -> object:
         """The runs of everybody that are being collected, of which there are none."""
-        return self._store.runs(outcome=RunState.COLLECTING, limit=50)
+        return self._store.runs.list(RunQuery(outcome=RunState.COLLECTING), limit=50)
 
     def runs_lost(self) -> object:
         """The newest runs of everybody that were lost."""
-        return self._store.runs(outcome=RunState.LOST, limit=20)
+        return self._store.runs.list(RunQuery(outcome=RunState.LOST), limit=20)
 
     def runs_of_rare_verdict(self) -> object:
         """The newest runs of everybody with a verdict that few have."""
-        return self._store.runs(outcome=Verdict.CRASH, limit=20)
+        return self._store.runs.list(RunQuery(outcome=Verdict.CRASH), limit=20)
 
     def runs_of_no_verdict(self) -> object:
         """The runs of everybody with a verdict that nobody has."""
-        return self._store.runs(outcome=Verdict.TASK_ERROR, limit=50)
+        return self._store.runs.list(RunQuery(outcome=Verdict.TASK_ERROR), limit=50)
 
     def feed(self) -> object:
         """The newest lines of the feed."""
-        return self._store.feed(limit=50)
+        return self._store.standings.feed(limit=50)
 
     def feed_of_board(self) -> object:
         """The newest lines of the feed for one board."""
-        return self._store.feed(task=_BUSY.name, gpu=_GPU, limit=50)
+        return self._store.standings.feed(task=_BUSY.name, gpu=_GPU, limit=50)
 
     def run(self) -> object:
         """All about one run."""
         number = self._last_run.id
         store = self._store
-        return store.run(number), store.result(number), store.history(number), store.placing(self._last_run)
+        return (
+            store.runs.get(number),
+            store.runs.result(number),
+            store.runs.history(number),
+            store.standings.placing(self._last_run),
+        )
 
     def submit(self) -> object:
         """The transaction that stores a submission with one run."""
@@ -135,23 +143,23 @@ class Asker:
         timing = Timing(1, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, (1.0,))
         cases = (Case("benchmark", 0, "size: 1024", Verdict.PASS, "", timing),)
         result = Result(run=run.id, nonce=run.nonce, mode="ranked", verdict=Verdict.PASS, message="", cases=cases)
-        return self._store.finish(run.id, Status(RunState.FINISHED, END), result, 1e-9 / self._number, END)
+        return self._store.runs.finish(run.id, Status(RunState.FINISHED, END), result, 1e-9 / self._number, END)
 
     def stats_of_a_day(self) -> object:
         """The statistics of the last day."""
-        return self._store.statistics(RunSelection(since=END - timedelta(days=1)))
+        return board_statistics(self._store.file, RunSelection(since=END - timedelta(days=1)))
 
     def sent_within_the_hour(self) -> object:
         """What everybody has sent within the last hour."""
-        return self._store.sent_since(END - timedelta(hours=1))
+        return self._store.moderation.sent_since(END - timedelta(hours=1))
 
     def sent_by_some(self) -> object:
         """What some users, the busiest among them, have sent within the last hour."""
-        return self._store.sent_since(END - timedelta(hours=1), [user_name(number) for number in range(10)])
+        return self._store.moderation.sent_since(END - timedelta(hours=1), [user_name(number) for number in range(10)])
 
     def stats(self) -> object:
         """The statistics of everything."""
-        return self._store.statistics(RunSelection())
+        return board_statistics(self._store.file, RunSelection())
 
     def export(self) -> object:
         """Every run as CSV."""
@@ -164,8 +172,10 @@ class Asker:
     def _submitted(self) -> Run:
         new = NewRun(_GPU, "main", "gpu", f"bench-{os.getpid()}-{time.monotonic_ns()}", "", "self-run", False, "")
         code = f"# {time.monotonic_ns()}".encode()
-        (run,) = self._store.add_submission(
-            task=_BUSY, user=_USER, file_name="k.py", code=code, mode=Mode.RANKED, note="", at=END, runs=[new]
+        (run,) = self._store.submissions.add(
+            NewSubmission(
+                task=_BUSY, user=_USER, file_name="k.py", code=code, mode=Mode.RANKED, note="", at=END, runs=[new]
+            )
         )[1]
         return run
 

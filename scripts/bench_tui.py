@@ -17,7 +17,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual import events
 from textual.pilot import Pilot
@@ -28,12 +27,10 @@ from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
-from hpc_board.store import runs as run_rows
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.runs import RunGateway
 from hpc_board.tui.app import BoardApp
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
+from tests.unit.open_database import OpenDatabase
 
 ROUNDS = 7
 RUNS = 10_000
@@ -142,32 +139,32 @@ def filled_board(folder: Path) -> Board:
 
     users = [(f"user{number}", number) for number in range(ROWS)] + [(board.user, ROWS + n) for n in range(RUNS)]
     for start in range(0, len(users), 1000):
-        added = store.add_submissions([new(user, number) for user, number in users[start : start + 1000]])
+        added = store.submissions.add_all([new(user, number) for user, number in users[start : start + 1000]])
         runs = [run for _, each in added for run in each]
         with DatabaseFile(settings.board / "board.db").writing() as db:
             for run in runs:
                 if run.id <= ROWS + RUNS - CHANGES_A_SECOND:
-                    finish(db, run, now)
+                    finish(RunGateway(OpenDatabase(db=db)), run, now)
     return board
 
 
-def finish(db: "Database", run: Run, at: datetime) -> None:
+def finish(runs: RunGateway, run: Run, at: datetime) -> None:
     """Let a run have passed."""
     case = Case("benchmark", 0, "size: 1", Verdict.PASS)
     result = Result(run.id, run.nonce, str(run.mode), Verdict.PASS, "", (case,), score_s=1e-6 * (1 + run.id % 4999))
-    run_rows.finish(db, run.id, Status(RunState.FINISHED, at, "1", "node1"), result, result.score_s, at)
+    runs.finish(run.id, Status(RunState.FINISHED, at, "1", "node1"), result, result.score_s, at)
 
 
 def churn(database: Path) -> None:
     """Change the states of CHANGES_A_SECOND runs each second, until killed."""
     store = Store(database)
-    runs = [run.id for run in store.in_flight()]
+    runs = [run.id for run in store.runs.in_flight()]
     states = (RunState.QUEUED, RunState.RUNNING)
     for turn in range(1_000_000):
         start = time.monotonic()
         at = datetime.now(UTC)
         reason = "Priority" if turn % 3 else "Resources"
-        store.record_each({run: Status(states[turn % 2], at, "1", "node1", reason) for run in runs})
+        store.runs.record_each({run: Status(states[turn % 2], at, "1", "node1", reason) for run in runs})
         print(turn, flush=True)
         time.sleep(max(0.0, 1 - (time.monotonic() - start)))
 

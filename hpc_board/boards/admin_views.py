@@ -40,7 +40,7 @@ class AdminViews:
 
     def stop(self) -> Decision | None:
         """The decision to take no submissions, if it holds."""
-        return self.store.stopped()
+        return self.store.moderation.stopped()
 
     def boards(self) -> tuple[BoardState, ...]:
         """The boards that the user may look after, by name.
@@ -51,8 +51,8 @@ class AdminViews:
         self.require(Role.CREATOR, "look after boards")
         made = {board.name: board for board in self.created() if board.terms.changeable_by(self.user, self.role)}
         tasks = [task for task in self.tasks().tasks if self.role is Role.ADMIN or task.name in made]
-        limits = {decision.subject: each for decision, each in self.store.limits()}
-        sent = self.store.sent_since(_now() - LIMITED_PERIOD)
+        limits = {decision.subject: each for decision, each in self.store.moderation.limits()}
+        sent = self.store.moderation.sent_since(_now() - LIMITED_PERIOD)
         boards = []
         for task in tasks:
             here = [each for each in sent if each.board == task.name]
@@ -80,12 +80,12 @@ class AdminViews:
             Refused: the user is no admin.
         """
         self.require(Role.ADMIN, "look after people")
-        known = self.store.names_of_people(after=after, limit=limit, part=part)
+        known = self.store.moderation.user_names(after=after, limit=limit, part=part)
         chosen = sorted({*known, *self._named(after, part)})[:limit]
         now = _now()
-        limits = {decision.subject: each for decision, each in self.store.limits()}
-        sent = self.store.sent_since(now - LIMITED_PERIOD, chosen)
-        found = self.store.standing_of_people(chosen, now)
+        limits = {decision.subject: each for decision, each in self.store.moderation.limits()}
+        sent = self.store.moderation.sent_since(now - LIMITED_PERIOD, chosen)
+        found = self.store.moderation.user_states(chosen, now)
         people = []
         for name in chosen:
             ban, newest_at = found[name]

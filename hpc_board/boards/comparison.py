@@ -8,7 +8,7 @@ from hpc_board.domain.run import Run
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import InputError
 from hpc_board.model.result import Result
-from hpc_board.store import Store
+from hpc_board.store import RunQuery, Store
 
 _HINT = "Modes benchmark and ranked measure times; `hpc-board runs --all --task NAME` lists what has run."
 
@@ -43,7 +43,7 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
     chosen = gpus or [gpu for gpu in first if gpu in second]
     if not chosen or not set(chosen) <= set(first) & set(second):
         raise InputError(_missing((one, other), (first, second), gpus), hint=_HINT)
-    ranking_by = store.task(one.task, one.task_version).ranking_by
+    ranking_by = store.submissions.task(one.task, one.task_version).ranking_by
     found = []
     for gpu in chosen:
         (run, result), (other_run, other_result) = first[gpu], second[gpu]
@@ -55,8 +55,8 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
 def _timed(store: Store, submission: Submission) -> dict[str, tuple[Run, Result]]:
     """The runs of a submission that have times, by their GPU, of several the newest."""
     timed: dict[str, tuple[Run, Result]] = {}
-    for run in reversed(store.runs(submission=submission.id)):
-        result = store.result(run.id) if run.verdict is not None else None
+    for run in reversed(store.runs.list(RunQuery(submission=submission.id))):
+        result = store.runs.result(run.id) if run.verdict is not None else None
         if result is not None and any(case.timing for case in result.cases if case.phase == "benchmark"):
             timed[run.gpu] = run, result
     return timed

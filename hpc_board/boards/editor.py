@@ -124,7 +124,7 @@ class Boards:
 
     def history(self, name: str) -> tuple[BoardChange, ...]:
         """Everything that was done to the boards of this name, oldest first; empty where the person sees none."""
-        return () if name in self.hidden() else self._store.board_changes(name)
+        return () if name in self.hidden() else self._store.boards.changes(name)
 
     def left_to_settings(self, names: Collection[str], of_settings: Callable[[], Catalog]) -> frozenset[str]:
         """Those of `names` whose board was deleted, so that a task of the settings has its place again."""
@@ -142,7 +142,7 @@ class Boards:
         if board is None or not board.terms.shows_code(now):
             return False
         promised_at = board.change.at
-        for change in reversed(self._store.board_changes(name)):
+        for change in reversed(self._store.boards.changes(name)):
             if change.action is Action.DELETE or change.terms.code_shown is CodeShown.NEVER:
                 break
             promised_at = change.at
@@ -206,7 +206,7 @@ class Boards:
 
     def deletion(self, board: CreatedBoard) -> Plan:
         """How `board` would be deleted."""
-        left = self._store.entries(board.name, board.change.task_version or "")
+        left = self._store.boards.entries(board.name, board.change.task_version or "")
         return Plan(board.name, Action.DELETE, board.terms, None, board, left=left, after_change=board.change.id)
 
     def require_change(self, board: CreatedBoard) -> None:
@@ -243,8 +243,8 @@ class Boards:
                 hint=hint,
             )
         # Of what came after the plan was made, the store tells.
-        changes = self._store.board_changes(plan.name)
-        if not changes and self._store.knows_task(plan.name):
+        changes = self._store.boards.changes(plan.name)
+        if not changes and self._store.submissions.knows_task(plan.name):
             raise Refused(
                 f"you may not make a board {plan.name}: a task of this name was in the settings' folders and has runs, "
                 f"and {person.name}'s role is {person.role}.",
@@ -285,7 +285,7 @@ class Boards:
                     hint="--force does it; the standings of the version that is left are kept.",
                 )
 
-        store.change_boards(
+        store.boards.change(
             [
                 NewChange(
                     plan.name,
@@ -310,7 +310,7 @@ class Boards:
             Action.CREATE,
             terms,
             task,
-            joined=self._store.entries(task.name, task.version),
+            joined=self._store.boards.entries(task.name, task.version),
             after_change=before.id if isinstance(before, BoardChange) else 0,
             shadows=any(each.name == task.name for each in of_settings.tasks),
         )
@@ -324,8 +324,8 @@ class Boards:
             replace(task, name=board.name),
             board,
             differences(board.task, task, board.terms, terms),
-            self._store.entries(board.name, board.task.version) if restarts else (),
-            self._store.entries(board.name, task.version) if restarts else (),
+            self._store.boards.entries(board.name, board.task.version) if restarts else (),
+            self._store.boards.entries(board.name, task.version) if restarts else (),
             board.change.id,
         )
 
@@ -379,7 +379,7 @@ class Boards:
         return tuple(each for each in self._newest() if isinstance(each, CreatedBoard))
 
     def _newest(self) -> tuple[Newest, ...]:
-        newest = self._known = self._store.boards(self._known)
+        newest = self._known = self._store.boards.newest(self._known)
         return tuple(newest.values())
 
 

@@ -27,7 +27,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import drafts
-from hpc_board.store import Store
+from hpc_board.store import RunQuery, Store
 
 _NAME_CHARACTERS_MAX = 64
 
@@ -83,7 +83,7 @@ class Rules:
         because, now = _reason(reason, needed=True), _now()
         ends_at = drafts.end_given(until, now, what="end of the ban", option="--until") if until.strip() else None
         end = "" if ends_at is None else ends_at.isoformat()
-        return self.store.switch(Decision(BAN, USER, user, self.user, now, because, end))
+        return self.store.moderation.switch(Decision(BAN, USER, user, self.user, now, because, end))
 
     def unban(self, user: str, reason: str = "") -> bool:
         """Let a banned user submit again, and say whether they were banned.
@@ -103,7 +103,7 @@ class Rules:
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "see who is banned")
-        return self.store.bans(_now())
+        return self.store.moderation.bans(_now())
 
     def stop(self, reason: str = "") -> bool:
         """Take no submissions but those of admins, and say whether others were taken before.
@@ -126,13 +126,14 @@ class Rules:
         return self._switch(START, EVERYTHING, "", _reason(reason))
 
     def _switch(self, action: str, kind: str, subject: str, reason: str) -> bool:
-        return self.store.switch(Decision(action, kind, subject, self.user, _now(), reason))
+        return self.store.moderation.switch(Decision(action, kind, subject, self.user, _now(), reason))
 
     def _check_known(self, user: str) -> None:
         _check_name(user)
-        if not self.store.knows_user(user) and not is_user(user):
+        if not self.store.moderation.knows_user(user) and not is_user(user):
+            nearest = self.store.moderation.nearest_user(user)
             raise InputError(
-                f"{user} is no user of this machine, and has never submitted.{self.store.nearest_user(user)}",
+                f"{user} is no user of this machine, and has never submitted.{nearest}",
                 hint="`hpc-board runs --all` shows who has.",
             )
 
@@ -154,12 +155,12 @@ class Rules:
                     raise InputError(f"{limit} is no limit.", hint=f"Give a number from 0 to {LIMIT_MAX}, or `none`.")
             return limits
 
-        return self.store.set_limits(board, checked, self.user, _now())
+        return self.store.moderation.set_limits(board, checked, self.user, _now())
 
     def limits(self) -> tuple[tuple[Decision, Limits], ...]:
         """The boards that have limits and that the user sees, by name, each with the decision that gave it them."""
         hidden = self.hidden()
-        return tuple(found for found in self.store.limits() if found[0].subject not in hidden)
+        return tuple(found for found in self.store.moderation.limits() if found[0].subject not in hidden)
 
     # Submissions of others
 
@@ -171,7 +172,7 @@ class Rules:
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "remove submissions")
-        self.store.remove(dict.fromkeys(numbers), self.user, _now(), _reason(reason, needed=True))
+        self.store.moderation.remove(dict.fromkeys(numbers), self.user, _now(), _reason(reason, needed=True))
 
     def readmit(self, numbers: Collection[int], reason: str = "") -> None:
         """Put removed submissions back into the standings, all or none.
@@ -181,7 +182,7 @@ class Rules:
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "readmit submissions")
-        self.store.readmit(dict.fromkeys(numbers), self.user, _now(), _reason(reason))
+        self.store.moderation.readmit(dict.fromkeys(numbers), self.user, _now(), _reason(reason))
 
     def decisions(
         self,
@@ -200,7 +201,7 @@ class Rules:
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "read the audit log")
-        return self.store.decisions(user=user, board=board, limit=limit, before=before, words=words)
+        return self.store.moderation.log(user=user, board=board, limit=limit, before=before, words=words)
 
     def check_reader(self, found: Submission, *, shown_to_others: bool) -> None:
         """Pass if the user may read the file of a submission; `shown_to_others` is that of `may_read_code`.
@@ -224,7 +225,7 @@ class Rules:
         if not text.strip():
             raise InputError("The note is empty.", hint="Give some words.")
         drafts.check_note(text)
-        self.store.add_note(found.id, text.strip(), self.user, _now())
+        self.store.moderation.add_note(found.id, text.strip(), self.user, _now())
 
     # Submitting
 
@@ -234,7 +235,7 @@ class Rules:
         Raises:
             Refused: the board takes no submissions, or none of theirs.
         """
-        return self.store.check_open(self.user, _now(), admin=self.admin)
+        return self.store.moderation.check_open(self.user, _now(), admin=self.admin)
 
     def admission(self) -> Callable[[Task, Mode], None]:
         """What lets the submissions of one batch pass as far as the limits of their boards allow.
@@ -258,7 +259,7 @@ class _Admission:
             return
         key = task.name, Category.of(mode)
         self.seen[key] = self.seen.get(key, 0) + 1
-        self.store.check_limit(self.user, task.name, mode, self.seen[key], _now())
+        self.store.moderation.check_limit(self.user, task.name, mode, self.seen[key], _now())
 
 
 def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[RerunCandidate]:
@@ -269,7 +270,7 @@ def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> l
     Raises:
         InputError: nobody was ranked at another version.
     """
-    version = store.version_before(task.name, task.version)
+    version = store.standings.version_before(task.name, task.version)
     if version is None:
         raise InputError(
             f"nobody was ranked on {task.name} at another version than the present one.",
@@ -277,12 +278,12 @@ def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> l
         )
     wanted: dict[int, list[Gpu]] = {}
     for gpu in gpus:
-        for row in store.standings(task.name, version, gpu.name)[:top]:
+        for row in store.standings.list(task.name, version, gpu.name)[:top]:
             wanted.setdefault(row.submission, []).append(gpu)
-    done = {gpu.name: store.ranked_files(task.name, task.version, gpu.name) for gpu in gpus}
+    done = {gpu.name: store.standings.ranked_files(task.name, task.version, gpu.name) for gpu in gpus}
     plans = []
     for number, chosen in wanted.items():
-        found = store.submission(number)
+        found = store.submissions.get(number)
         left = [gpu for gpu in chosen if (found.user, found.code_sha256) not in done[gpu.name]]
         if left:
             plans.append(replace(_again(store, found, task, left), unless_ranked=True))
@@ -301,10 +302,10 @@ def named(
     Raises:
         InputError: there is no such submission, it is to another task, or it measures a milestone.
     """
-    going = store.reruns_in_flight(task.name, task.version)
+    going = store.submissions.reruns_in_flight(task.name, task.version)
     plans = []
     for number in dict.fromkeys(numbers):
-        found, runs = store.submission(number), store.runs(submission=number)
+        found, runs = store.submissions.get(number), store.runs.list(RunQuery(submission=number))
         if found.task != task.name:
             raise InputError(
                 f"submission {number} is for {found.task}, not for {task.name}.", hint="Name its own task."
@@ -329,7 +330,7 @@ def named(
 
 
 def _again(store: Store, found: Submission, task: Task, gpus: Sequence[Gpu]) -> RerunCandidate:
-    source = drafts.Source(found.file_name, store.code(found.code_sha256).decode(errors="replace"))
+    source = drafts.Source(found.file_name, store.submissions.code(found.code_sha256).decode(errors="replace"))
     try:
         if hashlib.sha256(source.data).hexdigest() != found.code_sha256:
             raise InputError("its file is not UTF-8 text")

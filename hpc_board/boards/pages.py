@@ -26,7 +26,7 @@ def version_called(word: str | None, task: Task, store: Store) -> str:
         return task.version
     hint = f"`hpc-board show {task.name} --versions` lists them."
     if word == PREVIOUS:
-        former = store.version_before(task.name, task.version)
+        former = store.standings.version_before(task.name, task.version)
         if former is None:
             raise InputError(
                 f"there is no version of {task.name} before the present one in which somebody was ranked", hint=hint
@@ -34,7 +34,7 @@ def version_called(word: str | None, task: Task, store: Store) -> str:
         return former
     if len(word) < _VERSION_CHARACTERS_MIN:
         raise InputError(f'"{one_line(word)}" is too short: give 4 characters of a version or more', hint=hint)
-    known = [each.version for each in store.versions(task.name)]
+    known = [each.version for each in store.standings.versions(task.name)]
     fitting = [version for version in dict.fromkeys([task.version, *known]) if version.startswith(word.casefold())]
     if len(fitting) != 1:
         several = f": {', '.join(version[:_SHORT_VERSION] for version in fitting)}" if fitting else ""
@@ -46,7 +46,7 @@ def version_called(word: str | None, task: Task, store: Store) -> str:
 
 def definition(store: Store, task: Task, version: str) -> Task:
     """The task as it was at `version`; the present one is known even where nobody has submitted for it."""
-    return task if version == task.version else store.task(task.name, version)
+    return task if version == task.version else store.submissions.task(task.name, version)
 
 
 def page(
@@ -61,13 +61,13 @@ def page(
     offset: int,
 ) -> Page:
     """A part of the board of `shown`, which is a version of the task `present`, as `user` reads it."""
-    found, cases = store.listed(shown.name, shown.version, gpu, rows, user, limit=limit, offset=offset)
+    found = store.standings.page(shown.name, shown.version, gpu, rows, user, limit=limit, offset=offset)
     marks = list(found.milestones)
     if shown.version == present.version:
         # One that the task does not name any more has left its boards.
         named = {each.name for each in present.milestones if each.shown_on(gpu)}
         marks = [mark for mark in marks if mark.name in named]
-    score_s = reference_score_s(cases, shown.ranking_by)
+    score_s = reference_score_s(found.cases, shown.ranking_by)
     if found.leading is not None and score_s is not None:
         marks.append(_reference(found.leading, score_s))
     return Page(

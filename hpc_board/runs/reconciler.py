@@ -117,7 +117,7 @@ class Reconciler:
             scan, began = NextScan(self.folder / "looked"), time.monotonic()
             chosen = None if watched is None or scan.due(_now()) else self._watched(watched)
             runs = []
-            for run in self.store.in_flight(account=self.user) if chosen is None else chosen:
+            for run in self.store.runs.in_flight(account=self.user) if chosen is None else chosen:
                 if run.cluster in self.schedulers:
                     runs.append(run)
                 else:
@@ -133,13 +133,13 @@ class Reconciler:
                 with _writing(self.folder):
                     scan.settle(_now(), time.monotonic() - began)
             if asked:
-                errors += self._ask_schedulers(asked, self.store.in_flight(account=self.user))
+                errors += self._ask_schedulers(asked, self.store.runs.in_flight(account=self.user))
             self._note_silences(silent)
         return Pass(frozenset(asked), tuple(errors))
 
     def _watched(self, ids: Collection[int]) -> Sequence[Run] | None:
         """Those of these runs that have not ended; None where one of their schedulers may be asked, for all runs."""
-        runs = self.store.in_flight(ids, account=self.user)
+        runs = self.store.runs.in_flight(ids, account=self.user)
         clusters = {run.cluster for run in runs}.intersection(self.schedulers)
         return None if any(self._backoff(cluster).due(_now()) for cluster in clusters) else runs
 
@@ -178,7 +178,7 @@ class Reconciler:
                 return
             if self.user is not None and run.runs_as != self.user:
                 # Whoever runs it may be sending it at this moment, under a lock of their own.
-                self.store.wish_end(run.id, _wish(user))
+                self.store.runs.request_end(run.id, _wish(user))
                 return
             if run.state is RunState.CREATED:
                 self._record(run, RunState.CANCELLED, reason=f"cancelled by {user} before it was sent")
@@ -188,7 +188,7 @@ class Reconciler:
                     f"run {run.id} is on cluster {run.cluster}, which the settings do not have any more",
                     hint=f"Put the cluster back, or end job {run.status.job_id} with the scheduler's own command.",
                 )
-            self.store.wish_end(run.id, _wish(user))
+            self.store.runs.request_end(run.id, _wish(user))
             run = self._again(run)
             try:
                 if not run.status.job_id:
@@ -223,7 +223,7 @@ class Reconciler:
             yield
 
     def _again(self, run: Run) -> Run:
-        return self.store.run(run.id)
+        return self.store.runs.get(run.id)
 
     @contextmanager
     def _lock(self, *, wait_seconds: float) -> Iterator[bool]:
@@ -250,7 +250,7 @@ class Reconciler:
     def _complete_arrays(self, runs: Sequence[Run]) -> list[Run]:
         """Those of `runs` whose array can go with all of its unsent runs: two of one name could not be told apart."""
         chosen = {run.id for run in runs}
-        unsent = (run for run in self.store.in_flight(account=self.user) if run.array and run.state.unsent)
+        unsent = (run for run in self.store.runs.in_flight(account=self.user) if run.array and run.state.unsent)
         parts = {run.array for run in unsent if run.id not in chosen}
         return [run for run in runs if run.array not in parts]
 
@@ -368,11 +368,11 @@ class Reconciler:
             raise InputError("hpc-board was updated before the run was sent; submit again")
         tries = 0
         if run.state is not RunState.CREATED:
-            tries = sum(status.source.startswith(_TRY) for status in self.store.history(run.id))
+            tries = sum(status.source.startswith(_TRY) for status in self.store.runs.history(run.id))
         if tries >= TRIES_MAX:
             raise InputError(f"not accepted after {tries} tries: {run.status.source}")
-        task = self.store.task(run.task, run.task_version)
-        code = self.store.code(run.code_sha256)
+        task = self.store.submissions.task(run.task, run.task_version)
+        code = self.store.submissions.code(run.code_sha256)
         path = self._folders(run).write(run, task, gpu, code=code, harness=harness)
         return _PreparedJob(run, gpu, path, job_folder.script(task, gpu, run.mode), tries + 1)
 
@@ -448,7 +448,7 @@ class Reconciler:
 
     def _store_status(self, run: Run, status: Status) -> Run:
         if status != run.status:
-            self.store.record(run.id, status)
+            self.store.runs.record(run.id, status)
         return replace(run, status=status)
 
     def _look_into_folders(self, runs: Sequence[Run], *, watched: bool) -> None:
@@ -478,7 +478,7 @@ class Reconciler:
     def _store_each(self, runs: Iterable[Run]) -> list[Run]:
         """Store the statuses of all these runs, or of none."""
         stored = list(runs)
-        self.store.record_each({run.id: run.status for run in stored})
+        self.store.runs.record_each({run.id: run.status for run in stored})
         return stored
 
     def _look_into_folder(self, run: Run) -> None:
@@ -504,7 +504,7 @@ class Reconciler:
 
     def _ran_before(self, run: Run) -> bool:
         """Whether a queued run has been running: its scheduler put it back, and the files of its job prove nothing."""
-        return any(status.state is RunState.RUNNING for status in self.store.history(run.id))
+        return any(status.state is RunState.RUNNING for status in self.store.runs.history(run.id))
 
     def _left(self, run: Run) -> _Leftover:
         """What is in the place of the run's result."""
@@ -519,13 +519,13 @@ class Reconciler:
         if not data:
             return _Leftover(hindrance=f"{job_folder.RESULT} is empty")
         try:
-            result = self._accepted(run, self.store.task(run.task, run.task_version), data)
+            result = self._accepted(run, self.store.submissions.task(run.task, run.task_version), data)
         except ResultError:
             return _Leftover(whole=True)
         return _Leftover(partial=result) if result.interrupted else _Leftover(whole=True)
 
     def _take_result(self, run: Run, data: bytes) -> None:
-        task = self.store.task(run.task, run.task_version)
+        task = self.store.submissions.task(run.task, run.task_version)
         try:
             result = self._accepted(run, task, data)
         except ResultError as error:
@@ -540,7 +540,7 @@ class Reconciler:
         score = score_s(result.cases, task.ranking_by) if ranked else None
         interval = score_interval(result.cases, task.ranking_by) if ranked else None
         try:
-            self.store.finish(run.id, status, result, score, ended_at(result, run, status.at), interval=interval)
+            self.store.runs.finish(run.id, status, result, score, ended_at(result, run, status.at), interval=interval)
         except ResultError as error:
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
 
@@ -587,7 +587,7 @@ class Reconciler:
             # In one transaction: thousands of jobs may begin to wait at once.
             going_on: dict[int, Status] = {}
             states = [self._apply(run, news[run.token], going_on).state for run in members if run.token in news]
-            self.store.record_each(going_on)
+            self.store.runs.record_each(going_on)
             before = [run.state for run in members if run.token in news]
             # A wish that met a silent scheduler is repeated until the job ends.
             unheard = [run for run in members if _goes_on(news.get(run.token)) and run.status.cancel_requested]
@@ -653,7 +653,7 @@ class Reconciler:
             unreadable=left.unreadable,
         )
         if status.state.ended and partial is not None:
-            self.store.stop(run.id, status, partial)
+            self.store.runs.stop(run.id, status, partial)
         elif status.state.ended:
             self._store_status(run, replace(status, source=f"{status.source}{self._last_words(run)}"))
         elif status != run.status:

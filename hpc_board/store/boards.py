@@ -5,7 +5,7 @@ Looking at them makes no database, and needs no more of it than SQLite: every co
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,6 +16,7 @@ from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entri
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
+from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_reader import RowReader, unreadable
 from hpc_board.store.rows import plain_text, task_definition, task_value, time_text
 
@@ -52,27 +53,55 @@ class NewChange:
     leave: Callable[[tuple[Entries, ...]], object] | None = None
 
 
-def newest(connection: sqlite3.Connection, known: Mapping[int, Newest]) -> dict[int, Newest]:
-    """What became of each board, by the number of its newest change and in the order of names.
+class BoardGateway:
+    """The boards that users made, as one row for each change of one.
 
-    It is the board, or for one that was deleted the change that did so. What is `known` is not read again: a change
-    never changes.
+    `newest` and `changes` look at the file as it is: they make no database and bring none up to date.
     """
-    if not _has_boards(connection):
-        return {}
-    numbers = [row["id"] for row in _rows(connection, _NEWEST)]
-    return {number: known.get(number) or _board(connection, number) for number in numbers}
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+
+    def newest(self, known: Mapping[int, Newest] | None = None) -> dict[int, Newest]:
+        """Return each board, or the change that deleted it, by the number of its newest change, in the order of names.
+
+        What is `known` from before is not read again: a change never changes.
+        """
+        known = known or {}
+        with self._file.looking() as connection:
+            if connection is None or not _has_boards(connection):
+                return {}
+            numbers = [row["id"] for row in _rows(connection, _NEWEST)]
+            return {number: known.get(number) or _board(connection, number) for number in numbers}
+
+    def changes(self, name: str) -> tuple[BoardChange, ...]:
+        """Return the changes of all boards of this name, oldest first."""
+        with self._file.looking() as connection:
+            if connection is None or not _has_boards(connection):
+                return ()
+            rows = _rows(connection, "SELECT * FROM boards WHERE name = ? ORDER BY id", name)
+            return tuple(map(_change, rows))
+
+    def entries(self, task: str, version: str) -> tuple[Entries, ...]:
+        """Count the users with a rank for this version of a task, by GPU, without making a database."""
+        if not self._file.is_there():
+            return ()
+        with self._file.reading() as db:
+            return _entries(db, task, version)
+
+    def change(self, new: Sequence[NewChange]) -> None:
+        """Store changes of boards, each with the version of its task; all or none.
+
+        Raises:
+            InputError: another user has changed one of the boards since its author looked at it.
+            Refused: users are on standings that one leaves, as its `leave` says.
+        """
+        with self._file.writing() as db:
+            for each in new:
+                _add(db, each)
 
 
-def changes(connection: sqlite3.Connection, name: str) -> tuple[BoardChange, ...]:
-    """Everything that was done to the boards of this name, oldest first."""
-    if not _has_boards(connection):
-        return ()
-    return tuple(_change(row) for row in _rows(connection, "SELECT * FROM boards WHERE name = ? ORDER BY id", name))
-
-
-def entries(db: "Database", task: str, version: str) -> tuple[Entries, ...]:
-    """How many users have a rank for this version of a task, by GPU; GPUs on which nobody has are left out."""
+def _entries(db: "Database", task: str, version: str) -> tuple[Entries, ...]:
     return tuple(Entries(row["gpu"], row["users"]) for row in db.query(_ENTRIES, [task, version]))
 
 
@@ -98,13 +127,7 @@ def check_takes(db: "Database", task: Task, at: datetime, *, of_settings: bool) 
         raise Refused(deadline_refusal(task.name, deadline, at), hint="`hpc-board list` shows the tasks that are open.")
 
 
-def add(db: "Database", new: NewChange) -> None:
-    """Store a change, and the version of the task that comes with it.
-
-    Raises:
-        InputError: somebody else has changed the board since its author looked at it.
-        Refused: users are on the standings that it leaves, as `leave` says.
-    """
+def _add(db: "Database", new: NewChange) -> None:
     for row in db.query("SELECT * FROM boards WHERE name = ? ORDER BY id DESC LIMIT 1", [new.name]):
         if row["id"] != new.after:
             raise InputError(
@@ -112,7 +135,7 @@ def add(db: "Database", new: NewChange) -> None:
                 hint="Look at it, and try again if you still want to.",
             )
         if new.leave is not None and row["task_version"] is not None:
-            new.leave(entries(db, new.name, row["task_version"]))
+            new.leave(_entries(db, new.name, row["task_version"]))
     moment = time_text(new.at)
     document = new.terms.to_json()
     if new.task is not None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 
+BUSY_TIMEOUT_SECONDS = 30.0
 _MODE_RETRY_SECONDS = 0.01
 
 
@@ -66,7 +67,7 @@ class DatabaseFile:
 
     path: Path
     mounts: Path = MOUNTS
-    busy_timeout_seconds: float = 30.0
+    busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS
 
     @contextmanager
     def reading(self) -> Iterator["Database"]:

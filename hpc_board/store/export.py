@@ -93,29 +93,62 @@ class Best:
     score_s: float
 
 
-def runs(file: DatabaseFile, chosen: RunSelection, *, with_code: bool) -> Iterator[list[Row]]:
-    """Every chosen run, oldest first, some at a time; `rank` is its place in the standings where it has one.
+class ExportGateway:
+    """The tables that leave a board: runs with their times, and standings."""
 
-    `remarks` is what was said of its submission, as a value of the model.
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
 
-    Raises:
-        StorageError: the database cannot be read.
-    """
-    with file.reading() as db:
-        ranked, ranks, overlaps = _ranks(db)
-    position = 0
-    size = _PAGE_WITH_CODE if with_code else PAGE_SUBMISSIONS
-    for page in pages(file, _RUNS, chosen, size=size, with_code=with_code):
-        rows: list[Row] = []
-        for row in page:
-            _check(row, with_code=with_code)
-            while position < len(ranked) and ranked[position] < row["run"]:
-                position += 1
-            has_rank = position < len(ranked) and ranked[position] == row["run"]
-            rank = ranks[position] if has_rank else None
-            overlaps_above = bool(overlaps[position]) if has_rank else None
-            rows.append({**row, "rank": rank, "overlaps_above": overlaps_above, "remarks": remarks_value(row)})
-        yield rows
+    def runs(self, chosen: RunSelection, *, with_code: bool = False) -> Iterator[Row]:
+        """Return every chosen run, oldest first, read in many short transactions.
+
+        `rank` is its place in the standings where it has one; `remarks` are those of its submission, as a value of
+        the domain.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        with self._file.reading() as db:
+            ranked, ranks, overlaps = _ranks(db)
+        position = 0
+        size = _PAGE_WITH_CODE if with_code else PAGE_SUBMISSIONS
+        for page in pages(self._file, _RUNS, chosen, size=size, with_code=with_code):
+            rows: list[Row] = []
+            for row in page:
+                _check(row, with_code=with_code)
+                while position < len(ranked) and ranked[position] < row["run"]:
+                    position += 1
+                has_rank = position < len(ranked) and ranked[position] == row["run"]
+                rank = ranks[position] if has_rank else None
+                overlaps_above = bool(overlaps[position]) if has_rank else None
+                rows.append({**row, "rank": rank, "overlaps_above": overlaps_above, "remarks": remarks_value(row)})
+            yield from rows
+
+    def ranked_boards(self, chosen: RunSelection) -> tuple[RankedBoard, ...]:
+        """Return the chosen boards that have users, by the task's name, its versions in the order of their arrival."""
+        with self._file.reading() as db:
+            found = [
+                RankedBoard(
+                    found.text("task"),
+                    found.text("task_version"),
+                    found.text("gpu"),
+                    found.moment("added_at"),
+                    found.integer("users"),
+                )
+                for found in (RowReader(row, "tasks", "task") for row in db.query(_BOARDS))
+            ]
+        return tuple(
+            each
+            for each in found
+            if (not chosen.tasks or each.task in chosen.tasks) and (not chosen.gpus or each.gpu in chosen.gpus)
+        )
+
+    def bests_by_day(self, task: str, task_version: str, gpu: str) -> tuple[Best, ...]:
+        """Return the best time that each day brought to a board, without days that brought none, in their order."""
+        board = {"task": task, "task_version": task_version, "gpu": gpu}
+        with self._file.reading() as db:
+            days = (RowReader(row, "scores of day", "day") for row in db.query(_DAYS, board))
+            return tuple(Best(found.day("day"), found.text("user"), found.score()) for found in days)
 
 
 def _check(row: Row, *, with_code: bool) -> None:
@@ -152,34 +185,3 @@ def _ranks(db: "Database") -> "tuple[array[int], array[int], array[int]]":
         ranks.append(row["rank"])
         overlaps.append(overlaps_above(found))
     return held, ranks, overlaps
-
-
-def ranked_boards(db: "Database", chosen: RunSelection) -> tuple[RankedBoard, ...]:
-    """Every chosen board on which somebody is, by the task's name, its versions in the order in which they came."""
-    found = (
-        RankedBoard(
-            found.text("task"),
-            found.text("task_version"),
-            found.text("gpu"),
-            found.moment("added_at"),
-            found.integer("users"),
-        )
-        for found in (RowReader(row, "tasks", "task") for row in db.query(_BOARDS))
-    )
-    return tuple(
-        each
-        for each in found
-        if (not chosen.tasks or each.task in chosen.tasks) and (not chosen.gpus or each.gpu in chosen.gpus)
-    )
-
-
-def knows_task(db: "Database", task: str) -> bool:
-    """Whether somebody has submitted for a task of this name, or made a board of it."""
-    return bool(db.table("tasks").count_where("name = ?", [task]))
-
-
-def bests_by_day(db: "Database", task: str, task_version: str, gpu: str) -> tuple[Best, ...]:
-    """The best time that each day brought to this board, days without any left out, in their order."""
-    board = {"task": task, "task_version": task_version, "gpu": gpu}
-    days = (RowReader(row, "scores of day", "day") for row in db.query(_DAYS, board))
-    return tuple(Best(found.day("day"), found.text("user"), found.score()) for found in days)

@@ -26,7 +26,7 @@ SELECT feed.*, scores.submission, runs.emulated
 
 
 def enter(db: "Database", counted: ranking.Score, at: datetime) -> None:
-    """Let a run count on its board, and tell what that changed if it is faster than its user was before."""
+    """Have a run count on its board, and add an entry if it is faster than its user was before."""
     former = ranking.former(db, counted.board, counted.user)
     podium = ranking.podium(db, counted.board)
     ranking.enter(db, counted)
@@ -50,10 +50,7 @@ def feed(
     limit: int,
     among: Collection[str] | None = None,
 ) -> tuple[FeedEntry, ...]:
-    """What runs that still count have changed, newest first: what fits every filter that is not None.
-
-    `before` is the number of an entry; those older than it are found. `among` are the only tasks to tell of.
-    """
+    """Return entries as `StandingsGateway.feed` does."""
     given: dict[str, Any] = {"task": task, "gpu": gpu, "user": user}
     filters = {column: value for column, value in given.items() if value is not None}
     conditions = [f"feed.{column} = :{column}" for column in filters]

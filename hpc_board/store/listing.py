@@ -64,11 +64,15 @@ _WORDS_MAX = 8
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which runs: those that fit every filter that is given.
+class RunQuery:
+    """The filters of a list of runs; every filter that is given has to fit.
 
-    They are older than the run `before`, have `note` as a part of any note, and each of `words` in one of their fields.
-    `outcome` is a state or a verdict. Of `hidden` tasks there are only those whose user is `unless_by`.
+    Attributes:
+        before: the number of a run; older ones fit.
+        note: a part of any note of the run's submission.
+        words: words, each of which is in one of the run's columns.
+        outcome: a state or a verdict.
+        hidden: tasks of which only the runs of the user `unless_by` fit.
     """
 
     user: str | None = None
@@ -84,37 +88,40 @@ class Wanted:
     outcome: RunState | Verdict | None = None
 
 
-def runs(db: "Database", wanted: Wanted, limit: int | None) -> tuple[Run, ...]:
-    """The newest runs that are wanted, at most `limit`, newest first."""
-    plain = list(_plain(wanted))
-    searched = list(_searched(wanted))
+EVERY_RUN = RunQuery()
+
+
+def select(db: "Database", query: RunQuery, limit: int | None) -> tuple[Run, ...]:
+    """Return runs as `RunGateway.list` does."""
+    plain = list(_plain(query))
+    searched = list(_searched(query))
     values = {name: value for _, given in (*plain, *searched) for name, value in given.items()}
     if searched:
         where = " AND ".join(condition.format(**_IN_VIEW) for condition, _ in (*plain, *searched))
         rows = db.view("run_details").rows_where(where, values, order_by="id DESC", limit=limit)
     else:
-        newest = _newest([condition for condition, _ in plain], wanted)
+        newest = _newest([condition for condition, _ in plain], query)
         values["limit"] = -1 if limit is None else limit
         rows = db.view("run_details").rows_where(f"id IN ({newest})", values, order_by="id DESC")
     return tuple(run_value(row) for row in rows)
 
 
-def _newest(conditions: Sequence[str], wanted: Wanted) -> str:
+def _newest(conditions: Sequence[str], query: RunQuery) -> str:
     """The statement for the numbers of the newest runs that fit, which begins where there are the fewest."""
     # It loads sqlite_utils, which only those need who open a database.
     from hpc_board.store.migrations import ENDED_UNFINISHED, UNFINISHED_ENDS
 
-    outcome, few = wanted.outcome, None
+    outcome, few = query.outcome, None
     if isinstance(outcome, RunState) and not outcome.ended:
         few = _IN_FLIGHT, "in_flight.run"
-    elif wanted.user is None and wanted.task is None and wanted.submission is None:
+    elif query.user is None and query.task is None and query.submission is None:
         # Some words are a verdict and a state.
         found = [_WITH_VERDICT] if outcome is not None and outcome.value in {each.value for each in Verdict} else []
         if outcome is not None and outcome.value in UNFINISHED_ENDS:
             found.append(f"SELECT run FROM events WHERE state = :outcome AND {ENDED_UNFINISHED}")  # noqa: S608
         if found:
             few = _OF_OUTCOME.format(outcome=" UNION ALL ".join(found)), "found.run"
-        elif outcome is None and wanted.gpu is not None:
+        elif outcome is None and query.gpu is not None:
             few = _OF_GPU, "runs.id"
     if few is None:
         return _NEWEST.format(where=" AND ".join(each.format(**_IN_TABLES) for each in conditions) or "TRUE")
@@ -128,32 +135,32 @@ _Condition = tuple[str, dict[str, str | int]]
 """Text with the names of `_IN_TABLES` in braces, and the values that it has."""
 
 
-def _plain(wanted: Wanted) -> Iterator[_Condition]:
+def _plain(query: RunQuery) -> Iterator[_Condition]:
     """What the tables of submissions and runs tell by themselves."""
-    if wanted.user is not None:
-        yield "{user} = :user", {"user": wanted.user}
-    if wanted.task is not None:
-        yield "{task} = :task", {"task": wanted.task}
-    if wanted.gpu is not None:
-        yield "{gpu} = :gpu", {"gpu": wanted.gpu}
-    if wanted.mode is not None:
-        yield "{mode} = :mode", {"mode": wanted.mode.value}
-    if wanted.outcome is not None:
-        yield ":outcome IN ({outcomes})", {"outcome": wanted.outcome.value}
-    if wanted.submission is not None:
-        yield "{submission} = :submission", {"submission": row_id(wanted.submission)}
-    if wanted.before is not None:
+    if query.user is not None:
+        yield "{user} = :user", {"user": query.user}
+    if query.task is not None:
+        yield "{task} = :task", {"task": query.task}
+    if query.gpu is not None:
+        yield "{gpu} = :gpu", {"gpu": query.gpu}
+    if query.mode is not None:
+        yield "{mode} = :mode", {"mode": query.mode.value}
+    if query.outcome is not None:
+        yield ":outcome IN ({outcomes})", {"outcome": query.outcome.value}
+    if query.submission is not None:
+        yield "{submission} = :submission", {"submission": row_id(query.submission)}
+    if query.before is not None:
         # The first part lets an index of submissions begin there; a submission's runs may stand on both sides of it.
         nearest = "(SELECT submission FROM runs WHERE id < :before ORDER BY id DESC LIMIT 1)"
-        yield f"{{submission}} <= {nearest} AND {{id}} < :before", {"before": row_id(wanted.before)}
-    if wanted.hidden:
+        yield f"{{submission}} <= {nearest} AND {{id}} < :before", {"before": row_id(query.before)}
+    if query.hidden:
         condition = "({user} = :unless_by OR {task} NOT IN (SELECT value FROM json_each(:hidden)))"
-        yield condition, {"unless_by": wanted.unless_by, "hidden": json.dumps([*wanted.hidden])}
+        yield condition, {"unless_by": query.unless_by, "hidden": json.dumps([*query.hidden])}
 
 
-def _searched(wanted: Wanted) -> Iterator[_Condition]:
+def _searched(query: RunQuery) -> Iterator[_Condition]:
     """What has to be looked for in one run after another."""
-    if wanted.note:
-        yield _NOTED, {"part": plain_text(wanted.note)}
-    for number, word in enumerate(plain_text(wanted.words).split()[:_WORDS_MAX]):
+    if query.note:
+        yield _NOTED, {"part": plain_text(query.note)}
+    for number, word in enumerate(plain_text(query.words).split()[:_WORDS_MAX]):
         yield _WITH_WORD.format(word=f"word{number}"), {f"word{number}": word.replace("_", " ")}

@@ -1,8 +1,8 @@
-"""Runs: the events that they went through, what they came to, and where they stand now."""
+"""Runs: their statuses as events, their results, and lists of them."""
 
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -13,6 +13,8 @@ from hpc_board.errors import InputError
 from hpc_board.model.result import Case, Result, ResultError
 from hpc_board.model.score import Interval
 from hpc_board.store import feed, ranking
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.listing import EVERY_RUN, RunQuery, select
 from hpc_board.store.row_reader import RowReader, unreadable
 from hpc_board.store.rows import (
     case_row,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WholeRun:
-    """A run as it stands, what it means on its board, all that it came to, and what it went through, oldest first."""
+    """A run as of one moment: its placing on its board, its result, and its history, oldest status first."""
 
     run: Run
     placing: Placing | None
@@ -40,102 +42,226 @@ class WholeRun:
     history: tuple[Status, ...]
 
 
-def record(db: "Database", number: int, status: Status) -> bool:
-    """Append an event, and say whether it was stored: a run that has ended takes no more.
+class RunGateway:
+    """The runs of a board: their statuses, which are only appended, and their results.
 
-    Raises:
-        InputError: there is no such run.
-        ValueError: the status is `finished`, which goes with a result.
+    A method that is given the number of a run raises InputError where there is no such run.
     """
-    if status.state is RunState.FINISHED:
-        raise ValueError("a run finishes together with its result")
-    if not _is_in_flight(db, number):
-        return False
-    _append(db, number, status)
-    return True
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+
+    # Writing
+
+    def record(self, number: int, status: Status) -> bool:
+        """Append a status. Return False, and store nothing, if the run has ended.
+
+        Raises:
+            ValueError: the status is `finished`, which goes with a result: use `finish`.
+        """
+        return self.record_each({number: status}) == {number}
+
+    def record_each(self, statuses: Mapping[int, Status]) -> set[int]:
+        """Append a status to each run as `record` does, or to none. Return the runs that took theirs."""
+        if any(status.state is RunState.FINISHED for status in statuses.values()):
+            raise ValueError("a run finishes together with its result")
+        with self._file.writing() as db:
+            going = {number: status for number, status in statuses.items() if _is_in_flight(db, number)}
+            for number, status in going.items():
+                _append(db, number, status)
+            return set(going)
+
+    def request_end(self, number: int, reason: str) -> bool:
+        """Append the newest status once more with the request to end the run. Return False if it has ended.
+
+        Nothing but the request and its reason changes: another process may have carried the run further since the
+        caller last read it.
+        """
+        with self._file.writing() as db:
+            if not _is_in_flight(db, number):
+                return False
+            wish = replace(_newest(db, number), reason=reason, cancel_requested=True)
+            db.table("events").insert(event_row(number, wish))
+            return True
+
+    def finish(
+        self,
+        number: int,
+        status: Status,
+        result: Result,
+        score_s: float | None,
+        ended_at: datetime | None = None,
+        *,
+        interval: Interval | None = None,
+    ) -> bool:
+        """Append the status `finished` with the run's result. Return False, and store nothing, if it has ended.
+
+        A run that counts enters its board in the same transaction. `ended_at` is the end of its job, where that is
+        known; `interval` is that of the score, where it has one.
+
+        Raises:
+            ResultError: the result is too large to be stored.
+            ValueError: the status is not `finished`, the result is another run's, or the score is no positive number.
+        """
+        if status.state is not RunState.FINISHED:
+            raise ValueError(f"a run with a result is finished, not {status.state}")
+        if result.run != number:
+            raise ValueError(f"the result of run {result.run} does not belong to run {number}")
+        if score_s is not None and not (math.isfinite(score_s) and score_s > 0):
+            raise ValueError(f"{score_s} is no score")
+        with self._file.writing() as db:
+            if not _is_in_flight(db, number):
+                return False
+            document = result_document(result)
+            _append(db, number, status)
+            db.table("results").insert(
+                {
+                    "run": number,
+                    "verdict": result.verdict.value,
+                    "message": plain_text(result.message),
+                    "score_s": score_s,
+                    "score_low_s": interval and interval.low_s,
+                    "score_high_s": interval and interval.high_s,
+                    "ended_at": optional_time_text(ended_at),
+                }
+            )
+            db.table("documents").insert({"run": number, "document": document})
+            db.table("cases").insert_all(case_row(number, index, case) for index, case in enumerate(result.cases))
+            counted = ranking.score(db, number)
+            if counted is not None:
+                feed.enter(db, counted, status.at)
+            return True
+
+    def stop(self, number: int, status: Status, partial: Result) -> bool:
+        """Append the end of a run that was stopped, with its partial result. Return False if it has ended already.
+
+        Raises:
+            ResultError: the partial result is too large to be stored.
+            ValueError: the status is no end or needs a whole result, or the partial one is another run's or whole.
+        """
+        if not status.state.ended or status.state is RunState.FINISHED:
+            raise ValueError(f"a run that was stopped is not {status.state}")
+        if partial.run != number or not partial.interrupted:
+            raise ValueError(f"this is no partial result of run {number}")
+        with self._file.writing() as db:
+            if not _is_in_flight(db, number):
+                return False
+            document = result_document(partial)
+            _append(db, number, status)
+            db.table("partials").insert({"run": number, "document": document})
+            return True
+
+    # One run
+
+    def get(self, number: int) -> Run:
+        """Return a run as it is now."""
+        with self._file.reading() as db:
+            return stored_run(db, number)
+
+    def whole(self, number: int) -> WholeRun:
+        """Return a run with all that is stored of it, as of one moment."""
+        with self._file.reading() as db:
+            found = stored_run(db, number)
+            return WholeRun(found, ranking.placing(db, found), _result(db, number), _history(db, number))
+
+    def result(self, number: int) -> Result | None:
+        """Return the result of a run with all samples and logs, the partial one if it was stopped, else None."""
+        with self._file.reading() as db:
+            return _result(db, number)
+
+    def cases(self, number: int) -> tuple[Case, ...]:
+        """Return the cases of a run without samples, which spares reading its whole result; none until it finishes."""
+        with self._file.reading() as db:
+            _require(db, number)
+            return stored_cases(db, number)
+
+    def history(self, number: int) -> tuple[Status, ...]:
+        """Return every status of a run, oldest first."""
+        with self._file.reading() as db:
+            return _history(db, number)
+
+    # Several runs
+
+    def list(self, query: RunQuery = EVERY_RUN, limit: int | None = None) -> tuple[Run, ...]:
+        """Return the newest runs that fit the query, at most `limit`, newest first."""
+        with self._file.reading() as db:
+            return select(db, query, limit)
+
+    def numbered(self, numbers: Collection[int]) -> dict[int, Run]:
+        """Return these runs by their numbers, without the numbers that no run has."""
+        where = "id IN (SELECT value FROM json_each(:numbers))"
+        with self._file.reading() as db:
+            rows = db.view("run_details").rows_where(where, {"numbers": json.dumps([*numbers])})
+            return {run.id: run for run in map(run_value, rows)}
+
+    def started(self, numbers: Collection[int]) -> dict[int, datetime]:
+        """Return the moment since which each of these runs was last seen running, without runs that never ran."""
+        statement = (
+            "select run, max(at) as at from events where state = :running "
+            "and run in (select value from json_each(:runs)) group by run"
+        )
+        given = {"running": RunState.RUNNING.value, "runs": json.dumps([*numbers])}
+        with self._file.reading() as db:
+            return {
+                row["run"]: RowReader(row, "events of run", "run").moment("at") for row in db.query(statement, given)
+            }
+
+    def in_flight(self, among: Collection[int] | None = None, *, account: str | None = None) -> tuple[Run, ...]:
+        """Return the runs that have not ended, all or those `among` these, of one account if given, oldest first."""
+        where = (
+            "id in (select run from in_flight where :among is null or run in (select value from json_each(:among))) "
+            "and (:account is null or :account = case account when '' then user else account end)"
+        )
+        given = {"account": account, "among": None if among is None else json.dumps([*among])}
+        with self._file.reading() as db:
+            rows = db.view("run_details").rows_where(where, given, order_by="id")
+            return tuple(map(run_value, rows))
+
+    def followed(self, user: str, known: Collection[int], limit: int) -> tuple[Run, ...]:
+        """Return a user's newest `limit` runs in flight and all of `known`, ended or not, newest first."""
+        with self._file.reading() as db:
+            view = db.view("run_details")
+            going = view.rows_where(
+                "id in (select run from in_flight) and user = :user", {"user": user}, order_by="id desc", limit=limit
+            )
+            found = {run.id: run for run in map(run_value, going)}
+            others = view.rows_where(
+                "id in (select value from json_each(:known)) and user = :user",
+                {"user": user, "known": json.dumps([number for number in known if number not in found])},
+            )
+            found |= {run.id: run for run in map(run_value, others)}
+            return tuple(found[number] for number in sorted(found, reverse=True))
 
 
-def wish_end(db: "Database", number: int, reason: str) -> bool:
-    """Append the newest event once more with the wish to end the run, and say whether it was stored.
-
-    A run that has ended takes no wish. Nothing but the wish and its reason is changed: whoever carries the run on may
-    have gone further with it since the caller last looked.
-
-    Raises:
-        InputError: there is no such run.
-    """
-    if not _is_in_flight(db, number):
-        return False
-    wish = replace(_newest(db, number), reason=reason, cancel_requested=True)
-    db.table("events").insert(event_row(number, wish))
-    return True
+# Within a transaction
 
 
-def finish(
-    db: "Database",
-    number: int,
-    status: Status,
-    result: Result,
-    score_s: float | None,
-    ended_at: datetime | None,
-    interval: Interval | None = None,
-) -> bool:
-    """Append the last event with the result, and say whether they were stored: a run ends once.
-
-    A run that counts enters its board in the same transaction.
-
-    Raises:
-        InputError: there is no such run.
-        ResultError: the result is too large to be stored.
-        ValueError: the status is not `finished`, the result is another run's, or the score is no positive number.
-    """
-    if status.state is not RunState.FINISHED:
-        raise ValueError(f"a run with a result is finished, not {status.state}")
-    if result.run != number:
-        raise ValueError(f"the result of run {result.run} does not belong to run {number}")
-    if score_s is not None and not (math.isfinite(score_s) and score_s > 0):
-        raise ValueError(f"{score_s} is no score")
-    if not _is_in_flight(db, number):
-        return False
-    document = result_document(result)
-    _append(db, number, status)
-    db.table("results").insert(
-        {
-            "run": number,
-            "verdict": result.verdict.value,
-            "message": plain_text(result.message),
-            "score_s": score_s,
-            "score_low_s": interval and interval.low_s,
-            "score_high_s": interval and interval.high_s,
-            "ended_at": optional_time_text(ended_at),
-        }
-    )
-    db.table("documents").insert({"run": number, "document": document})
-    db.table("cases").insert_all(case_row(number, index, case) for index, case in enumerate(result.cases))
-    counted = ranking.score(db, number)
-    if counted is not None:
-        feed.enter(db, counted, status.at)
-    return True
+def stored_run(db: "Database", number: int) -> Run:
+    """Return a run as `RunGateway.get` does."""
+    for row in db.view("run_details").rows_where("id = ?", [row_id(number)]):
+        return run_value(row)
+    raise _missing(number)
 
 
-def stop(db: "Database", number: int, status: Status, partial: Result) -> bool:
-    """Append the last event of a run that was stopped, with what it had come to, and say whether they were stored.
+def stored_cases(db: "Database", number: int) -> tuple[Case, ...]:
+    """Return the cases of a run, which is there, as `RunGateway.cases` does."""
+    return tuple(case_value(row) for row in db.table("cases").rows_where("run = ?", [number], order_by="number"))
 
-    Raises:
-        InputError: there is no such run.
-        ResultError: the partial result is too large to be stored.
-        ValueError: the status is no end or needs a whole result, or the partial one is another run's or a whole one.
-    """
-    if not status.state.ended or status.state is RunState.FINISHED:
-        raise ValueError(f"a run that was stopped is not {status.state}")
-    if partial.run != number or not partial.interrupted:
-        raise ValueError(f"this is not what run {number} had come to when it was stopped")
-    if not _is_in_flight(db, number):
-        return False
-    document = result_document(partial)
-    _append(db, number, status)
-    db.table("partials").insert({"run": number, "document": document})
-    return True
+
+def _result(db: "Database", number: int) -> Result | None:
+    _require(db, number)
+    for table in ("documents", "partials"):
+        for row in db.table(table).rows_where("run = ?", [number]):
+            try:
+                return Result.from_json(RowReader(row, table, "run").text("document").encode())
+            except ResultError as error:
+                raise unreadable(table, str(number), f"it is no result: {error}") from error
+    return None
+
+
+def _history(db: "Database", number: int) -> tuple[Status, ...]:
+    _require(db, number)
+    return tuple(status_value(row) for row in db.table("events").rows_where("run = ?", [number], order_by="id"))
 
 
 def _is_in_flight(db: "Database", number: int) -> bool:
@@ -167,105 +293,3 @@ def _require(db: "Database", number: int) -> None:
 
 def _missing(number: int) -> InputError:
     return InputError(f"there is no run {number}", hint="`hpc-board runs` lists your runs.")
-
-
-def run(db: "Database", number: int) -> Run:
-    """The run with this number, as it stands now.
-
-    Raises:
-        InputError: there is none.
-    """
-    for row in db.view("run_details").rows_where("id = ?", [row_id(number)]):
-        return run_value(row)
-    raise _missing(number)
-
-
-def whole_run(db: "Database", number: int) -> WholeRun:
-    """The run with this number, and all that is stored of it.
-
-    Raises:
-        InputError: there is none.
-        StorageError: what is stored as its result is none.
-    """
-    found = run(db, number)
-    return WholeRun(found, ranking.placing(db, found), result(db, number), history(db, number))
-
-
-def numbered(db: "Database", numbers: Collection[int]) -> dict[int, Run]:
-    """Those of these runs that there are, by their numbers."""
-    where = "id IN (SELECT value FROM json_each(:numbers))"
-    rows = db.view("run_details").rows_where(where, {"numbers": json.dumps([*numbers])})
-    return {run.id: run for run in map(run_value, rows)}
-
-
-def started(db: "Database", numbers: Collection[int]) -> dict[int, datetime]:
-    """Since when each of these runs was last seen running; those that never were are left out."""
-    rows = db.query(
-        "select run, max(at) as at from events where state = :running and run in (select value from json_each(:runs)) "
-        "group by run",
-        {"running": RunState.RUNNING.value, "runs": json.dumps([*numbers])},
-    )
-    return {row["run"]: RowReader(row, "events of run", "run").moment("at") for row in rows}
-
-
-def in_flight(db: "Database", among: Collection[int] | None = None, *, account: str | None = None) -> tuple[Run, ...]:
-    """The runs that have not ended, all or those `among` these, of one account if one is given, oldest first."""
-    where = (
-        "id in (select run from in_flight where :among is null or run in (select value from json_each(:among))) "
-        "and (:account is null or :account = case account when '' then user else account end)"
-    )
-    given = {"account": account, "among": None if among is None else json.dumps([*among])}
-    rows = db.view("run_details").rows_where(where, given, order_by="id")
-    return tuple(run_value(row) for row in rows)
-
-
-def followed(db: "Database", user: str, known: Collection[int], limit: int) -> tuple[Run, ...]:
-    """A user's runs that have not ended, the newest `limit` of them, and all of `known`, ended or not; newest first."""
-    view = db.view("run_details")
-    going = view.rows_where(
-        "id in (select run from in_flight) and user = :user", {"user": user}, order_by="id desc", limit=limit
-    )
-    found = {run.id: run for run in map(run_value, going)}
-    others = view.rows_where(
-        "id in (select value from json_each(:known)) and user = :user",
-        {"user": user, "known": json.dumps([number for number in known if number not in found])},
-    )
-    found |= {run.id: run for run in map(run_value, others)}
-    return tuple(found[number] for number in sorted(found, reverse=True))
-
-
-def result(db: "Database", number: int) -> Result | None:
-    """What the run came to, with all samples and logs, or had come to when it was stopped; None if nothing is known.
-
-    Raises:
-        InputError: there is no such run.
-        StorageError: what is stored is no result.
-    """
-    _require(db, number)
-    for table in ("documents", "partials"):
-        for row in db.table(table).rows_where("run = ?", [number]):
-            try:
-                return Result.from_json(RowReader(row, table, "run").text("document").encode())
-            except ResultError as error:
-                raise unreadable(table, str(number), f"it is no result: {error}") from error
-    return None
-
-
-def cases(db: "Database", number: int) -> tuple[Case, ...]:
-    """The cases of a finished run without their samples; none of a run that is not finished.
-
-    Raises:
-        InputError: there is no such run.
-    """
-    _require(db, number)
-    return tuple(case_value(row) for row in db.table("cases").rows_where("run = ?", [number], order_by="number"))
-
-
-def history(db: "Database", number: int) -> tuple[Status, ...]:
-    """Every status that the run was in, in the order in which they were stored.
-
-    Raises:
-        InputError: there is no such run.
-    """
-    _require(db, number)
-    return tuple(status_value(row) for row in db.table("events").rows_where("run = ?", [number], order_by="id"))

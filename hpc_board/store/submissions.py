@@ -1,4 +1,4 @@
-"""Submissions: what was sent, by whom, for which version of a task."""
+"""Submissions: files that users sent for a version of a task."""
 
 import hashlib
 import json
@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hpc_board.domain.moderation import RERUN, SUBMISSION, Decision, Rerun
+from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, Rerun
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
+from hpc_board.store import boards, decisions
+from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_reader import unreadable
 from hpc_board.store.rows import (
     decision_row,
@@ -25,7 +27,7 @@ from hpc_board.store.rows import (
     task_value,
     time_text,
 )
-from hpc_board.store.runs import run as stored_run
+from hpc_board.store.runs import stored_run
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -93,12 +95,112 @@ class NewSubmission:
     of_settings: bool = False
 
 
-def add(db: "Database", new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]:
-    """Store a submission with all that it refers to and its runs, each `created` and in flight.
+class SubmissionGateway:
+    """The submissions of a board, with their files and the versions of the tasks for which they were sent."""
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+
+    def add(self, new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]:
+        """Store a submission as `add_all` does."""
+        return self.add_all([new])[0]
+
+    def add_all(
+        self, new: Sequence[NewSubmission], *, by_rules: bool = False
+    ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
+        """Store submissions, each with its file, its version of the task and its runs in flight; all or none.
+
+        Raises:
+            InputError: one is a rerun that another admin has sent since its author looked.
+            Refused: `by_rules`, and the rules of the board do not allow all of them at this moment.
+        """
+        with self._file.writing() as db:
+            if by_rules:
+                _check_rules(db, new)
+            return tuple(_add(db, each) for each in new)
+
+    def get(self, number: int) -> Submission:
+        """Return the submission with this number.
+
+        Raises:
+            InputError: there is no such submission.
+        """
+        with self._file.reading() as db:
+            return stored_submission(db, number)
+
+    def task(self, name: str, version: str) -> Task:
+        """Return a task as it was at `version`.
+
+        Raises:
+            InputError: the version has neither submissions nor a board.
+        """
+        with self._file.reading() as db:
+            for row in db.table("tasks").rows_where("name = ? AND version = ?", [name, version]):
+                return task_value(row)
+        raise InputError(f"there is no task {name} at version {version[:12]}", hint="`hpc-board list` shows the tasks.")
+
+    def knows_task(self, name: str) -> bool:
+        """Return whether a task of this name has submissions or a board, without making a database."""
+        if not self._file.is_there():
+            return False
+        with self._file.reading() as db:
+            return bool(db.table("tasks").count_where("name = ?", [name]))
+
+    def code(self, sha256: str) -> bytes:
+        """Return the submitted file with this sha256.
+
+        Raises:
+            InputError: no such file was submitted.
+        """
+        with self._file.reading() as db:
+            for row in db.table("codes").rows_where("sha256 = ?", [sha256]):
+                code = row["code"]
+                if not isinstance(code, bytes) or hashlib.sha256(code).hexdigest() != sha256:
+                    raise unreadable("codes", sha256[:12], "its code is not the file that was submitted")
+                return code
+        raise InputError(
+            f"there is no submitted file with the sha256 {sha256}",
+            hint="The database was changed by another program; restore it from a backup.",
+        )
+
+    def reruns_in_flight(self, task: str, version: str) -> frozenset[tuple[int, str]]:
+        """Return the submissions whose rerun at this version is in flight, each with the GPU of that rerun."""
+        with self._file.reading() as db:
+            rows = db.query(_RERUNS_IN_FLIGHT, {"task": task, "version": version})
+            return frozenset((int(row["original"]), row["gpu"]) for row in rows if str(row["original"]).isdecimal())
+
+
+# Within a transaction
+
+
+def stored_submission(db: "Database", number: int) -> Submission:
+    """Return a submission as `SubmissionGateway.get` does."""
+    for row in db.table("submissions").rows_where("id = ?", [row_id(number)]):
+        return submission_value(row)
+    raise InputError(
+        f"there is no submission {number}",
+        hint="`hpc-board runs` lists your runs, `hpc-board run ID` shows the submission of one.",
+    )
+
+
+def _check_rules(db: "Database", new: Sequence[NewSubmission]) -> None:
+    """Pass if the rules allow all of these submissions, whose users are no admins.
 
     Raises:
-        InputError: it is a rerun that somebody else has sent since its author looked.
+        Refused: the board takes none, none of these users', or not so many; or a task's own was deleted or is over.
     """
+    for user, at in {each.user: each.at for each in new}.items():
+        decisions.check_open(db, user, at, admin=False)
+    alike: dict[tuple[str, str, Category], list[NewSubmission]] = {}
+    for each in new:
+        alike.setdefault((each.user, each.task.name, Category.of(each.mode)), []).append(each)
+    for (user, task, _), members in alike.items():
+        decisions.check_limit(db, user, task, members[0].mode, len(members), members[0].at)
+    for each in new:
+        boards.check_takes(db, each.task, each.at, of_settings=each.of_settings)
+
+
+def _add(db: "Database", new: NewSubmission) -> tuple[Submission, tuple[Run, ...]]:
     sha256 = hashlib.sha256(new.code).hexdigest()
     if new.rerun is not None:
         _check_not_sent(db, new, sha256, new.rerun)
@@ -127,7 +229,7 @@ def add(db: "Database", new: NewSubmission) -> tuple[Submission, tuple[Run, ...]
     if new.rerun is not None:
         _mark_rerun(db, number, new.rerun)
     added = [_add_run(db, number, run, new.at) for run in new.runs]
-    return submission(db, number), tuple(stored_run(db, run) for run in added)
+    return stored_submission(db, number), tuple(stored_run(db, run) for run in added)
 
 
 def _check_not_sent(db: "Database", new: NewSubmission, sha256: str, rerun: Rerun) -> None:
@@ -143,12 +245,6 @@ def _check_not_sent(db: "Database", new: NewSubmission, sha256: str, rerun: Reru
                 f"(submission {row['submission']}).",
                 hint="Nothing was sent; try again for what is left, which --dry-run shows.",
             )
-
-
-def reruns_in_flight(db: "Database", task: str, version: str) -> frozenset[tuple[int, str]]:
-    """The submissions that were sent again at this version and have not ended, each with the GPU it was sent to."""
-    rows = db.query(_RERUNS_IN_FLIGHT, {"task": task, "version": version})
-    return frozenset((int(row["original"]), row["gpu"]) for row in rows if str(row["original"]).isdecimal())
 
 
 def _mark_rerun(db: "Database", number: int, rerun: Rerun) -> None:
@@ -186,45 +282,3 @@ def _inserted(db: "Database", table: str, row: dict[str, object]) -> int:
     if rowid is None:
         raise RuntimeError(f"SQLite gave the new row of {table} no number")
     return rowid
-
-
-def submission(db: "Database", number: int) -> Submission:
-    """The submission with this number.
-
-    Raises:
-        InputError: there is none.
-    """
-    for row in db.table("submissions").rows_where("id = ?", [row_id(number)]):
-        return submission_value(row)
-    raise InputError(
-        f"there is no submission {number}",
-        hint="`hpc-board runs` lists your runs, `hpc-board run ID` shows the submission of one.",
-    )
-
-
-def task(db: "Database", name: str, version: str) -> Task:
-    """The task called `name` as it was at `version`.
-
-    Raises:
-        InputError: nobody has submitted for that version, or made a board of it.
-    """
-    for row in db.table("tasks").rows_where("name = ? AND version = ?", [name, version]):
-        return task_value(row)
-    raise InputError(f"there is no task {name} at version {version[:12]}", hint="`hpc-board list` shows the tasks.")
-
-
-def code(db: "Database", sha256: str) -> bytes:
-    """The submitted file with this sha256.
-
-    Raises:
-        InputError: no such file was submitted.
-    """
-    for row in db.table("codes").rows_where("sha256 = ?", [sha256]):
-        code = row["code"]
-        if not isinstance(code, bytes) or hashlib.sha256(code).hexdigest() != sha256:
-            raise unreadable("codes", sha256[:12], "its code is not the file that was submitted")
-        return code
-    raise InputError(
-        f"there is no submitted file with the sha256 {sha256}",
-        hint="The database was changed by another program; restore it from a backup.",
-    )

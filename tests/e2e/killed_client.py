@@ -16,6 +16,8 @@ from hpc_board.model.score import Interval
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler
 from hpc_board.store import NewSubmission, Store
+from hpc_board.store.runs import RunGateway
+from hpc_board.store.submissions import SubmissionGateway
 
 POINTS = ("before the row", "after the row", "after the folder", "during sbatch", "after sbatch", "at the job's end")
 
@@ -25,32 +27,38 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class DeadlyStore(Store):
-    """A store whose client dies before or after one of its writes."""
+class DeadlySubmissions(SubmissionGateway):
+    """Submissions whose client dies before or after they are stored."""
 
     point = ""
 
-    def add_submissions(
+    def add_all(
         self, new: Sequence[NewSubmission], *, by_rules: bool = False
     ) -> tuple[tuple[Submission, tuple[Run, ...]], ...]:
         if self.point == "before the row":
             die()
-        added = super().add_submissions(new, by_rules=by_rules)
+        added = super().add_all(new, by_rules=by_rules)
         if self.point == "after the row":
             die()
         return added
+
+
+class DeadlyRuns(RunGateway):
+    """Runs whose client dies before one of its writes."""
+
+    point = ""
 
     def record_each(self, statuses: Mapping[int, Status]) -> set[int]:
         sent = [run for run, status in statuses.items() if status.state is RunState.SUBMITTING]
         if self.point == "after the folder" and sent:
             folders = job_folder.Folders(Path(os.environ["BOARD_FOLDER"]))
-            assert all(folders.of(self.run(run)).is_dir() for run in sent)
+            assert all(folders.of(self.get(run)).is_dir() for run in sent)
             die()
         return super().record_each(statuses)
 
     def finish(
         self,
-        run: int,
+        number: int,
         status: Status,
         result: Result,
         score_s: float | None,
@@ -60,7 +68,7 @@ class DeadlyStore(Store):
     ) -> bool:
         if self.point == "at the job's end":
             die()
-        return super().finish(run, status, result, score_s, ended_at, interval=interval)
+        return super().finish(number, status, result, score_s, ended_at, interval=interval)
 
 
 class DeadlyScheduler:
@@ -103,8 +111,9 @@ def main() -> None:
     board = Board(settings.load(Path(settings_file), os.environ))
     os.environ["BOARD_FOLDER"] = str(board.settings.board)
     drafts = [board.draft(Path(kernel), gpus=gpus, mode="ranked") for _ in range(int(count))]
-    store = DeadlyStore(board.settings.board / "board.db")
-    store.point = point
+    store = Store(board.settings.board / "board.db")
+    store.submissions, store.runs = DeadlySubmissions(store.file), DeadlyRuns(store.file)
+    store.submissions.point = store.runs.point = point
     board.settings.board.mkdir(parents=True, exist_ok=True)
     board.__dict__["_store"] = store
     deadly = {

@@ -37,8 +37,8 @@ def carried_on(files: BoardFiles) -> Board:
     board = Board(settings.load(files.settings, os.environ))
     board.__dict__["_advance"] = replace(board._advance, settle=SETTLED)
     deadline = time.monotonic() + 60
-    while board._store.in_flight():
-        assert time.monotonic() < deadline, board._store.in_flight()
+    while board._store.runs.in_flight():
+        assert time.monotonic() < deadline, board._store.runs.in_flight()
         board.advance()
         time.sleep(0.2)
     return board

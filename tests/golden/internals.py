@@ -116,7 +116,7 @@ class CommandLine:
             board = self._board(user)
             tasks = {task.name: task for task in board.tasks().tasks}
             store = Store(board.settings.board / "board.db")
-            added = store.add_submissions([_new(each, tasks[each.task]) for each in sent])
+            added = store.submissions.add_all([_new(each, tasks[each.task]) for each in sent])
             numbers = [[run.id for run in runs] for _, runs in added]
             told = [run for each in sent for run in each.runs]
             _carry_on(store, dict(zip(chain.from_iterable(numbers), told, strict=True)))
@@ -194,7 +194,7 @@ def _carry_on(store: Store, runs: Mapping[int, SentRun]) -> None:
     for step in range(max(len(told.events) for told in runs.values())):
         moved = {run: told.events[step] for run, told in runs.items() if step < len(told.events)}
         ends = {run for run in moved if runs[run].result is not None and step == len(runs[run].events) - 1}
-        store.record_each({run: _status(event) for run, event in moved.items() if run not in ends})
+        store.runs.record_each({run: _status(event) for run, event in moved.items() if run not in ends})
         for run in sorted(ends):
             _end(store, run, _status(moved[run]), runs[run])
 
@@ -202,11 +202,11 @@ def _carry_on(store: Store, runs: Mapping[int, SentRun]) -> None:
 def _end(store: Store, run: int, status: Status, told: SentRun) -> None:
     result = Result.from_json(json.dumps({**(told.result or {}), "run": run}).encode())
     if status.state is not RunState.FINISHED:
-        assert store.stop(run, status, result)
+        assert store.runs.stop(run, status, result)
         return
     interval = None if told.interval is None else Interval(*told.interval)
     ended_at = datetime.fromisoformat(result.ended_at)
-    assert store.finish(run, status, result, told.score_s, ended_at, interval=interval)
+    assert store.runs.finish(run, status, result, told.score_s, ended_at, interval=interval)
 
 
 def _status(event: Event) -> Status:

@@ -22,6 +22,7 @@ from textual.widgets import Input
 from hpc_board.board import Board
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError, SchedulerError
+from hpc_board.store import Store
 from hpc_board.tui import app as app_module
 from hpc_board.tui import keys, themes
 from hpc_board.tui.app import KEYED, BoardApp, wishes
@@ -452,7 +453,7 @@ def real_board(folder: Path) -> Board:
     files = board_files(folder / "site", slurm=False)
     board = Board.open(files.settings)
     board.submit(board.draft(files.kernel(), mode="test"))
-    board._store._file = replace(board._store._file, busy_timeout_seconds=0.2)
+    board.__dict__["_store"] = Store(board._store.file.path, busy_timeout_seconds=0.2)
     return board
 
 

@@ -71,12 +71,12 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
         await decided(pilot, *typed("two accounts"), "enter", *typed("+2d"), "enter")
         await until(pilot, lambda: "until" in text_of(app))
         with pytest.raises(Refused, match="two accounts"):
-            store.check_open("eve", datetime.now(UTC), admin=False)
+            store.moderation.check_open("eve", datetime.now(UTC), admin=False)
         await press(pilot, "enter", "x")
         await decided(pilot, *typed("copied"), "enter")
         await until(pilot, lambda: "removed by" in text_of(app))
         assert [row.user for row in admin.standings(eve.task, eve.gpu)] == ["bob"]
-        assert store.run(bob.id).remarks.removal is None
+        assert store.runs.get(bob.id).remarks.removal is None
         await press(pilot, "x")
         await decided(pilot, "enter")
         await until(pilot, lambda: "removed by" not in text_of(app))
@@ -86,7 +86,7 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
         await decided(pilot, *typed("power cut"), "enter")
         await until(pilot, lambda: "Submissions are stopped, by" in text_of(app))
         with pytest.raises(Refused, match="power cut"):
-            store.check_open("bob", datetime.now(UTC), admin=False)
+            store.moderation.check_open("bob", datetime.now(UTC), admin=False)
         await press(pilot, "4")
         actions = ("stop", "readmit", "remove", "ban", "limit", "update", "create")
         await until(pilot, lambda: all(action in text_of(app) for action in actions))

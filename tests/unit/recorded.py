@@ -17,7 +17,7 @@ from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, Store
+from hpc_board.store import NewRun, NewSubmission, Store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -94,24 +94,26 @@ class Recorded:
         board = self.board
         board.settings.board.mkdir(exist_ok=True)
         store = Store(board.settings.board / "board.db")
-        _, (run,) = store.add_submission(
-            task=board.task("vectoradd_py"),
-            user=user or getpass.getuser(),
-            file_name=file_name,
-            code=code,
-            mode=mode,
-            note="",
-            at=AT,
-            runs=[NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", gpu != "CPU", "")],
+        _, (run,) = store.submissions.add(
+            NewSubmission(
+                task=board.task("vectoradd_py"),
+                user=user or getpass.getuser(),
+                file_name=file_name,
+                code=code,
+                mode=mode,
+                note="",
+                at=AT,
+                runs=[NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", gpu != "CPU", "")],
+            )
         )
         for status in statuses:
-            store.record(run.id, status)
+            store.runs.record(run.id, status)
         if result is not None:
             end = datetime.fromisoformat(result.ended_at)
-            store.finish(
+            store.runs.finish(
                 run.id, status_of(RunState.FINISHED), replace(result, run=run.id), score_s, end, interval=interval
             )
-        return store.run(run.id)
+        return store.runs.get(run.id)
 
     def hpc_board(self, *argv: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
         """`hpc-board` with these arguments, as a process of its own in this folder."""

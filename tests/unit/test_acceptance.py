@@ -71,6 +71,6 @@ def test_a_run_that_was_sent_before_an_update_is_not_held_to_the_limits_of_the_n
     world.leave(run, job_folder.RESULT, with_times(right_result(run, task), *medians_ns).to_json().encode())
     advance = replace(world.advance, harness=lambda: b"a newer harness") if updated else world.advance
     advance()
-    ended = world.store.run(run.id)
+    ended = world.store.runs.get(run.id)
     assert ended.state is (RunState.ERROR if reason else RunState.FINISHED), ended.status.reason
     assert reason in ended.status.reason

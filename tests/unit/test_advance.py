@@ -26,7 +26,8 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
 from hpc_board.runs.reconciler import TRIES_MAX, Pass, Reconciler
 from hpc_board.schedulers.scripted import Scripted
-from hpc_board.store import NewRun, Store
+from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store.runs import RunGateway
 from hpc_board.transport.local_files import LocalFiles
 from tests.conftest import short_folder
 from tests.harness.evaluations import a_task
@@ -46,22 +47,24 @@ class World:
     store: Store
 
     def run(self, mode: Mode = Mode.RANKED, task: Task | None = None, cluster: str = "main") -> Run:
-        _, (run,) = self.store.add_submission(
-            task=task or a_task(),
-            user="ada",
-            file_name="k.py",
-            code=CODE,
-            mode=mode,
-            note="",
-            at=datetime.now(UTC),
-            runs=[
-                NewRun("H100", cluster, "gpu", os.urandom(8).hex(), "n", "self-run", False, _sha256(HARNESS)),
-            ],
+        _, (run,) = self.store.submissions.add(
+            NewSubmission(
+                task=task or a_task(),
+                user="ada",
+                file_name="k.py",
+                code=CODE,
+                mode=mode,
+                note="",
+                at=datetime.now(UTC),
+                runs=[
+                    NewRun("H100", cluster, "gpu", os.urandom(8).hex(), "n", "self-run", False, _sha256(HARNESS)),
+                ],
+            )
         )
         return run
 
     def state(self, run: Run) -> RunState:
-        return self.store.run(run.id).state
+        return self.store.runs.get(run.id).state
 
     def leave(self, run: Run, name: str, data: bytes) -> None:
         (job_folder.folder(self.folder, run.id) / name).write_bytes(data)
@@ -102,13 +105,13 @@ def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
         world.advance.turn()
     assert world.scheduler.sent == [run.token]
     assert world.state(run) is RunState.SUBMITTING
-    unclear = world.store.run(run.id).status
+    unclear = world.store.runs.get(run.id).status
     assert (unclear.reason, unclear.source) == ("the scheduler has not confirmed the job", "connection refused")
     assert unclear.unanswered
     world.scheduler.find_error = None
     world.advance()
     assert world.scheduler.sent == [run.token]
-    found = world.store.run(run.id).status
+    found = world.store.runs.get(run.id).status
     assert (found.job_id, found.reason, found.unanswered) == (world.scheduler.jobs[run.token], "", False)
 
 
@@ -179,7 +182,7 @@ def test_a_refusal_hinders_no_turn_since_the_run_itself_tells_it(world: World) -
     world.scheduler.submit_error = SchedulerRefused("invalid partition")
     assert world.advance()
     assert world.state(run) is RunState.ERROR
-    assert world.store.run(run.id).status.reason == "invalid partition"
+    assert world.store.runs.get(run.id).status.reason == "invalid partition"
 
 
 def test_a_turn_says_which_schedulers_it_asked(world: World) -> None:
@@ -195,16 +198,16 @@ def test_news_of_many_runs_that_go_on_are_stored_together(world: World, monkeypa
     world.advance.launch(runs)
     world.scheduler.status = JobStatus(JobState.PENDING, source="squeue: PENDING (Priority)", reason="Priority")
     stored: list[int] = []
-    record_each = Store.record_each
+    record_each = RunGateway.record_each
 
-    def counted(store: Store, statuses: Mapping[int, Status]) -> set[int]:
+    def counted(runs: RunGateway, statuses: Mapping[int, Status]) -> set[int]:
         stored.append(len(statuses))
-        return record_each(store, statuses)
+        return record_each(runs, statuses)
 
-    monkeypatch.setattr(Store, "record_each", counted)
+    monkeypatch.setattr(RunGateway, "record_each", counted)
     assert world.advance()
     assert stored == [20]
-    assert {world.store.run(run.id).status.source for run in runs} == {"squeue: PENDING (Priority)"}
+    assert {world.store.runs.get(run.id).status.source for run in runs} == {"squeue: PENDING (Priority)"}
 
 
 class Counting(LocalFiles):
@@ -313,7 +316,7 @@ def test_a_cluster_that_hangs_takes_one_time_out_from_the_others_and_is_then_lef
 ) -> None:
     hanging, advance, clock = beside
     queued = world.run(cluster="hangs")
-    world.store.record(queued.id, Status(RunState.QUEUED, queued.created_at, job_id="7"))
+    world.store.runs.record(queued.id, Status(RunState.QUEUED, queued.created_at, job_id="7"))
     unsent = [world.run(cluster="hangs") for _ in range(20)]
     near = world.run()
     world.scheduler.status = JobStatus(JobState.PENDING)
@@ -374,7 +377,7 @@ def test_a_run_of_a_cluster_that_left_the_settings_hinders_no_other(world: World
     assert gone()
     assert world.state(created) is RunState.ERROR
     assert world.state(queued) is RunState.QUEUED
-    assert "no longer have cluster main" in world.store.run(queued.id).status.reason
+    assert "no longer have cluster main" in world.store.runs.get(queued.id).status.reason
     with pytest.raises(InputError, match="cluster main"):
         gone.cancel(queued, "ada")
 
@@ -399,7 +402,7 @@ def test_a_cancelled_run_that_nobody_can_find_stays_a_cancelled_one(world: World
     world.advance.launch([run])
     with pytest.raises(SchedulerError):
         world.advance.cancel(run, "ada")
-    for hindered in (world.store.run(run.id).status, _status_after_a_turn(world, run)):
+    for hindered in (world.store.runs.get(run.id).status, _status_after_a_turn(world, run)):
         assert hindered.state is RunState.SUBMITTING
         assert hindered.reason.startswith("cancel requested by ada at ")
         assert hindered.unanswered
@@ -408,7 +411,7 @@ def test_a_cancelled_run_that_nobody_can_find_stays_a_cancelled_one(world: World
 
 def _status_after_a_turn(world: World, run: Run) -> Status:
     world.advance.turn()
-    return world.store.run(run.id).status
+    return world.store.runs.get(run.id).status
 
 
 @pytest.mark.parametrize("state", [JobState.PENDING, JobState.RUNNING])
@@ -425,7 +428,7 @@ def test_a_wish_to_cancel_a_job_that_cannot_be_reached_is_stored_said_so_and_don
     world.scheduler.status = JobStatus(state, reason="Priority")
     with pytest.raises(SchedulerError, match="squeue failed"):
         world.advance()
-    assert world.store.run(run.id).status.reason.startswith("cancel requested by ada at ")
+    assert world.store.runs.get(run.id).status.reason.startswith("cancel requested by ada at ")
     world.scheduler.cancel_error = None
     world.advance()
     assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
@@ -450,7 +453,7 @@ def test_a_job_cannot_call_off_its_cancellation(world: World) -> None:
     world.scheduler.status = JobStatus(JobState.MISSING)
     world.advance()
     since = datetime.now(UTC) - timedelta(minutes=1)
-    world.store.record(run.id, replace(world.store.run(run.id).status, ended_in_queue_at=since))
+    world.store.runs.record(run.id, replace(world.store.runs.get(run.id).status, ended_in_queue_at=since))
     world.advance()
     assert world.state(run) is RunState.CANCELLED
 
@@ -491,11 +494,11 @@ def test_a_job_that_ended_without_a_result_says_what_it_printed_last(
     world.leave(run, "slurm-101.out", b"starting\nmodule load failed: \x1b[31mcuda\n \n")
     world.scheduler.status = JobStatus(JobState.ENDED, source="squeue: FAILED (NonZeroExitCode)")
     world.advance()
-    waiting = world.store.run(run.id).status.source
+    waiting = world.store.runs.get(run.id).status.source
     assert waiting == "squeue: FAILED (NonZeroExitCode)"
     monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: datetime.now(UTC) + RESULT_GRACE)
     world.advance()
-    ended = world.store.run(run.id)
+    ended = world.store.runs.get(run.id)
     assert ended.state is RunState.ERROR
     assert ended.status.source.startswith("squeue: FAILED (NonZeroExitCode); no result file after 60 s, since ")
     words = ended.status.source.partition("; its output ends with ")[2]
@@ -543,20 +546,20 @@ def test_a_passing_fault_of_the_disk_ends_no_run(world: World) -> None:
 def test_a_state_keeps_the_time_of_its_beginning_when_its_reason_changes(world: World) -> None:
     run = world.run()
     world.advance.launch([run])
-    since = world.store.run(run.id).status.at
+    since = world.store.runs.get(run.id).status.at
     world.scheduler.status = JobStatus(JobState.PENDING, reason="Priority")
     world.advance()
-    status = world.store.run(run.id).status
+    status = world.store.runs.get(run.id).status
     assert (status.state, status.reason, status.at) == (RunState.QUEUED, "Priority", since)
 
 
 def test_a_wish_to_cancel_says_when_it_was_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     run = world.run()
     world.advance.launch([run])
-    since = world.store.run(run.id).status.at
+    since = world.store.runs.get(run.id).status.at
     monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: datetime(2026, 5, 1, 13, 3, 9, tzinfo=UTC))
     world.advance.cancel(run, "ada")
-    status = world.store.history(run.id)[-1]
+    status = world.store.runs.history(run.id)[-1]
     assert (status.reason, status.at) == ("cancel requested by ada at 13:03:09 UTC", since)
 
 
@@ -604,10 +607,10 @@ def test_a_right_result_is_taken_scored_and_ranked(world: World) -> None:
     world.advance.launch([run])
     world.leave(run, job_folder.RESULT, right_result(run, task).to_json().encode())
     world.advance()
-    ended = world.store.run(run.id)
+    ended = world.store.runs.get(run.id)
     assert (ended.state, ended.verdict, ended.status.node) == (RunState.FINISHED, Verdict.PASS, "n1")
     assert ended.score_s == pytest.approx(2e-6)
-    assert world.store.rank(ended) == 1
+    assert world.store.standings.rank(ended) == 1
 
 
 def test_a_score_is_stored_with_its_interval(world: World) -> None:
@@ -619,7 +622,7 @@ def test_a_score_is_stored_with_its_interval(world: World) -> None:
     cases = tuple(replace(case, timing=case.timing and told) for case in result.cases)
     world.leave(run, job_folder.RESULT, replace(result, cases=cases).to_json().encode())
     world.advance()
-    ended = world.store.run(run.id)
+    ended = world.store.runs.get(run.id)
     assert ended.message == ""
     assert ended.score_s == pytest.approx(1.99e-6)
     assert ended.interval is not None
@@ -637,7 +640,7 @@ def test_the_end_of_the_job_is_settled_when_its_result_is_collected(world: World
     end = datetime.now(UTC).isoformat() if said == "now" else said
     world.leave(run, job_folder.RESULT, replace(right_result(run, task), ended_at=end).to_json().encode())
     world.advance()
-    (listed,) = world.store.runs()
+    (listed,) = world.store.runs.list()
     assert listed.state is RunState.FINISHED
     assert listed.ended_at == (datetime.fromisoformat(end) if said == "now" else None)
 
@@ -679,10 +682,10 @@ def test_a_result_that_contradicts_itself_or_what_was_sent_is_not_accepted(
     world.advance.launch([run])
     world.leave(run, job_folder.RESULT, forged(right_result(run, task)).to_json().encode())
     world.advance()
-    ended = world.store.run(run.id)
+    ended = world.store.runs.get(run.id)
     assert ended.state is RunState.ERROR
     assert words in ended.status.reason
-    assert world.store.rank(ended) is None
+    assert world.store.standings.rank(ended) is None
 
 
 @pytest.mark.parametrize(
@@ -696,7 +699,7 @@ def test_times_of_two_more_processes_are_accepted(world: World, times: Timing) -
     result = last_case(right_result(run, task), timing=times)
     world.leave(run, job_folder.RESULT, result.to_json().encode())
     world.advance()
-    assert world.state(run) is RunState.FINISHED, world.store.run(run.id).status.reason
+    assert world.state(run) is RunState.FINISHED, world.store.runs.get(run.id).status.reason
 
 
 def test_a_benchmark_run_is_measured_by_one_process(world: World) -> None:
@@ -707,7 +710,7 @@ def test_a_benchmark_run_is_measured_by_one_process(world: World) -> None:
     cases = tuple(replace(case, timing=one) for case in result.cases if case.phase == "benchmark")
     world.leave(run, job_folder.RESULT, replace(result, mode="benchmark", cases=cases).to_json().encode())
     world.advance()
-    assert world.state(run) is RunState.FINISHED, world.store.run(run.id).status.reason
+    assert world.state(run) is RunState.FINISHED, world.store.runs.get(run.id).status.reason
 
 
 def test_too_few_calls_are_no_measurement(world: World) -> None:
@@ -716,7 +719,7 @@ def test_too_few_calls_are_no_measurement(world: World) -> None:
     world.advance.launch([run])
     world.leave(run, job_folder.RESULT, right_result(run, task).to_json().encode())
     world.advance()
-    assert "was timed 1 times in a process, and 2 times are the least" in world.store.run(run.id).status.reason
+    assert "was timed 1 times in a process, and 2 times are the least" in world.store.runs.get(run.id).status.reason
 
 
 def with_times(result: Result, *samples_ns: float) -> Result:
@@ -768,11 +771,11 @@ def test_a_result_that_cannot_be_read_adds_one_row_and_not_one_in_every_turn(wor
     world.scheduler.status = JobStatus(JobState.RUNNING, source="squeue: RUNNING")
     advance = world.advance if in_settings else replace(world.advance, schedulers={})
     advance()
-    before = world.store.history(run.id)
+    before = world.store.runs.history(run.id)
     assert before[-1].source.endswith("result.json cannot be read now: Not a directory")
     for _ in range(3):
         advance()
-    assert world.store.history(run.id) == before
+    assert world.store.runs.history(run.id) == before
 
 
 def test_a_run_whose_folder_cannot_be_read_for_hours_ends_with_its_result(
@@ -791,7 +794,7 @@ def test_a_run_whose_folder_cannot_be_read_for_hours_ends_with_its_result(
         world.advance()
         clock[0] += timedelta(hours=1)
         assert world.state(run) is RunState.COLLECTING
-    assert world.store.run(run.id).status.reason == UNREADABLE
+    assert world.store.runs.get(run.id).status.reason == UNREADABLE
     folder.unlink()
     folder.with_name("away").rename(folder)
     world.advance()
@@ -827,10 +830,10 @@ def test_a_folder_is_no_progress_and_progress_puts_a_run_forward_once(world: Wor
     assert [world.state(run) for run in (folder_, file_)] == [RunState.QUEUED, RunState.RUNNING]
     world.scheduler.status = JobStatus(JobState.PENDING, source="squeue: PENDING")
     world.advance()
-    before = [world.store.history(run.id) for run in (folder_, file_)]
+    before = [world.store.runs.history(run.id) for run in (folder_, file_)]
     for _ in range(3):
         world.advance()
-    assert [world.store.history(run.id) for run in (folder_, file_)] == before
+    assert [world.store.runs.history(run.id) for run in (folder_, file_)] == before
 
 
 def test_files_that_are_none_and_a_changed_job_file_neither_block_nor_crash(world: World) -> None:
@@ -891,5 +894,5 @@ def _carries_on_beside_a_closed_folder(folder: Path) -> bool:
     world.scheduler.status = JobStatus(JobState.ENDED)
     carried = world.advance()
     path.chmod(0o700)
-    told = " ".join(status.source for status in world.store.history(closed.id))
+    told = " ".join(status.source for status in world.store.runs.history(closed.id))
     return carried and "cannot be read now" in told and world.state(other) is RunState.COLLECTING

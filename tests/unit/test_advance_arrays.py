@@ -47,7 +47,7 @@ class ArrayWorld:
             for index in range(count)
         ]
         at = datetime.now(UTC)
-        stored = self.store.add_submissions(
+        stored = self.store.submissions.add_all(
             [
                 NewSubmission(task, "ada", "k.py", CODE, Mode.RANKED, "", at, [run])
                 for task, run in zip(tasks or [a_task()] * count, new, strict=True)
@@ -60,10 +60,10 @@ class ArrayWorld:
         return [tuple(job.indexes) for job in self.scheduler.submitted]
 
     def states(self, runs: Sequence[Run]) -> list[RunState]:
-        return [self.store.run(run.id).state for run in runs]
+        return [self.store.runs.get(run.id).state for run in runs]
 
     def ids(self, runs: Sequence[Run]) -> list[str]:
-        return [self.store.run(run.id).status.job_id for run in runs]
+        return [self.store.runs.get(run.id).status.job_id for run in runs]
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_an_array_whose_answer_was_lost_is_looked_up_with_one_question_and_taken
     world.scheduler.loses_answer = True
     errors = world.advance.launch(runs)
     assert [error.message for error in errors] == ["Socket timed out"] * 4
-    assert all(world.store.run(run.id).status.unanswered for run in runs)
+    assert all(world.store.runs.get(run.id).status.unanswered for run in runs)
     world.advance.cancel(runs[2], "ada")
     assert world.scheduler.cancelled == ["101_2"]
     world.scheduler.looked_up.clear()

@@ -62,13 +62,13 @@ def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept
     world.scheduler.status = JobStatus(news, source=f"squeue: {news}")
     world.advance()
 
-    ended = world.store.run(run.id)
+    ended = world.store.runs.get(run.id)
     assert ended.state is state
-    assert (ended.verdict, ended.score_s, world.store.rank(ended)) == (None, None, None)
-    assert world.store.result(run.id) == left
+    assert (ended.verdict, ended.score_s, world.store.standings.rank(ended)) == (None, None, None)
+    assert world.store.runs.result(run.id) == left
     assert "no result file" not in ended.status.source
-    assert world.store.standings(run.task, run.task_version, run.gpu) == ()
-    text = plain(run_report(ended, left, world.store.history(run.id)))
+    assert world.store.standings.list(run.task, run.task_version, run.gpu) == ()
+    text = plain(run_report(ended, left, world.store.runs.history(run.id)))
     assert f"Ended without a result: {state}" in text
     assert MESSAGE in " ".join(text.split())
     assert "size: 3; seed: 1" in text
@@ -103,7 +103,7 @@ def test_a_job_that_nobody_knows_any_more_and_that_was_interrupted_says_both(wor
     world.leave(run, job_folder.RESULT, left.to_json().encode())
     world.scheduler.status = JobStatus(JobState.MISSING, source="squeue: not listed")
     world.advance()
-    evidence = world.store.run(run.id).status.source
+    evidence = world.store.runs.get(run.id).status.source
     assert evidence == "squeue: not listed; result.json is of a job that was told to end"
 
 
@@ -113,7 +113,7 @@ def test_a_result_that_passed_and_was_interrupted_is_not_accepted(world: World) 
     forged = replace(whole, provenance={**whole.provenance, "interrupted": "SIGTERM"})
     world.leave(run, job_folder.RESULT, forged.to_json().encode())
     world.advance()
-    ended = world.store.run(run.id)
+    ended = world.store.runs.get(run.id)
     assert ended.state is RunState.ERROR
     assert "it says that the run passed, and that it was interrupted" in ended.status.reason
 
@@ -123,7 +123,7 @@ def test_a_partial_result_of_another_run_ends_it_as_any_other_would(world: World
     world.leave(run, job_folder.RESULT, replace(partial(run), nonce="another").to_json().encode())
     world.advance()
     assert world.state(run) is RunState.ERROR
-    assert world.store.result(run.id) is None
+    assert world.store.runs.result(run.id) is None
 
 
 def test_a_run_is_stopped_only_with_what_its_own_job_left(world: World) -> None:
@@ -131,14 +131,14 @@ def test_a_run_is_stopped_only_with_what_its_own_job_left(world: World) -> None:
     at = datetime.now(UTC)
     left = partial(run)
     with pytest.raises(ValueError, match="is not running"):
-        world.store.stop(run.id, Status(RunState.RUNNING, at), left)
+        world.store.runs.stop(run.id, Status(RunState.RUNNING, at), left)
     with pytest.raises(ValueError, match="is not finished"):
-        world.store.stop(run.id, Status(RunState.FINISHED, at), left)
+        world.store.runs.stop(run.id, Status(RunState.FINISHED, at), left)
     cancelled = Status(RunState.CANCELLED, at)
     with pytest.raises(ValueError, match="had come to when"):
-        world.store.stop(run.id, cancelled, replace(left, run=run.id + 1))
+        world.store.runs.stop(run.id, cancelled, replace(left, run=run.id + 1))
     with pytest.raises(ValueError, match="had come to when"):
-        world.store.stop(run.id, cancelled, right_result(run, a_task()))
-    assert world.store.stop(run.id, cancelled, left)
-    assert not world.store.stop(run.id, cancelled, left)
-    assert not world.store.finish(run.id, Status(RunState.FINISHED, at), right_result(run, a_task()), 1e-6)
+        world.store.runs.stop(run.id, cancelled, right_result(run, a_task()))
+    assert world.store.runs.stop(run.id, cancelled, left)
+    assert not world.store.runs.stop(run.id, cancelled, left)
+    assert not world.store.runs.finish(run.id, Status(RunState.FINISHED, at), right_result(run, a_task()), 1e-6)

@@ -44,8 +44,8 @@ def test_a_backup_holds_everything_and_is_its_owners_alone(board: Recorded) -> N
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert [path.name for path in board.folder.iterdir() if "copy.db" in path.name] == ["copy.db"]
     copy = Store(target)
-    assert [run.score_s for run in copy.runs()] == [2e-3, 1e-3]
-    assert copy.result(1) == board.board.result(1)
+    assert [run.score_s for run in copy.runs.list()] == [2e-3, 1e-3]
+    assert copy.runs.result(1) == board.board.result(1)
 
 
 def test_a_backup_while_others_write_is_whole(board: Recorded) -> None:

@@ -108,19 +108,21 @@ def made(place: Recorded, name: str = "echo", *words: str, user: str | None = No
 def passed(place: Recorded, task: Task, user: str, score_s: float = 1e-3, gpu: str = "CPU", at: datetime = AT) -> Run:
     """A passing ranked run of `user` for this version of a task."""
     store = Store(place.folder / "board" / "board.db")
-    _, (run,) = store.add_submission(
-        task=task,
-        user=user,
-        file_name="kernel.py",
-        code=b"pass",
-        mode=Mode.RANKED,
-        note="",
-        at=at,
-        runs=[NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", False, "")],
+    _, (run,) = store.submissions.add(
+        NewSubmission(
+            task=task,
+            user=user,
+            file_name="kernel.py",
+            code=b"pass",
+            mode=Mode.RANKED,
+            note="",
+            at=at,
+            runs=[NewRun(gpu, "here", "", os.urandom(8).hex(), "nonce", "self-run", False, "")],
+        )
     )
-    store.record(run.id, status_of(RunState.RUNNING))
+    store.runs.record(run.id, status_of(RunState.RUNNING))
     result = replace(result_of(Verdict.PASS, timed_case()), run=run.id)
-    assert store.finish(run.id, status_of(RunState.FINISHED), result, score_s, AT)
+    assert store.runs.finish(run.id, status_of(RunState.FINISHED), result, score_s, AT)
     return run
 
 
@@ -529,7 +531,7 @@ def test_a_new_version_needs_force_where_somebody_is_on_the_board(place: Recorde
     assert [change["what"] for change in plan["changes"] if change["restarts"]] == ["benchmarks"]
     assert users(place, "echo") == []
     store = Store(place.folder / "board" / "board.db")
-    assert [row.user for row in store.standings("echo", before.version, "CPU")] == ["eve", "bob"]
+    assert [row.user for row in store.standings.list("echo", before.version, "CPU")] == ["eve", "bob"]
 
 
 def test_who_comes_onto_the_board_while_its_change_is_planned_is_counted(place: Recorded) -> None:
@@ -695,22 +697,24 @@ def test_runs_in_flight_of_a_deleted_board_go_on_and_their_results_are_kept(plac
     made(place)
     store = Store(place.folder / "board" / "board.db")
     task = of(place).task("echo")
-    _, (run,) = store.add_submission(
-        task=task,
-        user=of(place).user,
-        file_name="kernel.py",
-        code=b"pass",
-        mode=Mode.RANKED,
-        note="",
-        at=AT,
-        runs=[NewRun("CPU", "here", "", "token", "nonce", "self-run", False, "")],
+    _, (run,) = store.submissions.add(
+        NewSubmission(
+            task=task,
+            user=of(place).user,
+            file_name="kernel.py",
+            code=b"pass",
+            mode=Mode.RANKED,
+            note="",
+            at=AT,
+            runs=[NewRun("CPU", "here", "", "token", "nonce", "self-run", False, "")],
+        )
     )
     assert call(place, "delete", "echo", "--yes").exit_code == 0
     assert [each.id for each in of(place).in_flight()] == [run.id]
     assert of(place).run(run.id).task == "echo"
     result = replace(result_of(Verdict.PASS, timed_case()), run=run.id)
-    assert store.finish(run.id, status_of(RunState.FINISHED), result, 1e-3, AT)
-    assert [row.user for row in store.standings("echo", task.version, "CPU")] == [of(place).user]
+    assert store.runs.finish(run.id, status_of(RunState.FINISHED), result, 1e-3, AT)
+    assert [row.user for row in store.standings.list("echo", task.version, "CPU")] == [of(place).user]
 
 
 def test_a_board_that_is_made_again_is_empty_unless_its_version_is_the_same(place: Recorded) -> None:
@@ -1005,7 +1009,7 @@ def test_a_submission_that_an_admin_sends_again_is_shown_only_if_the_first_one_i
         again = NewSubmission(
             task, "bob", "k.py", b"pass", Mode.RANKED, "", now, [run], rerun=Rerun(original, "root-of-boards", now)
         )
-        ((stored, _),) = Store(place.folder / "board" / "board.db").add_submissions([again])
+        ((stored, _),) = Store(place.folder / "board" / "board.db").submissions.add_all([again])
         shown.append(call(place, "code", str(stored.id), user="eve").exit_code)
     assert shown == [5, 0]
 

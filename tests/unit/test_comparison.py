@@ -18,7 +18,7 @@ from hpc_board.domain.run import Run
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.task import Mode, Ranking
 from hpc_board.report import comparison_report, plain
-from hpc_board.store import NewRun, Store
+from hpc_board.store import NewRun, NewSubmission, Store
 from tests.unit.recorded import AT, Recorded, recorded, result_of
 from tests.unit.test_report import finished
 
@@ -226,15 +226,17 @@ def test_numbers_of_runs_are_told_to_be_such(board: Recorded) -> None:
     store = Store(board.board.settings.board / "board.db")
     task, new = board.board.task("vectoradd_py"), NewRun("H100", "here", "", "t", "n", "self-run", False, "")
     for tokens in (("t1", "t2"), ("t3",)):
-        store.add_submission(
-            task=task,
-            user=board.board.user,
-            file_name="kernel.py",
-            code=b"",
-            mode=Mode.TEST,
-            note="",
-            at=AT,
-            runs=[replace(new, token=token) for token in tokens],
+        store.submissions.add(
+            NewSubmission(
+                task=task,
+                user=board.board.user,
+                file_name="kernel.py",
+                code=b"",
+                mode=Mode.TEST,
+                note="",
+                at=AT,
+                runs=[replace(new, token=token) for token in tokens],
+            )
         )
     timeless = call(board, "compare", "1", "4")
     assert timeless.exit_code == 2
@@ -266,15 +268,17 @@ def test_submissions_to_different_versions_of_a_task_are_not_compared(board: Rec
     one = add(board, MS, MS)
     task = board.board.task("vectoradd_py")
     run = NewRun("CPU", "here", "", "token", "nonce", "self-run", False, "")
-    Store(board.board.settings.board / "board.db").add_submission(
-        task=replace(task, tests=task.tests[:1]),
-        user="ada",
-        file_name="kernel.py",
-        code=b"",
-        mode=Mode.RANKED,
-        note="",
-        at=AT,
-        runs=[run],
+    Store(board.board.settings.board / "board.db").submissions.add(
+        NewSubmission(
+            task=replace(task, tests=task.tests[:1]),
+            user="ada",
+            file_name="kernel.py",
+            code=b"",
+            mode=Mode.RANKED,
+            note="",
+            at=AT,
+            runs=[run],
+        )
     )
     done = call(board, "compare", str(one.submission), "2")
     assert done.exit_code == 2

@@ -31,7 +31,7 @@ from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.batches import RunSelection
-from hpc_board.store.export import Best
+from hpc_board.store.export import Best, ExportGateway
 from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, recorded, result_of, row_case, status_of, timed_case
 
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "'=1", "'")
@@ -88,9 +88,9 @@ def remarked(board: Recorded) -> tuple[int, int]:
         opened.task("vectoradd_py"), "ada", "kernel.py", KERNEL.encode(), Mode.RANKED, "<b>", AT, [run],
         rerun=Rerun(first, "root<", AT),
     )  # fmt: skip
-    ((_, (sent,)),) = store.add_submissions([again])
+    ((_, (sent,)),) = store.submissions.add_all([again])
     result = replace(result_of(Verdict.PASS, timed_case()), run=sent.id)
-    store.finish(sent.id, status_of(RunState.FINISHED), result, 1e-3)
+    store.runs.finish(sent.id, status_of(RunState.FINISHED), result, 1e-3)
     return first, sent.id
 
 
@@ -259,13 +259,13 @@ def test_an_export_that_fails_halfway_leaves_what_was_there(board: Recorded, mon
     passed(board, 1e-3)
     target = board.folder / "runs.csv"
     target.write_text("before")
-    whole = Store.exported_runs
+    whole = ExportGateway.runs
 
-    def broken(self: Store, chosen: RunSelection, *, with_code: bool = False) -> Any:
+    def broken(self: ExportGateway, chosen: RunSelection, *, with_code: bool = False) -> Any:
         yield from whole(self, chosen, with_code=with_code)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Store, "exported_runs", broken)
+    monkeypatch.setattr(ExportGateway, "runs", broken)
     done = call(board, "--format", "csv", "-o", target, "--force")
     assert (done.exit_code, target.read_text()) == (2, "before")
     assert "cannot be written: No space left on device" in done.stderr
@@ -441,18 +441,20 @@ def test_a_task_that_changed_or_left_is_on_the_page_as_it_is_now_or_was_last(boa
     run = NewRun("CPU", "here", "", "token", "nonce", "self-run", False, "")
     store = Store(board.board.settings.board / "board.db")
     for name, size, user in (("vectoradd_py", 1, "bob"), ("gone", 1, "eve"), ("gone", 2, "eva")):
-        _, (added,) = store.add_submission(
-            task=replace(task, name=name, benchmarks=({"size": size, "seed": 1},)),
-            user=user,
-            file_name="k.py",
-            code=b"",
-            mode=Mode.RANKED,
-            note="",
-            at=AT + timedelta(days=size),
-            runs=[replace(run, token=f"{name}-{size}")],
+        _, (added,) = store.submissions.add(
+            NewSubmission(
+                task=replace(task, name=name, benchmarks=({"size": size, "seed": 1},)),
+                user=user,
+                file_name="k.py",
+                code=b"",
+                mode=Mode.RANKED,
+                note="",
+                at=AT + timedelta(days=size),
+                runs=[replace(run, token=f"{name}-{size}")],
+            )
         )
         result = replace(result_of(Verdict.PASS, timed_case()), run=added.id)
-        assert store.finish(added.id, status_of(RunState.FINISHED), result, 1e-3)
+        assert store.runs.finish(added.id, status_of(RunState.FINISHED), result, 1e-3)
     page = html(board)
     assert ("ada" in page, "bob" in page, "eva" in page, "eve" in page) == (True, False, True, False)
     assert page.count("This task takes no more submissions.") == 1

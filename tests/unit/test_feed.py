@@ -12,7 +12,7 @@ from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.errors import StorageError
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
-from hpc_board.store import NewRun, Store
+from hpc_board.store import NewRun, NewSubmission, Store
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TASK = Task("softmax", Language.PY, "Exponentials.", (TaskFile("submission.py", None),))
@@ -31,8 +31,8 @@ def store(path: Path) -> Store:
 
 def submitted(store: Store, user: str, gpu: str = "H100", *, mode: Mode = Mode.RANKED, task: Task = TASK) -> Run:
     new = NewRun(gpu, "main", "", f"job-{next(_tokens)}", "n", "self-run", False, "h")
-    _, (run,) = store.add_submission(
-        task=task, user=user, file_name="kernel.py", code=b"", mode=mode, note="", at=NOON, runs=[new]
+    _, (run,) = store.submissions.add(
+        NewSubmission(task=task, user=user, file_name="kernel.py", code=b"", mode=mode, note="", at=NOON, runs=[new])
     )
     return run
 
@@ -40,7 +40,7 @@ def submitted(store: Store, user: str, gpu: str = "H100", *, mode: Mode = Mode.R
 def finished(store: Store, run: Run, score_s: float | None, verdict: Verdict = Verdict.PASS) -> Run:
     result = Result(run=run.id, nonce="n", mode=run.mode.value, verdict=verdict, message="", cases=())
     at = NOON + timedelta(minutes=run.id)
-    assert store.finish(run.id, Status(RunState.FINISHED, at), result, score_s)
+    assert store.runs.finish(run.id, Status(RunState.FINISHED, at), result, score_s)
     return run
 
 
@@ -49,7 +49,7 @@ def passed(store: Store, user: str, score_s: float, gpu: str = "H100") -> Run:
 
 
 def newest(store: Store) -> News:
-    return store.feed(limit=1)[0].news
+    return store.standings.feed(limit=1)[0].news
 
 
 def podium(store: Store) -> None:
@@ -60,7 +60,7 @@ def podium(store: Store) -> None:
 def test_the_first_on_a_board_holds_its_record(store: Store) -> None:
     run = passed(store, "ada", 2.0)
 
-    assert store.feed() == (
+    assert store.standings.feed() == (
         FeedEntry(
             id=1,
             at=NOON + timedelta(minutes=run.id),
@@ -153,7 +153,7 @@ def test_only_a_faster_run_of_its_user_is_told(store: Store) -> None:
     finished(store, submitted(store, "ada", mode=Mode.BENCHMARK), 1.0)
     finished(store, submitted(store, "ada"), 1.0, Verdict.WRONG_VALUE)
 
-    assert len(store.feed()) == 1
+    assert len(store.standings.feed()) == 1
 
 
 def test_a_run_that_was_submitted_before_an_equal_one_is_its_users_best_and_no_news(store: Store) -> None:
@@ -161,8 +161,8 @@ def test_a_run_that_was_submitted_before_an_equal_one_is_its_users_best_and_no_n
     finished(store, late, 2.0)
     finished(store, early, 2.0)
 
-    assert [row.run for row in store.standings(TASK.name, TASK.version, "H100")] == [early.id]
-    assert [entry.run for entry in store.feed()] == [late.id]
+    assert [row.run for row in store.standings.list(TASK.name, TASK.version, "H100")] == [early.id]
+    assert [entry.run for entry in store.standings.feed()] == [late.id]
 
 
 def test_the_feed_is_filtered_and_paged(store: Store) -> None:
@@ -174,14 +174,14 @@ def test_the_feed_is_filtered_and_paged(store: Store) -> None:
     def runs(entries: tuple[FeedEntry, ...]) -> list[int]:
         return [entry.run for entry in entries]
 
-    assert runs(store.feed()) == [third.id, second.id, first.id]
-    assert runs(store.feed(limit=2)) == [third.id, second.id]
-    assert runs(store.feed(before=store.feed()[1].id)) == [first.id]
-    assert runs(store.feed(task=TASK.name)) == [second.id, first.id]
-    assert runs(store.feed(task=TASK.name, gpu="H100")) == [first.id]
-    assert runs(store.feed(gpu="H100", user="ada")) == [third.id, first.id]
-    assert runs(store.feed(among=["matmul"])) == [third.id]
-    assert runs(store.feed(among=["matmul", TASK.name], limit=2)) == [third.id, second.id]
+    assert runs(store.standings.feed()) == [third.id, second.id, first.id]
+    assert runs(store.standings.feed(limit=2)) == [third.id, second.id]
+    assert runs(store.standings.feed(before=store.standings.feed()[1].id)) == [first.id]
+    assert runs(store.standings.feed(task=TASK.name)) == [second.id, first.id]
+    assert runs(store.standings.feed(task=TASK.name, gpu="H100")) == [first.id]
+    assert runs(store.standings.feed(gpu="H100", user="ada")) == [third.id, first.id]
+    assert runs(store.standings.feed(among=["matmul"])) == [third.id]
+    assert runs(store.standings.feed(among=["matmul", TASK.name], limit=2)) == [third.id, second.id]
 
 
 def test_a_line_of_the_feed_cannot_be_changed(path: Path, store: Store) -> None:
@@ -199,5 +199,5 @@ def test_a_run_enters_its_board_and_the_feed_or_does_not_finish(path: Path, stor
     with pytest.raises(StorageError, match="disk is full"):
         finished(store, run, 2.0)
 
-    assert store.run(run.id).state is RunState.CREATED
-    assert store.standings(TASK.name, TASK.version, "H100") == ()
+    assert store.runs.get(run.id).state is RunState.CREATED
+    assert store.standings.list(TASK.name, TASK.version, "H100") == ()

@@ -16,7 +16,7 @@ from hpc_board.domain.diagnostic import Severity
 from hpc_board.errors import DocumentError
 from hpc_board.model.eval_program import EvalProgram, eval_program
 from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Ranking
-from hpc_board.store import NewRun, Store
+from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.task_check.lint import Bounds, check
 from tests.fixture_tasks import FIXTURES, FOLDER, KINDS, Fixture
 
@@ -87,17 +87,19 @@ def test_a_fixture_reads_without_a_warning_and_has_the_harness_that_is_expected(
 def test_a_fixture_comes_back_from_the_store_as_it_went_in(fixture: Fixture, tmp_path: Path) -> None:
     task = fixture.task
     store = Store(tmp_path / "board.db")
-    submission, _ = store.add_submission(
-        task=task,
-        user="ada",
-        file_name=fixture.attempts[0].file.name,
-        code=fixture.attempts[0].file.read_bytes(),
-        mode=Mode.TEST,
-        note="",
-        at=datetime(2026, 5, 1, tzinfo=UTC),
-        runs=[NewRun("CPU", "here", "", "token", "nonce", "self-run", emulated=False, harness_sha256="")],
+    submission, _ = store.submissions.add(
+        NewSubmission(
+            task=task,
+            user="ada",
+            file_name=fixture.attempts[0].file.name,
+            code=fixture.attempts[0].file.read_bytes(),
+            mode=Mode.TEST,
+            note="",
+            at=datetime(2026, 5, 1, tzinfo=UTC),
+            runs=[NewRun("CPU", "here", "", "token", "nonce", "self-run", emulated=False, harness_sha256="")],
+        )
     )
-    stored = store.task(task.name, submission.task_version)
+    stored = store.submissions.task(task.name, submission.task_version)
     assert stored.version == task.version == submission.task_version
     assert stored == task
 

@@ -94,7 +94,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     place.add(status_of(RunState.RUNNING), mode=Mode.TEST)
     stopped = place.add(status_of(RunState.RUNNING))
     partial = replace(result_of(Verdict.INFRA_ERROR), run=stopped.id, provenance={INTERRUPTED: "scancel"})
-    Store(place.folder / "board" / "board.db").stop(stopped.id, status_of(RunState.CANCELLED), partial)
+    Store(place.folder / "board" / "board.db").runs.stop(stopped.id, status_of(RunState.CANCELLED), partial)
     board.note(removed.submission, "a note")
     board.rules.remove([removed.submission], "a reason")
     board.rules.ban("ada", "another")
@@ -241,7 +241,7 @@ def test_limits_that_nobody_can_read_are_replaced(whole: Recorded) -> None:
         assert corrupt(path, "decisions", "detail", "'abc'")
         assert [limits for _, limits in rules.limits()] == [Limits(0, 0)]
         with pytest.raises(UnreadableError, match="the limits of vectoradd_py"):
-            Store(path).check_limit("ada", "vectoradd_py", Mode.TEST, 1, datetime.now(UTC))
+            Store(path).moderation.check_limit("ada", "vectoradd_py", Mode.TEST, 1, datetime.now(UTC))
         rules.limit("vectoradd_py", lambda present: replace(present, ranked=3))
         assert [limits.ranked for _, limits in rules.limits()] == [3]
     finally:
@@ -293,10 +293,10 @@ def test_one_decision_that_nobody_can_read_hides_no_other_and_can_be_replaced(
         assert "vectoradd_py" in {state.name for state in board.oversight.boards()}
         assert [person.name for person in board.oversight.people() if person.ban] == ["ada"]
         with pytest.raises(Refused, match="You are banned"):
-            Store(path).check_open("ada", datetime.now(UTC), admin=False)
+            Store(path).moderation.check_open("ada", datetime.now(UTC), admin=False)
 
         assert rules.unban("ada")
-        Store(path).check_open("ada", datetime.now(UTC), admin=False)
+        Store(path).moderation.check_open("ada", datetime.now(UTC), admin=False)
         assert rules.bans() == ()
     finally:
         restore(path, sound)
@@ -332,7 +332,7 @@ def test_no_more_of_a_name_is_compared_than_a_name_has(whole: Recorded) -> None:
     try:
         assert corrupt(path, "submissions", "user", f"'{'a' * 1_000_000}'")
         name = "a" * 64
-        assert Store(path).nearest_user(name) == f' Did you mean "{name}"?'
+        assert Store(path).moderation.nearest_user(name) == f' Did you mean "{name}"?'
     finally:
         restore(path, sound)
 

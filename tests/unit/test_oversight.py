@@ -54,7 +54,7 @@ def sent(
     runs = [NewRun(f"G{n}", "here", "", f"{token}-{n}", "n", "self-run", False, "s") for n in range(gpus)]
     found = board_of(place).task(task)
     new = NewSubmission(found, user, "k.py", b"x", mode, "", at, runs, milestone, rerun)
-    store_of(place).add_submissions([new])
+    store_of(place).submissions.add_all([new])
 
 
 def test_there_is_every_board_with_what_holds_and_what_was_sent_within_the_hour(place: Recorded) -> None:
@@ -91,7 +91,7 @@ def test_a_creator_looks_after_their_own_boards_and_nobody_else_after_any(place:
 def test_people_are_those_who_sent_something_were_decided_about_or_are_named(place: Recorded) -> None:
     admin = board_of(place)
     sent(place, "mia")
-    store_of(place).switch(Decision(BAN, USER, "kim", "zoe", NOW, "x"))
+    store_of(place).moderation.switch(Decision(BAN, USER, "kim", "zoe", NOW, "x"))
     people = admin.oversight.people()
     assert [person.name for person in people] == ["ada", "bob", "carl", "eve", "kim", "mia", "zoe"]
     roles = {person.name: person.role for person in people}

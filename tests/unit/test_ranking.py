@@ -18,8 +18,10 @@ from hpc_board.domain.standing import Placing, Rows, Standing
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Language, Mode, Task, TaskFile
-from hpc_board.store import NewRun, NewSubmission, Store, feed, ranking
+from hpc_board.store import NewRun, NewSubmission, Store, ranking
 from hpc_board.store.migrations import MIGRATIONS
+from hpc_board.store.standings import StandingsGateway
+from tests.unit.open_database import OpenDatabase
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TASK = Task("softmax", Language.PY, "Exponentials.", (TaskFile("submission.py", None),))
@@ -36,8 +38,8 @@ def submitted(
 ) -> tuple[Run, ...]:
     new = [new_run(gpu) for gpu in gpus or ("H100",)]
     at = NOON + timedelta(minutes=minutes)
-    _, runs = store.add_submission(
-        task=task, user=user, file_name="kernel.py", code=b"", mode=mode, note="", at=at, runs=new
+    _, runs = store.submissions.add(
+        NewSubmission(task=task, user=user, file_name="kernel.py", code=b"", mode=mode, note="", at=at, runs=new)
     )
     return runs
 
@@ -51,7 +53,7 @@ def finish(
 ) -> None:
     result = Result(run=run.id, nonce="n", mode=run.mode.value, verdict=verdict, message="", cases=())
     ended = Status(RunState.FINISHED, NOON + timedelta(hours=1))
-    assert store.finish(run.id, ended, result, score_s, interval=interval)
+    assert store.runs.finish(run.id, ended, result, score_s, interval=interval)
 
 
 def passed(store: Store, user: str, score_s: float, *, minutes: float = 0, gpu: str = "H100", task: Task = TASK) -> Run:
@@ -61,7 +63,7 @@ def passed(store: Store, user: str, score_s: float, *, minutes: float = 0, gpu: 
 
 
 def board(store: Store, limit: int | None = None, offset: int = 0) -> list[tuple[int, str, float]]:
-    rows = store.standings(*BOARD, limit=limit, offset=offset)
+    rows = store.standings.list(*BOARD, limit=limit, offset=offset)
     return [(row.rank, row.user, row.score_s) for row in rows]
 
 
@@ -94,14 +96,14 @@ def test_a_page_of_a_board_has_the_ranks_of_the_whole(store: Store) -> None:
     assert board(store, limit=2) == [(1, "ada", 1.0), (2, "bob", 2.0)]
     assert board(store, limit=3, offset=2) == [(2, "cyd", 2.0), (2, "dee", 2.0), (5, "eve", 5.0)]
     assert board(store, limit=9, offset=5) == []
-    assert store.count_users(*BOARD) == 5
+    assert store.standings.count_users(*BOARD) == 5
 
 
 def test_a_rank_is_held_by_one_by_several_or_in_a_gap_by_nobody(store: Store) -> None:
     for user, score_s in (("ada", 1.0), ("cyd", 2.0), ("bob", 2.0), ("eve", 5.0)):
         passed(store, user, score_s)
 
-    held = {rank: [row.user for row in store.at_rank(*BOARD, rank)] for rank in range(1, 6)}
+    held = {rank: [row.user for row in store.standings.at_rank(*BOARD, rank)] for rank in range(1, 6)}
 
     assert held == {1: ["ada"], 2: ["cyd", "bob"], 3: [], 4: ["eve"], 5: []}
 
@@ -111,20 +113,24 @@ def test_the_row_of_a_user_is_found_without_the_board(store: Store) -> None:
     best = passed(store, "bob", 2.0)
     passed(store, "bob", 3.0)
 
-    found = store.listed(*BOARD, Rows.USERS, "bob", limit=0)[0].own
+    found = store.standings.page(*BOARD, Rows.USERS, "bob", limit=0).own
 
     assert found is not None
     assert (found.rank, found.run, found.score_s) == (2, best.id, 2.0)
-    assert store.listed(*BOARD, Rows.USERS, "cyd")[0].own is None
+    assert store.standings.page(*BOARD, Rows.USERS, "cyd").own is None
 
 
 def test_all_ranked_runs_are_ranked_among_themselves(store: Store) -> None:
     runs = [passed(store, user, score_s) for user, score_s in (("ada", 2.0), ("ada", 1.0), ("bob", 2.0))]
 
-    assert numbers(store.listed(*BOARD, Rows.RUNS, "")[0].rows) == [(1, runs[1].id), (2, runs[0].id), (2, runs[2].id)]
-    assert numbers(store.listed(*BOARD, Rows.RUNS, "", limit=1, offset=2)[0].rows) == [(2, runs[2].id)]
-    assert numbers(store.personal(*BOARD, "ada", limit=1, offset=1)) == [(2, runs[0].id)]
-    assert tuple(store.listed(*BOARD, rows, "ada")[0].total for rows in (Rows.RUNS, Rows.OWN)) == (3, 2)
+    assert numbers(store.standings.page(*BOARD, Rows.RUNS, "").rows) == [
+        (1, runs[1].id),
+        (2, runs[0].id),
+        (2, runs[2].id),
+    ]
+    assert numbers(store.standings.page(*BOARD, Rows.RUNS, "", limit=1, offset=2).rows) == [(2, runs[2].id)]
+    assert numbers(store.standings.personal(*BOARD, "ada", limit=1, offset=1)) == [(2, runs[0].id)]
+    assert tuple(store.standings.page(*BOARD, rows, "ada").total for rows in (Rows.RUNS, Rows.OWN)) == (3, 2)
 
 
 def test_a_placing_says_what_a_run_means(store: Store) -> None:
@@ -135,10 +141,10 @@ def test_a_placing_says_what_a_run_means(store: Store) -> None:
     (practice,) = submitted(store, "ada", mode=Mode.BENCHMARK)
     finish(store, practice, 0.1)
 
-    assert store.placing(store.run(first.id)) == Placing(None, 2, 1.0, best.id, first=True)
-    assert store.placing(store.run(best.id)) == Placing(2, 2, 1.0, best.id, first=False)
-    assert store.placing(store.run(slower.id)) == Placing(None, 2, 1.0, best.id, first=False)
-    assert store.placing(store.run(practice.id)) is None
+    assert store.standings.placing(store.runs.get(first.id)) == Placing(None, 2, 1.0, best.id, first=True)
+    assert store.standings.placing(store.runs.get(best.id)) == Placing(2, 2, 1.0, best.id, first=False)
+    assert store.standings.placing(store.runs.get(slower.id)) == Placing(None, 2, 1.0, best.id, first=False)
+    assert store.standings.placing(store.runs.get(practice.id)) is None
 
 
 def test_the_versions_of_a_task_have_dates_and_entries(store: Store) -> None:
@@ -148,7 +154,7 @@ def test_the_versions_of_a_task_have_dates_and_entries(store: Store) -> None:
     passed(store, "bob", 3.0, gpu="A100")
     submitted(store, "ada", minutes=5, task=changed)
 
-    found = store.versions(TASK.name)
+    found = store.standings.versions(TASK.name)
 
     assert [(each.version, each.entries) for each in found] == [(changed.version, 0), (TASK.version, 2)]
     assert [each.added_at for each in found] == [NOON + timedelta(minutes=5), NOON]
@@ -158,21 +164,21 @@ def test_a_withdrawn_submission_gives_way_to_its_users_next_best_and_can_come_ba
     passed(store, "ada", 3.0)
     cheat = passed(store, "ada", 1.0)
     passed(store, "bob", 2.0)
-    before = store.standings(*BOARD)
+    before = store.standings.list(*BOARD)
 
     with opened(path) as db:
         ranking.withdraw(db, cheat.submission)
     assert board(store) == [(1, "bob", 2.0), (2, "ada", 3.0)]
-    assert store.rank(store.run(cheat.id)) is None
-    assert store.placing(store.run(cheat.id)) is None
-    assert [entry.run for entry in store.feed(user="ada")] != []
-    assert cheat.id not in [entry.run for entry in store.feed()]
+    assert store.standings.rank(store.runs.get(cheat.id)) is None
+    assert store.standings.placing(store.runs.get(cheat.id)) is None
+    assert [entry.run for entry in store.standings.feed(user="ada")] != []
+    assert cheat.id not in [entry.run for entry in store.standings.feed()]
 
     with opened(path) as db:
         ranking.readmit(db, cheat.submission)
         ranking.readmit(db, cheat.submission)
-    assert store.standings(*BOARD) == before
-    assert cheat.id in [entry.run for entry in store.feed()]
+    assert store.standings.list(*BOARD) == before
+    assert cheat.id in [entry.run for entry in store.standings.feed()]
 
 
 def test_who_has_nothing_else_leaves_the_board_with_a_withdrawn_submission(path: Path, store: Store) -> None:
@@ -184,7 +190,7 @@ def test_who_has_nothing_else_leaves_the_board_with_a_withdrawn_submission(path:
         ranking.withdraw(db, runs[0].submission)
 
     assert board(store) == []
-    assert store.standings(TASK.name, TASK.version, "A100") == ()
+    assert store.standings.list(TASK.name, TASK.version, "A100") == ()
 
 
 def test_what_failed_or_was_no_ranked_run_does_not_come_in_by_being_readmitted(path: Path, store: Store) -> None:
@@ -202,27 +208,27 @@ def test_what_failed_or_was_no_ranked_run_does_not_come_in_by_being_readmitted(p
 
 def test_a_milestone_is_not_ranked(store: Store) -> None:
     shown = NewSubmission(TASK, "author", "eager.py", b"", Mode.RANKED, "", NOON, [new_run("H100")], milestone="eager")
-    ((submission, (run,)),) = store.add_submissions([shown])
+    ((submission, (run,)),) = store.submissions.add_all([shown])
 
     finish(store, run, 1.0)
 
-    assert (submission.milestone, store.run(run.id).milestone) == ("eager", "eager")
-    assert store.placing(store.run(run.id)) is None
+    assert (submission.milestone, store.runs.get(run.id).milestone) == ("eager", "eager")
+    assert store.standings.placing(store.runs.get(run.id)) is None
     assert board(store) == []
-    assert store.feed() == ()
+    assert store.standings.feed() == ()
 
 
 def test_a_milestone_that_was_removed_is_not_shown(store: Store) -> None:
     shown = NewSubmission(TASK, "author", "eager.py", b"", Mode.RANKED, "", NOON, [new_run("H100")], milestone="eager")
-    ((submission, (run,)),) = store.add_submissions([shown])
+    ((submission, (run,)),) = store.submissions.add_all([shown])
     finish(store, run, 1.0)
 
     def marked() -> list[str]:
-        found, _ = store.listed(TASK.name, TASK.version, "H100", Rows.USERS, "ada")
+        found = store.standings.page(TASK.name, TASK.version, "H100", Rows.USERS, "ada")
         return [mark.name for mark in found.milestones]
 
     before = marked()
-    store.remove([submission.id], "ada", NOON, "wrong")
+    store.moderation.remove([submission.id], "ada", NOON, "wrong")
 
     assert (before, marked()) == (["eager"], [])
 
@@ -262,18 +268,18 @@ def test_tables_and_pages_follow_the_rules_for_any_history(
             return [(1 + sum(one[0] < each[0] for one in entries), each[2]) for each in sorted(entries)]
 
         everyone = ranked(list(best.values()))
-        assert numbers(store.standings(*BOARD)) == everyone
-        assert numbers(store.standings(*BOARD, limit=limit, offset=offset)) == everyone[offset : offset + limit]
-        assert numbers(store.listed(*BOARD, Rows.RUNS, "")[0].rows) == ranked(counting)
+        assert numbers(store.standings.list(*BOARD)) == everyone
+        assert numbers(store.standings.list(*BOARD, limit=limit, offset=offset)) == everyone[offset : offset + limit]
+        assert numbers(store.standings.page(*BOARD, Rows.RUNS, "").rows) == ranked(counting)
         page = ranked([each for each in counting if each[3] == "ada"])[offset : offset + limit]
-        assert numbers(store.personal(*BOARD, "ada", limit=limit, offset=offset)) == page
+        assert numbers(store.standings.personal(*BOARD, "ada", limit=limit, offset=offset)) == page
 
 
 def test_the_newest_runs_of_a_user_are_a_page_with_the_count_of_all(store: Store) -> None:
     runs = [passed(store, "ada", score_s, minutes=minute) for minute, score_s in enumerate((3.0, 1.0, 2.0, 2.0))]
     passed(store, "bob", 0.5)
 
-    listed, _ = store.listed(*BOARD, Rows.NEWEST, "ada", limit=3)
+    listed = store.standings.page(*BOARD, Rows.NEWEST, "ada", limit=3)
 
     assert numbers(listed.rows) == [(2, runs[3].id), (2, runs[2].id), (1, runs[1].id)]
     assert listed.total == 4
@@ -298,30 +304,32 @@ def test_rows_that_cannot_be_told_from_the_one_above_say_so(store: Store) -> Non
     between(store, "dee", 1.3, 1.4, 1.5)
     between(store, "eve", 1.51, 1.6, 1.7)
     between(store, "ada", 1.1, 1.25, 1.3)
-    (run, *_) = store.standings(*BOARD)
+    (run, *_) = store.standings.list(*BOARD)
 
     assert run.interval == Interval(1.0, 1.2)
-    assert overlapping(store.standings(*BOARD)) == ["bob"]
-    assert overlapping(store.listed(*BOARD, Rows.RUNS, "")[0].rows) == ["ada", "bob"]
-    assert overlapping(store.standings(*BOARD, limit=2, offset=1)) == ["bob"], "the one above is on the page before"
-    assert overlapping(store.at_rank(*BOARD, 2)) == ["bob"]
-    own = [store.listed(*BOARD, Rows.USERS, user, limit=1)[0].own for user in ("bob", "dee")]
+    assert overlapping(store.standings.list(*BOARD)) == ["bob"]
+    assert overlapping(store.standings.page(*BOARD, Rows.RUNS, "").rows) == ["ada", "bob"]
+    assert overlapping(store.standings.list(*BOARD, limit=2, offset=1)) == ["bob"], (
+        "the one above is on the page before"
+    )
+    assert overlapping(store.standings.at_rank(*BOARD, 2)) == ["bob"]
+    own = [store.standings.page(*BOARD, Rows.USERS, user, limit=1).own for user in ("bob", "dee")]
     assert overlapping(own) == ["bob"], "one's own row is on no page"
-    assert overlapping(store.personal(*BOARD, "ada")) == ["ada"]
+    assert overlapping(store.standings.personal(*BOARD, "ada")) == ["ada"]
 
 
 def test_equal_scores_cannot_be_told_apart(store: Store) -> None:
     for user in ("ada", "bob"):
         between(store, user, 1.0, 1.0, 1.0)
-    assert [(row.rank, row.overlaps_above) for row in store.standings(*BOARD)] == [(1, False), (1, True)]
+    assert [(row.rank, row.overlaps_above) for row in store.standings.list(*BOARD)] == [(1, False), (1, True)]
 
 
 def test_a_score_from_before_intervals_has_none(path: Path) -> None:
     with opened(path) as db:
         MIGRATIONS.apply(db, stop_before="m010_score_intervals")
     run = passed(Store(path), "ada", 1.0)
-    assert Store(path).run(run.id).interval is None
-    assert [(row.interval, row.overlaps_above) for row in Store(path).standings(*BOARD)] == [(None, False)]
+    assert Store(path).runs.get(run.id).interval is None
+    assert [(row.interval, row.overlaps_above) for row in Store(path).standings.list(*BOARD)] == [(None, False)]
 
 
 def test_boards_of_a_database_from_before_the_tables_are_found_in_them(path: Path) -> None:
@@ -343,30 +351,28 @@ def test_boards_of_a_database_from_before_the_tables_are_found_in_them(path: Pat
     store = Store(path)
 
     assert board(store) == [(1, "ada", 1.0), (2, "bob", 2.0)]
-    assert [row.score_s for row in store.personal(*BOARD, "ada")] == [1.0, 3.0]
-    assert store.feed() == ()
+    assert [row.score_s for row in store.standings.personal(*BOARD, "ada")] == [1.0, 3.0]
+    assert store.standings.feed() == ()
     passed(store, "bob", 0.5)
     assert board(store) == [(1, "bob", 0.5), (2, "ada", 1.0)]
-    assert store.feed()[0].news.former_s == 2.0
+    assert store.standings.feed()[0].news.former_s == 2.0
 
 
 def questions(run: Run) -> dict[str, Callable[[Database], object]]:
     mine = (run.task, run.task_version, run.gpu)
     page: dict[str, Any] = {"limit": 20, "offset": 20}
     return {
-        "first page": lambda db: ranking.standings(db, *mine, limit=20),
-        "a page": lambda db: ranking.standings(db, *mine, **page),
-        "all runs": lambda db: ranking.all_runs(db, *mine, **page),
-        "own runs": lambda db: ranking.personal(db, *mine, run.user, **page),
-        "own row": lambda db: ranking.standing_of(db, *mine, run.user),
-        "at rank": lambda db: ranking.at_rank(db, *mine, 7),
-        "rank": lambda db: ranking.rank(db, run),
-        "placing": lambda db: ranking.placing(db, run),
-        "users": lambda db: ranking.count_users(db, *mine),
-        "milestones": lambda db: ranking.milestones(db, *mine),
-        "listed users": lambda db: ranking.listed(db, ranking.BoardKey(*mine), Rows.USERS, run.user, **page),
-        "listed runs": lambda db: ranking.listed(db, ranking.BoardKey(*mine), Rows.RUNS, run.user, limit=20, offset=0),
-        "versions": lambda db: ranking.versions(db, run.task),
+        "first page": lambda db: standings(db).list(*mine, limit=20),
+        "a page": lambda db: standings(db).list(*mine, **page),
+        "own runs": lambda db: standings(db).personal(*mine, run.user, **page),
+        "at rank": lambda db: standings(db).at_rank(*mine, 7),
+        "rank": lambda db: standings(db).rank(run),
+        "placing": lambda db: standings(db).placing(run),
+        "users": lambda db: standings(db).count_users(*mine),
+        "listed users": lambda db: standings(db).page(*mine, Rows.USERS, run.user, **page),
+        "listed runs": lambda db: standings(db).page(*mine, Rows.RUNS, run.user, limit=20),
+        "listed own runs": lambda db: standings(db).page(*mine, Rows.OWN, run.user, **page),
+        "versions": lambda db: standings(db).versions(run.task),
         "score": lambda db: ranking.score(db, run.id),
         "podium": lambda db: ranking.podium(db, ranking.BoardKey(*mine)),
         "passed": lambda db: ranking.passed_by(db, ranking.BoardKey(*mine), 1.0, None),
@@ -382,6 +388,10 @@ def questions(run: Run) -> dict[str, Callable[[Database], object]]:
     }
 
 
+def standings(db: Database) -> StandingsGateway:
+    return StandingsGateway(OpenDatabase(db=db))
+
+
 def asking_feed(
     task: str | None = None,
     gpu: str | None = None,
@@ -389,7 +399,7 @@ def asking_feed(
     before: int | None = None,
     among: list[str] | None = None,
 ) -> Callable[[Database], object]:
-    return lambda db: feed.feed(db, task=task, gpu=gpu, user=user, before=before, limit=20, among=among)
+    return lambda db: standings(db).feed(task=task, gpu=gpu, user=user, before=before, limit=20, among=among)
 
 
 def test_nothing_is_read_whole_or_sorted_but_a_page(path: Path, store: Store) -> None:

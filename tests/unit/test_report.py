@@ -304,7 +304,7 @@ def test_a_run_that_the_scheduler_did_not_take_shows_its_last_answer(tmp_path: P
     run = world.run()
     assert "last try" not in text_of(run_report(run, None))
     world.advance.launch([run])
-    text = text_of(run_report(world.store.run(run.id), None))
+    text = text_of(run_report(world.store.runs.get(run.id), None))
     assert "Being handed to the scheduler; the last try got no clear answer: sbatch: Socket timed out\n" in text
 
 

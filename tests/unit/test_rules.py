@@ -42,7 +42,8 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report import plain, run_report, run_summary, runs_table
-from hpc_board.store import NewRun, NewSubmission, Store, decisions, submissions
+from hpc_board.store import NewRun, NewSubmission, RunQuery, Store, decisions, submissions
+from hpc_board.store.runs import RunGateway
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, timed_case
 
@@ -98,7 +99,7 @@ class Place:
             runs=[replace(new_run(), account=account) for _ in range(runs)],
             rerun=rerun,
         )
-        ((_, stored),) = self.store.add_submissions([new])
+        ((_, stored),) = self.store.submissions.add_all([new])
         return stored
 
     def task(self, **own: object) -> None:
@@ -120,9 +121,9 @@ def measured_milestone(place: Place, user: str) -> Run:
     task = place.board().task("double")
     at = datetime.now(UTC)
     new = NewSubmission(task, user, "eager.py", RIGHT.encode(), Mode.RANKED, "", at, [new_run()], milestone="eager")
-    ((_, (run,)),) = place.store.add_submissions([new])
+    ((_, (run,)),) = place.store.submissions.add_all([new])
     result = replace(result_of(Verdict.PASS, timed_case()), run=run.id)
-    place.store.finish(run.id, Status(RunState.FINISHED, at), result, 1e-6)
+    place.store.runs.finish(run.id, Status(RunState.FINISHED, at), result, 1e-6)
     return run
 
 
@@ -287,7 +288,7 @@ def test_limits_that_cannot_be_are_a_usage_error(place: Place, words: Sequence[s
 
 def test_the_submissions_within_the_hour_are_found_by_index(place: Place) -> None:
     given = {"user": "bob", "task": "double", "since": "", "ranked": 1, "rerun": RERUN}
-    with place.store._file.reading() as db:
+    with place.store.file.reading() as db:
         plan = db.execute(f"EXPLAIN QUERY PLAN SELECT COUNT(*) {decisions._WITHIN_THE_HOUR}", given).fetchall()
     steps = " ".join(row[3] for row in plan)
     assert "submissions_by_user_and_task (user=? AND task=? AND submitted_at>?)" in steps
@@ -296,7 +297,7 @@ def test_the_submissions_within_the_hour_are_found_by_index(place: Place) -> Non
 
 def test_what_a_user_has_sent_again_is_found_by_index(place: Place) -> None:
     given = dict.fromkeys(("original", "user", "task", "version", "sha256"), "x") | {"gpus": "[]"}
-    with place.store._file.reading() as db:
+    with place.store.file.reading() as db:
         plan = db.execute(f"EXPLAIN QUERY PLAN {submissions._SENT}", given).fetchall()
     assert re.search(r"SEARCH submissions USING INDEX \w+ \(user=\? AND task=\?\)", " ".join(row[3] for row in plan))
 
@@ -342,7 +343,7 @@ def test_of_two_clients_that_submit_at_once_only_one_gets_the_last_place(place: 
     said = sorted(client.communicate(timeout=60)[0] for client in clients)
     assert said[0].startswith("refused Rate limit exceeded: you have sent 1 of at most 1 ")
     assert said[1].startswith("sent ")
-    assert len(place.store.runs(user="bob")) == 1
+    assert len(place.store.runs.list(RunQuery(user="bob"))) == 1
 
 
 # Bans and stops
@@ -355,7 +356,7 @@ def test_a_banned_user_cannot_submit_and_is_told_why(place: Place) -> None:
     refused = place.call("bob", "submit", kernel, "--dry-run")
     assert refused.exit_code == 5
     assert f"{BANNED}\nReason: shared an account\n" in refused.stderr
-    assert place.store.in_flight() == running
+    assert place.store.runs.in_flight() == running
     assert place.call("eve", "submit", kernel, "--dry-run").exit_code == 0
     (ban,) = place.json(ADMIN, "admin", "bans")
     assert (ban["subject"], ban["by"], ban["reason"]) == ("bob", ADMIN, "shared an account")
@@ -373,7 +374,7 @@ def test_a_ban_meets_what_was_drafted_before_it(place: Place) -> None:
     place.board().rules.ban("bob", "late")
     with pytest.raises(Refused, match=BANNED):
         bob.submit(draft)
-    assert len(place.store.runs(user="bob")) == 1
+    assert len(place.store.runs.list(RunQuery(user="bob"))) == 1
 
 
 def test_a_ban_ends_by_itself_where_it_has_an_end(board: Recorded) -> None:
@@ -382,24 +383,24 @@ def test_a_ban_ends_by_itself_where_it_has_an_end(board: Recorded) -> None:
     assert rules.ban("bob", "floods the queue", "+2h")
     assert not rules.ban("bob", "again", rules.bans()[0].detail)
     with pytest.raises(Refused, match=r"You are banned from making submissions until 20.* UTC"):
-        store.check_open("bob", datetime.now(UTC), admin=False)
+        store.moderation.check_open("bob", datetime.now(UTC), admin=False)
     later = datetime.now(UTC) + timedelta(hours=3)
-    assert store.bans(later) == ()
-    assert store.check_open("bob", later, admin=False) is None
+    assert store.moderation.bans(later) == ()
+    assert store.moderation.check_open("bob", later, admin=False) is None
     shown = call(board, ADMIN, "admin", "log").stdout
     assert re.search(r"until 20\S+ \d\d:\d\d UTC", shown)
     assert re.search(r"UNTIL .*\n.* \d\d:\d\d UTC", call(board, ADMIN, "admin", "bans").stdout)
     assert rules.ban("bob", "for good", "none")
-    assert store.bans(later)[0].ends_at is None
+    assert store.moderation.bans(later)[0].ends_at is None
 
 
 def test_a_ban_that_is_over_may_be_given_again(board: Recorded) -> None:
     timed(board, "bob", 1e-6)
     store, end = Store(board.folder / "board" / "board.db"), NOW + MINUTE
     ban = Decision(BAN, USER, "bob", ADMIN, NOW, "x", end.isoformat())
-    assert store.switch(ban)
-    assert not store.switch(Decision(UNBAN, USER, "bob", ADMIN, end))
-    assert store.switch(replace(ban, at=end))
+    assert store.moderation.switch(ban)
+    assert not store.moderation.switch(Decision(UNBAN, USER, "bob", ADMIN, end))
+    assert store.moderation.switch(replace(ban, at=end))
 
 
 @pytest.mark.parametrize("until", ["soon", "2001-01-01", "+0d"])
@@ -441,7 +442,7 @@ def test_a_stopped_board_takes_only_what_admins_send(place: Place) -> None:
     assert f"{STOPPED}\nReason: maintenance until 5\n" in refused.stderr
     with pytest.raises(Refused, match="currently not accepting"):
         place.board("bob").submit(drafted)
-    assert place.store.in_flight() == running
+    assert place.store.runs.in_flight() == running
     heard: list[str] = []
     admin = Board(settings.load(place.files.settings, {}), user=ADMIN, warn=heard.append)
     admin.draft(kernel)
@@ -564,7 +565,7 @@ def test_a_run_that_ends_after_its_removal_does_not_count(board: Recorded) -> No
     run = board.add(Status(RunState.RUNNING, NOW), user="ada")
     board.board.rules.remove([run.submission], "x")
     end = Status(RunState.FINISHED, NOW)
-    Store(board.folder / "board" / "board.db").finish(
+    Store(board.folder / "board" / "board.db").runs.finish(
         run.id, end, replace(result_of(Verdict.PASS, timed_case()), run=run.id), 1e-6
     )
     assert ranks(board.board) == []
@@ -574,9 +575,9 @@ def test_a_report_shows_nothing_that_a_reason_or_a_note_smuggles_in(board: Recor
     run = timed(board, "ada", 1e-6)
     store = Store(board.folder / "board" / "board.db")
     evil = "\x1b]0;title\x07\u202eevil"
-    store.remove([run.submission], evil, NOW, evil)
-    store.add_note(run.submission, evil, evil, NOW)
-    found, result = store.run(run.id), store.result(run.id)
+    store.moderation.remove([run.submission], evil, NOW, evil)
+    store.moderation.add_note(run.submission, evil, evil, NOW)
+    found, result = store.runs.get(run.id), store.runs.result(run.id)
     text = plain([*run_report(found, result), *run_summary(found, result), runs_table([found])])
     assert not {"\x1b", "\x07", "\u202e"} & set(text)
 
@@ -623,7 +624,7 @@ def test_the_log_has_who_decided_what_and_can_be_narrowed(board: Recorded) -> No
 def test_the_log_has_the_changes_of_boards_in_their_places(board: Recorded) -> None:
     rules = board.board.rules
     rules.stop("one")
-    with Store(board.folder / "board" / "board.db")._file.writing() as db:
+    with Store(board.folder / "board" / "board.db").file.writing() as db:
         row = {"name": "matmul", "action": "delete", "terms": "{}", "by_user": "carl", "reason": "over"}
         db.table("boards").insert({**row, "task_version": None, "at": datetime.now(UTC).isoformat()})
     rules.start("two")
@@ -636,7 +637,7 @@ def test_the_log_is_read_page_by_page_and_searched(board: Recorded) -> None:
     rules = board.board.rules
     for number in range(3):
         rules.stop(f"Down {number}")
-        with Store(board.folder / "board" / "board.db")._file.writing() as db:
+        with Store(board.folder / "board" / "board.db").file.writing() as db:
             row = {"name": "matmul", "action": "update", "terms": "{}", "by_user": "carl", "reason": f"week {number}"}
             db.table("boards").insert({**row, "task_version": None, "at": datetime.now(UTC).isoformat()})
         rules.start()
@@ -832,12 +833,12 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
         (bobs.submission, "bob", ""),
         (own.submission, ADMIN, ""),
     }
-    assert len(place.store.runs()) == 4
+    assert len(place.store.runs.list()) == 4
     done = place.call(ADMIN, "admin", "rerun", "double", "--json")
     assert "Only your account can carry these jobs on" in done.stderr
     sent = json.loads(done.stdout)
     assert sent["left_out"] == []
-    runs = ended(admin, [place.store.run(run["id"]) for run in sent["runs"]])
+    runs = ended(admin, [place.store.runs.get(run["id"]) for run in sent["runs"]])
     assert {(run.user, run.account, run.trust, str(run.verdict)) for run in runs} == {
         ("ada", ADMIN, "verified", "pass"),
         ("bob", ADMIN, "verified", "pass"),
@@ -877,7 +878,7 @@ def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Plac
     ended(first, [run])
     with pytest.raises(InputError, match=f"by somebody else .submission {run.submission}"):
         second.rerun(plans[1])
-    assert [each.id for each in place.store.runs()] == [run.id, adas.id]
+    assert [each.id for each in place.store.runs.list()] == [run.id, adas.id]
     assert [why for _, _, why in described(second.rerun_plan("double"))] == [
         "the same file has been sent for the present version"
     ]
@@ -893,7 +894,7 @@ def test_a_named_submission_is_sent_again_once_at_a_time(place: Place) -> None:
         admin.rerun(plan)
     (left,) = admin.rerun_plan("double", submissions=[adas.submission])
     assert left.why == "it was sent again and is on its way"
-    assert len(place.store.runs()) == 2
+    assert len(place.store.runs.list()) == 2
 
 
 @pytest.mark.slow
@@ -953,24 +954,24 @@ def test_only_the_account_whose_job_it_is_ends_a_rerun_that_was_not_sent_yet(pla
     (run,) = place.submitted("ada", account=ADMIN)
     place.board("ada").cancel(run.id)
     place.board("ada").advance()
-    waiting = place.store.run(run.id)
+    waiting = place.store.runs.get(run.id)
     assert (waiting.state, waiting.status.cancel_requested) == (RunState.CREATED, True)
     assert (
         f"is {ADMIN}'s job, and ends as soon as a client of theirs" in place.call("ada", "cancel", str(run.id)).stdout
     )
     place.board().advance()
-    done = place.store.run(run.id)
+    done = place.store.runs.get(run.id)
     assert (done.state, done.status.reason) == (RunState.CANCELLED, "cancelled before it was sent")
 
 
 def test_a_wish_to_cancel_outlives_what_another_client_writes_meanwhile(place: Place) -> None:
     (run,) = place.submitted("ada")
     store = place.store
-    store.record(run.id, Status(RunState.CREATED, NOW, reason="cancel requested by ada", cancel_requested=True))
-    store.record(run.id, Status(RunState.SUBMITTING, NOW))
-    assert store.run(run.id).status.cancel_requested
-    store.record(run.id, Status(RunState.CANCELLED, NOW))
-    assert not store.run(run.id).status.cancel_requested
+    store.runs.record(run.id, Status(RunState.CREATED, NOW, reason="cancel requested by ada", cancel_requested=True))
+    store.runs.record(run.id, Status(RunState.SUBMITTING, NOW))
+    assert store.runs.get(run.id).status.cancel_requested
+    store.runs.record(run.id, Status(RunState.CANCELLED, NOW))
+    assert not store.runs.get(run.id).status.cancel_requested
 
 
 def test_a_wish_to_cancel_anothers_job_keeps_what_its_sender_stored_meanwhile(
@@ -979,30 +980,30 @@ def test_a_wish_to_cancel_anothers_job_keeps_what_its_sender_stored_meanwhile(
     (place.files.folder / "board").mkdir()
     (place.files.folder / "board").chmod(0o2770)
     (run,) = place.submitted("ada", account=ADMIN)
-    store, read = place.store, Store.run
+    store, read = place.store, RunGateway.get
 
-    def read_before_the_sender_wrote(board: Store, number: int) -> Run:
-        found = read(board, number)
+    def read_before_the_sender_wrote(runs: RunGateway, number: int) -> Run:
+        found = read(runs, number)
         if found.state is RunState.CREATED:
-            store.record(number, Status(RunState.QUEUED, NOW, job_id="17"))
+            store.runs.record(number, Status(RunState.QUEUED, NOW, job_id="17"))
         return found
 
     ada = place.board("ada")
     asked = ada.run(run.id)
-    monkeypatch.setattr(Store, "run", read_before_the_sender_wrote)
+    monkeypatch.setattr(RunGateway, "get", read_before_the_sender_wrote)
     ada._advance.cancel(asked, "ada")
-    wanted = read(store, run.id).status
+    wanted = read(store.runs, run.id).status
     assert (wanted.state, wanted.job_id, wanted.cancel_requested) == (RunState.QUEUED, "17", True)
     assert wanted.reason.startswith("cancel requested by ada at ")
 
 
 def test_a_run_that_has_ended_takes_no_wish(place: Place) -> None:
     (run,) = place.submitted("ada")
-    place.store.record(run.id, Status(RunState.CANCELLED, NOW))
-    assert not place.store.wish_end(run.id, "cancel requested by ada")
-    assert place.store.run(run.id).status == Status(RunState.CANCELLED, NOW)
+    place.store.runs.record(run.id, Status(RunState.CANCELLED, NOW))
+    assert not place.store.runs.request_end(run.id, "cancel requested by ada")
+    assert place.store.runs.get(run.id).status == Status(RunState.CANCELLED, NOW)
     with pytest.raises(InputError, match="there is no run 99"):
-        place.store.wish_end(99, "cancel requested by ada")
+        place.store.runs.request_end(99, "cancel requested by ada")
 
 
 def test_a_milestone_is_sent_again_as_no_submission_that_is_ranked(place: Place) -> None:

@@ -13,7 +13,7 @@ from hpc_board.cli.main import cli
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, Store
+from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.unit.recorded import AT, KERNEL, Recorded, recorded, result_of, row_case, status_of, timed_case
 
@@ -179,15 +179,17 @@ def add_on_two_gpus(board: Recorded, user: str) -> None:
     """Store one submission with two runs."""
     opened = board.board
     opened.settings.board.mkdir()
-    Store(opened.settings.board / "board.db").add_submission(
-        task=opened.task("vectoradd_py"),
-        user=user,
-        file_name="kernel.py",
-        code=KERNEL.encode(),
-        mode=Mode.TEST,
-        note="",
-        at=AT,
-        runs=[NewRun(gpu, "here", "", f"hb-{gpu}", "nonce", "self-run", False, "") for gpu in ("CPU", "H100")],
+    Store(opened.settings.board / "board.db").submissions.add(
+        NewSubmission(
+            task=opened.task("vectoradd_py"),
+            user=user,
+            file_name="kernel.py",
+            code=KERNEL.encode(),
+            mode=Mode.TEST,
+            note="",
+            at=AT,
+            runs=[NewRun(gpu, "here", "", f"hb-{gpu}", "nonce", "self-run", False, "") for gpu in ("CPU", "H100")],
+        )
     )
 
 
@@ -217,9 +219,9 @@ def test_runs_are_narrowed_by_gpu_mode_and_state(board: Recorded) -> None:
     ended = board.add(status_of(RunState.OUT_OF_MEMORY))
     store = Store(board.folder / "board" / "board.db")
 
-    def numbers(**wanted: Any) -> list[int]:
-        plain = [run.id for run in store.runs(**wanted)]
-        assert [run.id for run in store.runs(**wanted, words="kernel")] == plain
+    def numbers(limit: int | None = None, **wanted: Any) -> list[int]:
+        plain = [run.id for run in store.runs.list(RunQuery(**wanted), limit)]
+        assert [run.id for run in store.runs.list(RunQuery(**wanted, words="kernel"), limit)] == plain
         return plain
 
     assert numbers(gpu="CPU", mode=Mode.RANKED, outcome=Verdict.PASS) == [fast.id]

@@ -7,7 +7,7 @@ import pytest
 from hpc_board.domain.run import RunState, Status
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import NewSubmission, Store
+from hpc_board.store import NewSubmission, RunQuery, Store
 from tests.unit.test_store import TASK, add, finish, later, new_run, numbers
 
 
@@ -31,10 +31,10 @@ def five(store: Store) -> Store:
         at=later(1),
         runs=[new_run("job-5", "L4")],
     )
-    store.add_submissions([noted])
+    store.submissions.add_all([noted])
     finish(store, wrong, None, Verdict.WRONG_VALUE)
     finish(store, right, 1e-5)
-    store.record(queued.id, Status(RunState.QUEUED, later(2)))
+    store.runs.record(queued.id, Status(RunState.QUEUED, later(2)))
     return store
 
 
@@ -59,30 +59,30 @@ def five(store: Store) -> Store:
     ],
 )
 def test_runs_are_found_by_all_of_the_words(five: Store, text: str, found: list[int]) -> None:
-    assert numbers(five.runs(words=text)) == found
+    assert numbers(five.runs.list(RunQuery(words=text))) == found
 
 
 def test_a_word_is_found_within_one_field_only(five: Store) -> None:
-    assert numbers(five.runs(words="vector_addh100")) == []
+    assert numbers(five.runs.list(RunQuery(words="vector_addh100"))) == []
 
 
 def test_a_page_ends_where_the_next_one_begins(five: Store) -> None:
-    first = five.runs(limit=2)
-    second = five.runs(limit=2, before=first[-1].id)
+    first = five.runs.list(limit=2)
+    second = five.runs.list(RunQuery(before=first[-1].id), 2)
     assert (numbers(first), numbers(second)) == ([5, 4], [3, 2])
-    assert numbers(five.runs(limit=2, before=second[-1].id)) == [1]
-    assert numbers(five.runs(before=1)) == []
-    assert numbers(five.runs(limit=1, before=5, words="h100", user="ada")) == [3]
+    assert numbers(five.runs.list(RunQuery(before=second[-1].id), 2)) == [1]
+    assert numbers(five.runs.list(RunQuery(before=1))) == []
+    assert numbers(five.runs.list(RunQuery(before=5, words="h100", user="ada"), 1)) == [3]
 
 
 def test_words_past_the_eighth_narrow_nothing_down(five: Store) -> None:
-    assert numbers(five.runs(words="h100 " * 8 + "qqq")) == [3, 1]
-    assert numbers(five.runs(words="h100 " * 100_000)) == [3, 1]
+    assert numbers(five.runs.list(RunQuery(words="h100 " * 8 + "qqq"))) == [3, 1]
+    assert numbers(five.runs.list(RunQuery(words="h100 " * 100_000))) == [3, 1]
 
 
 def test_the_start_of_a_run_is_that_of_its_last_time_on_a_node(store: Store) -> None:
     never, twice = add(store, "H100", "A100")
     for state, minutes in ((RunState.RUNNING, 1), (RunState.QUEUED, 2), (RunState.RUNNING, 4)):
-        store.record(twice.id, Status(state, later(minutes)))
-    assert store.started([never.id, twice.id]) == {twice.id: later(4)}
-    assert store.started([]) == {}
+        store.runs.record(twice.id, Status(state, later(minutes)))
+    assert store.runs.started([never.id, twice.id]) == {twice.id: later(4)}
+    assert store.runs.started([]) == {}

@@ -25,7 +25,7 @@ from hpc_board.model.task import Mode
 from hpc_board.report import board_report, feed_line, history_report, plain
 from hpc_board.schedulers import Job
 from hpc_board.schedulers.local.client import LocalScheduler
-from hpc_board.store import NewRun, Store
+from hpc_board.store import NewRun, NewSubmission, Store
 from tests.unit.recorded import AT, TASK, Recorded, recorded, result_of, row_case, status_of, timed_case
 
 ME = getpass.getuser()
@@ -215,17 +215,19 @@ def passed_narrow(board: Recorded, score_s: float, mode: Mode = Mode.RANKED) -> 
     store = Store(board.board.settings.board / "board.db")
     new = NewRun("H100", "here", "", f"job-{score_s}", "nonce", "self-run", True, "")
     at = AT + timedelta(seconds=1e6 * score_s)
-    _, (run,) = store.add_submission(
-        task=board.board.task("narrow"),
-        user="ada",
-        file_name="k.py",
-        code=b"",
-        mode=mode,
-        note="",
-        at=at,
-        runs=[new],
+    _, (run,) = store.submissions.add(
+        NewSubmission(
+            task=board.board.task("narrow"),
+            user="ada",
+            file_name="k.py",
+            code=b"",
+            mode=mode,
+            note="",
+            at=at,
+            runs=[new],
+        )
     )
-    store.finish(run.id, status_of(RunState.FINISHED), replace(result_of(Verdict.PASS), run=run.id), score_s)
+    store.runs.finish(run.id, status_of(RunState.FINISHED), replace(result_of(Verdict.PASS), run=run.id), score_s)
 
 
 def test_the_boards_of_former_versions_stay_readable(board: Recorded) -> None:
@@ -333,7 +335,7 @@ def test_milestones_of_a_task_file_travel_with_its_definition_and_change_no_vers
     ]
     passed_narrow(board, 1e-6)
     store = Store(board.board.settings.board / "board.db")
-    assert store.task("narrow", task.version) == task
+    assert store.submissions.task("narrow", task.version) == task
 
 
 @pytest.mark.parametrize(
@@ -357,10 +359,10 @@ def test_admin_milestones_sends_each_to_the_gpus_that_it_is_shown_on(board: Reco
     runs = read(board, "admin", "milestones", "narrow")
     assert [(run["file_name"], run["gpu"], run["mode"]) for run in runs] == [("eager.py", "H100", "ranked")]
     store = Store(board.board.settings.board / "board.db")
-    run = store.run(runs[0]["id"])
+    run = store.runs.get(runs[0]["id"])
     assert run.milestone == "PyTorch eager"
-    assert store.code(run.code_sha256).startswith(b"def custom_kernel")
-    store.finish(run.id, status_of(RunState.FINISHED), replace(result_of(Verdict.PASS), run=run.id), 5e-6)
+    assert store.submissions.code(run.code_sha256).startswith(b"def custom_kernel")
+    store.runs.finish(run.id, status_of(RunState.FINISHED), replace(result_of(Verdict.PASS), run=run.id), 5e-6)
     passed_narrow(board, 1e-6)
     (shown,) = read(board, "show", "narrow")["boards"]
     assert [row["user"] for row in shown["rows"]] == ["ada"]
@@ -404,12 +406,12 @@ def test_milestones_are_sent_only_where_a_submission_may_be(board: Recorded, mon
     assert (strange.exit_code, "GPU CPU not available for narrow" in strange.stderr) == (2, True)
     monkeypatch.setattr(Board, "role", Role.CREATOR)
     store = Store(board.board.settings.board / "board.db")
-    store.switch(Decision(STOP, EVERYTHING, "", "root", AT))
+    store.moderation.switch(Decision(STOP, EVERYTHING, "", "root", AT))
     assert call(board, "admin", "milestones", "narrow").exit_code == 5
-    store.switch(Decision(START, EVERYTHING, "", "root", AT))
-    store.switch(Decision(BAN, USER, ME, "root", AT, "a test"))
+    store.moderation.switch(Decision(START, EVERYTHING, "", "root", AT))
+    store.moderation.switch(Decision(BAN, USER, ME, "root", AT, "a test"))
     assert call(board, "admin", "milestones", "narrow").exit_code == 5
-    assert store.runs() == ()
+    assert store.runs.list() == ()
 
 
 def test_milestones_that_are_shown_on_none_of_the_gpus_are_an_error(board: Recorded) -> None:

@@ -16,7 +16,7 @@ from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.statistics import Waits, three_digits
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import NewRun, Store
+from hpc_board.store import NewRun, NewSubmission, Store
 from tests.unit.recorded import AT, Recorded, recorded, result_of, status_of, timed_case
 
 
@@ -87,8 +87,8 @@ def test_a_submission_to_two_gpus_is_one(board: Recorded) -> None:
     runs = [NewRun(gpu, "here", "", f"token-{gpu}", "nonce", "self-run", False, "") for gpu in ("CPU", "H100")]
     task = board.board.task("vectoradd_py")
     board.board.runs()
-    Store(board.board.settings.board / "board.db").add_submission(
-        task=task, user="ada", file_name="k.py", code=b"", mode=Mode.TEST, note="", at=AT, runs=runs
+    Store(board.board.settings.board / "board.db").submissions.add(
+        NewSubmission(task=task, user="ada", file_name="k.py", code=b"", mode=Mode.TEST, note="", at=AT, runs=runs)
     )
     found = json.loads(call(board, "--json").stdout)
     assert (found["submissions"], found["runs"]) == (1, 2)

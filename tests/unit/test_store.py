@@ -26,12 +26,14 @@ from hpc_board.domain.standing import Standing
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Log, Result, ResultError, Timing, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
-from hpc_board.store import NewRun, Store, listing, ranking, runs
+from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.failures import misfit
 from hpc_board.store.journal import file_system, journal_mode
-from hpc_board.store.listing import Wanted
 from hpc_board.store.migrations import MIGRATIONS
+from hpc_board.store.runs import RunGateway
+from hpc_board.store.standings import StandingsGateway
+from tests.unit.open_database import OpenDatabase
 from tests.unit.recorded import row_case
 from tests.unit.users import another_user
 
@@ -71,16 +73,18 @@ def add(
     mode: Mode = Mode.RANKED,
     task: Task = TASK,
 ) -> tuple[Run, ...]:
-    number = store.runs(limit=1)[0].id if store.runs(limit=1) else 0
-    return store.add_submission(
-        task=task,
-        user=user,
-        file_name="kernel.py",
-        code=code,
-        mode=mode,
-        note="",
-        at=at,
-        runs=[new_run(f"job-{number + index}", gpu) for index, gpu in enumerate(gpus or ("H100",), start=1)],
+    number = store.runs.list(limit=1)[0].id if store.runs.list(limit=1) else 0
+    return store.submissions.add(
+        NewSubmission(
+            task=task,
+            user=user,
+            file_name="kernel.py",
+            code=code,
+            mode=mode,
+            note="",
+            at=at,
+            runs=[new_run(f"job-{number + index}", gpu) for index, gpu in enumerate(gpus or ("H100",), start=1)],
+        )
     )[1]
 
 
@@ -89,7 +93,7 @@ def outcome(run: Run, verdict: Verdict = Verdict.PASS, cases: tuple[Case, ...] =
 
 
 def finish(store: Store, run: Run, score_s: float | None, verdict: Verdict = Verdict.PASS) -> None:
-    assert store.finish(run.id, Status(RunState.FINISHED, later(5)), outcome(run, verdict), score_s)
+    assert store.runs.finish(run.id, Status(RunState.FINISHED, later(5)), outcome(run, verdict), score_s)
 
 
 def rows(path: Path, sql: str) -> list[tuple[object, ...]]:
@@ -129,7 +133,7 @@ def test_importing_the_store_loads_no_database_library() -> None:
 
 
 def test_a_new_board_belongs_to_its_user_alone(path: Path, store: Store) -> None:
-    store.in_flight()
+    store.runs.in_flight()
 
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -139,28 +143,30 @@ def test_a_folder_that_exists_keeps_its_mode(path: Path, store: Store) -> None:
     path.parent.mkdir()
     path.parent.chmod(0o750)
 
-    store.in_flight()
+    store.runs.in_flight()
 
     assert path.parent.stat().st_mode & 0o777 == 0o750
 
 
 def test_a_submission_is_stored_with_its_runs(store: Store) -> None:
-    submission, (first, second) = store.add_submission(
-        task=TASK,
-        user="ada",
-        file_name="kernel.py",
-        code=b"\x00kernel\xff",
-        mode=Mode.BENCHMARK,
-        note="tiled",
-        at=NOON,
-        runs=[new_run("a", "H100"), replace(new_run("b", "MI300"), trust="verified", emulated=True)],
+    submission, (first, second) = store.submissions.add(
+        NewSubmission(
+            task=TASK,
+            user="ada",
+            file_name="kernel.py",
+            code=b"\x00kernel\xff",
+            mode=Mode.BENCHMARK,
+            note="tiled",
+            at=NOON,
+            runs=[new_run("a", "H100"), replace(new_run("b", "MI300"), trust="verified", emulated=True)],
+        )
     )
 
-    assert submission == store.submission(submission.id)
+    assert submission == store.submissions.get(submission.id)
     assert (submission.task, submission.task_version) == (TASK.name, TASK.version)
     assert (submission.user, submission.file_name, submission.note) == ("ada", "kernel.py", "tiled")
     assert (submission.mode, submission.submitted_at) == (Mode.BENCHMARK, NOON)
-    assert store.code(submission.code_sha256) == b"\x00kernel\xff"
+    assert store.submissions.code(submission.code_sha256) == b"\x00kernel\xff"
     assert first == Run(
         id=first.id,
         submission=submission.id,
@@ -184,16 +190,16 @@ def test_a_submission_is_stored_with_its_runs(store: Store) -> None:
     )
     assert (first.token, second.token) == ("a", "b")
     assert (second.gpu, second.trust, second.emulated) == ("MI300", "verified", True)
-    assert (store.run(first.id), store.run(second.id)) == (first, second)
+    assert (store.runs.get(first.id), store.runs.get(second.id)) == (first, second)
 
 
 def test_the_end_of_a_job_comes_with_its_run(store: Store) -> None:
     run, other = add(store, "A", "B")
-    store.finish(run.id, Status(RunState.FINISHED, later(5)), outcome(run, Verdict.PASS), None, later(4))
+    store.runs.finish(run.id, Status(RunState.FINISHED, later(5)), outcome(run, Verdict.PASS), None, later(4))
     finish(store, other, None)
 
-    assert [listed.ended_at for listed in store.runs()] == [None, later(4)]
-    assert store.run(run.id).ended_at == later(4)
+    assert [listed.ended_at for listed in store.runs.list()] == [None, later(4)]
+    assert store.runs.get(run.id).ended_at == later(4)
 
 
 def test_equal_files_and_equal_task_versions_are_stored_once(path: Path, store: Store) -> None:
@@ -223,15 +229,17 @@ def test_a_submission_that_fails_halfway_leaves_nothing(path: Path, store: Store
     add(store)
 
     with pytest.raises(sqlite3.IntegrityError):
-        store.add_submission(
-            task=replace(TASK, name="other"),
-            user="bob",
-            file_name="kernel.py",
-            code=b"other",
-            mode=Mode.TEST,
-            note="",
-            at=NOON,
-            runs=[new_run("fresh"), new_run("job-1")],
+        store.submissions.add(
+            NewSubmission(
+                task=replace(TASK, name="other"),
+                user="bob",
+                file_name="kernel.py",
+                code=b"other",
+                mode=Mode.TEST,
+                note="",
+                at=NOON,
+                runs=[new_run("fresh"), new_run("job-1")],
+            )
         )
 
     for table in ("codes", "tasks", "submissions", "runs", "events", "in_flight"):
@@ -252,7 +260,7 @@ def test_a_time_without_a_zone_is_a_bug(store: Store) -> None:
     with pytest.raises(ValueError, match="no time zone"):
         add(store, at=datetime(2026, 3, 1))  # noqa: DTZ001
 
-    assert store.runs() == ()
+    assert store.runs.list() == ()
 
 
 def test_every_status_is_kept_and_the_newest_one_counts(store: Store) -> None:
@@ -271,37 +279,37 @@ def test_every_status_is_kept_and_the_newest_one_counts(store: Store) -> None:
         RunState.COLLECTING, later(2), job_id="104", node="n1", ended_in_queue_at=later(2), cancel_requested=True
     )
 
-    assert store.record(run.id, queued)
-    assert store.record(run.id, collecting)
+    assert store.runs.record(run.id, queued)
+    assert store.runs.record(run.id, collecting)
 
-    assert store.history(run.id) == (Status(RunState.CREATED, NOON), queued, collecting)
-    assert store.run(run.id).status == collecting
+    assert store.runs.history(run.id) == (Status(RunState.CREATED, NOON), queued, collecting)
+    assert store.runs.get(run.id).status == collecting
 
 
 def test_a_run_that_ended_never_changes(store: Store) -> None:
     (run,) = add(store)
     ended = Status(RunState.CANCELLED, later(1))
-    assert store.record(run.id, ended)
+    assert store.runs.record(run.id, ended)
 
-    assert not store.record(run.id, Status(RunState.RUNNING, later(2)))
-    assert not store.finish(run.id, Status(RunState.FINISHED, later(3)), outcome(run), 1e-3)
+    assert not store.runs.record(run.id, Status(RunState.RUNNING, later(2)))
+    assert not store.runs.finish(run.id, Status(RunState.FINISHED, later(3)), outcome(run), 1e-3)
 
-    assert store.run(run.id).status == ended
-    assert store.result(run.id) is None
-    assert store.standings(run.task, run.task_version, run.gpu) == ()
+    assert store.runs.get(run.id).status == ended
+    assert store.runs.result(run.id) is None
+    assert store.standings.list(run.task, run.task_version, run.gpu) == ()
 
 
 def test_only_a_result_finishes_a_run(store: Store) -> None:
     (run,) = add(store)
 
     with pytest.raises(ValueError, match="together with its result"):
-        store.record(run.id, Status(RunState.FINISHED, NOON))
+        store.runs.record(run.id, Status(RunState.FINISHED, NOON))
     with pytest.raises(ValueError, match="not running"):
-        store.finish(run.id, Status(RunState.RUNNING, NOON), outcome(run), None)
+        store.runs.finish(run.id, Status(RunState.RUNNING, NOON), outcome(run), None)
     with pytest.raises(ValueError, match="does not belong to run"):
-        store.finish(run.id, Status(RunState.FINISHED, NOON), replace(outcome(run), run=run.id + 1), None)
+        store.runs.finish(run.id, Status(RunState.FINISHED, NOON), replace(outcome(run), run=run.id + 1), None)
 
-    assert store.run(run.id).state is RunState.CREATED
+    assert store.runs.get(run.id).state is RunState.CREATED
 
 
 @pytest.mark.parametrize("score_s", [math.nan, math.inf, 0.0, -1.0])
@@ -309,7 +317,7 @@ def test_a_score_is_a_positive_number(store: Store, score_s: float) -> None:
     (run,) = add(store)
 
     with pytest.raises(ValueError, match="is no score"):
-        store.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run), score_s)
+        store.runs.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run), score_s)
 
 
 def test_a_result_comes_back_whole(path: Path, store: Store) -> None:
@@ -325,10 +333,10 @@ def test_a_result_comes_back_whole(path: Path, store: Store) -> None:
         provenance={"host": "n1", "clock_mhz": 1980},
     )
 
-    assert store.finish(run.id, Status(RunState.FINISHED, later(1)), result, 2e-9)
+    assert store.runs.finish(run.id, Status(RunState.FINISHED, later(1)), result, 2e-9)
 
-    assert store.result(run.id) == result
-    stored = store.run(run.id)
+    assert store.runs.result(run.id) == result
+    stored = store.runs.get(run.id)
     assert (stored.state, stored.verdict, stored.message) == (
         RunState.FINISHED,
         Verdict.WRONG_VALUE,
@@ -344,14 +352,14 @@ def test_a_result_comes_back_whole(path: Path, store: Store) -> None:
 def test_finishing_twice_changes_nothing(path: Path, store: Store) -> None:
     (run,) = add(store)
     finish(store, run, 2e-3)
-    before = store.run(run.id)
+    before = store.runs.get(run.id)
 
     again = replace(outcome(run, Verdict.CRASH), message="something else")
 
-    assert not store.finish(run.id, Status(RunState.FINISHED, later(9)), again, 1e-3)
-    assert store.run(run.id) == before
+    assert not store.runs.finish(run.id, Status(RunState.FINISHED, later(9)), again, 1e-3)
+    assert store.runs.get(run.id) == before
     assert count(path, "results") == 1
-    assert len(store.history(run.id)) == 2
+    assert len(store.runs.history(run.id)) == 2
 
 
 def test_hostile_text_of_a_result_is_stored(store: Store) -> None:
@@ -359,34 +367,36 @@ def test_hostile_text_of_a_result_is_stored(store: Store) -> None:
     cases = (Case("test", 0, "s\ud800", Verdict.PASS, "\x00"), Case("test", 0, "again", Verdict.PASS))
     result = replace(outcome(run, cases=cases), message="half a pair \udfff")
 
-    assert store.finish(run.id, Status(RunState.FINISHED, NOON, source="\ud800"), result, None)
+    assert store.runs.finish(run.id, Status(RunState.FINISHED, NOON, source="\ud800"), result, None)
 
-    assert store.result(run.id) == result
-    assert store.run(run.id).message == "half a pair ?"
+    assert store.runs.result(run.id) == result
+    assert store.runs.get(run.id).message == "half a pair ?"
 
 
 def test_a_file_name_that_is_not_utf_8_can_be_stored(store: Store) -> None:
-    submission, _ = store.add_submission(
-        task=TASK,
-        user="ada",
-        file_name=os.fsdecode(b"k\xff.py"),
-        code=b"",
-        mode=Mode.TEST,
-        note="",
-        at=NOON,
-        runs=[new_run()],
+    submission, _ = store.submissions.add(
+        NewSubmission(
+            task=TASK,
+            user="ada",
+            file_name=os.fsdecode(b"k\xff.py"),
+            code=b"",
+            mode=Mode.TEST,
+            note="",
+            at=NOON,
+            runs=[new_run()],
+        )
     )
 
     assert submission.file_name == "k?.py"
 
 
 ABSENT: list[Callable[[Store, int], object]] = [
-    lambda store, number: store.run(number),
-    lambda store, number: store.result(number),
-    lambda store, number: store.cases(number),
-    lambda store, number: store.history(number),
-    lambda store, number: store.submission(number),
-    lambda store, number: store.record(number, Status(RunState.QUEUED, NOON)),
+    lambda store, number: store.runs.get(number),
+    lambda store, number: store.runs.result(number),
+    lambda store, number: store.runs.cases(number),
+    lambda store, number: store.runs.history(number),
+    lambda store, number: store.submissions.get(number),
+    lambda store, number: store.runs.record(number, Status(RunState.QUEUED, NOON)),
 ]
 
 
@@ -403,42 +413,42 @@ def test_what_is_not_there_is_an_error_with_a_hint(
 
 def test_code_that_is_not_there_is_an_error(store: Store) -> None:
     with pytest.raises(InputError, match="no submitted file with the sha256 abc"):
-        store.code("abc")
+        store.submissions.code("abc")
 
 
 def test_runs_in_flight_are_those_that_have_not_ended(store: Store) -> None:
     first, second, third = add(store, "A", "B", "C")
     finish(store, first, None, Verdict.CRASH)
-    store.record(second.id, Status(RunState.LOST, NOON))
-    store.record(third.id, Status(RunState.RUNNING, NOON))
+    store.runs.record(second.id, Status(RunState.LOST, NOON))
+    store.runs.record(third.id, Status(RunState.RUNNING, NOON))
 
-    assert store.in_flight() == (store.run(third.id),)
-    assert store.in_flight([first.id, third.id, 99]) == (store.run(third.id),)
-    assert store.in_flight([first.id]) == store.in_flight([]) == ()
+    assert store.runs.in_flight() == (store.runs.get(third.id),)
+    assert store.runs.in_flight([first.id, third.id, 99]) == (store.runs.get(third.id),)
+    assert store.runs.in_flight([first.id]) == store.runs.in_flight([]) == ()
 
 
 def test_a_user_s_runs_are_followed_to_their_ends_as_far_as_they_are_known(store: Store) -> None:
     first, second, third, fourth = add(store, "A", "B", "C", "D")
     finish(store, first, None, Verdict.CRASH)
-    store.record(second.id, Status(RunState.LOST, NOON))
-    user = store.run(first.id).user
+    store.runs.record(second.id, Status(RunState.LOST, NOON))
+    user = store.runs.get(first.id).user
 
-    assert [run.id for run in store.followed(user, [], 10)] == [fourth.id, third.id]
-    assert [run.id for run in store.followed(user, [], 1)] == [fourth.id]
-    assert [run.id for run in store.followed(user, [second.id, fourth.id, 99], 1)] == [fourth.id, second.id]
-    assert store.followed("somebody else", [first.id, second.id, third.id], 10) == ()
+    assert [run.id for run in store.runs.followed(user, [], 10)] == [fourth.id, third.id]
+    assert [run.id for run in store.runs.followed(user, [], 1)] == [fourth.id]
+    assert [run.id for run in store.runs.followed(user, [second.id, fourth.id, 99], 1)] == [fourth.id, second.id]
+    assert store.runs.followed("somebody else", [first.id, second.id, third.id], 10) == ()
 
 
 def test_a_followed_run_in_flight_stays_followed_when_more_are_newer_than_there_is_room_for(store: Store) -> None:
     first, second = add(store, "A", "B")
-    user = store.run(first.id).user
-    known = [run.id for run in store.followed(user, [], 2)]
+    user = store.runs.get(first.id).user
+    known = [run.id for run in store.runs.followed(user, [], 2)]
     third, fourth = add(store, "C", "D")
 
-    known = [run.id for run in store.followed(user, known, 2)]
+    known = [run.id for run in store.runs.followed(user, known, 2)]
     assert known == [fourth.id, third.id, second.id, first.id]
     finish(store, first, None, Verdict.CRASH)
-    found = store.followed(user, known, 2)
+    found = store.runs.followed(user, known, 2)
     assert [(run.id, run.state.ended) for run in found] == [
         *((run.id, False) for run in (fourth, third, second)),
         (first.id, True),
@@ -448,18 +458,18 @@ def test_a_followed_run_in_flight_stays_followed_when_more_are_newer_than_there_
 def test_runs_are_listed_newest_first(store: Store) -> None:
     newest_first = [run.id for _ in range(3) for run in add(store, "A", "B")][::-1]
 
-    assert numbers(store.runs()) == newest_first
-    assert numbers(store.runs(limit=2)) == newest_first[:2]
+    assert numbers(store.runs.list()) == newest_first
+    assert numbers(store.runs.list(limit=2)) == newest_first[:2]
 
 
 def test_runs_are_filtered(store: Store) -> None:
     first, second = (run.id for run in add(store, "A", "B", user="ada"))
     third = add(store, "A", user="bob", task=replace(TASK, name="matmul"))[0].id
 
-    assert numbers(store.runs(user="ada")) == [second, first]
-    assert numbers(store.runs(task="matmul")) == [third]
-    assert numbers(store.runs(user="ada", task=TASK.name)) == [second, first]
-    assert numbers(store.runs(user="ada", task="matmul")) == []
+    assert numbers(store.runs.list(RunQuery(user="ada"))) == [second, first]
+    assert numbers(store.runs.list(RunQuery(task="matmul"))) == [third]
+    assert numbers(store.runs.list(RunQuery(user="ada", task=TASK.name))) == [second, first]
+    assert numbers(store.runs.list(RunQuery(user="ada", task="matmul"))) == []
 
 
 def test_a_fact_cannot_be_changed(path: Path, store: Store) -> None:
@@ -493,7 +503,7 @@ def test_each_user_is_ranked_by_their_best_passing_ranked_run(store: Store) -> N
 
     board = (TASK.name, TASK.version, "H100")
 
-    assert store.standings(*board) == (
+    assert store.standings.list(*board) == (
         Standing(
             rank=1,
             user="ada",
@@ -515,9 +525,9 @@ def test_each_user_is_ranked_by_their_best_passing_ranked_run(store: Store) -> N
             trust="self-run",
         ),
     )
-    assert [(row.rank, row.run) for row in store.personal(*board, "ada")] == [(1, best.id), (2, slow.id)]
-    assert [store.rank(store.run(run.id)) for run in (best, other, elsewhere)] == [1, 2, 1]
-    assert [store.rank(store.run(run.id)) for run in (slow, wrong, practice)] == [None, None, None]
+    assert [(row.rank, row.run) for row in store.standings.personal(*board, "ada")] == [(1, best.id), (2, slow.id)]
+    assert [store.standings.rank(store.runs.get(run.id)) for run in (best, other, elsewhere)] == [1, 2, 1]
+    assert [store.standings.rank(store.runs.get(run.id)) for run in (slow, wrong, practice)] == [None, None, None]
 
 
 def test_of_equal_runs_of_one_user_the_one_that_was_submitted_first_counts(store: Store) -> None:
@@ -525,7 +535,7 @@ def test_of_equal_runs_of_one_user_the_one_that_was_submitted_first_counts(store
         (run,) = add(store, at=later(minutes))
         finish(store, run, 1.0)
 
-    (standing,) = store.standings(TASK.name, TASK.version, "H100")
+    (standing,) = store.standings.list(TASK.name, TASK.version, "H100")
 
     assert standing.submitted_at == later(1)
 
@@ -536,7 +546,7 @@ def test_a_tie_shares_the_rank_and_leaves_a_gap(store: Store) -> None:
         finish(store, run, score_s)
 
     board = (TASK.name, TASK.version, "H100")
-    everyone = [(row.rank, row.user) for row in store.standings(*board)]
+    everyone = [(row.rank, row.user) for row in store.standings.list(*board)]
 
     assert everyone == [(1, "first"), (2, "early"), (2, "late"), (4, "last")]
 
@@ -548,8 +558,8 @@ def test_a_changed_task_has_its_own_standings_and_the_old_ones_stay(store: Store
     (new,) = add(store, task=changed)
     finish(store, new, 5e-3)
 
-    assert [row.run for row in store.standings(TASK.name, TASK.version, "H100")] == [old.id]
-    assert [row.run for row in store.standings(TASK.name, changed.version, "H100")] == [new.id]
+    assert [row.run for row in store.standings.list(TASK.name, TASK.version, "H100")] == [old.id]
+    assert [row.run for row in store.standings.list(TASK.name, changed.version, "H100")] == [new.id]
 
 
 ATTEMPTS = st.lists(
@@ -596,12 +606,12 @@ def test_ranks_follow_the_rules_for_any_history(
 
         board = (TASK.name, TASK.version, "H100")
         expected = model_standings(passing)
-        assert [(row.rank, row.run) for row in store.standings(*board)] == expected
+        assert [(row.rank, row.run) for row in store.standings.list(*board)] == expected
         own = [(score_s, at, run) for score_s, at, run, user in passing if user == "ada"]
-        assert [(row.rank, row.run) for row in store.personal(*board, "ada")] == model_ranks(own)
+        assert [(row.rank, row.run) for row in store.standings.personal(*board, "ada")] == model_ranks(own)
         ranks = {run: rank for rank, run in expected}
-        for run in store.runs():
-            assert run.gpu != "H100" or store.rank(run) == ranks.get(run.id)
+        for run in store.runs.list():
+            assert run.gpu != "H100" or store.standings.rank(run) == ranks.get(run.id)
 
 
 def test_frequent_questions_read_no_whole_table(path: Path, store: Store) -> None:
@@ -610,15 +620,16 @@ def test_frequent_questions_read_no_whole_table(path: Path, store: Store) -> Non
     asked: list[tuple[str, Any]] = []
     with closing(sqlite3.connect(path)) as connection:
         db = Database(connection, tracer=lambda sql, parameters: asked.append((sql, parameters)))
-        runs.in_flight(db)
-        runs.in_flight(db, [run.id])
-        runs.run(db, run.id)
-        runs.history(db, run.id)
-        runs.result(db, run.id)
-        runs.record(db, run.id, Status(RunState.QUEUED, NOON))
-        for wanted in (Wanted(user="ada"), Wanted(task=run.task), Wanted(submission=run.submission)):
-            listing.runs(db, wanted, 9)
-        ranking.rank(db, run)
+        runs = RunGateway(OpenDatabase(db=db))
+        runs.in_flight()
+        runs.in_flight([run.id])
+        runs.get(run.id)
+        runs.history(run.id)
+        runs.result(run.id)
+        runs.record(run.id, Status(RunState.QUEUED, NOON))
+        for query in (RunQuery(user="ada"), RunQuery(task=run.task), RunQuery(submission=run.submission)):
+            runs.list(query, 9)
+        StandingsGateway(OpenDatabase(db=db)).rank(run)
         questions = [(sql, parameters) for sql, parameters in asked if re.search("runs|run_details|events", sql)]
         assert len(questions) > 9
         for sql, parameters in questions:
@@ -631,23 +642,25 @@ def test_frequent_questions_read_no_whole_table(path: Path, store: Store) -> Non
 
 def test_a_store_may_be_used_by_many_threads(store: Store) -> None:
     def work(number: int) -> None:
-        _, (run,) = store.add_submission(
-            task=TASK,
-            user=f"user-{number % 3}",
-            file_name="kernel.py",
-            code=str(number).encode(),
-            mode=Mode.RANKED,
-            note="",
-            at=NOON,
-            runs=[new_run(f"job-{number}")],
+        _, (run,) = store.submissions.add(
+            NewSubmission(
+                task=TASK,
+                user=f"user-{number % 3}",
+                file_name="kernel.py",
+                code=str(number).encode(),
+                mode=Mode.RANKED,
+                note="",
+                at=NOON,
+                runs=[new_run(f"job-{number}")],
+            )
         )
         finish(store, run, 1.0 + number)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(24)))
 
-    assert len(store.runs()) == 24
-    assert [row.score_s for row in store.standings(TASK.name, TASK.version, "H100")] == [1.0, 2.0, 3.0]
+    assert len(store.runs.list()) == 24
+    assert [row.score_s for row in store.standings.list(TASK.name, TASK.version, "H100")] == [1.0, 2.0, 3.0]
 
 
 MOUNTINFO = """\
@@ -719,7 +732,7 @@ def test_a_board_that_moves_to_a_shared_file_system_loses_its_write_ahead_log(tm
         add(Store(path, mounts=mounts))
         assert rows(path, "PRAGMA journal_mode") == [(expected,)]
 
-    assert len(Store(path).runs()) == 3
+    assert len(Store(path).runs.list()) == 3
 
 
 def failure_of(action: Callable[[], object], path: Path) -> StorageError:
@@ -734,7 +747,7 @@ def test_a_file_that_is_no_database_is_refused(path: Path, store: Store) -> None
     path.parent.mkdir()
     path.write_text("not a database\n" * 100)
 
-    assert "not a database" in failure_of(store.in_flight, path).message
+    assert "not a database" in failure_of(store.runs.in_flight, path).message
     assert path.read_text().startswith("not a database")
 
 
@@ -754,7 +767,7 @@ def test_a_database_of_a_newer_version_is_refused(path: Path, store: Store) -> N
             "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('hpc_board', 'm999_more', '')"
         )
 
-    error = failure_of(store.in_flight, path)
+    error = failure_of(store.runs.in_flight, path)
 
     assert "newer version" in error.message
     assert "Upgrade" in error.hint
@@ -766,7 +779,7 @@ def test_a_damaged_database_is_reported(path: Path, store: Store) -> None:
     data = path.read_bytes()
     path.write_bytes(data[:page] + b"\xff" * (len(data) - page))
 
-    assert "damaged" in failure_of(store.runs, path).message
+    assert "damaged" in failure_of(store.runs.list, path).message
 
 
 def test_text_that_is_not_text_any_more_is_reported_as_damage(path: Path, store: Store) -> None:
@@ -775,7 +788,7 @@ def test_text_that_is_not_text_any_more_is_reported_as_damage(path: Path, store:
 
     assert (
         "row 1 of `runs` in the database cannot be read: its partition is no text"
-        in failure_of(store.runs, path).message
+        in failure_of(store.runs.list, path).message
     )
 
 
@@ -800,7 +813,7 @@ def test_a_stored_result_that_is_none_is_reported(path: Path, store: Store) -> N
         connection.execute("INSERT INTO documents VALUES (?, '{}')", [run.id])
 
     with pytest.raises(StorageError, match=f"row {run.id} of `documents` in the database cannot be read") as failure:
-        store.result(run.id)
+        store.runs.result(run.id)
 
     assert failure.value.hint
 
@@ -812,23 +825,23 @@ def test_the_cases_of_a_run_can_be_read_where_its_result_cannot(path: Path, stor
         Case("test", 7, "size: 1", Verdict.WRONG_VALUE, "element 3 differs"),
         Case("benchmark", 0, "size: 1024", Verdict.PASS, "", timing),
     )
-    store.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run, Verdict.WRONG_VALUE, cases), None)
+    store.runs.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run, Verdict.WRONG_VALUE, cases), None)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM documents")
 
-    assert store.cases(run.id) == (cases[0], replace(cases[1], timing=replace(timing, samples_ns=())))
-    assert store.cases(unfinished.id) == ()
+    assert store.runs.cases(run.id) == (cases[0], replace(cases[1], timing=replace(timing, samples_ns=())))
+    assert store.runs.cases(unfinished.id) == ()
 
 
 def test_the_times_of_rows_are_stored_with_what_they_come_with(path: Path, store: Store) -> None:
     (run,) = add(store)
     case = row_case(busy=0.8)
-    store.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run, cases=(case,)), None)
+    store.runs.finish(run.id, Status(RunState.FINISHED, NOON), outcome(run, cases=(case,)), None)
     assert case.timing is not None
 
     stored = "SELECT low_ns, high_ns, least_ns, claimed_ns, busy_processors FROM cases"
     assert rows(path, stored) == [(1.9e6, 2.4e6, 5e5, 2.1e6 - 1, 0.8)]
-    assert store.cases(run.id) == (replace(case, timing=replace(case.timing, samples_ns=(), worker_runs=())),)
+    assert store.runs.cases(run.id) == (replace(case, timing=replace(case.timing, samples_ns=(), worker_runs=())),)
 
 
 def test_cases_from_before_times_of_rows_can_be_read(path: Path, store: Store) -> None:
@@ -841,7 +854,7 @@ def test_cases_from_before_times_of_rows_can_be_read(path: Path, store: Store) -
         db.table("cases").insert({**text, "message": "", "timed_calls": 3, **numbers, "noisy": 0})
     add(store)
 
-    (case,) = store.cases(1)
+    (case,) = store.runs.cases(1)
     assert case.timing == Timing(3, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, ())
     assert (case.timing.interval, case.timing.is_busy, case.timing.speedup) == (0.0, False, None)
 
@@ -852,7 +865,7 @@ def test_a_stored_result_takes_no_more_room_than_the_file_that_it_came_from(path
     result = outcome(run, cases=(Case("benchmark", 0, "size: 1", Verdict.PASS, "", timing),))
     file = json.dumps(asdict(result), separators=(",", ":"))
 
-    store.finish(run.id, Status(RunState.FINISHED, NOON), Result.from_json(file.encode()), None)
+    store.runs.finish(run.id, Status(RunState.FINISHED, NOON), Result.from_json(file.encode()), None)
 
     assert rows(path, "SELECT length(document) FROM documents") == [(len(file),)]
 
@@ -863,9 +876,9 @@ def test_a_result_that_could_not_be_read_again_finishes_no_run(path: Path, store
     result = outcome(run, cases=(swelling,) * (RESULT_BYTES_MAX // (6 * 256 * 1024) + 1))
 
     with pytest.raises(ResultError, match="bytes to store"):
-        store.finish(run.id, Status(RunState.FINISHED, NOON), result, None)
+        store.runs.finish(run.id, Status(RunState.FINISHED, NOON), result, None)
 
-    assert store.run(run.id).state is RunState.CREATED
+    assert store.runs.get(run.id).state is RunState.CREATED
     assert count(path, "results") == 0
 
 
@@ -893,13 +906,13 @@ def test_what_kept_a_database_from_being_read_is_no_failure_to_write(path: Path,
             pass
 
     assert failure_of(write, path).title == "The board cannot be written"
-    assert failure_of(store.runs, path).title == "The board cannot be read"
+    assert failure_of(store.runs.list, path).title == "The board cannot be read"
 
 
 def test_a_folder_in_the_place_of_the_database_is_reported(path: Path, store: Store) -> None:
     path.mkdir(parents=True)
 
-    assert "cannot be opened" in failure_of(store.in_flight, path).message
+    assert "cannot be opened" in failure_of(store.runs.in_flight, path).message
 
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -907,7 +920,7 @@ def test_a_file_in_the_place_of_a_folder_is_reported(tmp_path: Path, depth: int)
     (tmp_path / "file").touch()
     path = tmp_path.joinpath("file", *["folder"] * (depth - 1), "board.db")
 
-    assert "cannot be created" in failure_of(Store(path).in_flight, path).message
+    assert "cannot be created" in failure_of(Store(path).runs.in_flight, path).message
 
 
 @pytest.fixture
@@ -933,10 +946,12 @@ def test_a_database_that_others_own_can_be_read_and_not_written(tmp_path: Path, 
 
     with another_user():
         theirs = Store(path)
-        assert len(theirs.in_flight()) == 1
-        assert "cannot be written" in failure_of(lambda: theirs.record(1, Status(RunState.LOST, NOON)), path).message
+        assert len(theirs.runs.in_flight()) == 1
+        assert (
+            "cannot be written" in failure_of(lambda: theirs.runs.record(1, Status(RunState.LOST, NOON)), path).message
+        )
 
-    assert Store(path).run(1).state is RunState.CREATED
+    assert Store(path).runs.get(1).state is RunState.CREATED
 
 
 @pytest.mark.root
@@ -945,7 +960,7 @@ def test_a_folder_that_cannot_be_written_is_reported(open_folder: Path) -> None:
     path = open_folder / "boards" / "board.db"
 
     with another_user():
-        assert "Permission denied" in failure_of(Store(path).in_flight, path).message
+        assert "Permission denied" in failure_of(Store(path).runs.in_flight, path).message
 
 
 @pytest.fixture
@@ -992,7 +1007,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, small_disk: Path, kind: str) 
     stored = len(rows(path, "SELECT id FROM runs"))
     assert stored > 1
     filler.unlink()
-    assert len(store.runs()) == stored
+    assert len(store.runs.list()) == stored
     (run,) = add(store, code=os.urandom(60_000))
     finish(store, run, 1.0)
     assert rows(path, "PRAGMA integrity_check") == [("ok",)]
@@ -1007,7 +1022,7 @@ def test_a_full_disk_is_named_even_where_sqlite_speaks_of_input_and_output(small
     add(store)
     fill(small_disk / "filler")
 
-    assert "no space left" in failure_of(store.runs, path).message
+    assert "no space left" in failure_of(store.runs.list, path).message
 
 
 def test_a_task_comes_back_as_it_was_when_somebody_submitted_for_it(store: Store) -> None:
@@ -1019,10 +1034,10 @@ def test_a_task_comes_back_as_it_was_when_somebody_submitted_for_it(store: Store
         templates={"Python": "pass"},
     )
     add(store, task=task)
-    assert store.task(task.name, task.version) == task
-    assert list(store.task(task.name, task.version).tests[0]) == ["size", "seed", "shape", "name", "flag"]
+    assert store.submissions.task(task.name, task.version) == task
+    assert list(store.submissions.task(task.name, task.version).tests[0]) == ["size", "seed", "shape", "name", "flag"]
     with pytest.raises(InputError, match="no task"):
-        store.task(task.name, "0" * 64)
+        store.submissions.task(task.name, "0" * 64)
 
 
 def test_filters_find_the_same_runs_whatever_the_search_begins_with(store: Store) -> None:
@@ -1031,8 +1046,8 @@ def test_filters_find_the_same_runs_whatever_the_search_begins_with(store: Store
         for verdict in (Verdict.PASS, Verdict.TIMEOUT, Verdict.OUT_OF_MEMORY):
             finish(store, add(store, f"G{number % 2}")[0], 1.0 if verdict is Verdict.PASS else None, verdict)
         for state in (*ends, RunState.QUEUED, RunState.RUNNING):
-            store.record(add(store, f"G{number % 2}")[0].id, Status(state, NOON))
-    everything = store.runs()
+            store.runs.record(add(store, f"G{number % 2}")[0].id, Status(state, NOON))
+    everything = store.runs.list()
     user, before = everything[0].user, everything[len(everything) // 2].id
     for outcome, gpu, (among, limit) in itertools.product(
         (None, *RunState, *Verdict), (None, "G1", "none"), ((None, None), (before, 3))
@@ -1046,7 +1061,14 @@ def test_filters_find_the_same_runs_whatever_the_search_begins_with(store: Store
         ]
         given = {"outcome": outcome, "gpu": gpu, "before": among, "limit": limit}
         for whose in (None, user):
-            found = [run.id for run in store.runs(user=whose, outcome=outcome, gpu=gpu, before=among, limit=limit)]
+            found = [
+                run.id
+                for run in store.runs.list(RunQuery(user=whose, outcome=outcome, gpu=gpu, before=among), limit=limit)
+            ]
             assert found == fitting[:limit], (whose, given)
     hidden = [everything[0].task]
-    assert store.runs(outcome=RunState.LOST, hidden=hidden) == store.runs(gpu="G1", hidden=hidden) == ()
+    assert (
+        store.runs.list(RunQuery(outcome=RunState.LOST, hidden=hidden))
+        == store.runs.list(RunQuery(gpu="G1", hidden=hidden))
+        == ()
+    )

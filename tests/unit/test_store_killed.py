@@ -23,7 +23,7 @@ import pytest
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
-from hpc_board.store import NewRun, Store
+from hpc_board.store import NewRun, NewSubmission, Store
 from tests.accounts import command_as, needs_accounts
 from tests.conftest import short_folder
 from tests.unit.recorded import REPOSITORY
@@ -39,15 +39,17 @@ def now() -> datetime:
 
 
 def add(store: Store) -> tuple[Run, ...]:
-    return store.add_submission(
-        task=TASK,
-        user=secrets.choice(["ada", "bob"]),
-        file_name="kernel.py",
-        code=secrets.token_bytes(2000),
-        mode=Mode.RANKED,
-        note="",
-        at=now(),
-        runs=[NewRun(gpu, "main", "gpu", secrets.token_hex(8), "nonce", "self-run", False, "") for gpu in "ABC"],
+    return store.submissions.add(
+        NewSubmission(
+            task=TASK,
+            user=secrets.choice(["ada", "bob"]),
+            file_name="kernel.py",
+            code=secrets.token_bytes(2000),
+            mode=Mode.RANKED,
+            note="",
+            at=now(),
+            runs=[NewRun(gpu, "main", "gpu", secrets.token_hex(8), "nonce", "self-run", False, "") for gpu in "ABC"],
+        )
     )[1]
 
 
@@ -60,11 +62,11 @@ def write_for_ever(store: Store) -> None:
     for score_s in count(1):
         finished, lost, _ = runs = add(store)
         for run in runs:
-            store.record(run.id, Status(RunState.QUEUED, now(), job_id="104"))
+            store.runs.record(run.id, Status(RunState.QUEUED, now(), job_id="104"))
         cases = tuple(Case("benchmark", index, "size: 1", Verdict.PASS, "", TIMING) for index in range(20))
         result = Result(finished.id, "nonce", "ranked", Verdict.PASS, "", cases)
-        store.finish(finished.id, Status(RunState.FINISHED, now()), result, score_s)
-        store.record(lost.id, Status(RunState.LOST, now()))
+        store.runs.finish(finished.id, Status(RunState.FINISHED, now()), result, score_s)
+        store.runs.record(lost.id, Status(RunState.LOST, now()))
         say(finished.submission)
 
 
@@ -134,10 +136,10 @@ def test_a_writer_may_be_killed_at_any_moment(tmp_path: Path, journal: tuple[Pat
             time.sleep(chance.uniform(0, 0.03))
             process.kill()
             acknowledged.update(int(line) for line in process.stdout if line.endswith("\n"))
-        store.in_flight()
+        store.runs.in_flight()
         assert violations(path) == {}
 
-    stored = {run.submission for run in store.runs()}
+    stored = {run.submission for run in store.runs.list()}
     assert acknowledged
     assert acknowledged <= stored
     add(store)
@@ -194,8 +196,8 @@ def test_submissions_of_several_processes_are_all_there(tmp_path: Path, journal:
 
     assert [process.returncode for process in processes] == [0, 0, 0, 0]
     assert sorted(int(line) for output in outputs for line in output.split()) == [0] * 4 + list(range(1, 49))
-    assert len(Store(path).runs()) == 3 * 48
-    assert len(Store(path).in_flight()) == 3 * 48
+    assert len(Store(path).runs.list()) == 3 * 48
+    assert len(Store(path).runs.in_flight()) == 3 * 48
     assert violations(path) == {}
 
 

@@ -67,7 +67,9 @@ class Export:
         if self.form == HTML:
             from hpc_board.admin.export.page import write as write_page
 
-            boards = [board for board in self.store.ranked_boards(self.chosen) if board.task not in self.kept_back]
+            boards = [
+                board for board in self.store.export.ranked_boards(self.chosen) if board.task not in self.kept_back
+            ]
             return Written(0, write_page(sink, self.store, self.tasks, boards, self.at))
         if self.form == JSON:
             from hpc_board.admin.export.json_file import write as write_json

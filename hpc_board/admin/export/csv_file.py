@@ -24,7 +24,7 @@ def write(sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: RunS
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([column.name for column in columns])
         count = 0
-        for row in store.exported_runs(chosen, with_code=columns[-1].name == "code"):
+        for row in store.export.runs(chosen, with_code=columns[-1].name == "code"):
             writer.writerow([_cell(column.value(row)) for column in columns])
             count += 1
         text.flush()

@@ -26,9 +26,9 @@ def write(
         "since": None if chosen.since is None else moment(chosen.since),
     }
     sink.write(_text(head).removesuffix("}").encode() + b',\n"boards": [')
-    boards = _write_lines(sink, (_board(store, key) for key in store.ranked_boards(chosen)))
+    boards = _write_lines(sink, (_board(store, key) for key in store.export.ranked_boards(chosen)))
     sink.write(b'],\n"runs": [')
-    rows = store.exported_runs(chosen, with_code=columns[-1].name == "code")
+    rows = store.export.runs(chosen, with_code=columns[-1].name == "code")
     runs = _write_lines(sink, ({column.name: _plain(column.value(row)) for column in columns} for row in rows))
     sink.write(b"]}\n")
     return runs, boards
@@ -61,7 +61,7 @@ def _board(store: Store, key: RankedBoard) -> dict[str, Any]:
                 "score_high_s": None if row.interval is None else row.interval.high_s,
                 "overlaps_above": row.overlaps_above,
             }
-            for row in store.standings(key.task, key.task_version, key.gpu)
+            for row in store.standings.list(key.task, key.task_version, key.gpu)
         ],
     }
 

@@ -141,11 +141,11 @@ def _section(name: str, task: Task | None, keys: Sequence[RankedBoard], store: S
 
 def _boards(task: Task | None, keys: Sequence[RankedBoard], store: Store, at: datetime) -> Iterator[_Board]:
     for key in keys:
-        shown = task or store.task(key.task, key.task_version)
+        shown = task or store.submissions.task(key.task, key.task_version)
         found = page(store, shown, shown, key.gpu, "", rows=Rows.USERS, limit=ROWS_MAX, offset=0)
         if found.rows:
-            said = store.runs_numbered([row.run for row in found.rows])
-            yield _board(shown, found, said, store.bests_by_day(key.task, key.task_version, key.gpu), at)
+            said = store.runs.numbered([row.run for row in found.rows])
+            yield _board(shown, found, said, store.export.bests_by_day(key.task, key.task_version, key.gpu), at)
 
 
 def _board(task: Task, found: Page, said: Mapping[int, Run], days: Sequence[Best], at: datetime) -> _Board:

@@ -43,7 +43,7 @@ def write(sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: RunS
     }
     schema = pa.schema([(column.name, types[column.kind]) for column in columns])
     with_code = columns[-1].name == "code"
-    rows = store.exported_runs(chosen, with_code=with_code)
+    rows = store.export.runs(chosen, with_code=with_code)
     count = 0
     with parquet.ParquetWriter(sink, schema) as writer:
         for batch in _batches(rows, _ROWS_AT_ONCE_WITH_CODE if with_code else _ROWS_AT_ONCE):

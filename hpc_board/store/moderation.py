@@ -1,0 +1,346 @@
+"""Moderation: deciding about users, boards and submissions, the log of decisions, notes, and views for admins."""
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from hpc_board.domain.admin_views import HourCount
+from hpc_board.domain.moderation import (
+    BAN,
+    BOARD,
+    LIMIT,
+    NOTE,
+    NOTES_MAX,
+    READMIT,
+    REMOVE,
+    RERUN,
+    START,
+    STOP,
+    SUBMISSION,
+    UNBAN,
+    USER,
+    Category,
+    Decision,
+    Limits,
+)
+from hpc_board.errors import InputError, StorageError, UnreadableError
+from hpc_board.model.names import suggestion
+from hpc_board.model.task import Mode
+from hpc_board.store import decisions, ranking
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.row_reader import RowReader
+from hpc_board.store.rows import decision_value, plain_text, row_id, time_text
+from hpc_board.store.submissions import stored_submission
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+_OPPOSITES = {STOP: START, BAN: UNBAN}
+"""What holds until it is taken back, and what takes it back."""
+
+_SWITCHED_ON = """
+SELECT * FROM decisions AS decided
+ WHERE kind = :kind AND action = :on
+   AND id = (SELECT MAX(id) FROM decisions AS newest
+              WHERE newest.kind = decided.kind AND newest.subject = decided.subject AND newest.action IN (:on, :off))
+ ORDER BY subject
+"""
+
+_TERMS = {
+    "deadline": "deadline",
+    "gpus": "GPUs",
+    "visibility": "visibility",
+    "members": "members",
+    "code_shown": "code shown",
+    "creator": "creator",
+    "task": "task",
+}
+"""What a change of a board's terms is called in the log."""
+
+# A new board's task still has the deadline and the GPUs of its source, a changed board's those of its terms.
+_TERM = "json_extract(json_remove({0}, '$.task.deadline', '$.task.gpus'), '$.{1}')"
+
+# Changes of boards are decisions too, and have a table of their own. Moments are text that sorts as they do; what is
+# none comes last.
+_LOG = """
+SELECT * FROM (
+    SELECT action, kind, subject, detail, by_user, at, reason, id, 'decisions' AS of_table,
+           2 * id AS number, {place}
+      FROM decisions
+    UNION ALL
+    SELECT action, 'board' AS kind, name AS subject,
+           CASE WHEN action = 'update' AND json_valid(terms) AND json_valid(old) THEN rtrim(
+               iif(task_version IS NOT old_version, 'new version, ', '') || {differences}, ', ')
+           ELSE '' END AS detail,
+           by_user, at, reason, id, 'boards' AS of_table, 2 * id + 1 AS number, {place}
+      FROM (SELECT *, LAG(terms) OVER changes AS old, LAG(task_version) OVER changes AS old_version
+              FROM boards WINDOW changes AS (PARTITION BY name ORDER BY id)))
+ WHERE (:user IS NULL OR by_user = :user OR (kind = 'user' AND subject = :user)
+        OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE user = :user)))
+   AND (:board IS NULL OR (kind = 'board' AND subject = :board)
+        OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE task = :board)))
+   AND (:before IS NULL OR (place, number) < (
+        (SELECT {place} FROM decisions WHERE 2 * id = :before
+         UNION ALL SELECT {place} FROM boards WHERE 2 * id + 1 = :before), :before))
+   AND {said}
+ ORDER BY place DESC, number DESC
+ LIMIT :limit
+""".replace(
+    "{differences}",
+    " || ".join(
+        f"iif({_TERM.format('terms', key)} IS NOT {_TERM.format('old', key)}, '{word}, ', '')"
+        for key, word in _TERMS.items()
+    ),
+).replace("{place}", "iif(typeof(at) = 'text' AND at LIKE '____-__-__T%+00:00', at, '') AS place")
+
+_PARTICIPANTS = """
+SELECT DISTINCT substr(user, 1, :length) AS user FROM submissions WHERE typeof(user) = 'text' LIMIT 100000
+"""
+_NAME_CHARACTERS_MAX = 64
+"""How much of a name is compared with another one, which takes long for long ones."""
+
+_SAID = """instr(lower(action || char(10) || kind || ' ' || subject || char(10) || by_user || char(10) || reason),
+    lower(:{word})) > 0"""
+
+# Each name is looked up behind the one before it: a user's submissions are not read, however many there are.
+_NEXT = """(
+    SELECT MIN(name) FROM (
+        SELECT MIN(user) AS name FROM submissions WHERE user > {last}
+        UNION ALL
+        SELECT MIN(subject) AS name FROM decisions WHERE kind = 'user' AND subject > {last}))"""
+_NAMES = f"""
+WITH RECURSIVE people (name) AS (
+    SELECT {_NEXT.format(last=":after")}
+    UNION ALL
+    SELECT {_NEXT.format(last="people.name")} FROM people WHERE name IS NOT NULL)
+SELECT name FROM people WHERE typeof(name) = 'text' AND instr(lower(name), lower(:part)) > 0 LIMIT :limit
+"""  # noqa: S608 - all parts are constants
+
+# The `+` keep SQLite from the indexes by user, which spare it the sorting but have it read whatever was ever sent.
+_SENT = """
+SELECT submissions.user, submissions.task, submissions.mode = 'ranked' AS is_ranked, COUNT(*) AS submissions,
+       SUM(submissions.milestone = '' AND NOT EXISTS (
+           SELECT 1 FROM remarks WHERE remarks.submission = submissions.id AND remarks.action = :rerun)) AS limited,
+       SUM((SELECT COUNT(*) FROM runs WHERE runs.submission = submissions.id)) AS runs
+  FROM submissions
+ WHERE submitted_at > :since {of_users}
+ GROUP BY +submissions.user, submissions.task, is_ranked
+"""
+_OF_USERS = "AND +user IN (SELECT value FROM json_each(:users))"
+
+_NEWEST = "SELECT id, submitted_at FROM submissions WHERE user = ? ORDER BY id DESC LIMIT 1"
+
+
+class ModerationGateway:
+    """The decisions of a board's admins, the notes of its users, and the users whom decisions are about."""
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+
+    # Admission
+
+    def check_open(self, user: str, now: datetime, *, admin: bool) -> Decision | None:
+        """Pass if `user` may submit at the time `now`; return a stop that does not hold for them, an `admin`.
+
+        Raises:
+            Refused: the board takes no submissions, or none of theirs.
+        """
+        with self._file.reading() as db:
+            return decisions.check_open(db, user, now, admin=admin)
+
+    def check_limit(self, user: str, task: str, mode: Mode, new: int, now: datetime) -> None:
+        """Pass if `user` may send `new` more submissions in this mode to the board of `task` at the time `now`.
+
+        Raises:
+            Refused: they have sent too many within the hour.
+        """
+        with self._file.reading() as db:
+            decisions.check_limit(db, user, task, mode, new, now)
+
+    def stopped(self) -> Decision | None:
+        """Return the decision to take no submissions, if it is in force."""
+        with self._file.reading() as db:
+            return decisions.stopped(db)
+
+    def bans(self, now: datetime) -> tuple[Decision, ...]:
+        """Return the bans in force at the time `now`, by user."""
+        with self._file.reading() as db:
+            rows = db.query(_SWITCHED_ON, {"kind": USER, "on": BAN, "off": UNBAN})
+            return tuple(ban for ban in map(decision_value, rows) if not decisions.is_over(ban, now))
+
+    def limits(self) -> tuple[tuple[Decision, Limits], ...]:
+        """Return the boards that have limits, by name, each with the decision that gave it them.
+
+        A board whose limits cannot be read takes nothing, as in `check_limit`.
+        """
+        with self._file.reading() as db:
+            rows = db.query(_SWITCHED_ON, {"kind": BOARD, "on": LIMIT, "off": LIMIT})
+            found = [(decision, _limits_or_closed(decision)) for decision in map(decision_value, rows)]
+        return tuple((decision, each) for decision, each in found if each != Limits())
+
+    # Deciding
+
+    def switch(self, decision: Decision) -> bool:
+        """Append a decision to ban, unban, stop or start. Return False, and store nothing, if that holds already."""
+        ends = decision.action in _OPPOSITES.values()
+        pair = next(pair for pair in _OPPOSITES.items() if decision.action in pair)
+        with self._file.writing() as db:
+            before = decisions.in_force(db, decision.kind, decision.subject, *pair)
+            if before is not None and not before.readable:
+                # An unreadable decision holds no longer than until it is replaced.
+                holds = False
+            elif before is None or decisions.is_over(before, decision.at):
+                holds = ends
+            else:
+                # A ban with another end is another ban.
+                holds = (before.action, before.detail) == (decision.action, decision.detail)
+            if not holds:
+                decisions.decide(db, decision)
+            return not holds
+
+    def set_limits(self, board: str, change: Callable[[Limits], Limits], by_user: str, at: datetime) -> Limits:
+        """Give a board the limits that `change` makes of its present ones, and return them."""
+        with self._file.writing() as db:
+            try:
+                present = decisions.limits_of(db, board)
+            except StorageError:
+                # An unreadable decision holds no longer than until it is replaced.
+                present = Limits()
+            limits = change(present)
+            decisions.decide(db, Decision(LIMIT, BOARD, board, by_user, at, detail=limits.to_json()))
+            return limits
+
+    def remove(self, numbers: Collection[int], by_user: str, at: datetime, reason: str) -> None:
+        """Take submissions out of the standings, all of them or none.
+
+        Raises:
+            InputError: there is no such submission, or one is removed already.
+        """
+        with self._file.writing() as db:
+            for number in numbers:
+                found = stored_submission(db, number)
+                newest = decisions.in_force(db, SUBMISSION, str(found.id), REMOVE, READMIT)
+                before = decisions.switched_on(newest, REMOVE)
+                if before is not None:
+                    raise InputError(
+                        f"submission {number} was removed already, by {before.by_user}.",
+                        hint=f"`hpc-board admin readmit {number}` puts it back into the standings.",
+                    )
+                decisions.decide(db, Decision(REMOVE, SUBMISSION, str(found.id), by_user, at, reason))
+                db.table("removed").insert({"submission": found.id})
+                ranking.withdraw(db, found.id)
+
+    def readmit(self, numbers: Collection[int], by_user: str, at: datetime, reason: str) -> None:
+        """Put removed submissions back into the standings, all of them or none.
+
+        Raises:
+            InputError: there is no such submission, or one is not removed.
+        """
+        with self._file.writing() as db:
+            for number in numbers:
+                found = stored_submission(db, number)
+                if not db.table("removed").count_where("submission = ?", [found.id]):
+                    raise InputError(
+                        f"submission {number} is not removed.",
+                        hint="`hpc-board admin log` lists what was, `hpc-board run ID` tells the submission of a run.",
+                    )
+                decisions.decide(db, Decision(READMIT, SUBMISSION, str(found.id), by_user, at, reason))
+                db.table("removed").delete(found.id)
+                ranking.readmit(db, found.id)
+
+    def add_note(self, submission: int, text: str, by_user: str, at: datetime) -> None:
+        """Append a note to those of a submission.
+
+        Raises:
+            InputError: the submission has as many as it may have.
+        """
+        with self._file.writing() as db:
+            if db.table("remarks").count_where("submission = ? AND action = ?", [submission, NOTE]) >= NOTES_MAX:
+                raise InputError(
+                    f"submission {submission} has {NOTES_MAX} notes, and may not have more.",
+                    hint="Notes are never changed; put it on another submission.",
+                )
+            row = {"submission": submission, "action": NOTE, "text": plain_text(text), "by_user": plain_text(by_user)}
+            db.table("remarks").insert({**row, "at": time_text(at)})
+
+    def log(
+        self,
+        *,
+        user: str | None,
+        board: str | None,
+        limit: int,
+        before: int | None = None,
+        words: Sequence[str] = (),
+    ) -> tuple[Decision, ...]:
+        """Return decisions and changes of boards, newest first.
+
+        Args:
+            user: only those by or about this user or their submissions.
+            board: only those about this board or submissions to it.
+            limit: at most this many.
+            before: the number of a decision; only older ones.
+            words: only those that contain all of these.
+        """
+        given = {"user": user, "board": board, "limit": limit, "before": None if before is None else row_id(before)}
+        said = {f"word{place}": plain_text(word) for place, word in enumerate(words)}
+        statement = _LOG.format(said=" AND ".join(_SAID.format(word=name) for name in said) or "TRUE")
+        with self._file.reading() as db:
+            rows = db.query(statement, {**given, **said})
+            return tuple(replace(decision_value(row), number=row["number"]) for row in rows)
+
+    # Users
+
+    def knows_user(self, user: str) -> bool:
+        """Return whether `user` has ever submitted."""
+        with self._file.reading() as db:
+            return bool(db.table("submissions").count_where("user = ?", [plain_text(user)]))
+
+    def nearest_user(self, user: str) -> str:
+        """Return a sentence that offers the participant whose name is most like `user`; empty where none is."""
+        with self._file.reading() as db:
+            names = [row["user"] for row in db.query(_PARTICIPANTS, {"length": _NAME_CHARACTERS_MAX})]
+        return suggestion(user, names)
+
+    def user_names(self, *, after: str, limit: int, part: str) -> tuple[str, ...]:
+        """Return users with submissions or decisions: at most `limit` names that follow `after` and contain `part`."""
+        given = {"after": plain_text(after), "limit": limit, "part": plain_text(part)}
+        with self._file.reading() as db:
+            # The name may be of either table; both have it as a text.
+            rows = (RowReader(row, "submissions of user", "name") for row in db.query(_NAMES, given))
+            return tuple(row.text("name") for row in rows)
+
+    def user_states(self, users: Collection[str], now: datetime) -> dict[str, tuple[Decision | None, datetime | None]]:
+        """Return the ban of each user that is in force at the time `now`, and the time of their last submission."""
+        with self._file.reading() as db:
+            return {user: (decisions.banned(db, user, now), _last_sent(db, user)) for user in users}
+
+    def sent_since(self, since: datetime, users: Collection[str] | None = None) -> tuple[HourCount, ...]:
+        """Count the submissions after `since` to each board, of all users or of these."""
+        # SQLite finds no index by a condition that may be empty.
+        statement = _SENT.format(of_users="" if users is None else _OF_USERS)
+        given = {"since": time_text(since), "rerun": RERUN, "users": json.dumps(sorted(users or ()))}
+        with self._file.reading() as db:
+            return tuple(
+                HourCount(
+                    RowReader(row, "submissions of user", "user").text("user"),
+                    RowReader(row, "submissions of user", "user").text("task"),
+                    Category.RANKED if row["is_ranked"] else Category.OTHER,
+                    row["submissions"],
+                    row["limited"],
+                    row["runs"],
+                )
+                for row in db.query(statement, given)
+            )
+
+
+def _last_sent(db: "Database", user: str) -> datetime | None:
+    return next((RowReader(row, "submissions").moment("submitted_at") for row in db.query(_NEWEST, [user])), None)
+
+
+def _limits_or_closed(decision: Decision) -> Limits:
+    try:
+        return decisions.limits_in(decision)
+    except UnreadableError:
+        return Limits(0, 0)

@@ -1,0 +1,311 @@
+"""Standings: ranks over the passing ranked runs of one board, which is one version of a task on one GPU.
+
+Equal scores share a rank and leave a gap behind it; among them, the earlier submission is shown first.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hpc_board.domain.feed import FeedEntry
+from hpc_board.domain.run import Run
+from hpc_board.domain.standing import Mark, Place, Placing, Rows, Standing, Version, ranks
+from hpc_board.model.result import Case
+from hpc_board.store import feed, ranking
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.ranking import BETTER, OF_USER, ON_BOARD, BoardKey
+from hpc_board.store.row_reader import RowReader
+from hpc_board.store.rows import mark_value, run_value, standing_value
+from hpc_board.store.runs import stored_cases
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+# CROSS JOIN keeps SQLite to this order: only what is on the page is looked up in the other tables. The row above one is
+# found in the index by which `table` is ranked, whether it is on the page or not.
+_ROWS = """
+SELECT listed.user, listed.score_s, scores.submission, listed.run, listed.submitted_at, submissions.file_name,
+       runs.trust, runs.emulated, results.score_low_s, results.score_high_s, above.score_high_s AS above_high_s
+  FROM (SELECT user, score_s, submitted_at, run
+          FROM {table}
+         WHERE {where}
+         ORDER BY {order}
+         LIMIT :limit OFFSET :offset) AS listed
+ CROSS JOIN scores ON scores.run = listed.run
+ CROSS JOIN submissions ON submissions.id = scores.submission
+ CROSS JOIN runs ON runs.id = listed.run
+  LEFT JOIN results ON results.run = listed.run
+  LEFT JOIN results AS above ON above.run = (
+      SELECT better.run
+        FROM {table} AS better
+       WHERE {among}
+         AND (better.score_s, better.submitted_at, better.run) < (listed.score_s, listed.submitted_at, listed.run)
+       ORDER BY better.score_s DESC, better.submitted_at DESC, better.run DESC
+       LIMIT 1)
+"""
+
+_BEST_FIRST = "score_s, submitted_at, run"
+_NEWEST_FIRST = "run DESC"
+
+_MILESTONES = """
+SELECT submissions.milestone, submissions.id AS submission, submissions.submitted_at, submissions.file_name,
+       runs.id AS run, runs.trust, runs.emulated, results.score_s
+  FROM submissions INDEXED BY milestones
+ CROSS JOIN runs ON runs.submission = submissions.id
+  JOIN results ON results.run = runs.id
+ WHERE submissions.task = :task AND submissions.task_version = :task_version AND submissions.milestone <> ''
+   AND NOT EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id)
+   AND runs.gpu = :gpu AND results.verdict = 'pass' AND results.score_s IS NOT NULL
+"""
+
+_VERSIONS = """
+SELECT version,
+       (SELECT MIN(submitted_at) FROM submissions
+         WHERE submissions.task = tasks.name AND task_version = tasks.version) AS first_at,
+       (SELECT COUNT(*) FROM bests WHERE bests.task = tasks.name AND task_version = tasks.version) AS entries
+  FROM tasks
+ WHERE name = :task
+"""
+
+_REMOVED = """
+task = :task AND task_version = :task_version AND gpu = :gpu AND user = :user
+AND mode = 'ranked' AND verdict = 'pass' AND score_s IS NOT NULL AND removal IS NOT NULL
+"""
+
+_VERSION_BEFORE = """
+SELECT task_version FROM scores WHERE task = :task AND task_version <> :version ORDER BY run DESC LIMIT 1
+"""
+
+_RANKED_FILES = """
+SELECT DISTINCT submissions.user, submissions.code_sha256
+  FROM submissions
+ CROSS JOIN runs ON runs.submission = submissions.id AND runs.gpu = :gpu
+  LEFT JOIN results ON results.run = runs.id
+ WHERE submissions.task = :task AND submissions.task_version = :version AND submissions.mode = 'ranked'
+   AND (results.verdict = 'pass' OR EXISTS (SELECT 1 FROM in_flight WHERE in_flight.run = runs.id))
+"""
+
+
+class Listed(NamedTuple):
+    """A page of a board as of one moment.
+
+    Attributes:
+        rows: the standings on the page.
+        total: how many there are on all pages.
+        own: the row of the reader; None among all runs, where a rank counts runs and not users.
+        milestones: the board's milestones, the fastest first.
+        leading: the best run of the board, or its fastest milestone where it has none.
+        cases: the cases of the leading run.
+    """
+
+    rows: tuple[Standing, ...]
+    total: int
+    own: Standing | None
+    milestones: tuple[Mark, ...]
+    leading: Standing | Mark | None
+    cases: tuple[Case, ...]
+
+
+class StandingsGateway:
+    """The standings of all boards, and the feed of their changes.
+
+    `limit` and `offset` choose a page: that many rows from this place on, 0 the first.
+    """
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+
+    # A board
+
+    def list(
+        self, task: str, task_version: str, gpu: str, *, limit: int | None = None, offset: int = 0
+    ) -> tuple[Standing, ...]:
+        """Return the best run of each user on one board, best first."""
+        with self._file.reading() as db:
+            return _of_users(db, BoardKey(task, task_version, gpu), limit, offset)
+
+    def personal(
+        self, task: str, task_version: str, gpu: str, user: str, *, limit: int | None = None, offset: int = 0
+    ) -> tuple[Standing, ...]:
+        """Return the runs of one user that count on one board, ranked among themselves, best first."""
+        with self._file.reading() as db:
+            return _of_user(db, BoardKey(task, task_version, gpu), user, limit, offset)
+
+    def page(
+        self,
+        task: str,
+        task_version: str,
+        gpu: str,
+        rows: Rows,
+        user: str,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Listed:
+        """Return a page of one board for the reader `user`."""
+        board = BoardKey(task, task_version, gpu)
+        with self._file.reading() as db:
+            own = None
+            if rows is Rows.USERS:
+                found, total = _of_users(db, board, limit, offset), _count_users(db, board)
+            elif rows is Rows.RUNS:
+                found = _page(db, "scores", ON_BOARD, board._asdict(), limit, offset)
+                total = db.table("scores").count_where(ON_BOARD, board._asdict())
+            else:
+                found = (_newest if rows is Rows.NEWEST else _of_user)(db, board, user, limit, offset)
+                total = db.table("scores").count_where(OF_USER, {**board._asdict(), "user": user})
+            if rows is not Rows.RUNS:
+                own = _row_of(db, board, user)
+            marks = _milestones(db, board)
+            first = next(iter(_of_users(db, board, 1, 0)), None)
+            leading = first or next(iter(marks), None)
+            return Listed(found, total, own, marks, leading, stored_cases(db, leading.run) if leading else ())
+
+    def at_rank(self, task: str, task_version: str, gpu: str, rank: int) -> tuple[Standing, ...]:
+        """Return the users with this rank on one board, the earlier submission first; none in a gap behind a tie."""
+        board = BoardKey(task, task_version, gpu)
+        with self._file.reading() as db:
+            at = _of_users(db, board, 1, rank - 1)
+            if not at or at[0].rank != rank:
+                return ()
+            where = f"{ON_BOARD} AND score_s = :score_s"
+            given = {**board._asdict(), "score_s": at[0].score_s, "limit": -1, "offset": 0}
+            return tuple(standing_value(row, rank) for row in db.query(_rows("bests", where, among=ON_BOARD), given))
+
+    def count_users(self, task: str, task_version: str, gpu: str) -> int:
+        """Count the users on one board."""
+        with self._file.reading() as db:
+            return _count_users(db, BoardKey(task, task_version, gpu))
+
+    def removed_runs(self, task: str, task_version: str, gpu: str, user: str) -> tuple[Run, ...]:
+        """Return the passing ranked runs of `user` on one board that were removed and do not count, newest first."""
+        given = {"task": task, "task_version": task_version, "gpu": gpu, "user": user}
+        with self._file.reading() as db:
+            rows = db.view("run_details").rows_where(_REMOVED, given, order_by="id DESC")
+            return tuple(map(run_value, rows))
+
+    def ranked_files(self, task: str, version: str, gpu: str) -> frozenset[tuple[str, str]]:
+        """Return the user and the sha256 of every file that has passed ranked on one board or is on its way to."""
+        with self._file.reading() as db:
+            rows = db.query(_RANKED_FILES, {"task": task, "version": version, "gpu": gpu})
+            return frozenset((row["user"], row["code_sha256"]) for row in rows)
+
+    # The versions of a task
+
+    def versions(self, task: str) -> tuple[Version, ...]:
+        """Return every version of a task that has submissions, the latest first."""
+        with self._file.reading() as db:
+            # A board brings its version along before it has submissions.
+            found = [
+                Version(
+                    row["version"],
+                    RowReader(row, "submissions of version", "version").moment("first_at"),
+                    row["entries"],
+                )
+                for row in db.query(_VERSIONS, {"task": task})
+                if row["first_at"] is not None
+            ]
+        return tuple(sorted(found, key=lambda each: each.added_at, reverse=True))
+
+    def version_before(self, task: str, version: str) -> str | None:
+        """Return the version of a task, other than this one, in which the newest run was ranked."""
+        with self._file.reading() as db:
+            rows = db.query(_VERSION_BEFORE, {"task": task, "version": version})
+            return next((str(row["task_version"]) for row in rows), None)
+
+    # A run, and a user
+
+    def placing(self, run: Run) -> Placing | None:
+        """Return the placing of a run on its board; None where it does not count there."""
+        with self._file.reading() as db:
+            return ranking.placing(db, run)
+
+    def rank(self, run: Run) -> int | None:
+        """Return the rank of a run on its board; None unless it is its user's best one there."""
+        board = BoardKey(run.task, run.task_version, run.gpu)
+        with self._file.reading() as db:
+            best = ranking.best_of(db, board, run.user)
+            return ranking.rank_of(db, board, best["score_s"]) if best is not None and best["run"] == run.id else None
+
+    def places(self, user: str) -> tuple[Place, ...]:
+        """Return the places of a user on every board, of whatever version of its task."""
+        with self._file.reading() as db:
+            rows = db.table("bests").rows_where("user = ?", [user])
+            bests = [(ranking.board_of(row), ranking.score_of(row)) for row in rows]
+            return tuple(Place(*board, ranking.rank_of(db, board, score_s), score_s) for board, score_s in bests)
+
+    def feed(
+        self,
+        *,
+        task: str | None = None,
+        gpu: str | None = None,
+        user: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+        among: Collection[str] | None = None,
+    ) -> tuple[FeedEntry, ...]:
+        """Return the changes that runs made on boards and that still count, newest first.
+
+        `before` is the number of an entry, of which only older ones are returned; `among` are the only tasks to
+        tell of.
+        """
+        with self._file.reading() as db:
+            return feed.feed(db, task=task, gpu=gpu, user=user, before=before, limit=limit, among=among)
+
+
+def _of_users(db: "Database", board: BoardKey, limit: int | None, offset: int) -> tuple[Standing, ...]:
+    return _page(db, "bests", ON_BOARD, board._asdict(), limit, offset)
+
+
+def _of_user(db: "Database", board: BoardKey, user: str, limit: int | None, offset: int) -> tuple[Standing, ...]:
+    return _page(db, "scores", OF_USER, {**board._asdict(), "user": user}, limit, offset)
+
+
+def _newest(db: "Database", board: BoardKey, user: str, limit: int | None, offset: int) -> tuple[Standing, ...]:
+    """Return the newest runs of one user on the board, ranked among these."""
+    given = {**board._asdict(), "user": user, "limit": -1 if limit is None else limit, "offset": offset}
+    rows = list(db.query(_rows("scores", OF_USER, order=_NEWEST_FIRST), given))
+    scores = sorted(RowReader(row, "scores", "run").score() for row in rows)
+    places = dict(zip(scores, ranks(scores), strict=True))
+    return tuple(standing_value(row, places[row["score_s"]]) for row in rows)
+
+
+def _row_of(db: "Database", board: BoardKey, user: str) -> Standing | None:
+    given = {**board._asdict(), "user": user, "limit": 1, "offset": 0}
+    for row in db.query(_rows("bests", OF_USER, among=ON_BOARD), given):
+        return standing_value(row, ranking.rank_of(db, board, row["score_s"]))
+    return None
+
+
+def _count_users(db: "Database", board: BoardKey) -> int:
+    return db.table("bests").count_where(ON_BOARD, board._asdict())
+
+
+def _milestones(db: "Database", board: BoardKey) -> tuple[Mark, ...]:
+    """Return the newest passing run of each milestone on the board, the fastest first."""
+    rows = sorted(db.query(_MILESTONES, board._asdict()), key=lambda row: int(row["run"]))
+    newest = {row["milestone"]: row for row in rows}
+    return tuple(sorted(map(mark_value, newest.values()), key=lambda mark: mark.score_s))
+
+
+def _rows(table: str, where: str, *, among: str | None = None, order: str = _BEST_FIRST) -> str:
+    """Return the query for rows of `table`, each with the one above it of those `among` which it is ranked."""
+    return _ROWS.format(table=table, where=where, among=among or where, order=order)
+
+
+def _page(
+    db: "Database", table: str, where: str, given: Mapping[str, Any], limit: int | None, offset: int
+) -> tuple[Standing, ...]:
+    bounds = {"limit": -1 if limit is None else limit, "offset": offset}
+    rows = list(db.query(_rows(table, where), {**given, **bounds}))
+    if not rows:
+        return ()
+    # Ranks on the page follow from the place of its first row, and that one's from those before it.
+    first_s = rows[0]["score_s"]
+    ahead = offset
+    if offset:
+        ((ahead,),) = db.execute(BETTER.format(table=table, where=where), {**given, "score_s": first_s}).fetchall()
+    found = ranks([row["score_s"] for row in rows])
+    return tuple(
+        standing_value(row, ahead + 1 if row["score_s"] == first_s else offset + rank)
+        for row, rank in zip(rows, found, strict=True)
+    )

@@ -1,0 +1,26 @@
+"""A database that a test has opened itself, to trace or to count what the store's gateways ask of it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlite_utils import Database
+
+from hpc_board.store.database import DatabaseFile
+
+
+@dataclass(frozen=True)
+class OpenDatabase(DatabaseFile):
+    """A door to a database that is open already; its transactions are its owner's."""
+
+    path: Path = Path()
+    db: Database = field(kw_only=True)
+
+    @contextmanager
+    def reading(self) -> Iterator[Database]:
+        yield self.db
+
+    @contextmanager
+    def writing(self) -> Iterator[Database]:
+        yield self.db
