@@ -26,8 +26,8 @@ def normal(text: str, folder: Path) -> str:
     for path, word in (
         (str(folder.resolve()), "/golden"),
         (str(folder), "/golden"),
-        (str(REPOSITORY), "/repository"),
         (sys.executable, "/usr/bin/python"),
+        (str(REPOSITORY), "/repository"),
     ):
         text = text.replace(path, word)
     text = text.replace(f"/users/{os.geteuid()}", "/users/1000")
