@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -21,9 +22,10 @@ from hpc_board.report import (
     subject_text,
 )
 from hpc_board.tui.formatting import age, moment, score, since, state, time_left, trust, why
+from hpc_board.tui.paging import Order
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.blocks import facts
-from hpc_board.tui.widgets.grid import Column, Row
+from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind
 
 _BOARD_COLUMNS = (
@@ -64,6 +66,10 @@ _LOG_COLUMNS = (
     Column("words", "Why", 10, grows=True),
 )
 
+BY_NAME: Order[Any] = Order(lambda each: each.name)
+NEWEST_RUN: Order[Run] = Order(lambda run: run.id, descending=True)
+NEWEST_DECISION: Order[Decision] = Order(lambda each: (each.at.timestamp(), each.number), descending=True)
+
 Clock = Callable[[], datetime]
 
 _FAR = timedelta(days=300)
@@ -74,12 +80,12 @@ def boards(now: Clock) -> Kind[BoardState]:
     """The boards, by name."""
     return Kind(
         _BOARD_COLUMNS,
-        lambda board: board.name,
-        lambda board: board.name,
-        lambda board: _board_row(board, now()),
-        lambda board: _board_details(board, now()),
-        "a part of a board's name",
-        "There is no board here. `hpc-board create` makes one.",
+        key=lambda board: board.name,
+        cells=lambda board: _board_cells(board, now()),
+        order=BY_NAME,
+        details=lambda board: _board_details(board, now()),
+        filter_words="a part of a board's name",
+        nothing=lambda: "There is no board here. `hpc-board create` makes one.",
     )
 
 
@@ -87,12 +93,12 @@ def people(now: Clock) -> Kind[PersonState]:
     """Who has submitted, was decided about or is named by the settings, by name."""
     return Kind(
         _PEOPLE_COLUMNS,
-        lambda person: person.name,
-        lambda person: person.name,
-        lambda person: _person_row(person, now()),
-        lambda person: _person_details(person, now()),
-        "a part of a user's name",
-        "Nobody has submitted yet.",
+        key=lambda person: person.name,
+        cells=lambda person: _person_cells(person, now()),
+        order=BY_NAME,
+        details=lambda person: _person_details(person, now()),
+        filter_words="a part of a user's name",
+        nothing=lambda: "Nobody has submitted yet.",
     )
 
 
@@ -100,12 +106,12 @@ def runs(now: Clock) -> Kind[Run]:
     """Ranked runs, newest first."""
     return Kind(
         _RUN_COLUMNS,
-        lambda run: str(run.id),
-        lambda run: -run.id,
-        lambda run: _run_row(run, now()),
-        lambda run: _run_details(run, now()),
-        "words of any column or the file: eve h100 pass",
-        "There are no ranked runs yet.",
+        key=lambda run: str(run.id),
+        cells=lambda run: _run_cells(run, now()),
+        order=NEWEST_RUN,
+        details=lambda run: _run_details(run, now()),
+        filter_words="words of any column or the file: eve h100 pass",
+        nothing=lambda: "There are no ranked runs yet.",
     )
 
 
@@ -113,12 +119,12 @@ def log(now: Clock) -> Kind[Decision]:
     """What was decided, newest first."""
     return Kind(
         _LOG_COLUMNS,
-        lambda decision: str(decision.number),
-        lambda decision: (-decision.at.timestamp(), -decision.number),
-        lambda decision: _decision_row(decision, now()),
-        _decision_details,
-        "words of any column: eve matmul",
-        "Nothing was decided yet.",
+        key=lambda decision: str(decision.number),
+        cells=lambda decision: _decision_cells(decision, now()),
+        order=NEWEST_DECISION,
+        details=_decision_details,
+        filter_words="words of any column: eve matmul",
+        nothing=lambda: "Nothing was decided yet.",
     )
 
 
@@ -131,9 +137,9 @@ def stop_text(stop: Decision | None, now: datetime) -> Text:
     return toned(words, Tone.BAD, REASON_CHARACTERS_MAX)
 
 
-def _board_row(board: BoardState, now: datetime) -> Row:
+def _board_cells(board: BoardState, now: datetime) -> dict[str, Text]:
     closed = board.visibility is Visibility.CLOSED
-    cells = {
+    return {
         "name": toned(board.name),
         "left": toned(*_left(board, now)),
         "seen": toned("members" if closed else "all", Tone.WAITING if closed else Tone.MUTED),
@@ -143,7 +149,6 @@ def _board_row(board: BoardState, now: datetime) -> Row:
         "sent": toned(board.submissions or ""),
         "users": toned(board.users or "", Tone.MUTED),
     }
-    return Row(board.name, cells)
 
 
 def _left(board: BoardState, now: datetime) -> tuple[str, Tone]:
@@ -180,9 +185,9 @@ def _board_details(board: BoardState, now: datetime) -> RenderableType:
     )
 
 
-def _person_row(person: PersonState, now: datetime) -> Row:
+def _person_cells(person: PersonState, now: datetime) -> dict[str, Text]:
     full = sum(use.holds for use in person.uses)
-    cells = {
+    return {
         "name": toned(person.name),
         "role": toned(person.role, Tone.PLAIN if person.role.may_act_as(Role.CREATOR) else Tone.MUTED),
         "ban": toned(_ban_words(person.ban, now), Tone.BAD),
@@ -191,7 +196,6 @@ def _person_row(person: PersonState, now: datetime) -> Row:
         "runs": toned(person.runs or ""),
         "last": toned("" if person.newest_at is None else span_text(now - person.newest_at), Tone.MUTED),
     }
-    return Row(person.name, cells)
 
 
 def _ban_words(ban: Decision | None, now: datetime) -> str:
@@ -226,10 +230,10 @@ def _person_details(person: PersonState, now: datetime) -> RenderableType:
     )
 
 
-def _run_row(run: Run, now: datetime) -> Row:
+def _run_cells(run: Run, now: datetime) -> dict[str, Text]:
     word, tone = state(run)
     removed = run.remarks.removal is not None
-    cells = {
+    return {
         "id": toned(run.id, Tone.MUTED),
         "user": toned(run.user),
         "task": toned(run.task),
@@ -240,7 +244,6 @@ def _run_row(run: Run, now: datetime) -> Row:
         "trust": toned(trust(run), Tone.MUTED),
         "age": toned(age(run, now), Tone.MUTED),
     }
-    return Row(str(run.id), cells)
 
 
 def _run_details(run: Run, now: datetime) -> RenderableType:
@@ -258,16 +261,15 @@ def _run_details(run: Run, now: datetime) -> RenderableType:
     return Group(head, facts(lines))
 
 
-def _decision_row(decision: Decision, now: datetime) -> Row:
+def _decision_cells(decision: Decision, now: datetime) -> dict[str, Text]:
     words = "; ".join(filter(None, (detail_text(decision), decision.reason)))
-    cells = {
+    return {
         "age": toned(_age(decision, now), Tone.MUTED),
         "by": toned(decision.by_user),
         "action": toned(decision.action, Tone.ACCENT),
         "about": toned(subject_text(decision)),
         "words": toned(words, Tone.MUTED, REASON_CHARACTERS_MAX),
     }
-    return Row(str(decision.number), cells)
 
 
 def _decision_details(decision: Decision) -> RenderableType:

@@ -105,6 +105,7 @@ class _Oversight:
         self._board = board
 
     def stop(self) -> Decision | None:
+        self._board._enter("stopped")
         return self._board.stopped
 
     def boards(self) -> tuple[BoardState, ...]:

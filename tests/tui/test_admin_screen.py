@@ -160,12 +160,12 @@ async def test_submissions_are_stopped_with_a_reason_and_taken_again() -> None:
 
 
 async def test_nobody_is_asked_to_stop_before_it_is_known_whether_it_is_stopped() -> None:
-    board = AdminBoard(held=("boards",))
+    board = AdminBoard(held=("stopped",))
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         try:
             await pilot.press("A")
-            await until(pilot, lambda: "boards" in board.calls)
+            await until(pilot, lambda: "stopped" in board.calls)
             await pilot.press("s")
             await pilot.pause()
             assert isinstance(front(pilot.app), AdminScreen)

@@ -75,15 +75,15 @@ async def test_older_entries_are_read_as_they_come_into_sight_and_new_ones_come_
         await press(pilot, "end", "b", "f", "f")
         screen = pilot.app.screen
         assert isinstance(screen, FeedScreen)
-        assert 20 < screen.grid.row_count < 60
+        assert 20 < screen.pane.grid.row_count < 60
         for _ in range(12):
             await press(pilot, "end")
-        assert screen.grid.row_count == 150
-        chosen = screen.grid.current
+        assert screen.pane.grid.row_count == 150
+        chosen = screen.pane.grid.current
         board.entries = entries(151)
         screen.look_again()
         await settled(pilot)
-        assert (screen.grid.row_count, screen.grid.current) == (151, chosen)
+        assert (screen.pane.grid.row_count, screen.pane.grid.current) == (151, chosen)
 
 
 async def test_a_feed_that_cannot_be_read_stays_as_it_was() -> None:

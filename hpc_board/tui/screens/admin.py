@@ -22,8 +22,8 @@ from hpc_board.domain.run import Run, RunState
 from hpc_board.model.task import Mode
 from hpc_board.report import limits_text
 from hpc_board.tui import admin_tables, targets
-from hpc_board.tui.listing import Part, Span
 from hpc_board.tui.messages import Open
+from hpc_board.tui.paging import Page, forward, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.confirm import Confirm
@@ -111,15 +111,16 @@ class AdminScreen(BoardScreen):
         """Whether submissions are taken, the names of the pages, and the lists."""
         yield Static(toned("Looking …", Tone.MUTED), id="stop", markup=False)
         yield Sections(self._pages, id="pages")
-        kinds: dict[str, Any] = {
-            "boards": admin_tables.boards,
-            "people": admin_tables.people,
-            "runs": admin_tables.runs,
-            "log": admin_tables.log,
+        lists: dict[str, tuple[Any, Callable[[str], Page[Any]]]] = {
+            "boards": (admin_tables.boards, self._boards),
+            "people": (admin_tables.people, self._people),
+            "runs": (admin_tables.runs, self._runs),
+            "log": (admin_tables.log, self._log),
         }
         with Container(id="lists"):
             for name, _ in self._pages:
-                yield ListPane(kinds[name](self.now), id=name)
+                kind, pages = lists[name]
+                yield ListPane(kind(self.now), pages, id=name)
 
     def on_mount(self) -> None:
         """Open the page that was open last."""
@@ -138,9 +139,7 @@ class AdminScreen(BoardScreen):
             self._ask(patient=True)
 
     def settle(self, subject: str) -> None:
-        """Say that nothing is known where the first question has failed; ask again what the board has refused."""
-        if subject in self._names and self.has_failed(subject):
-            self._pane_of(subject).tell_unknown()
+        """Ask again what the board has refused."""
         if subject == _DECISION and self._ask_again is not None:
             again, self._ask_again = self._ask_again, None
             error = self.failure_of(subject)
@@ -441,69 +440,54 @@ class AdminScreen(BoardScreen):
         self.title_bar.show_place("Admin", " · ".join(filter(None, places)))
 
     def _ask(self, *, patient: bool) -> None:
-        pane, page = self._pane, self._page
-        question = partial(self._read, page, pane.scope, pane.words, pane.spans())
-        self.ask(page, question, partial(self._show_read, pane, pane.scope, pane.words), patient=patient)
+        self.read(self._pane, patient=patient)
+        self.ask("stop", self.board.oversight.stop, self._show_stop, patient=patient)
 
-    def _read(
-        self, page: str, scope: str, words: str, spans: Sequence[Span[Any]]
-    ) -> tuple[tuple[Part[Any], ...], Decision | None]:
-        """What a page shows; called in a thread."""
-        readers: dict[str, Callable[[str, Span[Any]], tuple[Any, ...]]] = {
-            "people": self._people,
-            "runs": partial(self._runs, scope or None),
-            "log": self._log,
-        }
-        if page == "boards":
-            found = tuple(each for each in self.board.oversight.boards() if words.lower() in each.name.lower())
-            parts: tuple[Part[Any], ...] = (Part(Span(None, len(found) + 1), found),)
-        else:
-            parts = tuple(Part(span, readers[page](words, span)) for span in spans)
-        return parts, self.board.oversight.stop()
+    def _boards(self, words: str) -> Page[BoardState]:
+        board = self.board
+        return lambda _: whole(tuple(each for each in board.oversight.boards() if words.lower() in each.name.lower()))
 
-    def _people(self, words: str, span: Span[PersonState]) -> tuple[PersonState, ...]:
-        after = "" if span.after is None else span.after.name
-        return self.board.oversight.people(after=after, limit=span.limit, part=words)
+    def _people(self, words: str) -> Page[PersonState]:
+        def read(after: str | None, limit: int) -> tuple[PersonState, ...]:
+            return self.board.oversight.people(after=after or "", limit=limit, part=words)
 
-    def _runs(self, user: str | None, words: str, span: Span[Run]) -> tuple[Run, ...]:
-        before = None if span.after is None else span.after.id
-        return self.board.runs(everyone=True, user=user, mode=Mode.RANKED, words=words, limit=span.limit, before=before)
+        return forward(read, admin_tables.BY_NAME.key)
 
-    def _log(self, words: str, span: Span[Decision]) -> tuple[Decision, ...]:
-        before = None if span.after is None else span.after.number
-        return self.board.rules.decisions(limit=span.limit, before=before, words=words.split())
+    def _runs(self, words: str) -> Page[Run]:
+        user = self._pane_of("runs").scope or None
+
+        def read(before: int | None, limit: int) -> tuple[Run, ...]:
+            return self.board.runs(everyone=True, user=user, mode=Mode.RANKED, words=words, limit=limit, before=before)
+
+        return forward(read, admin_tables.NEWEST_RUN.key)
+
+    def _log(self, words: str) -> Page[Decision]:
+        def read(before: tuple[float, int] | None, limit: int) -> tuple[Decision, ...]:
+            older = None if before is None else before[1]
+            return self.board.rules.decisions(limit=limit, before=older, words=words.split())
+
+        return forward(read, admin_tables.NEWEST_DECISION.key)
 
     @on(Sections.Chosen)
     def _open_page(self, event: Sections.Chosen) -> None:
         self.action_show(event.name)
 
-    def _show_read(
-        self, pane: ListPane[Any], scope: str, words: str, read: tuple[tuple[Part[Any], ...], Decision | None]
-    ) -> None:
-        parts, self._stop = read
-        self._knows_stop = True
-        self.stop_line.update(admin_tables.stop_text(self._stop, self.now()))
-        if (pane.scope, pane.words) == (scope, words):
-            pane.show(parts)
+    def _show_stop(self, stop: Decision | None) -> None:
+        self._stop, self._knows_stop = stop, True
+        self.stop_line.update(admin_tables.stop_text(stop, self.now()))
         self.refresh_bindings()
 
     def _tell_decided(self, words: str) -> None:
         self.notify(words, markup=False)
         self._ask(patient=False)
 
-    @on(ListPane.Wanted)
-    def _read_more(self, event: ListPane.Wanted) -> None:
-        if event.pane is self._pane:
-            self._show_place()
-            self._ask(patient=not event.anew)
-
-    @on(ListPane.Selected)
-    def _select(self) -> None:
-        self.refresh_bindings()
+    @on(ListPane.Narrowed)
+    def _tell_words(self) -> None:
+        self._show_place()
 
     @on(ListPane.Chosen)
-    def _open(self) -> None:
-        match self._selected:
+    def _open(self, event: ListPane.Chosen) -> None:
+        match event.item:
             case BoardState(name=name):
                 self.post_message(Open(targets.Standings(name)))
             case PersonState(name=name):

@@ -25,6 +25,7 @@ from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.widgets.error_box import ErrorBox
 from hpc_board.tui.widgets.key_line import KeyLine
+from hpc_board.tui.widgets.list_pane import ListPane
 from hpc_board.tui.widgets.title_bar import TitleBar
 
 _WIDE_FROM = 110
@@ -148,6 +149,11 @@ class BoardScreen(Screen[None]):
         find_out = partial(self._find_out, subject, asked.number, question)
         self.run_worker(find_out, group=subject, exclusive=True, thread=True)
 
+    def read(self, pane: ListPane[Any], *, patient: bool = True) -> None:
+        """Read the pages of a list that are in sight, as `ask` does."""
+        question, then = pane.reading()
+        self.ask(pane.subject, question, then, failed=pane.fail, patient=patient)
+
     @property
     def busy(self) -> bool:
         """Whether this screen waits for an answer, or for a field to rest."""
@@ -160,6 +166,10 @@ class BoardScreen(Screen[None]):
     def has_failed(self, *subjects: str) -> bool:
         """Whether the last question on one of these subjects failed."""
         return any(subject in self._failures for subject in subjects)
+
+    def answered_at(self, subject: str) -> datetime | None:
+        """Return the time of the last answer on this subject; None where there was none."""
+        return self._answered.get(subject)
 
     def failure_of(self, subject: str) -> BoardError | None:
         """Why the last question on this subject failed; None where it did not."""
@@ -275,6 +285,10 @@ class BoardScreen(Screen[None]):
     def _tell_cancelled(self, run: Run) -> None:
         self.notify(f"Asked the scheduler to cancel run {run.id}.", markup=False)
         self.look_again()
+
+    @on(ListPane.Wanted)
+    def _read_wanted(self, event: ListPane.Wanted) -> None:
+        self.read(event.pane, patient=not event.anew)
 
     def watch_pulse(self, pulse: RunsState) -> None:
         """Show the state of the runs in flight, and the error in the way of a newer one."""

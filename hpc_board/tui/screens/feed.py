@@ -1,13 +1,12 @@
 """The feed: what runs have changed on the boards."""
 
-from functools import partial
 from typing import ClassVar
 
 from rich.console import Group
+from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.domain.feed import FeedEntry, FeedKind
@@ -15,9 +14,11 @@ from hpc_board.report import feed_line, span_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import moment
 from hpc_board.tui.messages import Open
+from hpc_board.tui.paging import Order, Page, forward
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
-from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _COLUMNS = (
     Column("age", "Age", 6, right=True),
@@ -30,6 +31,9 @@ _TONES = {
     FeedKind.FIRST: Tone.PLAIN,
     FeedKind.BEST: Tone.MUTED,
 }
+
+
+_NEWEST: Order[FeedEntry] = Order(lambda entry: entry.id, descending=True)
 
 
 class FeedScreen(BoardScreen):
@@ -45,31 +49,37 @@ class FeedScreen(BoardScreen):
         "best: somebody's personal best. Ranks are those of the moment. Enter opens the run."
     )
 
-    grid = getters.query_one("#feed", Grid)
-    details = getters.query_one("#details", Static)
+    pane: getters.query_one[ListPane[FeedEntry]] = getters.query_one(ListPane)
 
     def __init__(self, board: Board, now: Clock, task: str | None = None) -> None:
         super().__init__(board, now)
         self._only = task
-        self._entries: tuple[FeedEntry, ...] | None = None
-        self._is_whole = False
 
     def compose_body(self) -> ComposeResult:
         """The entries, and the selected one in full."""
-        yield Grid(_COLUMNS, id="feed")
-        yield Static(toned("Reading the feed …", Tone.MUTED), id="details", markup=False)
+        kind = Kind(
+            _COLUMNS,
+            key=lambda entry: str(entry.id),
+            cells=self._cells,
+            order=_NEWEST,
+            details=_details,
+            waiting="Reading the feed …",
+            nothing=lambda: (
+                f"Nothing has changed on {f'the boards of {self._only}' if self._only else 'the boards'} yet."
+            ),
+        )
+        yield ListPane(kind, self._pages, id="feed")
 
     def on_mount(self) -> None:
         """Read the newest entries."""
         super().on_mount()
         self._show_place()
-        self.grid.focus()
-        self.watch(self.grid, "scroll_y", self._read_on, init=False)
+        self.pane.grid.focus()
         self.look_again()
 
     def look_again(self) -> None:
-        """Ask for what is new, and go on at the end where that is in sight."""
-        self._ask(self._due, patient=True)
+        """Read again what is in sight, and what is new."""
+        self.read(self.pane)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what is about an entry only where one is selected."""
@@ -90,74 +100,38 @@ class FeedScreen(BoardScreen):
             self._only = None
         elif (entry := self._selected) is not None:
             self._only = entry.task
-        self._entries, self._is_whole = None, False
         self._show_place()
-        self._ask(None, patient=False)
+        self.pane.forget()
+        self.read(self.pane, patient=False)
 
     @property
     def _selected(self) -> FeedEntry | None:
-        return next((entry for entry in self._entries or () if str(entry.id) == self.grid.current), None)
+        return self.pane.selected if self.is_mounted else None
 
     def _show_place(self) -> None:
         self.title_bar.show_place("Feed", self._only or "all tasks")
 
-    @property
-    def _due(self) -> int | None:
-        """The entry whose elders are about to come into sight; None where they are known, or there are none."""
-        entries = self._entries
-        if not entries or self._is_whole or len(entries) - self.grid.scroll_offset.y >= 2 * self.grid.screenful:
-            return None
-        return entries[-1].id
+    def _pages(self, _: str) -> Page[FeedEntry]:
+        task = self._only
 
-    def _read_on(self) -> None:
-        """Read the entries that have come into sight, before the next look would."""
-        if (last := self._due) is not None:
-            self._ask(last, patient=True)
-
-    def _ask(self, before: int | None, *, patient: bool) -> None:
-        task, limit = self._only, 2 * self.grid.screenful
-
-        def question() -> tuple[FeedEntry, ...]:
+        def read(before: int | None, limit: int) -> tuple[FeedEntry, ...]:
             return self.board.feed(task=task, before=before, limit=limit)
 
-        self.ask("feed", question, partial(self._show, before, limit), patient=patient)
+        return forward(read, _NEWEST.key)
 
-    def _show(self, before: int | None, limit: int, entries: tuple[FeedEntry, ...]) -> None:
-        known = self._entries or ()
-        is_last = len(entries) < limit
-        if before is None:
-            oldest = 0 if is_last else entries[-1].id
-            touches = any(entry.id >= oldest for entry in known)
-            older = tuple(entry for entry in known if entry.id < oldest) if touches else ()
-            self._is_whole = is_last or (self._is_whole and bool(older))
-            self._entries = (*entries, *older)
-        elif known and known[-1].id == before:
-            self._is_whole = is_last
-            self._entries = (*known, *entries)
-        self.grid.show([self._row(entry) for entry in self._entries or ()])
-        self._show_details()
+    @on(ListPane.Chosen)
+    def _open(self, event: ListPane.Chosen) -> None:
+        self.post_message(Open(targets.Report(event.item.run)))
 
-    @on(Grid.Highlighted)
-    def _show_details(self) -> None:
-        self.refresh_bindings()
-        entry = self._selected
-        if entry is not None:
-            head = toned(f"{moment(entry.at)} · run {entry.run} · submission {entry.submission}", Tone.MUTED)
-            self.details.update(Group(toned(feed_line(entry), _TONES[entry.news.kind], 600), head))
-        elif self._entries is not None:
-            where = f"the boards of {self._only}" if self._only else "the boards"
-            self.details.update(toned(f"Nothing has changed on {where} yet.", Tone.MUTED))
-
-    @on(Grid.Chosen)
-    def _open(self) -> None:
-        if (entry := self._selected) is not None:
-            self.post_message(Open(targets.Report(entry.run)))
-
-    def _row(self, entry: FeedEntry) -> Row:
+    def _cells(self, entry: FeedEntry) -> dict[str, Text]:
         own = entry.user == self.board.user
-        cells = {
+        return {
             "age": toned(span_text(self.now() - entry.at), Tone.MUTED),
             "kind": toned(entry.news.kind, _TONES[entry.news.kind]),
             "line": toned(feed_line(entry), Tone.OWN if own else Tone.PLAIN, 600),
         }
-        return Row(str(entry.id), cells)
+
+
+def _details(entry: FeedEntry) -> Group:
+    head = toned(f"{moment(entry.at)} · run {entry.run} · submission {entry.submission}", Tone.MUTED)
+    return Group(toned(feed_line(entry), _TONES[entry.news.kind], 600), head)

@@ -1,6 +1,6 @@
 """The runs: a live table that can be narrowed down, and the selected one in words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
@@ -10,23 +10,21 @@ from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, VerticalScroll
-from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.errors import BoardError
 from hpc_board.report import span_text, step_text
 from hpc_board.tui import targets
-from hpc_board.tui.formatting import MARKED, MODE_WORDS, age, moment, score, since, state, trust, why
-from hpc_board.tui.listing import Listing, Part, Span
+from hpc_board.tui.formatting import MODE_WORDS, age, moment, score, since, state, trust, why
 from hpc_board.tui.messages import Open, SideChosen
+from hpc_board.tui.paging import Order, Page, forward
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import ran, span, times, waited, why_now
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
-from hpc_board.tui.widgets.filter_line import FilterLine
-from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _STEPS_MAX = 16
 """Of how many running runs at most the progress is read at a time: each of them is a file."""
@@ -52,18 +50,16 @@ _COLUMNS = (
 _FROM_WIDTH_WITH_USER = {"mode": 88, "wait": 108, "ran": 108}
 
 
-_NOTHING_READ: Listing[Run] = Listing(lambda run: -run.id)
-
-
 @dataclass(frozen=True)
-class _RunsRead:
-    """Parts of the runs that fit a filter, the progress of those that run, and the starts of all."""
+class _Line:
+    """A run with its last step, if it runs, and the time of its start, if it has started."""
 
-    everyone: bool
-    words: str
-    parts: tuple[Part[Run], ...]
-    progress: Mapping[int, Progress]
-    started: Mapping[int, datetime]
+    run: Run
+    step: Progress | None
+    started: datetime | None
+
+
+_NEWEST: Order[_Line] = Order(lambda line: line.run.id, descending=True)
 
 
 class RunsScreen(BoardScreen):
@@ -89,9 +85,7 @@ class RunsScreen(BoardScreen):
         "clears them. The runs go on when you leave."
     )
 
-    grid = getters.query_one("#runs", Grid)
-    details = getters.query_one("#details", Static)
-    filter_line = getters.query_one(FilterLine)
+    pane: getters.query_one[ListPane[_Line]] = getters.query_one(ListPane)
 
     def __init__(
         self,
@@ -103,53 +97,50 @@ class RunsScreen(BoardScreen):
         everyone: bool = False,
     ) -> None:
         super().__init__(board, now)
-        self._wanted = selected
+        self._selected_at_first = selected
         self._gpu = gpu
-        self._words, self._everyone = "", everyone
-        self._listing = _NOTHING_READ
-        self._is_known = False
-        self._runs: dict[str, Run] = {}
-        self._rows: dict[str, Row] = {}
-        self._progress: Mapping[int, Progress] = {}
-        self._started: dict[int, datetime] = {}
-        self._answered_at = now()
+        self._everyone = everyone
+        self._opened_at = now()
 
     def compose_body(self) -> ComposeResult:
-        """The table, the filter's field, and below it the selected run."""
+        """The list."""
+        words = ""
         if self._gpu is None:
             self._everyone = self.memory.get("runs", "everyone", False)
-            self._words = self.memory.get("runs", "filter", "")
-        with Container(id="panes"):
-            yield Grid(self._columns(), id="runs")
-            yield FilterLine("/", "words of any column, the note or the file: h100 wrong float4", id="filter")
-            with VerticalScroll(id="selected", can_focus=False):
-                yield Static(toned("Reading the runs …", Tone.MUTED), id="details", markup=False)
+            words = self.memory.get("runs", "filter", "")
+        kind = Kind(
+            self._columns(),
+            key=lambda line: str(line.run.id),
+            cells=self._cells,
+            order=_NEWEST,
+            details=self._details,
+            filter_words="words of any column, the note or the file: h100 wrong float4",
+            unfit="No run fits",
+            waiting="Reading the runs …",
+            nothing=self._nothing,
+            submission=lambda line: line.run.submission,
+        )
+        yield ListPane(kind, self._pages, id="run-list", grid_id="runs", words=words).data_bind(BoardScreen.marked)
 
     def on_mount(self) -> None:
         """Read the runs."""
         super().on_mount()
-        if self._wanted is None:
-            self._wanted = self.memory.get("runs", "selected", 0) or None
+        if selected := self._selected_at_first or self.memory.get("runs", "selected", 0):
+            self.pane.select_once_read(str(selected))
         self._show_scope()
-        self.grid.focus()
-        self.watch(self.grid, "scroll_y", self._read_on, init=False)
+        self.pane.grid.focus()
         self.look_again()
 
     def look_again(self) -> None:
         """Read again the runs that are in sight."""
-        self._ask(patient=True)
+        self.read(self.pane)
         self._show_scope()
-
-    def settle(self, subject: str) -> None:
-        """Say that nothing is known where the first question has failed."""
-        if not self._is_known and not self._runs and self.has_failed(subject):
-            self.details.update(toned("Nothing is known yet. It is asked again by itself.", Tone.MUTED))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to cancel only what has not ended; the key keeps its place while the selection moves."""
         if action == "cancel" and (self._selected is None or self._selected.state.ended):
             return None
-        if action == "filter" and any(field.display for field in self.query(FilterLine)):
+        if action == "filter" and self.is_mounted and self.pane.is_filtering:
             return False
         if action in ("resubmit", "watch", "copy", "mark") and self._selected is None:
             return None
@@ -157,8 +148,8 @@ class RunsScreen(BoardScreen):
 
     def action_back(self) -> None:
         """Clear the filter, or leave."""
-        if self._words:
-            self._narrow_to("")
+        if self.pane.words:
+            self.pane.narrow("")
         else:
             super().action_back()
 
@@ -166,12 +157,14 @@ class RunsScreen(BoardScreen):
         """Switch between one's own runs and everyone's."""
         self._everyone = not self._everyone
         self.memory.set("runs", "everyone", self._everyone)
-        self.grid.set_columns(self._columns())
-        self._begin_anew()
+        self.pane.grid.set_columns(self._columns())
+        self.pane.forget()
+        self.read(self.pane, patient=False)
+        self._show_scope()
 
     def action_filter(self) -> None:
         """Narrow the list down to what one types."""
-        self.filter_line.open(self._words)
+        self.pane.open_filter()
 
     def action_standings(self) -> None:
         """Show the board that the selected run belongs to."""
@@ -215,33 +208,25 @@ class RunsScreen(BoardScreen):
 
     @property
     def _selected(self) -> Run | None:
-        return self._runs.get(self.grid.current or "")
+        line = self.pane.selected if self.is_mounted else None
+        return None if line is None else line.run
 
-    def _begin_anew(self) -> None:
-        """Ask for other runs than before; what was shown stays until they are there."""
-        self._listing, self._is_known = _NOTHING_READ, False
-        self._show_scope()
-        self._ask(patient=False)
+    def _pages(self, words: str) -> Page[_Line]:
+        everyone = self._everyone
+        # The start of a run that has ended does not change any more.
+        known = {line.run.id: line.started for line in self.pane.window.items if line.run.state.ended}
+        left = _STEPS_MAX
 
-    def _ask(self, *, patient: bool) -> None:
-        everyone, words = self._everyone, self._words
-        spans = self._listing.spans(self.grid.scroll_offset.y, self.grid.screenful)
-        known = set(self._started)
+        def read(before: int | None, limit: int) -> Sequence[_Line]:
+            nonlocal left
+            runs = self.board.runs(everyone=everyone, gpu=self._gpu, words=words, limit=limit, before=before)
+            started = known | self.board.started([run.id for run in runs if run.id not in known])
+            running = [run.id for run in runs if run.state is RunState.RUNNING][:left]
+            left -= len(running)
+            steps = self._steps(running)
+            return [_Line(run, steps.get(run.id), started.get(run.id)) for run in runs]
 
-        def question() -> _RunsRead:
-            parts = tuple(Part(span, self._read(everyone, words, span)) for span in spans)
-            shown = {run.id: run for part in parts for run in part.items}
-            running = [id_ for id_, run in shown.items() if run.state is RunState.RUNNING]
-            # When a run began that has ended does not change any more.
-            unknown = [id_ for id_, run in shown.items() if not run.state.ended or id_ not in known]
-            started = self.board.started(unknown)
-            return _RunsRead(everyone, words, parts, self._steps(running[:_STEPS_MAX]), started)
-
-        self.ask("runs", question, self._show_runs, patient=patient)
-
-    def _read(self, everyone: bool, words: str, span: Span[Run]) -> tuple[Run, ...]:
-        before = None if span.after is None else span.after.id
-        return self.board.runs(everyone=everyone, gpu=self._gpu, words=words, limit=span.limit, before=before)
+        return forward(read, _NEWEST.key)
 
     def _steps(self, running: list[int]) -> dict[int, Progress]:
         """The last word of the harness of each of these runs; a file that cannot be read is no news."""
@@ -263,116 +248,59 @@ class RunsScreen(BoardScreen):
         ]
 
     def _show_scope(self) -> None:
-        places = ["everyone" if self._everyone else "own", *([self._gpu] if self._gpu else [])]
-        if self._words:
-            places.append(f"/{self._words}")
-        if (old := self.now() - self._answered_at) >= _STALE:
+        places = ["everyone" if self._everyone else "own"]
+        if self.pane.words:
+            places.append(f"/{self.pane.words}")
+        if (old := self.now() - (self.answered_at(self.pane.subject) or self._opened_at)) >= _STALE:
             places.append(f"{span_text(old)} old")
         self.title_bar.show_place("Runs", " · ".join(places))
 
-    @on(FilterLine.Changed)
-    def _narrow(self, event: FilterLine.Changed) -> None:
-        self._narrow_to(event.words)
-
-    def _narrow_to(self, words: str) -> None:
-        self._words = words
-        self.memory.set("runs", "filter", words)
-        self._begin_anew()
-
-    @on(FilterLine.Closed)
-    def _leave_filter(self) -> None:
-        self.grid.focus()
-        self.refresh_bindings()
-
-    def _show_runs(self, event: _RunsRead) -> None:
-        if (event.everyone, event.words) != (self._everyone, self._words):
-            return
-        self._answered_at = self.now()
-        for part in event.parts:
-            self._listing = self._listing.with_part(part)
-        anew, self._is_known = not self._is_known, True
-        self._progress = event.progress
-        self._started |= event.started
-        self._runs = {str(run.id): run for run in self._listing.items}
-        read = {run.id for part in event.parts for run in part.items}
-        self._rows = {
-            key: row if (row := self._rows.get(key)) is not None and run.id not in read and not anew else self._row(run)
-            for key, run in self._runs.items()
-        }
-        wanted, self._wanted = self._wanted, None
-        self._show_table(str(wanted) if str(wanted) in self._rows else None)
-        self._show_details()
-
-    def show_mark(self) -> None:
-        """Put a sign before the runs of the submission that is chosen to be compared."""
-        self._show_table()
-        self._show_details()
-
-    def _show_table(self, select: str | None = None) -> None:
-        marked = self.marked
-        self.grid.show(
-            (
-                replace(row, sign=MARKED if marked is not None and self._runs[key].submission == marked else "")
-                for key, row in self._rows.items()
-            ),
-            select=select,
-        )
-
-    def _read_on(self) -> None:
-        """Read the rows that have come into sight, before the next look would."""
-        if self._is_known and not self._listing.reaches(self.grid.scroll_offset.y + 2 * self.grid.size.height):
-            self._ask(patient=True)
-
     def _show_sent(self, runs: Sequence[Run]) -> None:
-        self._wanted = runs[0].id
+        self.pane.select_once_read(str(runs[0].id))
         self.notify(f"Sent again as run {runs[0].id}.", markup=False)
-        self._ask(patient=False)
+        self.read(self.pane, patient=False)
 
-    @on(Grid.Highlighted)
-    def _show_details(self) -> None:
-        run = self._selected
-        self.refresh_bindings()
-        if run is not None:
+    @on(ListPane.Narrowed)
+    def _remember_words(self, event: ListPane.Narrowed) -> None:
+        self.memory.set("runs", "filter", event.words)
+        self._show_scope()
+
+    @on(ListPane.Selected)
+    def _remember_selected(self) -> None:
+        if (run := self._selected) is not None:
             self.memory.set("runs", "selected", run.id)
-            self.details.update(self._details(run))
-        elif self._is_known:
-            self.details.update(toned(self._nothing, Tone.MUTED))
 
-    @property
+    @on(ListPane.Chosen)
+    def _open(self, event: ListPane.Chosen) -> None:
+        self.post_message(Open(targets.Report(event.item.run.id)))
+
     def _nothing(self) -> str:
-        if self._words:
-            return f"No run fits “{self._words}”. Press / to change the words, Esc to clear them."
         whose = "Nobody has" if self._everyone else "You have"
         where = f" on {self._gpu}" if self._gpu else ""
         return f"{whose} no runs{where} yet. Press s to submit a file; w on Tasks writes a starter."
 
-    @on(Grid.Chosen)
-    def _open(self, event: Grid.Chosen) -> None:
-        self.post_message(Open(targets.Report(int(event.key))))
-
-    def _row(self, run: Run) -> Row:
+    def _cells(self, line: _Line) -> dict[str, Text]:
+        run, started, now = line.run, line.started, self.now()
         word, tone = state(run)
         own = run.user == self.board.user
-        now, started = self.now(), self._started.get(run.id)
-        cells = {
+        return {
             "id": toned(run.id, Tone.MUTED),
             "user": toned(run.user, Tone.OWN if own else Tone.PLAIN),
             "task": toned(run.task),
             "gpu": toned(run.gpu),
             "mode": toned(MODE_WORDS[run.mode], Tone.MUTED),
             "state": toned(word, tone),
-            "why": toned(why_now(run, self._progress.get(run.id)), Tone.MUTED),
+            "why": toned(why_now(run, line.step), Tone.MUTED),
             "wait": toned(span(waited(run, started, now)), Tone.MUTED),
             "ran": toned(span(ran(run, started, now)), Tone.MUTED),
             "score": toned(score(run.score_s)),
             "age": toned(age(run, now), Tone.MUTED),
         }
-        return Row(str(run.id), cells)
 
-    def _details(self, run: Run) -> Group:
+    def _details(self, line: _Line) -> Group:
+        run, step = line.run, line.step
         word, tone = state(run)
         head = Text.assemble((word, f"bold {tone.value}"), " ", toned(since(run, self.now()), Tone.MUTED))
-        step = self._progress.get(run.id)
         lines = [
             ("Chosen", _CHOSEN if run.submission == self.marked else ""),
             ("Now", step_text(step) if step else ""),
@@ -385,7 +313,7 @@ class RunsScreen(BoardScreen):
                     filter(None, [run.status.job_id or "none yet", run.cluster, run.partition, run.status.node])
                 ),
             ),
-            ("Times", times(run, self._started.get(run.id), self.now())),
+            ("Times", times(run, line.started, self.now())),
             ("Starts", moment(run.status.expected_start)),
             ("Evidence", run.status.source if run.status.source != why(run) else ""),
             ("Trust", trust(run)),

@@ -82,6 +82,9 @@ class Grid(DataTable[Text]):
     class Top(Message):
         """The user went to the first of the rows that are there; what is read a page at a time may begin before it."""
 
+    class Bottom(Message):
+        """The user went to the last of the rows that are there; the list may go on behind it."""
+
     def __init__(self, columns: Sequence[Column], *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id, cursor_type="row", cell_padding=0, zebra_stripes=False)
         self._all_columns = tuple(columns)
@@ -105,6 +108,11 @@ class Grid(DataTable[Text]):
         """Go to the first row."""
         super().action_scroll_top()
         self.post_message(self.Top())
+
+    def action_scroll_bottom(self) -> None:
+        """Go to the last row."""
+        super().action_scroll_bottom()
+        self.post_message(self.Bottom())
 
     def show(self, rows: Iterable[Row], *, select: str | None = None) -> None:
         """Show these rows and keep the selection, by its key, and the place; or select the row `select`.

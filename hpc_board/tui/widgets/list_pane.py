@@ -1,160 +1,364 @@
-"""A long list that is read as far as it is seen, a field that narrows it down, and the selected item in words."""
+"""The one list of the app: a table read page by page, a field that narrows it down, the selected item in words."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from functools import partial
+from typing import Any, Generic, TypeVar, cast
 
 from rich.console import RenderableType
-from textual import on
+from rich.text import Text
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
+from textual.reactive import var
 from textual.widgets import Static
 
-from hpc_board.tui.listing import Listing, Part, Span
+from hpc_board.errors import BoardError
+from hpc_board.tui.formatting import MARKED
+from hpc_board.tui.paging import Order, Page, Part, Span, Window, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 
 T = TypeVar("T")
 
+_UNKNOWN = "Nothing is known yet. It is asked again by itself."
+
+
+class _Edge(Enum):
+    """The end of a list that the selection goes to once it has been read."""
+
+    TOP = auto()
+    END = auto()
+
+
+def _no_submission(_: object) -> int | None:
+    return None
+
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """What a list is of: its columns, how an item is known and sorted, and what it looks like.
+    """The items of a list: their columns, their order, and what one looks like.
 
-    `filter_words` say in the field what may be typed there, `nothing` that there are none.
+    - `order` may be left out for a list that is read in one go.
+    - `details` tell of the selected item below the table; `scrolls` lets the keys scroll them.
+    - `filter_words` say what may be typed into the field of a list that has one; `unfit` begins the sentence that no
+      item fits the words.
+    - `waiting` stands below the table until the list has been read, `nothing` where it is empty.
+    - `submission` is the number of an item's submission, for the sign of the one that is chosen to be compared.
     """
 
     columns: Sequence[Column]
     key: Callable[[T], str]
-    order: Callable[[T], Any]
-    row: Callable[[T], Row]
-    details: Callable[[T], RenderableType]
-    filter_words: str
-    nothing: str
+    cells: Callable[[T], Mapping[str, Text]]
+    order: Order[T] | None = None
+    details: Callable[[T], RenderableType] | None = None
+    scrolls: bool = False
+    filter_words: str = ""
+    unfit: str = "Nothing fits"
+    waiting: str = "Reading …"
+    nothing: Callable[[], str] = str
+    submission: Callable[[Any], int | None] = _no_submission
 
 
 class ListPane(Vertical, Generic[T]):
-    """The list; it shows what it is given and says which part of it has to be read."""
+    """The list; it shows the pages that it is given, and says when it wants others.
+
+    `pages` returns the page function for the words of the field; a list without it is given its items in one go.
+    `reaches_end` has the key for the end go to the last item of all instead of the last one that is known.
+    """
+
+    marked: var[int | None] = var(None)
+    """The submission that was chosen to be compared."""
+
+    grid = getters.query_one(Grid)
 
     class Wanted(Message):
-        """Another part has come into sight, or the words have changed, so that all is to be read anew."""
+        """A wish for the pages that are about to come into sight, or for all of them `anew`."""
 
         def __init__(self, pane: "ListPane[Any]", *, anew: bool) -> None:
             super().__init__()
             self.pane = pane
             self.anew = anew
 
+    class Narrowed(Message):
+        """Other words in the field."""
+
+        def __init__(self, words: str) -> None:
+            super().__init__()
+            self.words = words
+
     class Selected(Message):
-        """Another item is selected, or the field was left."""
+        """Another selection, or none any more."""
 
     class Chosen(Message):
-        """The user opened the selected item."""
+        """An item that the user opened."""
 
-    def __init__(self, kind: Kind[T], *, id: str) -> None:  # noqa: A002 - Textual's name for it
+        def __init__(self, item: Any) -> None:
+            super().__init__()
+            self.item = item
+
+    def __init__(
+        self,
+        kind: Kind[T],
+        pages: Callable[[str], Page[T]] | None = None,
+        *,
+        id: str,  # noqa: A002 - Textual's name for it
+        grid_id: str | None = None,
+        words: str = "",
+        reaches_end: bool = False,
+    ) -> None:
         super().__init__(id=id)
-        self.words = ""
+        self.subject = id
+        """The subject of the questions for its pages."""
+        self.words = words
         self.scope = ""
         """A name that the list is kept to beside the words."""
         self._kind = kind
-        self._listing = Listing(kind.order)
+        self._pages = pages
+        self._grid_id = grid_id or f"{id}-grid"
+        self._reaches_end = reaches_end
+        self._order = kind.order or Order(kind.key)
+        self._window = Window(self._order)
+        self._turn = 0
         self._is_known = False
+        self._is_filling = False
         self._rows: dict[str, Row] = {}
-        self._items: dict[str, T] = {}
+        self._items: dict[str, Any] = {}
+        self._indexes: list[int] = []
+        self._wanted: str | None = None
+        self._edge: _Edge | None = None
+        self._told: str | None = None
 
     def compose(self) -> ComposeResult:
         """The table, the field, and the selected item."""
-        yield Grid(self._kind.columns, id=f"{self.id}-grid")
-        yield FilterLine("/", self._kind.filter_words, id=f"{self.id}-filter")
-        with VerticalScroll(classes="selected", can_focus=False):
-            yield Static(toned("Reading …", Tone.MUTED), classes="details", markup=False)
+        yield Grid(self._kind.columns, id=self._grid_id)
+        if self._kind.filter_words:
+            yield FilterLine("/", self._kind.filter_words, id=f"{self.id}-filter")
+        if self._kind.details is not None:
+            with VerticalScroll(classes="selected", can_focus=self._kind.scrolls):
+                yield Static(toned(self._kind.waiting, Tone.MUTED), classes="details", markup=False)
 
     def on_mount(self) -> None:
         """Notice when other rows come into sight."""
-        self.watch(self.grid, "scroll_y", self._read_on, init=False)
+        self.watch(self.grid, "scroll_y", self._scroll, init=False)
+
+    def watch_marked(self, before: int | None, marked: int | None) -> None:
+        """Put a sign before the items of the submission that is chosen to be compared."""
+        if before != marked:
+            self._show_rows()
+            self._show_details()
 
     @property
-    def grid(self) -> Grid:
-        """The table."""
-        return self.query_one(Grid)
-
-    @property
-    def selected(self) -> T | None:
-        """The selected item."""
+    def line(self) -> Any:
+        """What the selected line is of; None where there is no line."""
         return self._items.get(self.grid.current or "")
 
     @property
-    def is_filtering(self) -> bool:
-        """Whether one types in the field."""
-        line = self.query_one(FilterLine)
-        return bool(line.display and line.has_focus_within)
+    def selected(self) -> T | None:
+        """The selected item, in a list whose lines are its items."""
+        return cast("T | None", self.line)
 
-    def spans(self) -> list[Span[T]]:
-        """What to read: the rows in sight and as many below them, and the first ones where they are not in sight."""
-        return self._listing.spans(self.grid.scroll_offset.y, self.grid.screenful)
+    @property
+    def window(self) -> Window[T]:
+        """The items that are known."""
+        return self._window
+
+    @property
+    def count(self) -> str:
+        """The place of the selected item and the length of the list: "12/712", or "12/40+" if it may be longer."""
+        window = self._window
+        is_open = window.total is None and (window.above or window.below)
+        length = f"{len(window.items) if window.total is None else window.total}{'+' if is_open else ''}"
+        index = next((index for index, key in self._lines_known() if key == self.grid.current), None)
+        place = None if index is None else window.place_of(index)
+        return length if place is None else f"{place + 1}/{length}"
+
+    @property
+    def is_filtering(self) -> bool:
+        """Whether the user types into the field."""
+        return any(line.display and line.has_focus_within for line in self.query(FilterLine))
+
+    def reading(self) -> tuple[Callable[[], tuple[Part[T], ...]], Callable[[tuple[Part[T], ...]], None]]:
+        """Return the question for the pages in sight, to be put in a thread, and the method that takes its answer."""
+        if self._pages is None:
+            raise RuntimeError(f"the list {self.id} has no pages")
+        page = self._pages(self.words)
+        spans = self._window.spans(self._first_in_sight, self.grid.screenful)
+        return lambda: tuple(page(span) for span in spans), partial(self._take, self._turn)
 
     def show(self, parts: Iterable[Part[T]]) -> None:
-        """Show what was read, beside what is known already."""
+        """Show pages that were read, beside what is known already."""
         read: set[str] = set()
         for part in parts:
-            self._listing = self._listing.with_part(part)
+            self._window = self._window.with_part(part)
             read |= set(map(self._kind.key, part.items))
-        self._is_known = True
-        known = {self._kind.key(item): item for item in self._listing.items}
-        self._rows = {
-            key: self._rows[key] if key in self._rows and key not in read else self._kind.row(item)
-            for key, item in known.items()
-        }
-        self._items = known
-        self.grid.show(self._rows.values())
-        self._show_details()
+        self._show_window(read)
+
+    def show_all(self, items: Iterable[T], *, select: str | None = None) -> None:
+        """Show the whole list, and select the item with the key `select`, or keep the selection."""
+        self.forget()
+        self._wanted = select
+        self.show([whole(tuple(items))])
+
+    def fail(self, _: BoardError) -> None:
+        """Say that nothing is known, where no page could be read yet."""
+        if not self._is_known:
+            self._say(_UNKNOWN)
 
     def forget(self) -> None:
-        """Have all read anew; what is shown stays until that is there."""
-        self._listing = Listing(self._kind.order)
+        """Have all pages read anew; what is shown stays until they are there."""
+        self._turn += 1
+        self._window = Window(self._order)
         self._rows = {}
 
-    def tell_unknown(self) -> None:
-        """Say that nothing is known where the first question has failed."""
-        if not self._is_known:
-            self.query_one(".details", Static).update(
-                toned("Nothing is known yet. It is asked again by itself.", Tone.MUTED)
-            )
+    def jump(self, begin: Span, *, select: str | None = None) -> None:
+        """Have the list read from `begin` on, and the item with the key `select` selected, or the one at that edge."""
+        self.forget()
+        self._window = replace(self._window, begin=begin)
+        self._wanted = select
+        self._edge = None if select is not None else _Edge.END if begin.at_end else _Edge.TOP
+        self.grid.scroll_home(animate=False)
+
+    def select_once_read(self, key: str) -> None:
+        """Select the item with this key if the pages that are read next have it."""
+        self._wanted = key
 
     def open_filter(self) -> None:
         """Let the user type what the list is to be narrowed down to."""
         self.query_one(FilterLine).open(self.words)
 
     def narrow(self, words: str, scope: str = "") -> None:
-        """Have only what fits these words, within a scope."""
+        """Have only those items that fit these words, within a scope."""
         self.words, self.scope = words, scope
         self.forget()
+        self.post_message(self.Narrowed(words))
         self.post_message(self.Wanted(self, anew=True))
 
-    def _read_on(self) -> None:
-        if self._is_known and not self._listing.reaches(self.grid.scroll_offset.y + 2 * self.grid.size.height):
+    def lines(self) -> Iterator[tuple[int, str, Any]]:
+        """Yield the lines of the table: the index of the item in the window, the key, and what the line is of."""
+        for index, item in enumerate(self._window.items):
+            yield index, self._kind.key(item), item
+
+    def prepare(self) -> None:
+        """Get ready for the lines of other pages, which are about to be shown."""
+
+    def cells_of(self, line: Any) -> Mapping[str, Text]:
+        """Return the cells of a line."""
+        return self._kind.cells(line)
+
+    def redraw(self) -> None:
+        """Draw every row anew with the next pages, those that are not read again, too."""
+        self._rows = {}
+
+    def read_on(self) -> None:
+        """Want the pages that are about to come into sight."""
+        if self._is_known and self._is_filling and self._window.above:
+            return
+        if not self._is_known or self._window.lacks(self._first_in_sight, self.grid.screenful):
             self.post_message(self.Wanted(self, anew=False))
 
+    def _scroll(self) -> None:
+        if self._is_known:
+            self.read_on()
+
+    def _take(self, turn: int, parts: tuple[Part[T], ...]) -> None:
+        # Other words may have been typed while the answer was on its way.
+        if turn == self._turn:
+            self.show(parts)
+
+    def _show_window(self, read: set[str]) -> None:
+        self._is_known = True
+        lines = list(self.lines())
+        self._rows = {
+            key: self._rows[key] if key in self._rows and key not in read else Row(key, self.cells_of(line))
+            for _, key, line in lines
+        }
+        self._items = {key: line for _, key, line in lines}
+        self._indexes = [index for index, _, _ in lines]
+        self.prepare()
+        # A table that is filled anew is at its top until it has returned to its place, after the next refresh.
+        self._is_filling = True
+        self._show_rows(self._key_to_select())
+        self.grid.call_after_refresh(self._rest)
+        self._show_details()
+        self._tell_selection()
+
+    def _show_rows(self, select: str | None = None) -> None:
+        self.grid.show((self._signed(key, row) for key, row in self._rows.items()), select=select)
+
+    def _signed(self, key: str, row: Row) -> Row:
+        chosen = self.marked is not None and self._kind.submission(self._items[key]) == self.marked
+        sign = MARKED if chosen else ""
+        return row if row.sign == sign else replace(row, sign=sign)
+
+    def _key_to_select(self) -> str | None:
+        wanted, self._wanted = self._wanted, None
+        keys = list(self._items)
+        if keys and self._edge is _Edge.TOP and not self._window.above:
+            wanted, self._edge = keys[0], None
+        elif keys and self._edge is _Edge.END and not self._window.below:
+            wanted, self._edge = keys[-1], None
+        return wanted if wanted in self._items else None
+
+    def _rest(self) -> None:
+        self._is_filling = False
+
+    @property
+    def _first_in_sight(self) -> int:
+        line = min(int(self.grid.scroll_offset.y), len(self._indexes) - 1)
+        return self._indexes[line] if line >= 0 else 0
+
+    def _lines_known(self) -> Iterable[tuple[int, str]]:
+        return zip(self._indexes, self._items, strict=True)
+
     def _show_details(self) -> None:
-        details = self.query_one(".details", Static)
-        if (item := self.selected) is not None:
-            details.update(self._kind.details(item))
-        elif self._is_known:
+        item = self.selected
+        if item is not None and self._kind.details is not None:
+            self._say(self._kind.details(item))
+        elif item is None and self._is_known:
             wanted = " ".join(filter(None, (self.scope, self.words)))
-            words = f"Nothing fits “{wanted}”. Press / to change the words, Esc to clear them."
-            details.update(toned(words if wanted else self._kind.nothing, Tone.MUTED))
-        self.post_message(self.Selected())
+            words = f"{self._kind.unfit} “{wanted}”. Press / to change the words, Esc to clear them."
+            self._say(words if wanted else self._kind.nothing())
+
+    def _say(self, words: RenderableType) -> None:
+        for details in self.query(".details").results(Static):
+            details.update(toned(words, Tone.MUTED) if isinstance(words, str) else words)
+
+    def _tell_selection(self) -> None:
+        """Tell the screen of another selection; its keys may depend on what is shown of the same one, too."""
+        if self._told != self.grid.current:
+            self._told = self.grid.current
+            self.post_message(self.Selected())
+        self.screen.refresh_bindings()
 
     @on(Grid.Highlighted)
     def _select(self, event: Grid.Highlighted) -> None:
         event.stop()
         self._show_details()
+        self._tell_selection()
 
     @on(Grid.Chosen)
     def _choose(self, event: Grid.Chosen) -> None:
         event.stop()
-        self.post_message(self.Chosen())
+        if event.key in self._items:
+            self.post_message(self.Chosen(self._items[event.key]))
+
+    @on(Grid.Top)
+    def _go_to_top(self, event: Grid.Top) -> None:
+        event.stop()
+        if self._window.above:
+            self.jump(Span())
+            self.post_message(self.Wanted(self, anew=True))
+
+    @on(Grid.Bottom)
+    def _go_to_end(self, event: Grid.Bottom) -> None:
+        event.stop()
+        if self._reaches_end and self._window.below:
+            self.jump(Span(at_end=True))
+            self.post_message(self.Wanted(self, anew=True))
 
     @on(FilterLine.Changed)
     def _narrow(self, event: FilterLine.Changed) -> None:
@@ -165,4 +369,4 @@ class ListPane(Vertical, Generic[T]):
     def _leave_filter(self, event: FilterLine.Closed) -> None:
         event.stop()
         self.grid.focus()
-        self.post_message(self.Selected())
+        self.screen.refresh_bindings()

@@ -1,0 +1,207 @@
+"""The one list of the app, in an app of its own: what it reads, what it says, and how far its keys lead."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from rich.text import Text
+from textual import on
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+
+from hpc_board.errors import StorageError
+from hpc_board.tui import themes
+from hpc_board.tui.paging import Order, Page, Part, Span, forward, part_of
+from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.list_pane import Kind, ListPane
+from tests.tui.driving import text_of, until
+
+NUMBERS: Order[int] = Order(int, descending=True)
+
+
+class Numbers(App[None]):
+    """A list of the numbers from `length` down to 1; `backwards` says that they can be read from either end."""
+
+    CSS = "ListPane { Grid { height: 1fr; } .selected { height: 2; } FilterLine { height: 1; } }"
+
+    def __init__(self, length: int, *, backwards: bool = False, reaches_end: bool = False) -> None:
+        super().__init__()
+        self.length = length
+        self.asked: list[int] = []
+        self.opened: list[int] = []
+        self.refuses = False
+        self._backwards = backwards
+        self._reaches_end = reaches_end
+        themes.dress(self)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return themes.tone_variables(self.current_theme)
+
+    def compose(self) -> ComposeResult:
+        kind: Kind[int] = Kind(
+            [Column("number", "Number", 8), Column("word", "Word", 8, grows=True)],
+            key=str,
+            cells=lambda number: {"number": Text(str(number)), "word": Text("odd" if number % 2 else "")},
+            order=NUMBERS,
+            details=lambda number: f"This is {number}.",
+            filter_words="digits",
+            nothing=lambda: "There are no numbers.",
+            submission=lambda number: number // 10,
+        )
+        yield ListPane(kind, self.pages, id="numbers", reaches_end=self._reaches_end)
+
+    def on_mount(self) -> None:
+        self.read(anew=True)
+
+    def pages(self, words: str) -> Page[int]:
+        numbers = [number for number in range(self.length, 0, -1) if words in str(number)]
+
+        def read(before: int | None, limit: int) -> Sequence[int]:
+            self.asked.append(limit)
+            return [number for number in numbers if before is None or number < before][:limit]
+
+        def page(span: Span) -> Part[int]:
+            if span.before is None and not span.at_end:
+                return part_of(span, read(span.after, span.limit))
+            self.asked.append(span.limit)
+            newer = [number for number in numbers if span.at_end or number > span.before]
+            return part_of(span, newer[-span.limit :])
+
+        return page if self._backwards else forward(read, int)
+
+    def read(self, *, anew: bool) -> None:
+        """Read the list at once, as a screen does in a thread."""
+        del anew
+        question, then = self.pane.reading()
+        if self.refuses:
+            self.pane.fail(StorageError("the disk is full"))
+        else:
+            then(question())
+
+    @property
+    def pane(self) -> ListPane[int]:
+        return self.query_one(ListPane)
+
+    @on(ListPane.Wanted)
+    def _read_wanted(self, event: ListPane.Wanted) -> None:
+        self.read(anew=event.anew)
+
+    @on(ListPane.Chosen)
+    def _open(self, event: ListPane.Chosen) -> None:
+        self.opened.append(event.item)
+
+
+def shown(pilot: Pilot[Any], words: str) -> bool:
+    return words in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+async def test_the_key_for_the_end_leads_to_the_last_item_of_all_and_back_up_from_there(backwards: bool) -> None:
+    app = Numbers(2000, backwards=backwards, reaches_end=True)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 2000."))
+        await pilot.press("end")
+        await until(pilot, lambda: shown(pilot, "This is 1."))
+        assert app.pane.selected == 1
+        assert len(app.pane.window.items) < 100 if backwards else len(app.pane.window.items) == 2000
+        for _ in range(6):
+            await pilot.press("pageup")
+            await pilot.pause()
+        await until(pilot, lambda: (app.pane.selected or 0) > 100)
+        found = app.pane.selected or 0
+        assert list(app.pane.window.items)[-found:] == list(range(found, 0, -1))
+        await pilot.press("home")
+        await until(pilot, lambda: app.pane.selected == 2000)
+        assert app.pane.window.items[0] == 2000
+
+
+async def test_the_key_for_the_end_reads_no_further_than_a_page_unless_the_list_reaches_it() -> None:
+    app = Numbers(2000)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 2000."))
+        await pilot.press("end")
+        await until(pilot, lambda: app.pane.selected == 2001 - 40)
+        assert max(app.asked) <= 2 * app.pane.grid.screenful
+
+
+async def test_the_cost_of_a_look_does_not_grow_with_the_list() -> None:
+    app = Numbers(100_000)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 100000."))
+        for _ in range(30):
+            await pilot.press("pagedown")
+            await pilot.pause()
+        app.asked.clear()
+        app.read(anew=False)
+        assert sum(app.asked) == 3 * app.pane.grid.screenful
+
+
+async def test_it_counts_the_items_and_says_where_there_may_be_more() -> None:
+    app = Numbers(500, backwards=True, reaches_end=True)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 500."))
+        assert app.pane.count == "1/40+"
+        await pilot.press("down", "down")
+        assert app.pane.count == "3/40+"
+        await pilot.press("end")
+        await until(pilot, lambda: app.pane.selected == 1)
+        assert app.pane.count == f"{len(app.pane.window.items)}+"
+        app.pane.narrow("77")
+        await until(pilot, lambda: app.pane.count == "5/5")
+
+
+async def test_an_empty_list_and_one_that_nothing_fits_say_so() -> None:
+    app = Numbers(0)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "There are no numbers."))
+        assert app.pane.count == "0"
+        app.pane.narrow("5")
+        await until(pilot, lambda: shown(pilot, "Nothing fits “5”. Press / to change the words"))
+
+
+async def test_a_list_that_could_not_be_read_says_so_until_it_can() -> None:
+    app = Numbers(30)
+    app.refuses = True
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "Nothing is known yet. It is asked again by itself."))
+        app.refuses = False
+        app.read(anew=False)
+        await until(pilot, lambda: shown(pilot, "This is 30."))
+        app.refuses = True
+        app.read(anew=False)
+        await pilot.pause()
+        assert shown(pilot, "This is 30.")
+
+
+async def test_the_answer_to_words_that_have_changed_since_is_dropped() -> None:
+    app = Numbers(30)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 30."))
+        question, then = app.pane.reading()
+        app.pane.narrow("2")
+        then(question())
+        await until(pilot, lambda: shown(pilot, "This is 29."))
+        assert app.pane.window.items == (29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 12, 2)
+
+
+async def test_the_selection_stays_as_items_come_in_above_it_and_is_opened() -> None:
+    app = Numbers(30)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 30."))
+        await pilot.press("down", "down")
+        app.length = 33
+        app.read(anew=False)
+        await until(pilot, lambda: app.pane.window.items[0] == 33)
+        assert app.pane.selected == 28
+        await pilot.press("enter")
+        await until(pilot, lambda: app.opened == [28])
+
+
+async def test_the_items_of_the_chosen_submission_have_a_sign() -> None:
+    app = Numbers(30)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 30."))
+        app.pane.marked = 2
+        await pilot.pause()
+        signed = [line[1:].split()[0] for line in text_of(app).splitlines() if line.startswith("*")]
+        assert signed == [str(number) for number in range(29, 19, -1)]
