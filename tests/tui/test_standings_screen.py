@@ -7,16 +7,15 @@ import pytest
 
 from hpc_board.domain.moderation import Remarks, Removal
 from hpc_board.domain.run import RunState
-from hpc_board.domain.standing import Mark, MarkKind, Page
+from hpc_board.domain.standing import Mark, MarkKind
 from hpc_board.errors import Refused, StorageError
 from hpc_board.model.result import Verdict
-from hpc_board.tui.board_rows import BoardRows, lines
 from hpc_board.tui.screens import trend
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.trend import TrendScreen
-from hpc_board.tui.widgets.board_pane import BoardPane
+from hpc_board.tui.widgets.board_pane import BoardPane, Placed, with_marks
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run, standing
 
@@ -44,46 +43,20 @@ def pane(screen: object) -> BoardPane:
     return found
 
 
-def page(first: int, count: int, total: int = 100, *, gone: int | None = None) -> Page:
-    """Rows `first` and on of a board whose rows have their places' numbers for runs; `gone` is out of it."""
-    numbers = [number for number in range(total + 1) if number != gone][first : first + count]
-    return Page("H100", "v1", tuple(standing(n + 1, f"u{n}", n + 1.0, n, 1) for n in numbers), total, first)
-
-
-def runs_of(rows: BoardRows) -> list[int]:
-    return [row.run for row in rows.rows]
-
-
-def test_pages_that_touch_are_joined_and_others_take_their_place() -> None:
-    rows = BoardRows().with_page(page(0, 10)).with_page(page(5, 10)).with_page(page(15, 5))
-    assert (rows.start, runs_of(rows)) == (0, list(range(20)))
-    assert runs_of(rows.with_page(page(0, 10))) == list(range(20))
-    apart = rows.with_page(page(40, 10))
-    assert (apart.start, runs_of(apart)) == (40, list(range(40, 50)))
-    assert runs_of(apart.with_page(page(30, 12))) == list(range(30, 50))
-
-
-def test_rows_that_have_moved_are_not_shown_twice() -> None:
-    rows = BoardRows().with_page(page(0, 30))
-    moved = rows.with_page(page(10, 10, gone=3))
-    assert (moved.start, runs_of(moved)) == (10, list(range(11, 21)))
-    assert runs_of(rows.with_page(page(0, 10, gone=3))) == [0, 1, 2, *range(4, 11)]
-    assert runs_of(rows.with_page(page(10, 5, total=99))) == list(range(10, 15))
-    assert rows.with_page(Page("H100", "v1", (), 5, 30)) == BoardRows(0, (), 5)
+def rows(first: int, count: int) -> list[Placed]:
+    """Rows of a board whose times are their ranks."""
+    return [
+        Placed(place, standing(place + 1, f"u{place}", place + 1.0, place, 1)) for place in range(first, first + count)
+    ]
 
 
 def test_marks_stand_where_their_times_belong() -> None:
     marks = tuple(dataclasses.replace(REFERENCE, name=str(at), score_s=at) for at in (0.5, 2.0, 2.5, 11.0, 200.0))
-    names = [
-        each.name if isinstance(each, Mark) else each.run
-        for _, each in lines(BoardRows(0, page(0, 10).rows, 100), marks)
-    ]
+    middle = with_marks(rows(0, 10), marks, above=False, below=True)
+    names = [each.name if isinstance(each, Mark) else each.run for _, each in middle]
     assert names == ["0.5", 0, 1, "2.0", "2.5", *range(2, 10)]
-    names = [
-        each.name if isinstance(each, Mark) else each.run
-        for _, each in lines(BoardRows(90, page(90, 10).rows, 100), marks)
-    ]
-    assert names == [*range(90, 100), "200.0"]
+    end = with_marks(rows(90, 10), marks, above=True, below=False)
+    assert [each.name if isinstance(each, Mark) else each.run for _, each in end] == [*range(90, 100), "200.0"]
 
 
 async def test_a_long_board_is_read_as_far_as_it_is_seen() -> None:

@@ -217,9 +217,6 @@ class BoardScreen(Screen[None]):
     def look_again(self) -> None:
         """Ask for what changes by itself; called about once a second while the screen is in front."""
 
-    def show_mark(self) -> None:
-        """Show which submission is chosen to be compared now, where the screen has rows of submissions."""
-
     def settle(self, subject: str) -> None:
         """Show that a question on this subject is no longer open, whether it was answered or failed."""
 
@@ -297,11 +294,6 @@ class BoardScreen(Screen[None]):
             self.forget_failure(SCHEDULER)
         else:
             self.fail(SCHEDULER, pulse.failure)
-
-    def watch_marked(self, before: int | None, marked: int | None) -> None:
-        """Show which submission is chosen to be compared."""
-        if before != marked:
-            self.show_mark()
 
     @on(Tick)
     def _beat(self) -> None:

@@ -1,6 +1,7 @@
 """The boards of one task: who is how fast on each GPU."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
@@ -12,14 +13,15 @@ from textual.widgets import Static, Tab, Tabs
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
-from hpc_board.domain.standing import Mark, Page, Rows, Standing
+from hpc_board.domain.standing import Mark, Rows, Standing
 from hpc_board.model.gpu import Gpu
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open, SideChosen
+from hpc_board.tui.paging import Page, Part, Span
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
-from hpc_board.tui.widgets.board_pane import BoardPane
-from hpc_board.tui.widgets.grid import Grid
+from hpc_board.tui.widgets.board_pane import BoardPane, Placed
+from hpc_board.tui.widgets.list_pane import ListPane
 
 _BESIDE_FROM = 120
 _PANE_WIDTH = 60
@@ -81,11 +83,6 @@ class StandingsScreen(BoardScreen):
         """Ask for the rows again."""
         self._ask(patient=True)
 
-    def show_mark(self) -> None:
-        """Put a sign before the rows of the submission that is chosen to be compared."""
-        for pane in self.query(BoardPane):
-            pane.show_mark(self.marked)
-
     def action_turn(self, step: int) -> None:
         """Go to another GPU's board."""
         if step > 0:
@@ -98,7 +95,7 @@ class StandingsScreen(BoardScreen):
         self._own = not self._own
         self._show_place()
         for pane in self.query(BoardPane):
-            pane.forget()
+            pane.jump(Span())
         self._ask(patient=False)
 
     def action_mine(self) -> None:
@@ -111,11 +108,11 @@ class StandingsScreen(BoardScreen):
             self.notify(f"You have no passing ranked run on {pane.gpu}.", markup=False)
             return
         if pane.grid.current == str(own.run):
-            pane.forget()
+            pane.jump(Span())
             pane.grid.move_cursor(row=0)
         else:
             # Among one's own runs a place says nothing of the one that counts.
-            pane.forget(0 if self._own else pane.place_of(own), own.run)
+            pane.jump(Span() if self._own else pane.span_around(own), select=str(own.run))
         self._ask(patient=False)
 
     def action_submit(self) -> None:
@@ -149,7 +146,7 @@ class StandingsScreen(BoardScreen):
 
     @property
     def _selected(self) -> Standing | Mark | Run | None:
-        return self._active.selected if self._active else None
+        return self._active.line if self._active else None
 
     @property
     def _beside(self) -> tuple[str, ...]:
@@ -168,6 +165,8 @@ class StandingsScreen(BoardScreen):
         shown = self._beside
         for pane in self.query(BoardPane):
             pane.display = pane.gpu in shown
+            if pane.gpu not in shown:
+                self.withdraw(pane.subject)
             pane.set_class(len(shown) > 1, "-beside")
             pane.mark_active(active=pane.gpu == self._gpu)
         if (active := self._active) is not None and active.display and not active.grid.has_focus:
@@ -181,13 +180,14 @@ class StandingsScreen(BoardScreen):
             return
         if self._gpu not in self._gpus:
             self._gpu = self._gpus[0]
-        panes = [BoardPane(gpu, self.board.user, id=f"board-{index}") for index, gpu in enumerate(self._gpus)]
+        panes = [
+            BoardPane(gpu, self.board.user, partial(self._pages, gpu), self.now, id=f"board-{index}")
+            for index, gpu in enumerate(self._gpus)
+        ]
         for pane in panes:
             pane.display = False
+            pane.data_bind(BoardScreen.marked)
         await self.query_one("#boards", Horizontal).mount_all(panes)
-        self.show_mark()
-        for pane in panes:
-            self.watch(pane.grid, "scroll_y", self._read_on, init=False)
         for index, gpu in enumerate(self._gpus):
             self.tabs.add_tab(Tab(Text(gpu).plain, id=f"gpu-{index}"))
         self._arrange()
@@ -205,51 +205,30 @@ class StandingsScreen(BoardScreen):
         if isinstance(pane, BoardPane) and pane.gpu != self._gpu:
             self.tabs.active = f"gpu-{self._gpus.index(pane.gpu)}"
 
-    def _show_rows(self, boards: Sequence[tuple[Page, tuple[Run, ...]]]) -> None:
-        for pane in self.query(BoardPane):
-            for page, removed in boards:
-                if page.gpu == pane.gpu:
-                    pane.show(page, removed, self.now(), own_runs=self._own)
-
-    @on(Grid.Top)
-    def _go_to_top(self) -> None:
-        pane = self._active
-        if pane is not None and pane.begins_above:
-            pane.forget()
-            self._ask(patient=False)
-
-    @on(Grid.Chosen)
-    def _open(self) -> None:
-        chosen = self._selected
-        if chosen is not None:
-            self.post_message(Open(targets.Report(chosen.id if isinstance(chosen, Run) else chosen.run)))
-
-    @on(BoardPane.Sized)
-    def _read_what_fits(self, event: BoardPane.Sized) -> None:
-        if event.pane.gpu in self._asked_gpus:
-            self._read_on()
-        else:
-            self._ask(patient=False)
-
-    def _read_on(self) -> None:
-        """Read the rows that have come into sight, before the next look would."""
-        if any(pane.display and pane.needs_more for pane in self.query(BoardPane)):
-            self._ask(patient=True)
+    @on(ListPane.Chosen)
+    def _open(self, event: ListPane.Chosen) -> None:
+        chosen = event.item
+        self.post_message(Open(targets.Report(chosen.id if isinstance(chosen, Run) else chosen.run)))
 
     def _ask(self, *, patient: bool) -> None:
-        task, own = self._task_name, self._own
-        panes = [pane for pane in self.query(BoardPane) if pane.gpu in self._beside and pane.has_size]
-        spans = [(pane.gpu, *pane.span()) for pane in panes]
-        if not spans:
-            return
-        self._asked_gpus = tuple(pane.gpu for pane in panes)
+        for pane in self.query(BoardPane):
+            if pane.gpu in self._beside and pane.has_size:
+                self.read(pane, patient=patient)
 
-        def question() -> tuple[tuple[Page, tuple[Run, ...]], ...]:
-            rows = Rows.OWN if own else Rows.USERS
-            return tuple(
-                (page, self.board.removed(task, gpu))
-                for gpu, offset, limit in spans
-                for page in self.board.pages(task, [gpu], rows=rows, limit=limit, offset=offset)
-            )
+    def _pages(self, gpu: str, _: str) -> Page[Placed]:
+        board, task, own = self.board, self._task_name, self._own
+        rows = Rows.OWN if own else Rows.USERS
 
-        self.ask("standings", question, self._show_rows, patient=patient)
+        def page(span: Span) -> Part[Placed]:
+            first, limit = 0 if span.after is None else span.after + 1, span.limit
+            if span.before is not None:
+                first, limit = max(0, span.before - limit), min(limit, span.before)
+            elif span.at_end:
+                (top,) = board.pages(task, [gpu], rows=rows, limit=1)
+                first = max(0, top.total - limit)
+            (found,) = board.pages(task, [gpu], rows=rows, limit=limit, offset=first)
+            items = tuple(Placed(place, row) for place, row in enumerate(found.rows, start=first))
+            about = found, board.removed(task, gpu), own
+            return Part(span, items, first > 0, first + len(items) < found.total, found.total, about)
+
+        return page

@@ -1,14 +1,11 @@
 """The board of one GPU: its rows with what stands between them, and a line about them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from rich.text import Text
-from textual import getters
 from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.message import Message
 from textual.widgets import Static
 
 from hpc_board.domain.run import Run
@@ -16,10 +13,12 @@ from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
 from hpc_board.model.score import told_score, wide_interval_text
 from hpc_board.model.task import ISOLATED
 from hpc_board.report import OVERLAPS, rank_text, span_text, speedup_text
-from hpc_board.tui.board_rows import BoardRows, lines
-from hpc_board.tui.formatting import MARKED, moment, score, trust
+from hpc_board.tui import paging
+from hpc_board.tui.formatting import moment, score, trust
+from hpc_board.tui.paging import Order, Part, Span
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _RANK = Column("rank", "Rank", 5, right=True)
 _MARKED_RANK = Column("rank", "Rank", 6, right=True)
@@ -62,151 +61,126 @@ _NARROW_BELOW = 78
 _LEGEND = f"{OVERLAPS} cannot be told from the one above."
 
 
-class BoardPane(Vertical):
-    """A page or more of the board on `gpu`, as `user` reads it; it keeps what it was shown."""
+@dataclass(frozen=True)
+class Placed:
+    """A row of a board with its place, from 0 on; ranks are shared by equal times, places by none."""
 
-    grid = getters.query_one(Grid)
+    place: int
+    row: Standing
 
-    class Sized(Message):
-        """The pane has another size, or its first one: now it is known how many rows it shows."""
 
-        def __init__(self, pane: "BoardPane") -> None:
-            super().__init__()
-            self.pane = pane
+_BY_PLACE: Order[Placed] = Order(lambda placed: placed.place, identity=lambda placed: placed.row.run)
 
-    def __init__(self, gpu: str, user: str, *, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+
+def with_marks(
+    rows: Sequence[Placed], marks: Sequence[Mark], *, above: bool, below: bool
+) -> Iterator[tuple[int, Standing | Mark]]:
+    """Yield the rows with their indexes, and the marks between them where they belong by their times.
+
+    A mark has the index of the row behind it. One that belongs to a part of the board that is unknown, as the board
+    goes on `above` or `below`, is left out.
+    """
+    left = [mark for mark in marks if not above or (rows and mark.score_s >= rows[0].row.score_s)]
+    for index, placed in enumerate(rows):
+        while left and left[0].score_s < placed.row.score_s:
+            yield index, left.pop(0)
+        yield index, placed.row
+    if not below:
+        for mark in left:
+            yield max(0, len(rows) - 1), mark
+
+
+class BoardPane(ListPane[Placed]):
+    """The board on `gpu`, as `user` reads it, between the name of the GPU and a line about the board.
+
+    With each part come the page of the board, the user's runs that were removed from it, and whether the rows are the
+    user's own runs.
+    """
+
+    def __init__(
+        self,
+        gpu: str,
+        user: str,
+        pages: Callable[[str], paging.Page[Placed]],
+        now: Callable[[], datetime],
+        *,
+        id: str,  # noqa: A002 - Textual's name for it
+    ) -> None:
+        kind = Kind(
+            _WIDE,
+            key=lambda placed: str(placed.row.run),
+            cells=lambda placed: self.cells_of(placed.row),
+            order=_BY_PLACE,
+            submission=lambda line: line.submission,
+        )
+        super().__init__(kind, pages, id=id, grid_id=f"{id}-rows")
         self.gpu = gpu
         self.page: Page | None = None
         """What was read last; its rows are only those in sight."""
         self._user = user
-        self._rows = BoardRows()
+        self._now = now
         self._removed: tuple[Run, ...] = ()
-        self._known: Mapping[str, Standing | Mark | Run] = {}
-        self._lines: list[Row] = []
-        self._marked: int | None = None
-        self._places: list[int] = []
+        self._own_runs = False
         self._columns: tuple[Column, ...] = _WIDE
-        self._wanted: int | None = None
-        self._from_top = False
-        self._filling = False
 
     def compose(self) -> ComposeResult:
         """The name of the GPU, the rows, and a line about them."""
         yield Static(toned(self.gpu), classes="gpu", markup=False)
-        yield Grid(_WIDE, id=f"{self.id}-rows")
+        yield from super().compose()
         yield Static(toned("Asking for the board …", Tone.MUTED), classes="hint", markup=False)
 
     def on_resize(self) -> None:
-        """Take the columns that fit."""
+        """Take the columns that fit, and read the rows that came into sight."""
         self._fit()
-        self.post_message(self.Sized(self))
-
-    @property
-    def selected(self) -> Standing | Mark | Run | None:
-        """What the selected line stands for."""
-        return self._known.get(self.grid.current or "")
+        self.read_on()
 
     @property
     def has_size(self) -> bool:
         """Whether it is known how many rows fit."""
         return self.grid.size.height > 0
 
-    @property
-    def needs_more(self) -> bool:
-        """Whether rows that are not known are about to come into sight."""
-        first, height = self._first_in_sight, self._height
-        return (
-            bool(self._rows.rows)
-            and not self._filling
-            and (
-                (not self._rows.is_whole and self._rows.end - first < 2 * height)
-                or (self._rows.start > 0 and first - self._rows.start < height // 2)
-            )
-        )
+    def span_around(self, row: Standing) -> Span:
+        """Return the page whose middle is this row, with what is above and below the screen then."""
+        rows = self.grid.screenful
+        place = max(0, row.rank - 1 - rows // 2 - rows)
+        return Span(3 * rows, after=place - 1 if place else None)
 
-    def span(self) -> tuple[int, int]:
-        """What to read: from which place on, and how many rows: those in sight, and as many below and above them."""
-        first, height = self._first_in_sight, self._height
-        if self._rows.start and first - self._rows.start < height:
-            return max(0, first - height), 3 * height
-        return first, 2 * height
+    def show(self, parts: Iterable[Part[Placed]]) -> None:
+        """Show pages that were read, and what was read beside them."""
+        parts = tuple(parts)
+        for part in parts:
+            self.page, self._removed, self._own_runs = part.about
+        # Speed-ups, and which run counts, are those of the page that was read last.
+        self.redraw()
+        super().show(parts)
+        self._show_about()
 
-    def forget(self, place: int = 0, select: int | None = None) -> None:
-        """Read other rows, from this place on, and select this run among them, or the first row."""
-        self._rows = BoardRows(place)
-        self._places = []
-        self._wanted = select
-        self._from_top = select is None
-        self.grid.scroll_home(animate=False)
-
-    @property
-    def begins_above(self) -> bool:
-        """Whether the board has rows before the first one that is known."""
-        return self._rows.start > 0
-
-    def place_of(self, row: Standing) -> int:
-        """From which place on to read so that this row stands in the middle."""
-        return max(0, row.rank - 1 - self._height // 2)
-
-    def show(self, page: Page, removed: Sequence[Run], now: datetime, *, own_runs: bool) -> None:
-        """Show what was read in the place of what it covers."""
-        self.page = page
-        self._removed = tuple(removed)
-        self._rows = self._rows.with_page(page)
-        shown: list[tuple[int, Row]] = []
-        known: dict[str, Standing | Mark | Run] = {}
-        for place, line in lines(self._rows, page.marks):
-            key = f"{line.kind}-{line.run}-{line.name}" if isinstance(line, Mark) else str(line.run)
-            known[key] = line
-            row = self._mark(line, now) if isinstance(line, Mark) else self._standing(line, now, own_runs=own_runs)
-            shown.append((place, Row(key, row)))
-        if self._rows.is_whole:
+    def lines(self) -> Iterator[tuple[int, str, Standing | Mark | Run]]:
+        """Yield the rows, the marks between them, and at the end the runs that were removed."""
+        window = self.window
+        marks = self.page.marks if self.page else ()
+        for index, line in with_marks(window.items, marks, above=window.above, below=window.below):
+            yield index, f"{line.kind}-{line.run}-{line.name}" if isinstance(line, Mark) else str(line.run), line
+        if not window.below:
             for run in self._removed:
-                key = f"removed-{run.id}"
-                known[key] = run
-                shown.append((self._rows.end, Row(key, self._run(run, now))))
-        self._known = known
-        self._places = [place for place, _ in shown]
-        wanted, self._wanted = None if self._wanted is None else str(self._wanted), None
-        if self._from_top and shown and not self.begins_above:
-            wanted, self._from_top = shown[0][1].key, False
-        # A table that is filled anew is at its top until it has returned to its place, after the next refresh.
-        self._filling = True
-        self._fit()
-        self._lines = [row for _, row in shown]
-        self._show_lines(wanted if wanted in known else None)
-        self.grid.call_after_refresh(self._rest)
-        legend = any(row.overlaps_above for row in self._rows.rows)
-        about = self._about(page, own_runs=own_runs)
-        told = Text.assemble(about, (f"\n{_LEGEND}", Tone.MUTED.value)) if legend else about
-        self.query_one(".hint", Static).update(told)
+                yield max(0, len(window.items) - 1), f"removed-{run.id}", run
 
-    def show_mark(self, submission: int | None) -> None:
-        """Put a sign before the rows of this submission, which is chosen to be compared."""
-        self._marked = submission
-        self._show_lines()
+    def cells_of(self, line: Standing | Mark | Run) -> dict[str, Text]:
+        """Return the cells of a line."""
+        if isinstance(line, Mark):
+            return self._mark(line, self._now())
+        if isinstance(line, Run):
+            return self._run(line, self._now())
+        return self._standing(line, self._now(), own_runs=self._own_runs)
 
     def mark_active(self, *, active: bool) -> None:
         """Show whether the keys are about this board."""
         name = toned(self.gpu, Tone.OWN if active else Tone.MUTED)
         self.query_one(".gpu", Static).update(Text.assemble("▸ " if active else "  ", name))
 
-    def _show_lines(self, select: str | None = None) -> None:
-        chosen = {key for key, line in self._known.items() if line.submission == self._marked}
-        self.grid.show((replace(row, sign=MARKED if row.key in chosen else "") for row in self._lines), select=select)
-
-    def _rest(self) -> None:
-        self._filling = False
-
-    @property
-    def _height(self) -> int:
-        return max(self.grid.size.height - 1, 1)
-
-    @property
-    def _first_in_sight(self) -> int:
-        line = min(self.grid.scroll_offset.y, len(self._places) - 1)
-        return self._places[line] if line >= 0 else self._rows.start
+    def prepare(self) -> None:
+        """Take the columns that fit the rows."""
+        self._fit()
 
     def _fit(self) -> None:
         columns = self._fitting_columns()
@@ -215,7 +189,7 @@ class BoardPane(Vertical):
             self.grid.set_columns(columns)
 
     def _fitting_columns(self) -> tuple[Column, ...]:
-        rows, is_narrow = self._rows.rows, self.size.width < _NARROW_BELOW
+        rows, is_narrow = [placed.row for placed in self.window.items], self.size.width < _NARROW_BELOW
         wide = any(wide_interval_text(row.score_s, row.interval) for row in rows)
         narrow_columns, wide_columns = (_NARROW_WITH_INTERVALS, _WIDE_WITH_INTERVALS) if wide else (_NARROW, _WIDE)
         chosen: tuple[Column, ...] = narrow_columns if is_narrow else wide_columns
@@ -286,6 +260,13 @@ class BoardPane(Vertical):
 
     def _speedup(self, score_s: float) -> str:
         return speedup_text(self.page.speedup(score_s)) if self.page else ""
+
+    def _show_about(self) -> None:
+        if self.page is not None:
+            about = self._about(self.page, own_runs=self._own_runs)
+            legend = any(placed.row.overlaps_above for placed in self.window.items)
+            told = Text.assemble(about, (f"\n{_LEGEND}", Tone.MUTED.value)) if legend else about
+            self.query_one(".hint", Static).update(told)
 
     def _about(self, page: Page, *, own_runs: bool) -> Text:
         removed = f" {len(self._removed)} removed." if self._removed else ""
