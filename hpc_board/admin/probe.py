@@ -1,4 +1,4 @@
-"""Proving the GPUs of the settings: what Slurm says to their jobs, and what a short job finds on a node.
+"""Proving the GPUs of the settings: what their schedulers say to their jobs, and what a short job finds on a node.
 
 A probe job is started by the batch script of a run, under the entry's own modules, environment and Python. It is in no
 database; its folder is removed, and it is cancelled when nobody waits for it any more.
@@ -11,14 +11,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from hpc_board.domain.cluster_info import ClusterInfo
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.gpu_names import misfit
 from hpc_board.domain.run import JobState, JobStatus
@@ -30,9 +29,7 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.runs import job_folder
 from hpc_board.runs.drafts import allowed_gpus
-from hpc_board.schedulers import Job, JobKey, Rehearsing, Scheduler, kind_of
-from hpc_board.schedulers.slurm import gpu_options
-from hpc_board.schedulers.slurm.sbatch import time_limit
+from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsing, Scheduler, kind_of
 from hpc_board.transport import Files
 
 FOLDER = "checks"
@@ -131,9 +128,7 @@ def check(gpus: Sequence[Gpu], plan: Plan, *, send: bool) -> list[Checked]:
         for number, gpu in enumerate(gpus):
             probes.append(_prepared(gpu, Path(FOLDER, name, str(number)), plan))
             probes[-1].need_torch = _need_torch(plan.tasks, gpu)
-        sites: dict[str, ClusterInfo | SchedulerError] = {}
-        for probe in probes:
-            _rehearse(probe, plan.tasks, sites)
+        _rehearse([probe for probe in probes if not probe.done], plan.tasks)
         if send:
             for probe in probes:
                 if not probe.done:
@@ -183,29 +178,21 @@ def _prepared(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
     return probe
 
 
-def _rehearse(probe: _Probe, tasks: Sequence[Task], sites: dict[str, ClusterInfo | SchedulerError]) -> None:
-    """What the scheduler says to the options of the longest run that there is."""
-    gpu, scheduler = probe.gpu, probe.scheduler
-    if probe.done or not isinstance(scheduler, Rehearsing):
-        return
-    if gpu.cluster.name not in sites:
-        try:
-            sites[gpu.cluster.name] = scheduler.site()
-        except SchedulerError as error:
-            sites[gpu.cluster.name] = error
-    site = sites[gpu.cluster.name]
-    if isinstance(site, SchedulerError):
-        probe.failed("cluster", site)
-        return
-    longest, whose = _longest(gpu, tasks)
-    for name in gpu.partition.split(","):
-        _check_partition(probe, site, name, longest, whose)
-    options = kind_of(gpu.cluster).options(gpu, longest)
-    job = Job(probe.job.name, probe.job.folder, probe.job.script, gpu, options, longest)
-    try:
-        probe.add(Severity.OK, "sbatch", scheduler.rehearse(job) or "accepts the options of a job")
-    except BoardError as error:
-        probe.failed("sbatch", error)
+def _rehearse(probes: Sequence[_Probe], tasks: Sequence[Task]) -> None:
+    """Ask each scheduler once for the options of the longest run on each of its GPUs."""
+    for scheduler in {id(probe.scheduler): probe.scheduler for probe in probes}.values():
+        if not isinstance(scheduler, Rehearsing):
+            continue
+        mine = [probe for probe in probes if probe.scheduler is scheduler]
+        for probe, found in zip(mine, scheduler.rehearse([_rehearsal(probe, tasks) for probe in mine]), strict=True):
+            probe.diagnostics += found.diagnostics
+            probe.done = found.refused
+
+
+def _rehearsal(probe: _Probe, tasks: Sequence[Task]) -> Rehearsal:
+    seconds, whose = _longest(probe.gpu, tasks)
+    options = kind_of(probe.gpu.cluster).options(probe.gpu, seconds)
+    return Rehearsal(replace(probe.job, options=options, time_limit_seconds=seconds), whose)
 
 
 def _longest(gpu: Gpu, tasks: Sequence[Task]) -> tuple[int, str]:
@@ -218,44 +205,6 @@ def _longest(gpu: Gpu, tasks: Sequence[Task]) -> tuple[int, str]:
         for mode in Mode
     ]
     return max(limits, default=(job_folder.PROBE_SECONDS, "a probe job"))
-
-
-def _check_partition(probe: _Probe, site: ClusterInfo, name: str, longest: int, whose: str) -> None:
-    gpu, partition = probe.gpu, site.partition(name)
-    where = f"gpus.{gpu.name}"
-    if partition is None:
-        known = ", ".join(one_line(each.name, 64) for each in site.partitions[:20]) or "none"
-        probe.add(
-            Severity.ERROR,
-            "partition",
-            f"there is no partition {name} that you may see; there are {known}",
-            f"Correct {where}.partition in the settings.",
-        )
-        return
-    if not partition.up:
-        probe.add(Severity.WARNING, "partition", f"{name} is not up now", "Jobs wait until it is.")
-    allowed = partition.max_time_seconds
-    if allowed is not None and longest > allowed:
-        probe.add(
-            Severity.ERROR,
-            "partition",
-            f"{name} allows {time_limit(allowed)}, and {whose} has the time limit {time_limit(longest)}",
-            f'Set {where}.time to "{time_limit(allowed)}" at most, or use another partition.',
-        )
-    if partition.accounts and gpu_options(gpu).account not in partition.accounts.split(","):
-        probe.add(
-            Severity.WARNING,
-            "partition",
-            f"{name} is for the accounts {one_line(partition.accounts)}, and the entry names "
-            + (gpu_options(gpu).account or "none"),
-            f"Set {where}.account, unless one of these is your default.",
-        )
-    if partition.preempted:
-        hint = "Prefer a partition without."
-        probe.add(Severity.WARNING, "partition", f"jobs in {name} may be ended for others (preemption)", hint)
-    if not probe.diagnostics:
-        limit = "jobs of any length" if allowed is None else f"jobs of up to {time_limit(allowed)}"
-        probe.add(Severity.OK, "partition", f"{name} is there and takes {limit}")
 
 
 # The job
@@ -414,8 +363,15 @@ def _end(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
                 if keys:
                     time.sleep(_END_LOOK_SECONDS)
         except BoardError as error:
-            commands = "; ".join(f"scancel --user=$USER --name={probe.job.name}" for probe in mine)
-            say(f"A probe job may be left: {error.message}. When Slurm answers: {commands}")
+            say(f"A probe job may be left: {error.message}.{_cancel_commands(mine)}")
+
+
+def _cancel_commands(probes: Sequence[_Probe]) -> str:
+    """Return how a user ends these jobs, of one cluster, after a scheduler that has not answered; empty if unknown."""
+    scheduler = kind_of(probes[0].gpu.cluster)
+    commands = filter(None, (scheduler.cancel_command(probe.job.name) for probe in probes))
+    told = "; ".join(commands)
+    return f" When {scheduler.title} answers: {told}" if told else ""
 
 
 def _known(probe: _Probe) -> JobKey | None:

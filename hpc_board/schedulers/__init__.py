@@ -18,7 +18,6 @@ from hpc_board.model.gpu import Availability, Cluster, ContainerRuntime, Device,
 from hpc_board.model.job_environment import JobEnvironment
 
 if TYPE_CHECKING:
-    from hpc_board.domain.cluster_info import ClusterInfo
     from hpc_board.domain.diagnostic import Diagnostic
     from hpc_board.schedulers.sections import ClusterSection, GpuSection
     from hpc_board.transport import Host
@@ -123,19 +122,28 @@ class Arrays(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Rehearsal:
+    """A job that is not sent; `whose` names the run that has its time limit."""
+
+    job: Job
+    whose: str
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """The diagnostics of a rehearsal; a job that is `refused` need not be sent."""
+
+    diagnostics: "tuple[Diagnostic, ...]"
+    refused: bool = False
+
+
 @runtime_checkable
 class Rehearsing(Protocol):
-    """A scheduler that can be asked what it would do, and what its cluster is like. Both may raise SchedulerError."""
+    """A scheduler that says what it would do with a job."""
 
-    def rehearse(self, job: Job) -> str:
-        """What the scheduler says to the job, in its own words, without taking it.
-
-        Raises:
-            SchedulerRefused: it would refuse the job.
-        """
-
-    def site(self) -> "ClusterInfo":
-        """The partitions and nodes, as far as this account may see them."""
+    def rehearse(self, rehearsals: Sequence[Rehearsal]) -> Sequence[Rehearsed]:
+        """Return what the scheduler says to each of the jobs, in their order, without taking any; never raise."""
 
 
 @dataclass(frozen=True)
@@ -248,6 +256,11 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
             f"The task needs {count} GPUs, and the scheduler of {gpu.name}, {self.name}, gives each job one.",
             hint="Submit it to a GPU of a cluster whose scheduler gives a job several.",
         )
+
+    def cancel_command(self, name: str) -> str:
+        """Return the command by which a user ends the job called `name`; empty where there is none."""
+        del name
+        return ""
 
     def diagnose(self, cluster: Cluster, host: "Host") -> "Iterator[Diagnostic]":
         """Yield the diagnostics of a cluster, whose commands run on `host`, for `admin doctor`."""

@@ -29,9 +29,10 @@ from hpc_board.model.node_probe import ANSWER, GREETING, NodeProbe, SeenGpu, Tor
 from hpc_board.model.task import Task
 from hpc_board.report import diagnostics_report, plain
 from hpc_board.runs import job_folder as jobs
-from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed
 from hpc_board.schedulers.scripted import Scripted
 from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
+from hpc_board.schedulers.slurm.rehearsal import rehearse
 from hpc_board.settings import Settings
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import recorded
@@ -78,7 +79,10 @@ class Cast(Scripted):
     def command(self, job: Job) -> Sequence[str]:
         return ["sbatch", job.script]
 
-    def rehearse(self, job: Job) -> str:
+    def rehearse(self, rehearsals: Sequence[Rehearsal]) -> Sequence[Rehearsed]:
+        return rehearse(rehearsals, self.site, self.test_only)
+
+    def test_only(self, job: Job) -> str:
         self.rehearsed.append(job)
         if self.refusal is not None:
             raise self.refusal

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from hpc_board.domain.cluster_info import ClusterInfo
 from hpc_board.domain.run import JobState, JobStatus, array_of
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Gpu
 from hpc_board.model.text import one_line
-from hpc_board.schedulers import Job, JobKey
+from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed
 from hpc_board.schedulers.slurm.capacity import availability
 from hpc_board.schedulers.slurm.detect import CONFIGURATION, configuration, site
 from hpc_board.schedulers.slurm.outputs import (
@@ -133,8 +132,14 @@ class SlurmScheduler:
             )
         return job_id
 
-    def rehearse(self, job: Job) -> str:
-        """What `sbatch --test-only` says to the job: when and where it would start.
+    def rehearse(self, rehearsals: Sequence[Rehearsal]) -> Sequence[Rehearsed]:
+        """Return what the partitions allow the jobs, and what `sbatch --test-only` says to them."""
+        from hpc_board.schedulers.slurm.rehearsal import rehearse
+
+        return rehearse(rehearsals, lambda: site(self._host, self._timeout_seconds), self.test_only)
+
+    def test_only(self, job: Job) -> str:
+        """Return what `sbatch --test-only` says to the job: when and where it would start.
 
         Raises:
             InputError: an option or the folder's path cannot be handed to Slurm.
@@ -158,10 +163,6 @@ class SlurmScheduler:
         if not isinstance(unclear, SchedulerRefused):
             unclear.hint = "Slurm may be busy or down; try later."
         raise unclear
-
-    def site(self) -> ClusterInfo:
-        """The partitions and nodes, as sinfo and scontrol list them to this account."""
-        return site(self._host, self._timeout_seconds)
 
     def find(self, name: str, submitted_at: datetime) -> str | None:
         """The id of this account's newest job called `name`, submitted not before `submitted_at`; None if none."""

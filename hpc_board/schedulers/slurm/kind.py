@@ -164,6 +164,10 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
 
         return with_gpus(gpu, count)
 
+    def cancel_command(self, name: str) -> str:
+        """Return an scancel by the name of the job, which may be known when its id is not."""
+        return f"scancel --user=$USER --name={name}"
+
     def diagnose(self, cluster: Cluster, host: "Host") -> "Iterator[Diagnostic]":
         """Yield the diagnostics of Slurm's commands, controller and configuration."""
         from hpc_board.schedulers.slurm.diagnosis import diagnose

@@ -1,0 +1,81 @@
+"""A rehearsal of jobs on a Slurm cluster: what its partitions allow, and what sbatch says to the options."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from hpc_board.domain.cluster_info import ClusterInfo, Partition
+from hpc_board.domain.diagnostic import Diagnostic, Severity
+from hpc_board.errors import BoardError, SchedulerError
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.text import one_line
+from hpc_board.schedulers import Job, Rehearsal, Rehearsed
+from hpc_board.schedulers.slurm import gpu_options
+from hpc_board.schedulers.slurm.sbatch import time_limit
+
+
+def rehearse(
+    rehearsals: Sequence[Rehearsal], describe: Callable[[], ClusterInfo], test: Callable[[Job], str]
+) -> list[Rehearsed]:
+    """Return what is said of each job by the cluster's description, asked for once, and by a `test` of the job."""
+    if not rehearsals:
+        return []
+    try:
+        cluster = describe()
+    except SchedulerError as error:
+        return [_refused("cluster", error)] * len(rehearsals)
+    return [_rehearsed(rehearsal, cluster, test) for rehearsal in rehearsals]
+
+
+def _rehearsed(rehearsal: Rehearsal, cluster: ClusterInfo, test: Callable[[Job], str]) -> Rehearsed:
+    found: list[Diagnostic] = []
+    for name in rehearsal.job.gpu.partition.split(","):
+        found += _of_partition(rehearsal, cluster, name) or ([] if found else [_fitting(cluster, name)])
+    try:
+        told = test(rehearsal.job) or "accepts the options of a job"
+    except BoardError as error:
+        refused = _refused("sbatch", error)
+        return Rehearsed((*found, *refused.diagnostics), refused=True)
+    return Rehearsed((*found, Diagnostic(Severity.OK, "sbatch", told)))
+
+
+def _refused(subject: str, error: BoardError) -> Rehearsed:
+    return Rehearsed((Diagnostic(Severity.ERROR, subject, error.message, error.hint),), refused=True)
+
+
+def _of_partition(rehearsal: Rehearsal, cluster: ClusterInfo, name: str) -> list[Diagnostic]:
+    partition = cluster.partition(name)
+    if partition is not None:
+        return [Diagnostic(severity, "partition", *words) for severity, *words in _obstacles(rehearsal, partition)]
+    known = ", ".join(one_line(each.name, 64) for each in cluster.partitions[:20]) or "none"
+    message = f"there is no partition {name} that you may see; there are {known}"
+    hint = f"Correct gpus.{rehearsal.job.gpu.name}.partition in the settings."
+    return [Diagnostic(Severity.ERROR, "partition", message, hint)]
+
+
+def _obstacles(rehearsal: Rehearsal, partition: Partition) -> Iterator[tuple[Severity, str, str]]:
+    """Yield what may keep the job from running in the partition, and the remedy."""
+    gpu, name = rehearsal.job.gpu, partition.name
+    if not partition.up:
+        yield Severity.WARNING, f"{name} is not up now", "Jobs wait until it is."
+    allowed, longest = partition.max_time_seconds, rehearsal.job.time_limit_seconds
+    if allowed is not None and longest > allowed:
+        message = f"{name} allows {time_limit(allowed)}, and {rehearsal.whose} has the time limit {time_limit(longest)}"
+        hint = f'Set gpus.{gpu.name}.time to "{time_limit(allowed)}" at most, or use another partition.'
+        yield Severity.ERROR, message, hint
+    yield from _account(gpu, partition)
+    if partition.preempted:
+        yield Severity.WARNING, f"jobs in {name} may be ended for others (preemption)", "Prefer a partition without."
+
+
+def _account(gpu: Gpu, partition: Partition) -> Iterator[tuple[Severity, str, str]]:
+    own = gpu_options(gpu).account
+    if partition.accounts and own not in partition.accounts.split(","):
+        accounts = one_line(partition.accounts)
+        message = f"{partition.name} is for the accounts {accounts}, and the entry names {own or 'none'}"
+        yield Severity.WARNING, message, f"Set gpus.{gpu.name}.account, unless one of these is your default."
+
+
+def _fitting(cluster: ClusterInfo, name: str) -> Diagnostic:
+    partition = cluster.partition(name)
+    allowed = None if partition is None else partition.max_time_seconds
+    limit = "jobs of any length" if allowed is None else f"jobs of up to {time_limit(allowed)}"
+    return Diagnostic(Severity.OK, "partition", f"{name} is there and takes {limit}")
