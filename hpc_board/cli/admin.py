@@ -37,16 +37,15 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
     have to decide, stands in comments. Nothing is sent, and no settings are
     read.
     """
-    from hpc_board.admin.detect import detected_settings
+    from hpc_board.admin.detect import detected_cluster
     from hpc_board.cli.output import remark
     from hpc_board.files import write_file
     from hpc_board.model.names import NAME, NAME_WORDS
-    from hpc_board.schedulers.slurm.detect import site
     from hpc_board.transport.this_host import ThisHost
 
     if cluster is not None and not re.fullmatch(NAME, cluster):
         raise InputError(f"--cluster: {cluster!r} is no name.", hint=f"Give {NAME_WORDS}.")
-    detected = detected_settings(site(ThisHost()), cluster)
+    detected = detected_cluster(ThisHost(), cluster)
     if not detected.gpus:
         remark("No entry is certain, so that all lines are comments: read them, and take the # from what is right.")
     if output is None:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from hpc_board.cli.options import examples
-from hpc_board.errors import InputError, SchedulerRefused
+from hpc_board.errors import InputError
 from hpc_board.model.text import one_line
 
 if TYPE_CHECKING:
-    from hpc_board.admin.detect import Detected
+    from hpc_board.schedulers.settings_text import Detected
 
 
 @click.command(
@@ -65,16 +65,11 @@ def _expanded(folder: Path) -> Path:
 
 
 def _settings(board: Path) -> "Detected":
-    from hpc_board.admin.detect import Detected, detected_settings, settings_without_slurm
+    from hpc_board.admin.detect import detected_settings
     from hpc_board.cli.output import remark
     from hpc_board.model.gpu import Device
-    from hpc_board.schedulers.slurm.detect import site
     from hpc_board.settings import machine_gpu_names
     from hpc_board.transport.this_host import ThisHost
 
-    try:
-        return detected_settings(site(ThisHost()), board=str(board))
-    except SchedulerRefused as error:
-        remark(f"No Slurm here ({error.message}): the settings are for this machine by itself.")
-        gpus = [*((name, Device.CUDA) for name in machine_gpu_names()), ("CPU", Device.CPU)]
-        return Detected(settings_without_slurm(str(board), gpus), tuple(name for name, _ in gpus))
+    gpus = [*((name, Device.CUDA) for name in machine_gpu_names()), ("CPU", Device.CPU)]
+    return detected_settings(ThisHost(), str(board), gpus, remark)

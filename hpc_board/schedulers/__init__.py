@@ -20,6 +20,7 @@ from hpc_board.model.job_environment import JobEnvironment
 if TYPE_CHECKING:
     from hpc_board.domain.diagnostic import Diagnostic
     from hpc_board.schedulers.sections import ClusterSection, GpuSection
+    from hpc_board.schedulers.settings_text import Detected
     from hpc_board.transport import Host
     from hpc_board.yaml_document import Document, Place
 
@@ -261,6 +262,26 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         """Return the command by which a user ends the job called `name`; empty where there is none."""
         del name
         return ""
+
+    def detect(
+        self,
+        host: "Host",
+        *,
+        cluster: str | None = None,
+        board: str | None = None,
+        gpus: Sequence[tuple[str, Device]] = (),
+    ) -> "Detected | None":
+        """Return settings from what `host` tells of the scheduler, for `admin detect` and `admin init`.
+
+        None stands for a scheduler that does not tell enough of itself. `cluster` is the name to give to the cluster,
+        `board` the board's folder, and `gpus` are the names of what this machine itself has, each with its kind.
+
+        Raises:
+            SchedulerRefused: `host` does not have the scheduler.
+            SchedulerError: the scheduler failed, or answered something else.
+        """
+        del host, cluster, board, gpus
+        return None
 
     def diagnose(self, cluster: Cluster, host: "Host") -> "Iterator[Diagnostic]":
         """Yield the diagnostics of a cluster, whose commands run on `host`, for `admin doctor`."""

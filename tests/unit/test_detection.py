@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from hpc_board import settings
-from hpc_board.admin.detect import detected_settings
 from hpc_board.domain.cluster_info import ClusterInfo
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.schedulers.slurm import Request, RequestStyle, gpu_options
 from hpc_board.schedulers.slurm.detect import CONFIGURATION, NODES, PARTITIONS, seconds, site
+from hpc_board.schedulers.slurm.detection import detected_settings
 from hpc_board.schedulers.slurm.sbatch import options_for
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board import settings
-from hpc_board.admin.detect import detected_settings
 from hpc_board.cli.main import cli
+from hpc_board.schedulers.slurm.detection import detected_settings
 from hpc_board.store.sharing import is_shared
 from tests.unit.test_detection import recorded_site
 

@@ -1,12 +1,18 @@
 """The embedded scheduler as the rest of hpc-board knows it."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from hpc_board.model.gpu import Cluster
+from hpc_board.model.gpu import Cluster, Device
 from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.schedulers import Scheduler, SchedulerKind, Surroundings
 from hpc_board.schedulers.sections import ClusterSection, GpuSection
+
+if TYPE_CHECKING:
+    from hpc_board.schedulers.settings_text import Detected
+    from hpc_board.transport import Host
 
 
 class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
@@ -32,6 +38,20 @@ class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
         from hpc_board.schedulers.local.client import LocalScheduler
 
         return LocalScheduler(cluster, surroundings.folder(), devices=surroundings.devices)
+
+    def detect(
+        self,
+        host: "Host",
+        *,
+        cluster: str | None = None,
+        board: str | None = None,
+        gpus: Sequence[tuple[str, Device]] = (),
+    ) -> "Detected":
+        """Return an entry for each GPU of this machine."""
+        del host, cluster
+        from hpc_board.schedulers.local.detection import detected_settings
+
+        return detected_settings(board or "", gpus)
 
     def log_name(self, job_id: str) -> str:
         """Return the name that the output of Slurm's jobs has too, so that users look for one name."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from hpc_board.model.gpu import Cluster, ContainerRuntime, Gpu
+from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu
 from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.schedulers import Remark, Scheduler, SchedulerKind, Surroundings
 from hpc_board.schedulers.sections import GpuSection, OptionValue, RemoteClusterSection
@@ -17,6 +17,7 @@ from hpc_board.yaml_document import Document, Line, Place, Section
 
 if TYPE_CHECKING:
     from hpc_board.domain.diagnostic import Diagnostic
+    from hpc_board.schedulers.settings_text import Detected
     from hpc_board.transport import Host
 
 Memory = Annotated[str, Meta(pattern=r"\A[0-9]{1,12}[KMGTkmgt]?\Z", description='an amount of memory such as "16G"')]
@@ -167,6 +168,21 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
     def cancel_command(self, name: str) -> str:
         """Return an scancel by the name of the job, which may be known when its id is not."""
         return f"scancel --user=$USER --name={name}"
+
+    def detect(
+        self,
+        host: "Host",
+        *,
+        cluster: str | None = None,
+        board: str | None = None,
+        gpus: Sequence[tuple[str, Device]] = (),
+    ) -> "Detected":
+        """Return an entry for each kind of GPU that Slurm tells of."""
+        del gpus
+        from hpc_board.schedulers.slurm.detect import site
+        from hpc_board.schedulers.slurm.detection import detected_settings
+
+        return detected_settings(site(host), cluster, board)
 
     def diagnose(self, cluster: Cluster, host: "Host") -> "Iterator[Diagnostic]":
         """Yield the diagnostics of Slurm's commands, controller and configuration."""
