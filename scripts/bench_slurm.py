@@ -446,7 +446,7 @@ for each run each second, of which one was counted to take {{one}} RPCs.
 SENDING = f"""\
 The median of {ALONE}, and one batch of {BATCH}, from within one process and without the start of Python; nothing starts
 meanwhile. `sbatch` hands over a script of one line, and starts a process for each job. hpc-board stores the submission,
-its version of the task and the run, writes a job folder of 0.2 MB, and is prepared for a client that dies in between.
+its version of the task and the run, writes a job folder of 60 KB, and is prepared for a client that dies in between.
 submitit writes a pickled function, and sends a batch as one array. The three take turns, which
 hides that submitit waits until 0.2 s have passed since its last submission.
 """

@@ -14,19 +14,20 @@ from hpc_board.task_check.local_job import unstored_run
 
 def a_run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
     """A run that no board knows, the same each time but for its moment."""
-    run = unstored_run(task, gpu, mode, file_name)
+    run = unstored_run(task, gpu, mode, file_name, harness_bytes())
     return replace(run, id=1, submission=1, token="measurement", nonce="", trust="self-run")  # noqa: S106 - a job's name
 
 
 def written(folder: Path, task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str = "submission.py") -> Path:
     """The job folder of a run, written below `folder`."""
-    run = a_run(task, gpu, mode, file_name)
-    return job_folder.Folders(folder).write(run, task, gpu, code=code.encode(), harness=harness_bytes())
+    folders = job_folder.Folders(folder)
+    folders.ensure_harness(harness_bytes())
+    return folders.write(a_run(task, gpu, mode, file_name), task, gpu, code=code.encode())
 
 
 def parts(task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str) -> dict[str, str]:
     """The files of a job folder by their names, the batch script and the harness aside."""
-    facts = job_folder.facts(a_run(task, gpu, mode, file_name), task, gpu, code=code.encode(), harness=harness_bytes())
+    facts = job_folder.facts(a_run(task, gpu, mode, file_name), task, gpu, code=code.encode())
     files = {f"task/{file.name}": file.text for file in task.files if file.text is not None}
     return {job_folder.FACTS: json.dumps(facts, indent=1), f"submission/{task.name_on_node(file_name)}": code, **files}
 

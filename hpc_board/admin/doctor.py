@@ -228,7 +228,7 @@ def _room(there: Path) -> Iterator[Diagnostic]:
     facts = os.statvfs(there)
     free = facts.f_bavail * facts.f_frsize
     words = f"{free / 2**30:.1f} GiB free" if free >= _SPACE_BYTES else f"{free // 2**20} MiB free"
-    hint = "A job folder has about 100 KB: make room, or point `board` in the settings elsewhere."
+    hint = "A job folder has about 60 KB, a running one 260: make room, or point `board` in the settings elsewhere."
     few = facts.f_files > 0 and facts.f_favail < _FILES
     if few:
         yield Diagnostic(Severity.WARNING, "space", f"{facts.f_favail} more files can be made in {there}", hint)
@@ -360,7 +360,7 @@ def _entry(gpu: Gpu, host: Host) -> Iterator[Diagnostic]:
         yield Diagnostic(Severity.ERROR, subject, error.message, error.hint)
     else:
         if gpu.template is not None:
-            missing = [role for role in ("supervise", "account") if f" {role} " not in text]
+            missing = [role for role in ("supervise", "account") if f" {job_folder.HARNESS} {role} " not in text]
             message = f"its template does not run `{' and '.join(missing)}`"
             hint = "Begin with a copy of the one that ships; the page on settings says what a template has to run."
             yield diagnostic(

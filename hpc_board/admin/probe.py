@@ -4,6 +4,7 @@ A probe job is started by the batch script of a run, under the entry's own modul
 database; its folder is removed, and it is cancelled when nobody waits for it any more.
 """
 
+import hashlib
 import json
 import math
 import re
@@ -126,7 +127,8 @@ def check(gpus: Sequence[Gpu], plan: Plan, *, send: bool) -> list[Checked]:
     probes: list[_Probe] = []
     try:
         for number, gpu in enumerate(gpus):
-            probes.append(_prepared(gpu, Path(FOLDER, name, str(number)), plan))
+            # One level deeper than it needs: `../../harness` is then a folder of this check alone.
+            probes.append(_prepared(gpu, Path(FOLDER, name, "jobs", str(number)), plan))
             probes[-1].need_torch = _need_torch(plan.tasks, gpu)
         _rehearse([probe for probe in probes if not probe.done], plan.tasks)
         if send:
@@ -158,12 +160,15 @@ def _prepared(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
         probe.failed("script", error)
         return probe
     probe.job = Job(name, folder, job_folder.SCRIPT, gpu, script.options, script.time_limit_seconds)
+    harness = plan.harness()
+    sha256 = hashlib.sha256(harness).hexdigest()
     contents = {
         job_folder.SCRIPT: script.text.encode(),
-        job_folder.FACTS: json.dumps(job_folder.probe_facts(gpu, nonce, ANSWER_SECONDS), indent=1).encode(),
-        job_folder.HARNESS: plan.harness(),
+        job_folder.FACTS: json.dumps(job_folder.probe_facts(gpu, nonce, ANSWER_SECONDS, sha256), indent=1).encode(),
+        job_folder.HARNESS: job_folder.starter(),
     }
     try:
+        folders.files.ensure(job_folder.harness_file(folder, sha256), harness)
         folders.files.write_folder(folder, contents)
     except SchedulerError as error:
         probe.failed("cluster", error)

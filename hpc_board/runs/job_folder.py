@@ -7,9 +7,11 @@ is why the script which is previewed is, byte for byte, the one that is sent.
 import hashlib
 import itertools
 import json
+import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -30,12 +32,17 @@ if TYPE_CHECKING:
     import jinja2
 
 SCRIPT = "job.sh"
-HARNESS = "harness.pyz"
+HARNESS = "harness.py"
+"""The file in a job folder that starts the harness; the harness itself lies in `harness_file`."""
+
 FACTS = "job.json"
 RESULT = "result.json"
 PROGRESS = "progress.jsonl"
 BUILD_CACHE = "../../cache/build"
 """Where the harness keeps compiled submissions, as seen from a job folder."""
+
+HARNESS_UNUSED_SECONDS = 30 * 86_400.0
+"""The age at which a harness that no unfinished run of the board needs is removed; other boards may use the folder."""
 
 PROBE_SECONDS = 600
 """The time limit of a probe job, see `probe_script`."""
@@ -48,6 +55,9 @@ _MARGIN_SECONDS = 60
 
 _BETWEEN_SECONDS = 15
 """Time between two starts of a task's own eval: laying its files out, ending what it has left."""
+
+_HARNESS_FILE = re.compile(r"\.?([0-9a-f]{64})\.pyz(?:\.[0-9a-f]+)?")
+"""The name of a harness, or of a draft of it that a killed client has left."""
 
 _SHEBANG = re.compile(r"#![ \t]*(\S+)(?:[ \t]+(\S.*?))?[ \t]*")
 _OPTION = re.compile(r"#[A-Z]+\s")
@@ -228,9 +238,10 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
     return Script(text, options, seconds)
 
 
-def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dict[str, Any]:
+def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
     """What `job.json` tells the harness. It holds nothing that a participant must not know."""
     return {
+        # Another number where the harness of an earlier version, with which a waiting run is sent, would misread it.
         "format": 1,
         "run": run.id,
         "nonce": run.nonce,
@@ -272,7 +283,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> dic
             **(_own_eval(run, task) if task.harness == OWN else {}),
         },
         "sha256": {
-            "harness": hashlib.sha256(harness).hexdigest(),
+            "harness": run.harness_sha256,
             "task": task.version,
             "submission": hashlib.sha256(code).hexdigest(),
         },
@@ -296,7 +307,7 @@ def _own_eval(run: Run, task: Task) -> dict[str, Any]:
     }
 
 
-def probe_facts(gpu: Gpu, nonce: str, answer_seconds: float) -> dict[str, Any]:
+def probe_facts(gpu: Gpu, nonce: str, answer_seconds: float, harness_sha256: str) -> dict[str, Any]:
     """What `job.json` tells the harness in a probe job, which waits for `answer_seconds` for an answer."""
     return {
         "format": 1,
@@ -304,7 +315,22 @@ def probe_facts(gpu: Gpu, nonce: str, answer_seconds: float) -> dict[str, Any]:
         "gpu": gpu.name,
         "job_environment": asdict(kind_of(gpu.cluster).job_environment),
         "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
+        "sha256": {"harness": harness_sha256},
     }
+
+
+def starter() -> bytes:
+    """Return the file HARNESS, the same in every job folder.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return _template(bundled.folder("job_templates") / HARNESS).encode()
+
+
+def harness_file(job: Path, sha256: str) -> Path:
+    """Return where the job in the folder `job` looks for its harness, `../../harness` as the system follows that."""
+    return job.parent / ".." / "harness" / f"{sha256}.pyz"
 
 
 def folder(board: Path, run: int | str) -> Path:
@@ -335,8 +361,56 @@ class Folders:
             return folder(self.board, run.token)
         return folder(self.board, f"{run.id}-{run.token}" if self.elsewhere else run.id)
 
-    def write(self, run: Run, task: Task, gpu: Gpu, *, code: bytes, harness: bytes) -> Path:
+    def ensure_harness(self, data: bytes) -> bool:
+        """Put the harness where the jobs of all runs find it, under its sha256; one that is there already is kept.
+
+        Returns:
+            Whether this is the first use of the harness within a day.
+
+        Raises:
+            StorageError: the board's folder cannot be written.
+            SchedulerError: the machine that has the folder cannot be reached.
+        """
+        path = self._harness_file(hashlib.sha256(data).hexdigest())
+        try:
+            return self.files.ensure(path, data)
+        except OSError as error:
+            raise self._not_written(path, "harness", error) from error
+
+    def has_harness(self, sha256: str) -> bool:
+        """Return whether the harness with this sha256 is there.
+
+        Raises:
+            StorageError: the folder cannot be read now.
+        """
+        path = self._harness_file(sha256)
+        try:
+            return path.name in self.files.names(path.parent)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise StorageError(
+                f"{os.path.normpath(path)}: the harness cannot be looked for: {error.strerror or error}",
+                hint="The run is sent when the folder can be read again.",
+            ) from error
+
+    def remove_unused_harnesses(self, needed: Collection[str]) -> None:
+        """Remove the harnesses that are not `needed` and were not used for HARNESS_UNUSED_SECONDS, where that works."""
+
+        def unneeded(name: str) -> bool:
+            match = _HARNESS_FILE.fullmatch(name)
+            return match is not None and (name.startswith(".") or match[1] not in needed)
+
+        with suppress(OSError):
+            self.files.remove_unused(self._harness_file("").parent, HARNESS_UNUSED_SECONDS, unneeded)
+
+    def _harness_file(self, sha256: str) -> Path:
+        return harness_file(folder(self.board, "any"), sha256)
+
+    def write(self, run: Run, task: Task, gpu: Gpu, *, code: bytes) -> Path:
         """Write the job folder of `run` whole or not at all, and return it; one that is there already is kept.
+
+        The harness is not in it: the job finds that of the run's `harness_sha256` where `ensure_harness` has put it.
 
         Raises:
             InputError: the batch script cannot be rendered.
@@ -346,8 +420,8 @@ class Folders:
         target = self.of(run)
         contents: dict[str, bytes] = {
             SCRIPT: script(task, gpu, run.mode).text.encode(),
-            FACTS: json.dumps(facts(run, task, gpu, code=code, harness=harness), indent=1).encode(),
-            HARNESS: harness,
+            FACTS: json.dumps(facts(run, task, gpu, code=code), indent=1).encode(),
+            HARNESS: starter(),
             f"submission/{task.name_on_node(run.file_name)}": code,
         }
         contents |= {f"task/{file.name}": file.text.encode() for file in task.files if file.text is not None}
@@ -361,11 +435,14 @@ class Folders:
         try:
             self.files.write_folder(target, contents)
         except OSError as error:
-            raise StorageError(
-                f"{target}: the job folder cannot be written: {error.strerror or error}",
-                hint=f"Free some space, or point `{self.setting}` in the settings to a folder that you may write.",
-            ) from error
+            raise self._not_written(target, "job folder", error) from error
         return target
+
+    def _not_written(self, path: Path, name: str, error: OSError) -> StorageError:
+        return StorageError(
+            f"{os.path.normpath(path)}: the {name} cannot be written: {error.strerror or error}",
+            hint=f"Free some space, or point `{self.setting}` in the settings to a folder that you may write.",
+        )
 
     def read(self, run: Run, name: str, limit: int, *, end: bool = False) -> bytes:
         """What the job of `run` left under `name`, as `Files.read` has it.

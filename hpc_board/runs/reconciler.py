@@ -280,10 +280,14 @@ class Reconciler:
             wanted = self._not_sent(runs)
         except (StorageError, SchedulerError) as error:
             return self._hindered(runs, error)
-        harness = self.harness() if wanted else b""
+        try:
+            for sha256 in {run.harness_sha256 for run in wanted}:
+                self._ensure_harness(self._folders(wanted[0]), sha256)
+        except (StorageError, SchedulerError, InputError) as error:
+            return self._hindered(wanted, error)
         for run in wanted:
             try:
-                parcels.append(self._packed(run, harness))
+                parcels.append(self._packed(run))
             except (StorageError, SchedulerError) as error:
                 # None is sent without the others: two arrays of one name could not be told apart.
                 return errors + self._hindered(wanted, error)
@@ -359,13 +363,25 @@ class Reconciler:
     def _waits(self, run: Run) -> bool:
         return _now() - run.status.at < self.settle
 
-    def _packed(self, run: Run, harness: bytes) -> "_PreparedJob":
+    def _ensure_harness(self, folders: job_folder.Folders, sha256: str) -> None:
+        """Have the harness that runs were stored with lie where their jobs find it.
+
+        Raises:
+            InputError: it is that of another version of hpc-board, and not there.
+            StorageError: the folder cannot be written, or read.
+            SchedulerError: the machine that has the folder cannot be reached.
+        """
+        if sha256 == self._harness_sha256:
+            if folders.ensure_harness(self.harness()):
+                folders.remove_unused_harnesses({run.harness_sha256 for run in self.store.runs.in_flight()})
+        elif not folders.has_harness(sha256):
+            raise InputError("hpc-board was updated before the run was sent; submit again")
+
+    def _packed(self, run: Run) -> "_PreparedJob":
         """A run with its job folder written."""
         gpu = self.gpus.get(run.gpu)
         if gpu is None:
             raise InputError(f"the settings no longer have GPU {run.gpu}; submit again")
-        if hashlib.sha256(harness).hexdigest() != run.harness_sha256:
-            raise InputError("hpc-board was updated before the run was sent; submit again")
         tries = 0
         if run.state is not RunState.CREATED:
             tries = sum(status.source.startswith(_TRY) for status in self.store.runs.history(run.id))
@@ -373,7 +389,7 @@ class Reconciler:
             raise InputError(f"not accepted after {tries} tries: {run.status.source}")
         task = self.store.submissions.task(run.task, run.task_version)
         code = self.store.submissions.code(run.code_sha256)
-        path = self._folders(run).write(run, task, gpu, code=code, harness=harness)
+        path = self._folders(run).write(run, task, gpu, code=code)
         return _PreparedJob(run, gpu, path, job_folder.script(task, gpu, run.mode), tries + 1)
 
     def _send(self, parcels: Sequence["_PreparedJob"]) -> list[BoardError]:

@@ -1,5 +1,6 @@
 """Jobs of no board: the harness on this machine, in a folder that is gone afterwards."""
 
+import hashlib
 import os
 import secrets
 from collections.abc import Iterator
@@ -69,13 +70,14 @@ def local_job(
 ) -> Iterator[LocalJob]:
     """A job that evaluates `code` for `task` on this machine, or that asks the task alone."""
     with temporary_folder("hpc-board-job-") as scratch:
-        run = unstored_run(task, gpu, mode, file_name or task.submission_name)
-        folder = job_folder.Folders(scratch).write(run, task, gpu, code=code, harness=harness_bytes())
-        yield LocalJob(folder, run, gpu, scratch)
+        harness, folders = harness_bytes(), job_folder.Folders(scratch)
+        run = unstored_run(task, gpu, mode, file_name or task.submission_name, harness)
+        folders.ensure_harness(harness)
+        yield LocalJob(folders.write(run, task, gpu, code=code), run, gpu, scratch)
 
 
-def unstored_run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
-    """A run that no board knows."""
+def unstored_run(task: Task, gpu: Gpu, mode: Mode, file_name: str, harness: bytes) -> Run:
+    """Return a run that no board knows, judged by the `harness` with these bytes."""
     status = Status(RunState.CREATED, datetime.now(UTC))
     return Run(
         id=0,
@@ -94,4 +96,5 @@ def unstored_run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
         emulated=False,
         created_at=status.at,
         status=status,
+        harness_sha256=hashlib.sha256(harness).hexdigest(),
     )

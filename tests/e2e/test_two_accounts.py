@@ -109,11 +109,15 @@ def test_the_runs_of_another_account_are_seen_and_left_alone(files: BoardFiles) 
         assert bob.run("code", str(run["submission"])).returncode == 5
         folder = files.folder / "board" / "users" / str(ADA)
         script = folder / "runs" / number / "job.sh"
+        (harness,) = (folder / "harness").iterdir()
         assert ada.can(script.read_bytes)
+        assert ada.can(harness.read_bytes)
         for action in (
             script.read_bytes,
             lambda: script.write_text("#!/bin/sh"),
             script.unlink,
+            lambda: harness.write_bytes(b"another judge"),
+            harness.unlink,
             lambda: list(folder.iterdir()),
             lambda: folder.rename(folder.with_name("gone")),
             lambda: (folder / "advance.lock").open("a"),

@@ -1,5 +1,6 @@
 """Evaluations by the real harness file: a job folder, the zipapp, and the processes that it starts."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -90,7 +91,7 @@ def make_job_folder(
 ) -> Path:
     """A job folder as the login side writes it, for `gpu` where one is given."""
     gpu = gpu or Gpu("CPU", Cluster("here", "local"), device, python=sys.executable, arch=arch, sandbox=sandbox)
-    status = Status(RunState.CREATED, datetime.now(UTC))
+    status, harness = Status(RunState.CREATED, datetime.now(UTC)), harness or harness_bytes()
     run = Run(
         id=7,
         submission=1,
@@ -108,10 +109,11 @@ def make_job_folder(
         emulated=False,
         created_at=status.at,
         status=status,
+        harness_sha256=hashlib.sha256(harness).hexdigest(),
     )
-    return job_folder.Folders(folder).write(
-        run, task, gpu, code=submission.encode(), harness=harness or harness_bytes()
-    )
+    folders = job_folder.Folders(folder)
+    folders.ensure_harness(harness)
+    return folders.write(run, task, gpu, code=submission.encode())
 
 
 def evaluate(

@@ -14,7 +14,7 @@ import pytest
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.confine.sandbox import landlock_abi, level_of
 from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, NodeProbe
-from hpc_board.runs.job_folder import FACTS, HARNESS, RESULT
+from hpc_board.runs.job_folder import FACTS, RESULT
 from hpc_board.schedulers.slurm.kind import SLURM
 
 NVIDIA_SMI = """\
@@ -23,6 +23,8 @@ echo "NVIDIA H100 80GB HBM3, GPU-0, 570.1, Disabled, 81559, 345, 1980, 2619"
 printf 'NVIDIA H100 80GB HBM3, GPU-1, 570.1, Disabled, 81559, [N/A], \\033[31m, 2619\\n'
 echo "No devices were found"
 """
+
+HARNESS = "harness.pyz"
 
 
 def started(folder: Path, *, answer_seconds: float = 0, **facts: Any) -> "subprocess.Popen[bytes]":

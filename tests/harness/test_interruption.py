@@ -146,7 +146,7 @@ def test_a_benchmark_that_is_stopped_keeps_the_tests_and_the_cases_that_were_tim
 def test_a_supervisor_that_ends_before_it_heeds_signals_is_accounted_for(tmp_path: Path) -> None:
     folder = make_job_folder(tmp_path, HANGS_AT_10, a_task(), Mode.TEST)
     script = (folder / job_folder.SCRIPT).read_text()
-    stopped = script.replace("-I -B harness.pyz supervise", "-c 'import os; os.kill(os.getpid(), 15)'")
+    stopped = script.replace("-I -B harness.py supervise", "-c 'import os; os.kill(os.getpid(), 15)'")
     assert stopped != script
     (folder / job_folder.SCRIPT).write_text(stopped)
     done = subprocess.run(

@@ -277,8 +277,8 @@ def test_a_folder_that_cannot_be_written_is_told_with_what_to_do_and_the_run_goe
     assert (sent.returncode, "confirmed" in sent.stderr) == (2, False)
     assert board.json("run", "1")["state"] == "created"
     for words in (" ".join(sent.stderr.split()), " ".join(board.run("run", "1").stdout.split())):
-        assert f"{far}/runs/1-hb-" in words
-        assert "the job folder cannot be written: Failure" in words
+        assert f"{far}/harness/" in words
+        assert "the harness cannot be written: Failure" in words
         assert "`board_folder`" in words
     watched = board.run("watch", "1", "--timeout", "1")
     assert (watched.returncode, watched.stderr.count("cannot be written")) == (4, 1)
@@ -291,10 +291,15 @@ def test_two_boards_may_have_one_folder_on_the_cluster(board: BoardFiles, server
     settings = yaml.safe_load(other.settings.read_text())
     settings["clusters"]["lab"]["board_folder"] = str(board.folder.parent / "far")
     other.settings.write_text(yaml.safe_dump(settings, sort_keys=False))
+    uploaded = set()
     for files in (board, other):
         (run,) = files.json("submit", files.kernel(), "--gpu", "H100", "--mode", "test", "--wait")["runs"]
         assert (run["id"], run["verdict"]) == (1, "pass")
+        (harness,) = (board.folder.parent / "far" / "harness").iterdir()
+        uploaded.add((harness.name, harness.stat().st_ino, harness.stat().st_mtime_ns))
     assert len(folders(board)) == 2
+    assert len(uploaded) == 1, "the second board uses the harness that the first one has uploaded"
+    assert harness.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_one_board_uses_a_cluster_here_and_one_over_ssh_at_once(board: BoardFiles, slurm_lab: SlurmLab) -> None:

@@ -346,7 +346,7 @@ class FakeBoard(Board):
                 gpu,
                 f"#!/bin/bash\n#SBATCH --partition={gpu.partition}\n#SBATCH --gres=gpu:1\n#SBATCH --time=00:20:00\n"
                 f"#\n# hpc-board: {draft.task.name} on {gpu.name}, {draft.mode}\n\nset -u\n"
-                "python3 -I -B harness.pyz supervise job.json\n",
+                "python3 -I -B harness.py supervise job.json\n",
                 ("sbatch", "--parsable", "--job-name=hb-TOKEN", "job.sh"),
             )
             for gpu in draft.gpus

@@ -171,7 +171,8 @@ def test_a_turn_tells_why_a_run_is_not_sent_after_it_has_carried_on_the_others(w
 
 def test_a_turn_tells_that_the_folder_of_a_job_cannot_be_written(world: World) -> None:
     run = world.run()
-    (world.folder / "runs").write_text("in the way")
+    (world.folder / "runs").mkdir()
+    (world.folder / "runs" / str(run.id)).write_text("in the way")
     with pytest.raises(StorageError, match="the job folder cannot be written"):
         world.advance()
     assert world.state(run) is RunState.CREATED

@@ -732,7 +732,7 @@ def test_a_queue_that_fails_again_after_it_has_answered_is_told_again(board: Rec
 
 
 def hindered(board: Recorded) -> Recorded:
-    """The board with a run that cannot be sent, since its job folder cannot be made."""
+    """Return the board with a run that cannot be sent: a file is in the way of all job folders."""
     (board.folder / "board").mkdir(exist_ok=True)
     (board.folder / "board" / "runs").write_text("in the way")
     done = board.hpc_board("submit", "kernel.py")
@@ -743,7 +743,7 @@ def hindered(board: Recorded) -> Recorded:
 
 def test_a_run_that_cannot_be_sent_says_why_wherever_it_is_followed(board: Recorded) -> None:
     hindered(board)
-    why = "the job folder cannot be written"
+    why = "the harness cannot be written"
     watched = board.hpc_board("watch", "1", "--timeout", "1")
     assert watched.returncode == 4
     assert watched.stderr.count("Still waiting: ") == watched.stderr.count(why) == 1

@@ -384,8 +384,9 @@ def test_a_python_that_is_too_old_is_a_problem(tmp_path: Path) -> None:
     ("template", "words"),
     [
         ("{{ nothing }}", "cannot be rendered"),
-        ("python harness.pyz supervise job.json", "its template does not run `account`"),
-        ("python harness.pyz supervise job.json; python harness.pyz account job.json 1", "its template is rendered"),
+        ("python harness.py supervise job.json", "its template does not run `account`"),
+        ("python harness.pyz supervise x; python harness.pyz account x", "does not run `supervise and account`"),
+        ("python harness.py supervise job.json; python harness.py account job.json 1", "its template is rendered"),
     ],
 )
 def test_a_template_has_to_be_rendered_and_to_run_the_harness(tmp_path: Path, template: str, words: str) -> None:

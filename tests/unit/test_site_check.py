@@ -167,7 +167,7 @@ def test_a_node_that_is_as_the_settings_say_is_proven(tmp_path: Path) -> None:
     assert subjects[3:] == ["python", "gpu", "torch", "compilers", "isolation", "scratch", "files", "clock"]
     assert found.diagnostics[4].message.startswith("NVIDIA H100 80GB HBM3; driver 570.1; clocks 345/1980 MHz")
     assert cast.cancelled == []
-    assert {"job.sh", "job.json", "harness.pyz"} <= set(cast.folders[0])
+    assert {"job.sh", "job.json", "harness.py"} <= set(cast.folders[0])
 
 
 def test_a_job_is_rehearsed_with_the_very_options_of_a_run(tmp_path: Path) -> None:

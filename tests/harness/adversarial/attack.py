@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -133,9 +132,8 @@ def _outcome(folder: Path, cheat: Cheat, edits: tuple[Edit, ...]) -> Outcome:
     with socket.create_server(("127.0.0.1", 0)) as server:
         source = cheat.source.replace("@canary@", str(victims / "canary")).replace("@secret@", secret)
         source = source.replace("@port@", str(server.getsockname()[1]))
-        job = make_job_folder(folder, source, TASKS[cheat.task], cheat.mode, file_name=f"k{cheat.path.suffix}")
-        if edits:
-            _exchange_harness(job, edited(edits))
+        name, harness = f"k{cheat.path.suffix}", edited(edits) if edits else b""
+        job = make_job_folder(folder, source, TASKS[cheat.task], cheat.mode, file_name=name, harness=harness)
         environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42", "TMPDIR": str(scratch), "HPC_BOARD_TOKEN": secret}
         with _adopting() as survivors:
             peak_bytes = _run(job, environ, _prefix(cheat, scratch))
@@ -150,13 +148,6 @@ def _outcome(folder: Path, cheat: Cheat, edits: tuple[Edit, ...]) -> Outcome:
     effects += ["nothing was tried"] * (cheat.tries and "TRIED" not in logs)
     lines = [json.loads(line) for line in (job / job_folder.PROGRESS).read_text().splitlines()]
     return Outcome(result, tuple(effects), tuple(lines), peak_bytes)
-
-
-def _exchange_harness(job: Path, harness: bytes) -> None:
-    facts = json.loads((job / job_folder.FACTS).read_text())
-    facts["sha256"]["harness"] = sha256(harness).hexdigest()
-    (job / job_folder.HARNESS).write_bytes(harness)
-    (job / job_folder.FACTS).write_text(json.dumps(facts))
 
 
 def _run(job: Path, environ: dict[str, str], prefix: list[str]) -> int:
