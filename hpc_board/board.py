@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property, partial
@@ -120,6 +121,10 @@ class Board:
             here = Path("/")  # the working folder was removed, so no settings lie in it
         file = config.find(explicit, environ, here)
         return cls(config.load(file, environ), warn=warn)
+
+    def session(self) -> AbstractContextManager[None]:
+        """Keep the database open for the calls of this thread, which else open it for each transaction."""
+        return self._looking.file.session()
 
     # People
 
@@ -492,7 +497,7 @@ class Board:
 
     def _has_database(self) -> bool:
         """Whether there is anything to ask; what only looks makes no database."""
-        return Store(self.settings.board / "board.db").file.is_there()
+        return self._looking.file.is_there()
 
     def draft_again(self, run: int, *, mode: str | None = None) -> intake.Draft:
         """The same file for the same task and GPU as an earlier run of one's own, checked anew; in its mode, or `mode`.
@@ -652,6 +657,7 @@ class Board:
             return runs, [len(self._progress(run)) for run in runs]
 
         turn = partial(self._turn, ids)
+            self._store.file.rest()
         return waiting.changes(turn, look, timeout_seconds=timeout_seconds, poll_seconds=poll_seconds, say=say)
 
     def _turn(self, watched: Collection[int]) -> Pass | None:
@@ -1144,12 +1150,16 @@ class Board:
     @cached_property
     def _store(self) -> Store:
         make_own_folder(self.settings.board)
+    @cached_property
+    def _looking(self) -> Store:
+        """The store, without the folder that writing to it needs."""
         return Store(self.settings.board / "board.db")
+
+        return self._looking
 
     @cached_property
     def _boards(self) -> Boards:
-        # A store of its own: looking makes no folder.
-        return Boards(Store(self.settings.board / "board.db"), self._person, self.settings.gpus)
+        return Boards(self._looking, self._person, self.settings.gpus)
 
     def _person(self) -> Person:
         return Person(self.user, self._groups.of(self.user), self.role)

@@ -144,7 +144,7 @@ def filled_board(folder: Path) -> Board:
         with DatabaseFile(settings.board / "board.db").writing() as db:
             for run in runs:
                 if run.id <= ROWS + RUNS - CHANGES_A_SECOND:
-                    finish(RunGateway(OpenDatabase(db=db)), run, now)
+                    finish(RunGateway(OpenDatabase(db)), run, now)
     return board
 
 

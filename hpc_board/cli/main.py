@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,13 +21,16 @@ from hpc_board.cli.feed import feed
 from hpc_board.cli.init import init
 from hpc_board.cli.milestones import milestones
 from hpc_board.cli.moderation import note
-from hpc_board.cli.options import examples, open_board, take_text
+from hpc_board.cli.options import Open, examples, open_board, take_text
 from hpc_board.cli.runs import cancel, code, poll, run, runs, watch
 from hpc_board.cli.standings import history, show, show_personal
 from hpc_board.cli.streams import open_streams
 from hpc_board.cli.submit import submit
 from hpc_board.cli.tasks import gpus, list_, task, template
 from hpc_board.domain.submission import EXTENSIONS
+
+if TYPE_CHECKING:
+    from hpc_board.board import Board
 
 
 def _command_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -89,6 +93,13 @@ def _open_app(ctx: click.Context, file: Path | None) -> None:
     run_app(ctx.obj(), file)
 
 
+def _in_session(ctx: click.Context, open_: Open) -> "Board":
+    """Open the board, with one connection to its database until the command ends."""
+    board = open_()
+    ctx.with_resource(board.session())
+    return board
+
+
 @click.group(
     cls=_FileOrCommand,
     invoke_without_command=True,
@@ -119,6 +130,8 @@ def cli(ctx: click.Context, config: Path | None) -> None:
     if ctx.obj is None:
         ctx.obj = partial(open_board, config)
     if ctx.invoked_subcommand is not None:
+        if ctx.invoked_subcommand != _app.name:
+            ctx.obj = partial(_in_session, ctx, ctx.obj)
         return
     if not _on_terminal():
         click.echo(ctx.get_help())

@@ -231,6 +231,8 @@ class Reconciler:
         with ExitStack() as stack:
             with _writing(path):
                 mine = stack.enter_context(locked(path, wait_seconds=wait_seconds))
+            if mine:
+                stack.enter_context(self.store.file.session())
             yield mine
 
     def _mark_orphaned(self, run: Run) -> None:

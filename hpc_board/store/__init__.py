@@ -22,9 +22,10 @@ __all__ = ["NewChange", "NewRun", "NewSubmission", "Newest", "RunQuery", "Store"
 class Store:
     """Everything that a board remembers, in one database file, behind one gateway for each kind of fact.
 
-    Facts are appended and never changed: a run's state is its newest event, a rank is a query. Every call opens the
-    database, does its work in one transaction and closes it, so a store may be used from any thread and costs
-    nothing until it is asked. Every method of a gateway may raise StorageError.
+    Facts are appended and never changed: a run's state is its newest event, a rank is a query. Every call is one
+    transaction. It opens the database and closes it, or takes the connection of its thread's `file.session()`; so a
+    store may be used from any thread and costs nothing until it is asked. Every method of a gateway may raise
+    StorageError.
     """
 
     def __init__(

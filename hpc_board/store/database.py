@@ -1,4 +1,4 @@
-"""The board's database file: opened for one call and closed after it, created and brought up to date on the way."""
+"""The board's database file: opened for one transaction, or for all of a session, and brought up to date on the way."""
 
 import os
 import sqlite3
@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,16 +58,69 @@ def group_umask(board: Path) -> AbstractContextManager[object]:
     return _GROUP_UMASK if is_shared(board) else nullcontext()
 
 
-@dataclass(frozen=True)
+@dataclass
+class _Opened:
+    """An open connection to the file of this device and inode; `db` is set once the database is up to date."""
+
+    connection: sqlite3.Connection
+    identity: tuple[int, int] | None
+    db: "Database | None" = None
+
+
+@dataclass
+class _Session:
+    """The connection that a thread keeps between its transactions, if it has one by now."""
+
+    opened: _Opened | None = None
+    busy: bool = False
+    pid: int = field(default_factory=os.getpid)
+
+    def close(self) -> None:
+        if self.opened is not None and self.pid == os.getpid():
+            # A process that was forked meanwhile has the same connection, and must not even close it.
+            self.opened.connection.close()
+            self.opened = None
+
+
 class DatabaseFile:
-    """A door to the database at `path`.
+    """A door to the database at `path`, which each transaction opens, or within a `session` only the first one.
 
     `mounts` is the kernel's table of mounts, which decides on the journal mode.
     """
 
-    path: Path
-    mounts: Path = MOUNTS
-    busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS
+    def __init__(self, path: Path, mounts: Path = MOUNTS, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS) -> None:
+        self.path = path
+        self.mounts = mounts
+        self.busy_timeout_seconds = busy_timeout_seconds
+        self._of_thread = threading.local()
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Keep the database open for this thread's transactions, from the first one on; nested sessions are one.
+
+        Between two transactions the connection holds nothing that keeps another process from writing, a backup or a
+        restore. It does keep the write-ahead log in its place: `rest` before a long wait.
+        """
+        if self._session() is not None:
+            yield
+            return
+        self._of_thread.session = _Session()
+        try:
+            yield
+        finally:
+            self.rest()
+            del self._of_thread.session
+
+    def rest(self) -> None:
+        """Close the connection of this thread's session, if any, until its next transaction."""
+        session = self._session()
+        if session is not None and not session.busy:
+            with group_umask(self.path.parent):
+                session.close()
+
+    def _session(self) -> _Session | None:
+        session: _Session | None = getattr(self._of_thread, "session", None)
+        return session
 
     @contextmanager
     def reading(self) -> Iterator["Database"]:
@@ -96,12 +149,12 @@ class DatabaseFile:
             yield None
             return
         check_companions(self.path)
-        uri = f"{self.path.absolute().as_uri()}?mode=rw"
-        with translated(self.path, reading=True), group_umask(self.path.parent):
-            connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout_seconds, isolation_level=None)
-            with closing(connection):
-                connection.execute("BEGIN")
-                yield connection
+        with translated(self.path, reading=True), self._connected() as opened:
+            opened.connection.execute("BEGIN")
+            try:
+                yield opened.connection
+            finally:
+                opened.connection.rollback()
 
     @contextmanager
     def writing(self) -> Iterator["Database"]:
@@ -140,12 +193,51 @@ class DatabaseFile:
 
         _create_missing(self.path)
         check_companions(self.path)
-        connection = sqlite3.connect(self.path, timeout=self.busy_timeout_seconds, isolation_level=None)
-        with group_umask(self.path.parent), closing(connection):
-            connection.execute("PRAGMA foreign_keys = ON")
-            db = Database(connection, execute_plugins=False)
-            _bring_up_to_date(db, self.path)
-            yield db
+        with self._connected() as opened:
+            if opened.db is None:
+                opened.connection.execute("PRAGMA foreign_keys = ON")
+                db = Database(opened.connection, execute_plugins=False)
+                _bring_up_to_date(db, self.path)
+                opened.db = db
+            yield opened.db
+
+    @contextmanager
+    def _connected(self) -> Iterator[_Opened]:
+        """Connect to the file that is there, or take the connection that this thread's session keeps to it."""
+        session = self._session()
+        with group_umask(self.path.parent):
+            if session is None or session.busy or session.pid != os.getpid():
+                opened = self._connect()
+                with closing(opened.connection):
+                    yield opened
+                return
+            if session.opened is not None and session.opened.identity != _identity(self.path):
+                session.close()
+            session.opened = session.opened or self._connect()
+            session.busy = True
+            try:
+                yield session.opened
+            except sqlite3.Error:
+                session.close()
+                raise
+            finally:
+                session.busy = False
+
+    def _connect(self) -> _Opened:
+        # Looked up before the file is opened: where another one takes its place in between, the next look tells.
+        identity = _identity(self.path)
+        uri = f"{self.path.absolute().as_uri()}?mode=rw"
+        return _Opened(
+            sqlite3.connect(uri, uri=True, timeout=self.busy_timeout_seconds, isolation_level=None), identity
+        )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlite_utils import Database
@@ -10,12 +9,12 @@ from sqlite_utils import Database
 from hpc_board.store.database import DatabaseFile
 
 
-@dataclass(frozen=True)
 class OpenDatabase(DatabaseFile):
     """A door to a database that is open already; its transactions are its owner's."""
 
-    path: Path = Path()
-    db: Database = field(kw_only=True)
+    def __init__(self, db: Database) -> None:
+        super().__init__(Path())
+        self.db = db
 
     @contextmanager
     def reading(self) -> Iterator[Database]:

@@ -389,7 +389,7 @@ def questions(run: Run) -> dict[str, Callable[[Database], object]]:
 
 
 def standings(db: Database) -> StandingsGateway:
-    return StandingsGateway(OpenDatabase(db=db))
+    return StandingsGateway(OpenDatabase(db))
 
 
 def asking_feed(

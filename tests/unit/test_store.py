@@ -620,7 +620,7 @@ def test_frequent_questions_read_no_whole_table(path: Path, store: Store) -> Non
     asked: list[tuple[str, Any]] = []
     with closing(sqlite3.connect(path)) as connection:
         db = Database(connection, tracer=lambda sql, parameters: asked.append((sql, parameters)))
-        runs = RunGateway(OpenDatabase(db=db))
+        runs = RunGateway(OpenDatabase(db))
         runs.in_flight()
         runs.in_flight([run.id])
         runs.get(run.id)
@@ -629,7 +629,7 @@ def test_frequent_questions_read_no_whole_table(path: Path, store: Store) -> Non
         runs.record(run.id, Status(RunState.QUEUED, NOON))
         for query in (RunQuery(user="ada"), RunQuery(task=run.task), RunQuery(submission=run.submission)):
             runs.list(query, 9)
-        StandingsGateway(OpenDatabase(db=db)).rank(run)
+        StandingsGateway(OpenDatabase(db)).rank(run)
         questions = [(sql, parameters) for sql, parameters in asked if re.search("runs|run_details|events", sql)]
         assert len(questions) > 9
         for sql, parameters in questions:
