@@ -177,13 +177,16 @@ class Board:
         return folders.tasks(self.settings.tasks, self._known_tasks)
 
     def task(self, name: str) -> Task:
-        """The task called `name`.
+        """Return the task called `name`, for which no other folder is read where its own has its name.
 
         Raises:
             InputError: there is none, or it has faults.
             Refused: the user is no participant.
         """
-        return self.tasks().task(name)
+        self.require(Role.PARTICIPANT, "see the tasks of this board")
+        self._tell_hindrance()
+        found = self._boards.task(name, lambda name: folders.task_called(name, self.settings.tasks, self._known_tasks))
+        return self.tasks().task(name) if found is None else found
 
     def allowed_gpus(self, task: Task) -> tuple[Gpu, ...]:
         """The GPUs of the settings on which `task` may run."""
@@ -465,7 +468,7 @@ class Board:
     def _drafts(
         self, sources: Sequence[intake.Source], task: str | None, gpus: Sequence[str], mode: str | None, note: str
     ) -> list[intake.Draft]:
-        known, now, admit = self.tasks(), _now(), self._admission()
+        find_task, now, admit = cache(self.task), _now(), self._admission()
         late = self.role is Role.ADMIN
         drafts = [
             intake.draft(
@@ -474,7 +477,7 @@ class Board:
                 gpu_names=gpus,
                 mode_name=mode,
                 note=note,
-                catalog=known,
+                find_task=find_task,
                 gpus=self.settings.gpus,
                 now=now,
                 after_deadline=late,
@@ -654,10 +657,10 @@ class Board:
 
         def look() -> tuple[list[Run], list[int]]:
             runs = [self.run(id_) for id_ in ids]
+            self._store.file.rest()
             return runs, [len(self._progress(run)) for run in runs]
 
         turn = partial(self._turn, ids)
-            self._store.file.rest()
         return waiting.changes(turn, look, timeout_seconds=timeout_seconds, poll_seconds=poll_seconds, say=say)
 
     def _turn(self, watched: Collection[int]) -> Pass | None:
@@ -1148,13 +1151,13 @@ class Board:
         return own_folder(self.settings.board)
 
     @cached_property
-    def _store(self) -> Store:
-        make_own_folder(self.settings.board)
-    @cached_property
     def _looking(self) -> Store:
         """The store, without the folder that writing to it needs."""
         return Store(self.settings.board / "board.db")
 
+    @cached_property
+    def _store(self) -> Store:
+        make_own_folder(self.settings.board)
         return self._looking
 
     @cached_property

@@ -105,6 +105,14 @@ class Boards:
         replaced = tuple(task.name for task in of_settings.tasks if task.name in seen)
         return Catalog(tuple(tasks[name] for name in sorted(tasks)), of_settings.faults, replaced)
 
+    def task(self, name: str, of_settings: Callable[[str], Task | None]) -> Task | None:
+        """Return the task of the board `name`, or else that of the settings; None where the person is not to see it."""
+        newest = self._newest()
+        if newest and name in _hidden_from(self._person(), newest):
+            return None
+        board = next((each for each in newest if isinstance(each, CreatedBoard) and each.name == name), None)
+        return of_settings(name) if board is None else board.task
+
     def visible(self) -> tuple[CreatedBoard, ...]:
         """The boards that the person sees, by name."""
         person = self._person()

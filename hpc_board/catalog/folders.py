@@ -301,6 +301,27 @@ def tasks(folders: Sequence[Path], known: TaskCache | None = None) -> Catalog:
     return Catalog(tuple(found[name] for name in sorted(found)), tuple(faults))
 
 
+def task_called(name: str, folders: Sequence[Path], known: TaskCache) -> Task | None:
+    """Return the task called `name` from the folder of that name in `folders`, without reading any other folder.
+
+    None does not mean that there is no such task: its folder may be called otherwise, or have faults.
+    """
+    if not re.fullmatch(NAME, name):
+        return None
+    for entry in folders:
+        try:
+            single = _has_task(entry)
+            folder = entry if single else entry / name
+            if folder.name != name or not _has_task(folder):
+                continue
+        except OSError:
+            continue
+        task = known.task_or_fault(folder, None if single else entry)
+        if isinstance(task, Task) and task.name == name:
+            return task
+    return None
+
+
 def _unheard(_: Path) -> None:
     pass
 

@@ -36,14 +36,6 @@ _FITTING = {
 _MODE_ALIASES = {"leaderboard": Mode.RANKED}
 
 
-class Tasks(Protocol):
-    """Where a task is looked up by its name."""
-
-    def task(self, name: str) -> Task:
-        """The task called `name`; an InputError where there is none."""
-        ...
-
-
 class Owned(Protocol):
     """Something that belongs to a user, such as a run."""
 
@@ -125,7 +117,7 @@ def draft(
     gpu_names: Sequence[str],
     mode_name: str | None,
     note: str,
-    catalog: Tasks,
+    find_task: Callable[[str], Task],
     gpus: Sequence[Gpu],
     now: datetime,
     after_deadline: bool = False,
@@ -135,15 +127,16 @@ def draft(
 
     Options and header must not contradict each other: the same task, and no GPU that the header does not name.
     `gpu_names` may hold commas and `all`; with no GPU named anywhere the only one is taken. The mode is `test`
-    unless said otherwise, so that nobody enters a ranking by accident. `admit` is asked whether the user may submit so
-    before the deadline is looked at, and raises Refused if not. With `after_deadline` there is none.
+    unless said otherwise, so that nobody enters a ranking by accident. `find_task` raises InputError for an unknown
+    name. `admit` is asked whether the user may submit so before the deadline is looked at, and raises Refused if not.
+    With `after_deadline` there is none.
 
     Raises:
         InputError: the file, the task, a GPU, the mode or the note cannot be used.
         Refused: `admit` does not allow it, or the task's deadline has passed.
     """
     asked = header(source)
-    task = catalog.task(_task_name(task_name, asked, catalog))
+    task = _task(task_name, asked, find_task)
     mode = mode_called(mode_name)
     admit(task, mode)
     if not after_deadline:
@@ -237,9 +230,8 @@ def check_no_milestone(sent: Run | Submission) -> None:
         )
 
 
-def _task_name(option: str | None, header: Directives, catalog: Tasks) -> str:
-    if option is not None:
-        catalog.task(option)
+def _task(option: str | None, header: Directives, find_task: Callable[[str], Task]) -> Task:
+    found = find_task(option) if option is not None else None
     if option is not None and header.leaderboard is not None and option != header.leaderboard:
         raise InputError(
             f'Leaderboard name "{one_line(option, 80)}" specified in the command doesn\'t match the one in the '
@@ -252,7 +244,7 @@ def _task_name(option: str | None, header: Directives, catalog: Tasks) -> str:
             "Missing task name.",
             hint="Give --task NAME, or begin the file with a line `#!POPCORN leaderboard NAME`.",
         )
-    return name
+    return found or find_task(name)
 
 
 def is_over(task: Task, now: datetime) -> bool:

@@ -319,7 +319,7 @@ class FakeBoard(Board):
             gpu_names=gpus,
             mode_name=mode,
             note=note,
-            catalog=Catalog(self.known_tasks),
+            find_task=Catalog(self.known_tasks).task,
             gpus=self.known_gpus,
             now=NOW,
         )
@@ -333,7 +333,7 @@ class FakeBoard(Board):
             gpu_names=[found.gpu],
             mode_name=mode or str(found.mode),
             note=found.note,
-            catalog=Catalog(self.known_tasks),
+            find_task=Catalog(self.known_tasks).task,
             gpus=self.known_gpus,
             now=NOW,
         )

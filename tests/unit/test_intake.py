@@ -49,7 +49,7 @@ def drafted(
         gpu_names=gpus,
         mode_name=mode,
         note=note,
-        catalog=catalog,
+        find_task=catalog.task,
         gpus=board,
         now=NOW,
     )

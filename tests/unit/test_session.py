@@ -270,3 +270,23 @@ def test_a_wait_lets_go_of_the_database_before_it_sleeps(files: BoardFiles) -> N
         assert descriptors(files.folder / "board" / "board.db") == 1
         for _ in board.wait([1], timeout_seconds=60):
             assert descriptors(files.folder / "board" / "board.db") == 0
+
+
+def test_a_submission_reads_the_folder_of_its_task_alone(files: BoardFiles) -> None:
+    broken = files.folder / "tasks" / "broken"
+    broken.mkdir()
+    (broken / "task.yml").write_text("files: nonsense")
+    assert counted(files, "submit", files.kernel(), "--mode", "test")["task files"] == 1
+    assert counted(files, "list")["task files"] > 2
+
+
+def test_a_task_whose_folder_is_called_otherwise_is_found(files: BoardFiles) -> None:
+    folder = files.folder / "tasks" / "double"
+    other = files.folder / "tasks" / "twice"
+    shutil.copytree(folder, other)
+    document = (other / "task.yml").read_text()
+    (other / "task.yml").write_text(f"name: two_times\n{document}")
+    assert counted(files, "submit", files.kernel(), "--task", "double", "--mode", "test")["task files"] == 1
+    text = files.kernel().read_text().replace("double", "two_times")
+    assert files.run("submit", files.kernel(text), "--mode", "test").returncode == 0
+    assert "unknown task" in files.run("show", "twice").stderr
