@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from hpc_board import settings as config
 from hpc_board.accounts import Groups, user_name
-from hpc_board.asking.backoff import ProgressCache
 from hpc_board.boards import pages as viewing
 from hpc_board.boards.admin_views import AdminViews
 from hpc_board.boards.editor import (
@@ -53,6 +52,7 @@ from hpc_board.model.text import printable
 from hpc_board.runs import drafts as intake
 from hpc_board.runs import job_folder
 from hpc_board.runs import wait as waiting
+from hpc_board.runs.backoff import ProgressCache
 from hpc_board.runs.clusters import Clusters
 from hpc_board.runs.dispatch import DispatchPlan, Preview, Sent, new_submissions
 from hpc_board.runs.reconciler import Pass, Reconciler

@@ -78,7 +78,7 @@ class Clusters:
         ask = self.schedulers[cluster.name].availability
         if not kind_of(cluster).shared:
             return [GpuStatus(gpu, available) for gpu, available in zip(gpus, ask(gpus), strict=True)]
-        from hpc_board.asking.availability import AvailabilityCache
+        from hpc_board.runs.availability import AvailabilityCache
 
         file = make_own_folder(self._settings.board) / f"free-{cluster.name}"
         try:

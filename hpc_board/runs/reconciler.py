@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
-from hpc_board.asking.backoff import LOOK_PATIENCE, LOOK_SECONDS, PATIENCE, SILENCE_SECONDS, Backoff, NextScan
 from hpc_board.domain.result_checks import ended_at, result_faults
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState, Status, next_status
 from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
@@ -25,6 +24,7 @@ from hpc_board.model.score import score_interval, score_s
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
+from hpc_board.runs.backoff import LOOK_PATIENCE, LOOK_SECONDS, PATIENCE, SILENCE_SECONDS, Backoff, NextScan
 from hpc_board.schedulers import AnyKind, Arrays, Job, JobKey, Scheduler, kind_of
 from hpc_board.store import Store
 

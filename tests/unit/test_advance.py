@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from hpc_board.asking.backoff import NextScan
 from hpc_board.domain.result_checks import is_model
 from hpc_board.domain.run import RESULT_GRACE, UNREADABLE, JobState, JobStatus, Run, RunState, Status
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
@@ -24,6 +23,7 @@ from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
+from hpc_board.runs.backoff import NextScan
 from hpc_board.runs.reconciler import TRIES_MAX, Pass, Reconciler
 from hpc_board.schedulers.scripted import Scripted
 from hpc_board.store import NewRun, NewSubmission, Store

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.asking.backoff import NextScan
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
+from hpc_board.runs.backoff import NextScan
 from hpc_board.runs.reconciler import TRIES_MAX, Reconciler
 from hpc_board.schedulers import Arrays, Job
 from hpc_board.schedulers.scripted import Scripted, ScriptedArrays

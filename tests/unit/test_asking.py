@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.asking.availability import Answer, AvailabilityCache
-from hpc_board.asking.backoff import Backoff, NextScan, ProgressCache
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
+from hpc_board.runs.availability import Answer, AvailabilityCache
+from hpc_board.runs.backoff import Backoff, NextScan, ProgressCache
 
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 H100 = Gpu("H100", Cluster("main", "slurm"), Device.CUDA, partition="gpu")

@@ -9,10 +9,10 @@ from typing import Annotated, Final
 
 import msgspec
 
-from hpc_board.asking.backoff import SharedValue
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.files import LOCK_SECONDS
 from hpc_board.model.gpu import Availability, Gpu
+from hpc_board.runs.backoff import SharedValue
 
 _ANSWERS_BYTES_MAX: Final = 1024 * 1024
 _KEPT: Final = timedelta(hours=1)

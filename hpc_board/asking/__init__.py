@@ -1,1 +1,0 @@
-"""Back-off between questions to schedulers and between scans of runs, for all clients of a board together."""
