@@ -248,7 +248,7 @@ class RunsScreen(BoardScreen):
         ]
 
     def _show_scope(self) -> None:
-        places = ["everyone" if self._everyone else "own"]
+        places = ["everyone" if self._everyone else "own", *([self._gpu] if self._gpu else [])]
         if self.pane.words:
             places.append(f"/{self.pane.words}")
         if (old := self.now() - (self.answered_at(self.pane.subject) or self._opened_at)) >= _STALE:
