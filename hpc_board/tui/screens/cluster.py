@@ -10,8 +10,6 @@ from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, VerticalScroll
-from textual.widgets import Static
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState
@@ -25,7 +23,8 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import times
 from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
-from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _PAUSE = timedelta(seconds=2)
 """The shortest time between two looks; how often a scheduler itself is asked is up to the board."""
@@ -67,8 +66,7 @@ class ClusterScreen(BoardScreen):
         "settings for all programs of the board together. Enter shows the runs on a GPU."
     )
 
-    grid = getters.query_one("#gpus", Grid)
-    details = getters.query_one("#details", Static)
+    pane: getters.query_one[ListPane[GpuStatus]] = getters.query_one(ListPane)
 
     def __init__(self, board: Board, now: Clock) -> None:
         super().__init__(board, now)
@@ -79,16 +77,22 @@ class ClusterScreen(BoardScreen):
 
     def compose_body(self) -> ComposeResult:
         """The table, and the selected GPU."""
-        with Container(id="panes"):
-            yield Grid(_COLUMNS, id="gpus")
-            with VerticalScroll(id="selected"):
-                yield Static(toned("Asking the schedulers …", Tone.MUTED), id="details", markup=False)
+        kind = Kind(
+            _COLUMNS,
+            key=lambda status: status.gpu.name,
+            cells=self._cells,
+            details=self._details,
+            scrolls=True,
+            waiting="Asking the schedulers …",
+            nothing=lambda: "There are no GPUs. The settings' `gpus` names them.",
+        )
+        yield ListPane(kind, id="gpu-list", grid_id="gpus")
 
     def on_mount(self) -> None:
         """Ask."""
         super().on_mount()
         self.title_bar.show_place("Cluster")
-        self.grid.focus()
+        self.pane.grid.focus()
         self.look_again()
 
     def look_again(self) -> None:
@@ -96,11 +100,6 @@ class ClusterScreen(BoardScreen):
         if self._answered_at is None or self.now() - self._answered_at >= _PAUSE:
             self.action_ask_again()
         self._show()
-
-    def settle(self, subject: str) -> None:
-        """Say that nothing is known where the first question has failed."""
-        if self._statuses is None and self.has_failed(subject):
-            self.details.update(toned("Nothing is known yet. It is asked again by itself.", Tone.MUTED))
 
     def action_ask_again(self) -> None:
         """Ask the board what is free, and which own runs are in flight."""
@@ -110,12 +109,12 @@ class ClusterScreen(BoardScreen):
             own = tuple(run for run in self.board.in_flight() if run.user == self.board.user)
             return statuses, own
 
-        self.ask("cluster", question, self._take, patient=True, whom=THE_SCHEDULER)
+        self.ask("cluster", question, self._take, failed=self.pane.fail, patient=True, whom=THE_SCHEDULER)
 
     def action_everyones_runs(self) -> None:
         """Show everybody's runs on the selected GPU."""
-        if self.grid.current is not None:
-            self.post_message(Open(targets.Runs(self.grid.current, everyone=True)))
+        if (status := self.pane.selected) is not None:
+            self.post_message(Open(targets.Runs(status.gpu.name, everyone=True)))
 
     def _take(self, answer: tuple[tuple[GpuStatus, ...], tuple[Run, ...]]) -> None:
         self._answered_at = self.now()
@@ -126,32 +125,23 @@ class ClusterScreen(BoardScreen):
                 self._known[status.gpu.name] = _Known(status.availability, status.asked_at or self.now())
         self._show()
 
-    @on(Grid.Highlighted)
-    def _show_details(self) -> None:
-        status = next((each for each in self._statuses or () if each.gpu.name == self.grid.current), None)
-        if status is not None:
-            self.details.update(self._details(status))
-        elif self._statuses is not None:
-            self.details.update(toned("There are no GPUs. The settings' `gpus` names them.", Tone.MUTED))
-
-    @on(Grid.Chosen)
-    def _open_runs(self, event: Grid.Chosen) -> None:
-        self.post_message(Open(targets.Runs(event.key)))
+    @on(ListPane.Chosen)
+    def _open_runs(self, event: ListPane.Chosen) -> None:
+        self.post_message(Open(targets.Runs(event.item.gpu.name)))
 
     def _show(self) -> None:
         if self._statuses is not None:
-            self.grid.show(map(self._row, self._statuses))
-            self._show_details()
+            self.pane.show_all(self._statuses)
 
     def _runs_on(self, gpu: Gpu) -> list[Run]:
         return [run for run in self._own if run.gpu == gpu.name]
 
-    def _row(self, status: GpuStatus) -> Row:
+    def _cells(self, status: GpuStatus) -> dict[str, Text]:
         known = self._known.get(status.gpu.name)
         counts = known.available if known else Availability(status.gpu.name)
         stale = bool(status.problem)
         tone = Tone.MUTED if stale else Tone.PLAIN
-        cells = {
+        return {
             "gpu": toned(status.gpu.name, Tone.STRONG),
             "cluster": toned(status.gpu.cluster.name, Tone.MUTED),
             "partition": toned(status.gpu.partition or status.gpu.cluster.name, Tone.MUTED),
@@ -162,7 +152,6 @@ class ClusterScreen(BoardScreen):
             "state": _state_words(status),
             "asked": toned(span_text(self.now() - known.at) if known else "", Tone.WAITING if stale else Tone.MUTED),
         }
-        return Row(status.gpu.name, cells)
 
     def _details(self, status: GpuStatus) -> RenderableType:
         gpu, known = status.gpu, self._known.get(status.gpu.name)

@@ -30,7 +30,8 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.path_dialog import AskPath
 from hpc_board.tui.widgets.blocks import facts
-from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.widgets.grid import Column, Grid
+from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.source_view import SourceView
 
 _COLUMNS = (
@@ -78,6 +79,7 @@ class TasksScreen(BoardScreen):
     )
 
     grid = getters.query_one("#tasks", Grid)
+    pane: getters.query_one[ListPane[Task]] = getters.query_one(ListPane)
     about = getters.query_one("#about", VerticalScroll)
     places = getters.query_one("#places", Static)
     description = getters.query_one("#description", Markdown)
@@ -101,7 +103,8 @@ class TasksScreen(BoardScreen):
                 yield Input(
                     placeholder="words of a task's name, language, GPUs or first line", compact=True, id="filter"
                 )
-                yield Grid(_COLUMNS, id="tasks")
+                kind = Kind(_COLUMNS, key=lambda task: task.name, cells=self._cells)
+                yield ListPane(kind, id="task-list", grid_id="tasks")
             with VerticalScroll(id="about"):
                 yield Static(toned("Reading the task folders …", Tone.MUTED), id="facts", markup=False)
                 yield Static(id="places", markup=False)
@@ -230,8 +233,7 @@ class TasksScreen(BoardScreen):
 
     @property
     def _selected(self) -> Task | None:
-        tasks = self._catalog.tasks if self._catalog else ()
-        return next((task for task in tasks if task.name == self.grid.current), None)
+        return self.pane.selected if self._catalog else None
 
     @property
     def _found(self) -> str | None:
@@ -285,12 +287,12 @@ class TasksScreen(BoardScreen):
             self._own = best
             self._show_rows()
 
-    @on(Grid.Highlighted)
+    @on(ListPane.Selected)
     def _select(self) -> None:
         self._show_selected()
         self.about.scroll_home(animate=False)
 
-    @on(Grid.Chosen)
+    @on(ListPane.Chosen)
     def _choose(self) -> None:
         self.action_submit()
 
@@ -315,14 +317,14 @@ class TasksScreen(BoardScreen):
         if self._catalog is None:
             return
         tasks = self._tasks_shown
-        self.grid.show(map(self._row, tasks), select=select)
+        self.pane.show_all(tasks, select=select)
         if not tasks:
             self._show_selected()
 
-    def _row(self, task: Task) -> Row:
+    def _cells(self, task: Task) -> dict[str, Text]:
         left, tone = time_left(task.deadline, self.now())
         own = self._own.get((task.name, self._versions[task.name]))
-        cells = {
+        return {
             "task": toned(task.name),
             "language": toned(languages(task), Tone.MUTED),
             "gpus": toned(" ".join(task.gpus) or "all", Tone.MUTED),
@@ -330,7 +332,6 @@ class TasksScreen(BoardScreen):
             "rank": toned(f"#{own.rank}" if own else "", Tone.OWN),
             "left": toned(left, tone),
         }
-        return Row(task.name, cells)
 
     def _show_selected(self) -> None:
         task = self._selected

@@ -28,7 +28,8 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_words import why_now
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
-from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 LOOK_SECONDS = 0.5
 """How long the watch rests before it looks at the file again."""
@@ -87,7 +88,7 @@ class WatchScreen(BoardScreen):
         "leave this screen and rests while you look at another one. Enter opens a run."
     )
 
-    grid = getters.query_one("#sent", Grid)
+    pane: getters.query_one[ListPane[Run]] = getters.query_one(ListPane)
     blocks = getters.query_one("#newest", Blocks)
     standing = getters.query_one("#standing", Static)
 
@@ -119,14 +120,15 @@ class WatchScreen(BoardScreen):
         )
         yield Static(id="standing", markup=False)
         with Container(id="panes"):
-            yield Grid(_COLUMNS, id="sent")
+            kind = Kind(_COLUMNS, key=lambda run: str(run.id), cells=self._cells)
+            yield ListPane(kind, id="sent-list", grid_id="sent")
             yield Blocks(id="newest")
 
     def on_mount(self) -> None:
         """Begin to watch."""
         super().on_mount()
         self.title_bar.show_place("Runs", "Watch")
-        self.grid.focus()
+        self.pane.grid.focus()
         self.blocks.show([Paragraph(_FIRST_WORDS, ReportTone.QUIET)])
         self._show_standing()
         self.set_interval(LOOK_SECONDS, self._look)
@@ -226,23 +228,22 @@ class WatchScreen(BoardScreen):
         self._show_runs()
         self._show_standing()
 
-    @on(Grid.Chosen)
-    def _open(self, event: Grid.Chosen) -> None:
-        self.post_message(Open(targets.Report(int(event.key))))
+    @on(ListPane.Chosen)
+    def _open(self, event: ListPane.Chosen) -> None:
+        self.post_message(Open(targets.Report(event.item.id)))
 
     def _show_runs(self, *, select: str | None = None) -> None:
-        self.grid.show(map(self._row, self._runs), select=select)
+        self.pane.show_all(self._runs, select=select)
 
-    def _row(self, run: Run) -> Row:
+    def _cells(self, run: Run) -> dict[str, Text]:
         word, tone = state(run)
-        cells = {
+        return {
             "id": toned(run.id, Tone.MUTED),
             "saved": toned(self._saved_at[run.id].astimezone().strftime("%H:%M:%S"), Tone.MUTED),
             "gpu": toned(run.gpu),
             "state": toned(word, tone),
             "why": toned(why_now(run, self._steps.get(run.id)), Tone.MUTED),
         }
-        return Row(str(run.id), cells)
 
     def _show_standing(self) -> None:
         if self._paused:

@@ -1,14 +1,13 @@
 """The cases of a run in a table, and the selected one in words and with the times of its calls."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.text import Text
-from textual import events, on
+from textual import events, getters, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.model.result import Case, Timing, Verdict
@@ -16,8 +15,9 @@ from hpc_board.model.score import duration_text
 from hpc_board.model.text import printable
 from hpc_board.report import advice, in_rows, scatter_text, speedup_text
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.histogram import histogram_lines
+from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _BAR_LINES = 5
 _MESSAGE_CHARACTERS_MAX = 8000
@@ -50,14 +50,18 @@ _OF_ROWS = (
 )
 
 
-class _CaseGrid(Grid):
-    """A table whose rows open nothing: all about the selected one is shown already."""
+@dataclass(frozen=True)
+class _Numbered:
+    """A case and its index among all cases of the run."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", show=False)]
+    index: int
+    case: Case
 
 
 class CasesPane(Container):
     """Every case with its outcome; of the selected one the message, the times and how they are spread."""
+
+    pane: getters.query_one[ListPane[_Numbered]] = getters.query_one(ListPane)
 
     _cases: tuple[Case, ...] = ()
     _processors: int | None = None
@@ -65,10 +69,17 @@ class CasesPane(Container):
 
     def compose(self) -> ComposeResult:
         """The words that there is nothing, the table, and the selected case."""
+        kind = Kind(
+            _OF_CALLS,
+            key=lambda each: str(each.index),
+            cells=lambda each: _cells(each.case),
+            details=self._details,
+            scrolls=True,
+            opens=False,
+            waiting="",
+        )
         yield Static(classes="nothing", markup=False)
-        yield _CaseGrid(_OF_CALLS, id="cases")
-        with VerticalScroll(id="case"):
-            yield Static(id="case-text", markup=False)
+        yield ListPane(kind, id="case-list", grid_id="cases")
 
     def show(self, cases: Sequence[Case], *, nothing: str, processors: int | None = None) -> None:
         """Show these cases, the first that failed selected at first; or say that there are none.
@@ -78,35 +89,27 @@ class CasesPane(Container):
         words = self.query_one(".nothing", Static)
         words.display = not cases
         words.update(toned(nothing, Tone.MUTED, 500))
-        for part in self.query("#cases, #case"):
-            part.display = bool(cases)
+        self.pane.display = bool(cases)
         if tuple(cases) == self._cases:
             return
         is_first, self._cases, self._processors = not self._cases, tuple(cases), processors
-        self.query_one(Grid).set_columns(_columns(cases))
+        self.pane.grid.set_columns(_columns(cases))
         failed = next((index for index, case in enumerate(cases) if case.verdict is not Verdict.PASS), None)
         select = str(failed) if is_first and failed is not None else None
-        self.query_one(Grid).show((_row(index, case) for index, case in enumerate(cases)), select=select)
-        self._show_case()
+        self.pane.show_all((_Numbered(index, case) for index, case in enumerate(cases)), select=select)
 
     @property
     def selected(self) -> Case | None:
         """The case that is looked at."""
-        key = self.query_one(Grid).current
-        return self._cases[int(key)] if key is not None and int(key) < len(self._cases) else None
+        return None if self.pane.selected is None else self.pane.selected.case
 
-    @on(Grid.Highlighted)
-    def _show_case(self, event: Grid.Highlighted | None = None) -> None:
-        if event is not None:
-            event.stop()
-        case = self.selected
-        if case is not None:
-            self._drawn_width = self.query_one("#case").size.width
-            self.query_one("#case-text", Static).update(_details(case, self._drawn_width, self._processors))
+    @property
+    def _details_width(self) -> int:
+        return self.query_one(".selected").size.width
 
-    @on(Grid.Chosen)
-    def _ignore(self, event: Grid.Chosen) -> None:
-        event.stop()
+    def _details(self, each: _Numbered) -> RenderableType:
+        self._drawn_width = self._details_width
+        return _details(each.case, self._drawn_width, self._processors)
 
     @on(events.Resize)
     def _fit(self) -> None:
@@ -114,8 +117,8 @@ class CasesPane(Container):
         self.call_after_refresh(self._draw_again)
 
     def _draw_again(self) -> None:
-        if self.query_one("#case").size.width != self._drawn_width:
-            self._show_case()
+        if self._details_width != self._drawn_width:
+            self.pane.redraw_details()
 
 
 def _columns(cases: Sequence[Case]) -> tuple[Column, ...]:
@@ -126,10 +129,10 @@ def _columns(cases: Sequence[Case]) -> tuple[Column, ...]:
     return tuple(column for column in chosen if column not in (_REFERENCE, _SPEEDUP))
 
 
-def _row(index: int, case: Case) -> Row:
+def _cells(case: Case) -> dict[str, Text]:
     passed = case.verdict is Verdict.PASS
     timing = case.timing
-    cells = {
+    return {
         "number": toned(case.index + 1, Tone.MUTED),
         "phase": toned(_PHASES.get(case.phase, case.phase), Tone.MUTED),
         "outcome": toned(str(case.verdict).replace("_", " "), Tone.GOOD if passed else Tone.BAD),
@@ -140,7 +143,6 @@ def _row(index: int, case: Case) -> Row:
         "samples": toned(timing.runs if timing else "", Tone.MUTED),
         "case": toned(case.spec),
     }
-    return Row(str(index), cells)
 
 
 def _details(case: Case, width: int, processors: int | None) -> RenderableType:

@@ -43,7 +43,10 @@ class Row:
 
 
 class Grid(DataTable[Text]):
-    """Rows of fixed columns; it shows what it is given and tells which row is looked at and which is chosen."""
+    """Rows of fixed columns; it shows what it is given and tells which row is looked at and which is chosen.
+
+    The rows of a table that `opens` none lead nowhere.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "select_cursor", "Open", tooltip="Open the selected row", id="list.open"),
@@ -85,8 +88,15 @@ class Grid(DataTable[Text]):
     class Bottom(Message):
         """The user went to the last of the rows that are there; the list may go on behind it."""
 
-    def __init__(self, columns: Sequence[Column], *, id: str) -> None:  # noqa: A002 - Textual's name for it
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        id: str,  # noqa: A002 - Textual's name for it
+        opens: bool = True,
+    ) -> None:
         super().__init__(id=id, cursor_type="row", cell_padding=0, zebra_stripes=False)
+        self._opens = opens
         self._all_columns = tuple(columns)
         self._layout: tuple[tuple[str, int], ...] = ()
         self._shown: tuple[Row, ...] = ()
@@ -103,6 +113,12 @@ class Grid(DataTable[Text]):
     def screenful(self) -> int:
         """How many rows fit into the table, or are taken to before it has its size."""
         return max(self.size.height - 1, 1) if self.size.height else _SCREENFUL
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Open no row of a table whose rows lead nowhere."""
+        if action == "select_cursor" and not self._opens:
+            return False
+        return super().check_action(action, parameters)
 
     def action_scroll_top(self) -> None:
         """Go to the first row."""

@@ -46,6 +46,7 @@ class Kind(Generic[T]):
     - `details` tell of the selected item below the table; `scrolls` lets the keys scroll them.
     - `filter_words` say what may be typed into the field of a list that has one; `unfit` begins the sentence that no
       item fits the words.
+    - `opens` is whether Enter leads from an item to another screen.
     - `waiting` stands below the table until the list has been read, `nothing` where it is empty.
     - `submission` is the number of an item's submission, for the sign of the one that is chosen to be compared.
     """
@@ -56,6 +57,7 @@ class Kind(Generic[T]):
     order: Order[T] | None = None
     details: Callable[[T], RenderableType] | None = None
     scrolls: bool = False
+    opens: bool = True
     filter_words: str = ""
     unfit: str = "Nothing fits"
     waiting: str = "Reading …"
@@ -134,7 +136,7 @@ class ListPane(Vertical, Generic[T]):
 
     def compose(self) -> ComposeResult:
         """The table, the field, and the selected item."""
-        yield Grid(self._kind.columns, id=self._grid_id)
+        yield Grid(self._kind.columns, id=self._grid_id, opens=self._kind.opens)
         if self._kind.filter_words:
             yield FilterLine("/", self._kind.filter_words, id=f"{self.id}-filter")
         if self._kind.details is not None:
@@ -225,6 +227,10 @@ class ListPane(Vertical, Generic[T]):
     def select_once_read(self, key: str) -> None:
         """Select the item with this key if the pages that are read next have it."""
         self._wanted = key
+
+    def redraw_details(self) -> None:
+        """Draw the details of the selected item anew."""
+        self._show_details()
 
     def open_filter(self) -> None:
         """Let the user type what the list is to be narrowed down to."""
