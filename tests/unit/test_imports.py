@@ -57,6 +57,17 @@ def test_a_dry_run_loads_the_template_engine_and_no_database(board: Recorded) ->
     assert loaded & (HEAVY | {"sqlite_utils"}) == set()
 
 
+def test_the_settings_load_no_client_of_a_scheduler(board: Recorded) -> None:
+    settings = board.folder / "hpc-board.yaml"
+    text = settings.read_text().replace("clusters:\n", "clusters:\n  main: {scheduler: slurm}\n")
+    settings.write_text(text.replace("gpus:\n", "gpus:\n  A100: {cluster: main, partition: p}\n"))
+    loaded = modules(board, "list")
+    assert "hpc_board.schedulers.sections" in loaded
+    packages = ("hpc_board.schedulers.slurm.", "hpc_board.schedulers.local.")
+    assert [name for name in loaded if name.startswith(packages)] == []
+    assert not {"hpc_board.transport.this_host", "hpc_board.transport.ssh", "paramiko", "pyslurm"} & loaded
+
+
 def test_the_runs_are_listed_without_what_only_submitting_needs(board: Recorded) -> None:
     loaded = modules(board, "runs")
     assert "sqlite_utils" in loaded
