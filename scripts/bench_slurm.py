@@ -151,10 +151,10 @@ def asked_section(lab: SlurmLab, folder: Path, counts: Sequence[int], window_s: 
 def in_flight(board: BoardFiles, count: int) -> tuple[Run, ...]:
     """Runs that wait in the queue: rows of the board, their folders, and a job of each one's name in Slurm."""
     opened = Board.open(board.settings)
-    store, gpu = Store(opened.settings.board / "board.db"), opened.gpu(GPU)
+    store, gpu = Store(opened.settings.board / "board.db"), opened.gpus.get(GPU)
     _, runs = store.submissions.add(
         NewSubmission(
-            task=opened.task(TASK),
+            task=opened.tasks.get(TASK),
             user=opened.user,
             file_name="kernel.py",
             code=RIGHT.encode(),
@@ -179,7 +179,7 @@ def in_flight(board: BoardFiles, count: int) -> tuple[Run, ...]:
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(send, runs))
-    opened.advance()  # what Slurm says of each run for the first time is stored
+    opened.runs.advance()  # what Slurm says of each run for the first time is stored
     return runs
 
 
@@ -299,11 +299,11 @@ def by_board(folder: Path) -> Way:
     files = board_files(folder, slurm=True)
     board = Board.open(files.settings)
     kernels = [files.kernel(f"{RIGHT}# {number}\n", f"kernel{number}.py") for number in range(1 + ALONE + BATCH)]
-    drafts = iter([board.draft(kernel, gpus=[GPU]) for kernel in kernels])
-    board.submit(next(drafts))  # the first one makes the database
+    drafts = iter([board.submissions.draft(kernel, gpus=[GPU]) for kernel in kernels])
+    board.submissions.submit(next(drafts))  # the first one makes the database
 
     def send(count: int) -> None:
-        board.submit(*itertools.islice(drafts, count))
+        board.submissions.submit(*itertools.islice(drafts, count))
 
     return Way("hpc-board", lambda: send(1), lambda: send(BATCH))
 
@@ -353,11 +353,11 @@ def waited_by_board(folder: Path) -> Waited:
     """Ranked runs of a task that takes milliseconds."""
     files = board_files(folder, slurm=True)
     board = Board.open(files.settings)
-    draft = board.draft(files.kernel(), gpus=[GPU])
+    draft = board.submissions.draft(files.kernel(), gpus=[GPU])
     start = time.time()
-    ids = [board.submit(draft)[0].id for _ in range(WAITED_FOR)]
+    ids = [board.submissions.submit(draft)[0].id for _ in range(WAITED_FOR)]
     seen: dict[int, float] = {}
-    for runs in board.wait(ids):
+    for runs in board.runs.wait(ids):
         for run in runs:
             if run.state is RunState.FINISHED:
                 seen.setdefault(run.id, time.time())

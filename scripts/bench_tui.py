@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 
 from textual import events
@@ -23,6 +24,7 @@ from textual.pilot import Pilot
 
 from hpc_board import settings as config
 from hpc_board.board import Board
+from hpc_board.board.runs import Runs
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.task import Mode
@@ -114,13 +116,22 @@ def seconds_until(command: Sequence[str], words: bytes, environ: dict[str, str])
 # A board with much on it
 
 
-class Quiet(Board):
-    """A board whose runs are not carried on: another process changes them."""
+class QuietRuns(Runs):
+    """Runs that are not carried on."""
 
     def advance(self, watched: object = None) -> bool:
         """Nothing to do."""
         del watched
         return True
+
+
+class Quiet(Board):
+    """A board whose runs are not carried on: another process changes them."""
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The runs, which other processes carry on."""
+        return QuietRuns(self.context)
 
 
 def filled_board(folder: Path) -> Board:
@@ -129,7 +140,7 @@ def filled_board(folder: Path) -> Board:
     board = Quiet(settings)
     store = Store(settings.board / "board.db")
     settings.board.mkdir(parents=True)
-    task, now = board.task(TASK), datetime.now(UTC)
+    task, now = board.tasks.get(TASK), datetime.now(UTC)
 
     def new(user: str, number: int) -> NewSubmission:
         run = NewRun("CPU", "local", "", f"hb-{user}-{number}", "n", "self-run", False, "h")
@@ -252,22 +263,31 @@ def percentile(times: Sequence[float], share: float = 0.95) -> float:
 # Memory
 
 
-class Replayed(Quiet):
-    """A board that gives the runs it had at first, in states that change with every question."""
+class ReplayedRuns(QuietRuns):
+    """The runs that there were at first, in states that change with every question."""
 
     known: tuple[Run, ...] = ()
     turn = 0
 
-    def runs(self, *, everyone: bool = False, task: str | None = None, limit: int = 50, **_: object) -> tuple[Run, ...]:
+    def list(self, *, everyone: bool = False, task: str | None = None, limit: int = 50, **_: object) -> tuple[Run, ...]:
         """The newest runs, each other one in another state than before."""
         if not self.known:
-            self.known = super().runs(everyone=everyone, task=task, limit=200)
+            self.known = super().list(everyone=everyone, task=task, limit=200)
         self.turn += 1
         state, reason = (RunState.RUNNING, "") if self.turn % 2 else (RunState.QUEUED, f"Priority {self.turn}")
         return tuple(
             replace(run, status=replace(run.status, state=state, reason=reason)) if run.id % 2 else run
             for run in self.known[:limit]
         )
+
+
+class Replayed(Quiet):
+    """A board whose runs are those that there were at first."""
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The runs, in changing states."""
+        return ReplayedRuns(self.context)
 
 
 async def memory(board: Board) -> str:

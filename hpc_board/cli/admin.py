@@ -79,7 +79,7 @@ def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | Non
     from hpc_board.cli.output import print_blocks, print_json, remark
     from hpc_board.report import diagnostics_report
 
-    checked = open_().check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
+    checked = open_().admin.check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
     if as_json:
         from hpc_board.cli.json_output import gpu_check_object
 
@@ -133,7 +133,7 @@ def backup(open_: Open, file: Path, force: bool) -> None:
     """
     from hpc_board.cli.output import remark
 
-    remark(f"{file} holds {_contents(open_().backup(file, force=force))}.")
+    remark(f"{file} holds {_contents(open_().admin.backup(file, force=force))}.")
 
 
 @admin.command(epilog=examples("hpc-board admin restore /backups/hpc-board-2026-11-21.db"))
@@ -152,7 +152,7 @@ def restore(open_: Open, file: Path, yes: bool, force: bool) -> None:
     board = open_()
     if not yes:
         _confirm(f"Replace {board.settings.board / 'board.db'} by {file}?")
-    done = board.restore(file, force=force)
+    done = board.admin.restore(file, force=force)
     remark(f"The board holds {_contents(done.now)}; it held {_contents(done.before)}, which {done.kept} keeps.")
 
 

@@ -81,11 +81,11 @@ def create(
         raise click.UsageError("Give NAME and SOURCE, or SOURCE alone.")
     board = open_()
     wishes = RequestedOptions(deadline, gpus or None, closed or None, members, show_code=show_code or None)
-    plans = board.plan_creation(words[-1], words[0] if len(words) == 2 else None, wishes)
+    plans = board.leaderboards.plan_creation(words[-1], words[0] if len(words) == 2 else None, wishes)
     if len(plans) > 1 and not (yes or dry_run):
         _confirm(f"Make {len(plans)} boards: {', '.join(plan.name for plan in plans)}?")
     if not dry_run:
-        board.carry_out(plans, reason=reason)
+        board.leaderboards.carry_out(plans, reason=reason)
     _print_plans(plans, as_json=as_json, stored=not dry_run)
     if not dry_run:
         remark(f"`hpc-board task check {plans[0].name}` asks the task's judge about right and cheap answers.")
@@ -156,11 +156,11 @@ def update(
             raise click.UsageError("--history changes nothing; leave out the other options.")
         _print_history(board, name, as_json=as_json)
         return
-    plan = board.plan_update(name, source, wishes)
+    plan = board.leaderboards.plan_update(name, source, wishes)
     if plan.needs_force and not (force or dry_run or as_json):
         print_blocks(*plan_report(plan))
     if not dry_run:
-        (plan,) = board.carry_out([plan], force=force, reason=reason)
+        (plan,) = board.leaderboards.carry_out([plan], force=force, reason=reason)
     _print_plans([plan], as_json=as_json, stored=not dry_run and bool(plan.differences))
 
 
@@ -180,15 +180,15 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
     from hpc_board.cli.output import print_json, remark
 
     board = open_()
-    plan = board.plan_deletion(name)
+    plan = board.leaderboards.plan_deletion(name)
     if not yes:
         users = sum(each.users for each in plan.left)
         _confirm_by_name(plan.name, f"{plan.name} has {users} entries in its standings. " if users else "")
-    file = board.delete_board(name, reason=reason)
+    file = board.leaderboards.delete(name, reason=reason)
     if as_json:
         print_json({"name": plan.name, "action": str(plan.action), "kept": str(file)})
     remark(f"The board {plan.name} is deleted; {file} keeps its standings and what it was.")
-    if any(task.name == plan.name for task in board.tasks().tasks):
+    if any(task.name == plan.name for task in board.tasks.catalog().tasks):
         remark(f"{plan.name} is the name of a task of the settings' folders, which is listed again.")
 
 
@@ -222,9 +222,11 @@ def sync(
     from hpc_board.report import synced_table
 
     board = open_()
-    done = board.plan_sync(source, problem_set, force=force)
+    done = board.leaderboards.plan_sync(source, problem_set, force=force)
     if not dry_run:
-        board.carry_out([each.plan for each in done if each.plan and each.stored], force=force, reason=reason)
+        board.leaderboards.carry_out(
+            [each.plan for each in done if each.plan and each.stored], force=force, reason=reason
+        )
     if as_json:
         from hpc_board.cli.json_output import synced_object
 
@@ -262,7 +264,7 @@ def _print_history(board: "Board", name: str, *, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import changes_table
 
-    changes = board.board_history(name)
+    changes = board.leaderboards.history(name)
     if as_json:
         from hpc_board.cli.json_output import board_change_object
 

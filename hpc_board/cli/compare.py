@@ -31,7 +31,7 @@ def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: boo
 
     board = open_()
     refresh(board)
-    found = board.compare(one, other, gpus)
+    found = board.submissions.compare(one, other, gpus)
     if as_json:
         from hpc_board.cli.json_output import comparison_object
 

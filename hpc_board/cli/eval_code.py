@@ -57,7 +57,7 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.model.task import OWN
 
-    task = None if name is None else open_().task(name)
+    task = None if name is None else open_().tasks.get(name)
     if task is not None and language is not None and language not in task.accepted:
         raise InputError(
             f"{task.name} is no task for submissions in {language}.", hint=f"It takes {', '.join(task.accepted)}."

@@ -71,7 +71,7 @@ def exit_code_of(board: "Board", runs: "Sequence[Run]") -> int:
 def _exit_code(board: "Board", run: "Run") -> int:
     if run.verdict == "pass":
         return DONE
-    return NOT_PASSED if _blamed(run, lambda: board.cases(run.id)) else NO_VERDICT
+    return NOT_PASSED if _blamed(run, lambda: board.runs.cases(run.id)) else NO_VERDICT
 
 
 def exit_code_of_trial(run: "Run", cases: "Sequence[Case]") -> int:

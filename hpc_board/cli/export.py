@@ -96,7 +96,7 @@ def export(
         raise click.UsageError("This is nothing for a terminal; give -o FILE.")
     board = open_()
     chosen = listed(gpus)
-    wanted = board.export(form, tasks=tasks, gpus=chosen, since=since, with_code=with_code)
+    wanted = board.admin.export(form, tasks=tasks, gpus=chosen, since=since, with_code=with_code)
     refresh(board)
     if output == "-":
         wanted.write(sys.stdout.buffer)
@@ -128,7 +128,7 @@ def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> N
     if days is not None and math.isnan(days):
         raise InputError("--days: nan is no number of days.", hint="Give a number such as 7.")
     since = None if days is None else datetime.now(UTC) - timedelta(days=min(days, 700_000))
-    found = board.statistics(tasks=[task] if task else [], since=since)
+    found = board.admin.statistics(tasks=[task] if task else [], since=since)
     if as_json:
         print_json(_statistics_object(found))
     else:

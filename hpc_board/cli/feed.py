@@ -35,7 +35,7 @@ def feed(
 
     board = open_()
     refresh(board)
-    entries = board.feed(task=name, gpu=gpu, user=user, before=before, limit=limit)
+    entries = board.standings.feed(task=name, gpu=gpu, user=user, before=before, limit=limit)
     if as_json:
         from hpc_board.cli.json_output import feed_object
 

@@ -27,11 +27,11 @@ def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) ->
     Raises:
         WaitExpired: `timeout_seconds` are over; the runs go on.
     """
-    runs = [board.run(id_) for id_ in ids]
+    runs = [board.runs.get(id_) for id_ in ids]
     told: dict[int, str] = {}
     try:
         with _display(board, told) as show:
-            for runs in board.wait(ids, timeout_seconds=timeout_seconds, say=_remark_problem):
+            for runs in board.runs.wait(ids, timeout_seconds=timeout_seconds, say=_remark_problem):
                 show(runs)
     except WaitExpired:
         _tell_never_starts(runs, told)
@@ -170,7 +170,7 @@ def _place(board: "Board", run: "Run") -> str:
         return one_line(run.status.reason)
     if run.state.unsent:
         return one_line(run.blocked_by)
-    progress = board.progress(run.id) if run.state == "running" else []
+    progress = board.runs.progress(run.id) if run.state == "running" else []
     return step_text(progress[-1]) if progress else ""
 
 

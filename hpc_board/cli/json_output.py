@@ -43,13 +43,13 @@ def submission_object(board: Board, runs: Sequence[Run]) -> dict[str, Any]:
         "submission": first.submission,
         "task": first.task,
         "mode": str(first.mode),
-        "runs": [run_details(board.whole_run(run.id)) for run in runs],
+        "runs": [run_details(board.runs.whole(run.id)) for run in runs],
     }
 
 
 def run_object(board: Board, run: Run) -> dict[str, Any]:
     """One run with its cases; what a list of runs holds, so it does not read whole results."""
-    return _run(run, board.placing(run), list(map(_case, board.cases(run.id))))
+    return _run(run, board.standings.placing(run), list(map(_case, board.runs.cases(run.id))))
 
 
 def _run(run: Run, placing: Placing | None, cases: list[dict[str, Any]]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> 
 
     board = open_()
     names = listed(gpus)
-    runs = board.submit_milestones(name, names)
+    runs = board.submissions.submit_milestones(name, names)
     if as_json:
         from hpc_board.cli.json_output import run_object
 

@@ -87,13 +87,13 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
     if given == no_limits:
         raise click.UsageError("Give --ranked N, --other N or both; or --none, which takes both limits back.")
     board = open_()
-    if not (no_limits and any(decision.subject == name for decision, _ in board.rules.limits())):
-        board.task(name)  # one that has gone may still lose its limits
+    if not (no_limits and any(decision.subject == name for decision, _ in board.moderation.limits())):
+        board.tasks.get(name)  # one that has gone may still lose its limits
 
     def change(present: "Limits") -> "Limits":
         return Limits() if no_limits else Limits(_chosen(ranked, present.ranked), _chosen(other, present.other))
 
-    limits = board.rules.limit(name, change)
+    limits = board.moderation.limit(name, change)
     if as_json:
         from hpc_board.cli.json_output import limits_object
 
@@ -116,7 +116,7 @@ def limits(open_: Open, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import limits_table
 
-    found = open_().rules.limits()
+    found = open_().moderation.limits()
     if as_json:
         from hpc_board.cli.json_output import limits_object
 
@@ -146,7 +146,7 @@ def ban(open_: Open, user: str, reason: str, until: str) -> None:
     """
     from hpc_board.cli.output import remark
 
-    stored = open_().rules.ban(user, reason, until)
+    stored = open_().moderation.ban(user, reason, until)
     remark(f"{user} is banned." if stored else f"{user} was banned already; `admin bans` says why.")
 
 
@@ -158,7 +158,7 @@ def unban(open_: Open, user: str, reason: str) -> None:
     """Let a banned USER submit again."""
     from hpc_board.cli.output import remark
 
-    stored = open_().rules.unban(user, reason)
+    stored = open_().moderation.unban(user, reason)
     remark(f"{user} may submit again." if stored else f"{user} was not banned.")
 
 
@@ -170,7 +170,7 @@ def bans(open_: Open, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import bans_table
 
-    found = open_().rules.bans()
+    found = open_().moderation.bans()
     if as_json:
         from hpc_board.cli.json_output import decision_object
 
@@ -189,7 +189,7 @@ def stop(open_: Open, reason: str) -> None:
     """
     from hpc_board.cli.output import remark
 
-    stored = open_().rules.stop(reason)
+    stored = open_().moderation.stop(reason)
     remark("No new submissions are accepted." if stored else "No new submissions were accepted before, either.")
 
 
@@ -200,7 +200,7 @@ def start(open_: Open, reason: str) -> None:
     """Take submissions again."""
     from hpc_board.cli.output import remark
 
-    stored = open_().rules.start(reason)
+    stored = open_().moderation.start(reason)
     remark("New submissions are accepted." if stored else "New submissions were accepted before, too.")
 
 
@@ -219,7 +219,7 @@ def remove(open_: Open, submissions: tuple[int, ...], reason: str) -> None:
     """
     from hpc_board.cli.output import remark
 
-    open_().rules.remove(submissions, reason)
+    open_().moderation.remove(submissions, reason)
     remark(f"{_named(submissions)} in the standings no more; `hpc-board admin readmit` takes that back.")
 
 
@@ -231,7 +231,7 @@ def readmit(open_: Open, submissions: tuple[int, ...], reason: str) -> None:
     """Put removed submissions back into the standings."""
     from hpc_board.cli.output import remark
 
-    open_().rules.readmit(submissions, reason)
+    open_().moderation.readmit(submissions, reason)
     remark(f"{_named(submissions)} in the standings again, with each run that passed.")
 
 
@@ -253,7 +253,7 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json:
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import decisions_table
 
-    found = open_().rules.decisions(user=user, board=name, limit=limit)
+    found = open_().moderation.decisions(user=user, board=name, limit=limit)
     if as_json:
         from hpc_board.cli.json_output import decision_object
 
@@ -322,11 +322,11 @@ def rerun(
         raise click.UsageError("--top chooses by rank, --submission by number; give one of them.")
     board = open_()
     words = listed(gpus)
-    plan = board.rerun_plan(name, top=top or 100, gpus=words, submissions=submissions)
+    plan = board.submissions.rerun_plan(name, top=top or 100, gpus=words, submissions=submissions)
     if dry_run:
         _print_plan(plan, as_json=as_json)
         return
-    runs = board.rerun(plan)
+    runs = board.submissions.rerun(plan)
     if as_json:
         from hpc_board.cli.json_output import again_object, run_object
 
@@ -383,5 +383,5 @@ def note(open_: Open, submission: int, text: str) -> None:
     """
     from hpc_board.cli.output import remark
 
-    open_().note(submission, text)
+    open_().submissions.note(submission, text)
     remark(f"Submission {submission} has the note; `hpc-board runs --note TEXT` finds it.")

@@ -100,12 +100,12 @@ def open_board(config: Path | None) -> "Board":
 
 def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """The tasks' names that begin with `incomplete`, for the shell."""
-    return _beginning(incomplete, lambda board: (task.name for task in board.tasks().tasks), ctx)
+    return _beginning(incomplete, lambda board: (task.name for task in board.tasks.catalog().tasks), ctx)
 
 
 def created_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """The names of boards that somebody made, as far as they begin with `incomplete`, for the shell."""
-    return _beginning(incomplete, lambda board: (each.name for each in board.created_boards()), ctx)
+    return _beginning(incomplete, lambda board: (each.name for each in board.leaderboards.list()), ctx)
 
 
 def gpu_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -168,7 +168,7 @@ def submission_numbers(ctx: click.Context, _parameter: click.Parameter, incomple
 
 def _runs(board: "Board") -> "tuple[Run, ...]":
     """The user's newest runs; a board that is not there yet is not made for that."""
-    return board.runs() if board.settings.board.is_dir() else ()
+    return board.runs.list() if board.settings.board.is_dir() else ()
 
 
 def _beginning(incomplete: str, names: "Callable[[Board], Iterable[str]]", ctx: click.Context) -> list[str]:

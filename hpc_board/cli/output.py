@@ -48,7 +48,7 @@ def remark(text: str) -> None:
 def refresh(board: "Board") -> None:
     """Carry the runs in flight on before they are shown; what hinders that is a remark, and what is known is shown."""
     try:
-        board.advance()
+        board.runs.advance()
     except BoardError as error:
         remark(f"Not up to date: {error.title}: {error.message}")
 

@@ -89,13 +89,15 @@ def runs(
     board = open_()
     refresh(board)
     read = partial(
-        board.runs, everyone=everyone, user=user, task=task, limit=limit, note=note, mode=kind, outcome=outcome
+        board.runs.list, everyone=everyone, user=user, task=task, limit=limit, note=note, mode=kind, outcome=outcome
     )
     found = read(gpu=gpu)
     if gpu is not None and not found:
-        found = read(gpu=board.gpu(gpu).name)  # one that has left the settings may have runs, however it is written
+        found = read(
+            gpu=board.gpus.get(gpu).name
+        )  # one that has left the settings may have runs, however it is written
     if task is not None and not found:
-        board.task(task)  # a task that has left the settings may still have runs; a mistyped name has none
+        board.tasks.get(task)  # a task that has left the settings may still have runs; a mistyped name has none
     if as_json:
         from hpc_board.cli.json_output import run_object
 
@@ -129,13 +131,13 @@ def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> 
     board = open_()
     refresh(board)
     if only_log:
-        _print_logs(board, board.run(id_))
+        _print_logs(board, board.runs.get(id_))
     elif as_json:
         from hpc_board.cli.json_output import run_details
 
-        print_json(run_details(board.whole_run(id_), samples=samples))
+        print_json(run_details(board.runs.whole(id_), samples=samples))
     else:
-        print_blocks(*report(board, board.whole_run(id_)))
+        print_blocks(*report(board, board.runs.whole(id_)))
 
 
 def _print_logs(board: "Board", run: "Run") -> None:
@@ -143,7 +145,7 @@ def _print_logs(board: "Board", run: "Run") -> None:
     from hpc_board.cli.output import print_blocks, remark
     from hpc_board.report import nothing_printed, run_logs
 
-    logs = run_logs(board.result(run.id), board.log(run.id))
+    logs = run_logs(board.runs.result(run.id), board.runs.log(run.id))
     if len(logs) > 1:
         print_blocks(*logs)
     elif logs:
@@ -175,13 +177,13 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
 
     board = open_()
     try:
-        (found,) = follow(board, [board.run(id_).id], timeout_seconds)
+        (found,) = follow(board, [board.runs.get(id_).id], timeout_seconds)
     except WaitExpired:
         if as_json:
-            print_json(run_details(board.whole_run(id_)))
+            print_json(run_details(board.runs.whole(id_)))
         raise
     if as_json:
-        print_json(run_details(board.whole_run(found.id)))
+        print_json(run_details(board.runs.whole(found.id)))
     else:
         print_blocks(*summary(board, found))
     raise click.exceptions.Exit(exit_code_of(board, [found]))
@@ -201,8 +203,8 @@ def cancel(open_: Open, ids: tuple[int, ...]) -> None:
     failures: list[BoardError] = []
     for id_ in ids:
         try:
-            ended_before = board.run(id_).state.ended
-            found = board.cancel(id_)
+            ended_before = board.runs.get(id_).state.ended
+            found = board.runs.cancel(id_)
         except BoardError as error:
             print_error(error)
             failures.append(error)
@@ -241,7 +243,7 @@ def code(open_: Open, submission: int, output: Path | None, force: bool) -> None
     from hpc_board.model.text import printable
 
     board = open_()
-    file_name, data = board.code(submission)
+    file_name, data = board.submissions.code(submission)
     if output is None:
         # A terminal obeys escape sequences, a pipe wants the very bytes.
         click.echo(printable(data.decode(), len(data)) if sys.stdout.isatty() else data, nl=False)
@@ -270,9 +272,9 @@ def poll(open_: Open, as_json: bool) -> None:
     from hpc_board.report import outcome
 
     board = open_()
-    before = board.in_flight()
+    before = board.runs.in_flight()
     failure = _failure_to_advance(board)
-    pairs = [(old, board.run(old.id)) for old in before]
+    pairs = [(old, board.runs.get(old.id)) for old in before]
     changed = [(old, new) for old, new in pairs if new.state is not old.state]
     if as_json:
         from hpc_board.cli.json_output import run_object
@@ -289,7 +291,7 @@ def poll(open_: Open, as_json: bool) -> None:
 
 def _failure_to_advance(board: "Board") -> BoardError | None:
     try:
-        board.advance()
+        board.runs.advance()
     except BoardError as error:
         return error
     return None
@@ -299,8 +301,8 @@ def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
     """What its participant wants to know first about a run that has ended, as blocks."""
     from hpc_board.report import run_summary
 
-    whole = board.whole_run(run.id)
-    return run_summary(whole.run, whole.result, whole.history, whole.placing, log=board.log(run.id))
+    whole = board.runs.whole(run.id)
+    return run_summary(whole.run, whole.result, whole.history, whole.placing, log=board.runs.log(run.id))
 
 
 def report(board: "Board", whole: "WholeRun") -> "tuple[Block, ...]":
@@ -308,6 +310,6 @@ def report(board: "Board", whole: "WholeRun") -> "tuple[Block, ...]":
     from hpc_board.report import outcome_line, run_report
 
     run, result, placing = whole.run, whole.result, whole.placing
-    blocks = run_report(run, result, whole.history, board.progress(run.id), placing, log=board.log(run.id))
+    blocks = run_report(run, result, whole.history, board.runs.progress(run.id), placing, log=board.runs.log(run.id))
     # The outcome stands first, and has left a small screen by the time that the end is printed.
     return (*blocks, outcome_line(run, result, placing)) if run.state.ended else blocks

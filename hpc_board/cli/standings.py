@@ -110,7 +110,7 @@ def show(
     rows = Rows.RUNS if all_runs else Rows.USERS
     everything = all_users or (as_json and top is None)
     limit = None if everything else top or _ROWS
-    pages = board.pages(name, chosen, version=version, rows=rows, limit=limit, offset=place - 1)
+    pages = board.standings.pages(name, chosen, version=version, rows=rows, limit=limit, offset=place - 1)
     _print_pages(board, name, pages, rows, as_json=as_json)
     if version is None and not any(page.total for page in pages) and _began_anew(board, name):
         remark(f"The standings began anew: `hpc-board show {name} --task-version previous` shows those before.")
@@ -147,7 +147,7 @@ def show_personal(
     board = open_()
     chosen = _chosen(board, name, gpus)
     limit = None if as_json and top is None else top or _ROWS
-    pages = board.pages(name, chosen, version=version, rows=Rows.OWN, limit=limit, offset=place - 1)
+    pages = board.standings.pages(name, chosen, version=version, rows=Rows.OWN, limit=limit, offset=place - 1)
     _print_pages(board, name, pages, Rows.OWN, as_json=as_json)
 
 
@@ -175,15 +175,15 @@ def history(
     board = open_()
     chosen = _chosen(board, name, gpus)
     whose = user or board.user
-    pages = board.pages(name, chosen, version=version, rows=Rows.NEWEST, limit=_HISTORY_MAX, user=whose)
+    pages = board.standings.pages(name, chosen, version=version, rows=Rows.NEWEST, limit=_HISTORY_MAX, user=whose)
     if as_json:
         from hpc_board.cli.json_output import history_object
         from hpc_board.model.text import one_line
 
         boards = [history_object(page) for page in pages]
-        print_json({"task": board.task(name).name, "user": one_line(whose), "boards": boards})
+        print_json({"task": board.tasks.get(name).name, "user": one_line(whose), "boards": boards})
         return
-    task = board.task(name).name
+    task = board.tasks.get(name).name
     shown = [page for page in pages if page.rows] or pages
     print_blocks(*(block for page in shown for block in history_report(task, page, whose)))
 
@@ -193,8 +193,10 @@ def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows
     from hpc_board.domain.standing import Rows
     from hpc_board.report import board_report, removed_blocks
 
-    task = board.task(name).name
-    removed = {page.gpu: board.removed(task, page.gpu, page.version) if rows is Rows.OWN else () for page in pages}
+    task = board.tasks.get(name).name
+    removed = {
+        page.gpu: board.standings.removed(task, page.gpu, page.version) if rows is Rows.OWN else () for page in pages
+    }
     if as_json:
         from hpc_board.cli.json_output import board_object, removed_object
 
@@ -216,8 +218,8 @@ def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows
 
 def _began_anew(board: "Board", name: str) -> bool:
     """Whether somebody was ranked at a former version of the task, and nobody is at the present one."""
-    present = board.task(name).version
-    ranked = {each.version for each in board.versions(name) if each.entries}
+    present = board.tasks.get(name).version
+    ranked = {each.version for each in board.standings.versions(name) if each.entries}
     return bool(ranked) and present not in ranked
 
 
@@ -227,9 +229,9 @@ def _print_rank(
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import rank_report
 
-    task = board.task(name).name
-    pages = board.pages(name, gpus, version=version, limit=1)
-    held = [(page, board.at_rank(name, page.gpu, rank, version=version)) for page in pages]
+    task = board.tasks.get(name).name
+    pages = board.standings.pages(name, gpus, version=version, limit=1)
+    held = [(page, board.standings.at_rank(name, page.gpu, rank, version=version)) for page in pages]
     if not any(entries for _, entries in held):
         counts = ", ".join(f"{page.gpu} has {page.total}" for page in pages)
         raise InputError(f"nobody has rank {rank} on {task}", hint=f"Users on each board: {counts}. Ties leave gaps.")
@@ -246,8 +248,8 @@ def _print_versions(board: "Board", name: str, *, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import versions_table
 
-    task = board.task(name)
-    found = board.versions(name)
+    task = board.tasks.get(name)
+    found = board.standings.versions(name)
     if as_json:
         from hpc_board.cli.json_output import version_object
 
@@ -260,8 +262,8 @@ def _chosen(board: "Board", name: str, words: Sequence[str]) -> list[str]:
     """The names of the GPUs that were given, or of all of the task's; the runs in flight are carried on first."""
     from hpc_board.cli.output import refresh
 
-    task = board.task(name)
+    task = board.tasks.get(name)
     names = listed(words)
-    chosen = [board.gpu(each) for each in names] or board.allowed_gpus(task)
+    chosen = [board.gpus.get(each) for each in names] or board.gpus.allowed(task)
     refresh(board)
     return [gpu.name for gpu in chosen]

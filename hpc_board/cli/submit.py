@@ -105,11 +105,11 @@ def submit(
     if dry_run and wait:
         raise click.UsageError("--dry-run sends nothing that --wait could wait for.")
     board = open_()
-    drafts = board.drafts(files, task=task, gpus=gpus, mode=mode, note=note)
+    drafts = board.submissions.drafts(files, task=task, gpus=gpus, mode=mode, note=note)
     if dry_run:
-        _print_previews(board.preview(*drafts, array=array), as_json=as_json)
+        _print_previews(board.submissions.preview(*drafts, array=array), as_json=as_json)
         return
-    runs = board.submit(*drafts, array=array)
+    runs = board.submissions.submit(*drafts, array=array)
     with unless_printed("What was submitted is in `hpc-board runs`."):
         if wait:
             raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
@@ -149,7 +149,7 @@ def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *
     try:
         runs = follow(board, ids, timeout_seconds)
     except WaitExpired:
-        _print_accepted(board, [board.run(id_) for id_ in ids], as_json=as_json)
+        _print_accepted(board, [board.runs.get(id_) for id_ in ids], as_json=as_json)
         raise
     if as_json:
         _print_accepted(board, runs, as_json=True)

@@ -33,9 +33,9 @@ def list_(open_: Open, as_json: bool) -> None:
     from hpc_board.report import tasks_table
 
     board = open_()
-    catalog = board.tasks()
+    catalog = board.tasks.catalog()
     tasks = catalog.tasks
-    gpus = {each.name: board.allowed_gpus(each) for each in tasks}
+    gpus = {each.name: board.gpus.allowed(each) for each in tasks}
     for fault in catalog.faults:
         remark(f"Left out: {fault}")
     if catalog.replaced:
@@ -47,7 +47,7 @@ def list_(open_: Open, as_json: bool) -> None:
     if as_json:
         from hpc_board.cli.json_output import task_object
 
-        boards = {each.name: each for each in board.created_boards()}
+        boards = {each.name: each for each in board.leaderboards.list()}
         print_json([task_object(each, gpus[each.name], boards.get(each.name)) for each in tasks])
     else:
         print_blocks(tasks_table(tasks, gpus, datetime.now(UTC)))
@@ -61,7 +61,7 @@ def gpus(open_: Open, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report import gpus_table
 
-    statuses = open_().gpus()
+    statuses = open_().gpus.statuses()
     if as_json:
         from hpc_board.cli.json_output import gpu_object
 
@@ -126,8 +126,8 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
     from hpc_board.report import created_report, limits_facts, task_report
 
     board = open_()
-    found = board.task(name)
-    allowed, created = board.allowed_gpus(found), board.created(name)
+    found = board.tasks.get(name)
+    allowed, created = board.gpus.allowed(found), board.leaderboards.get(name)
     if file_name is not None:
         text = found.text(file_name)
         if text is None:
@@ -140,11 +140,11 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
     elif as_json:
         from hpc_board.cli.json_output import task_details
 
-        print_json(task_details(found, allowed, created, board.limits(found.name)))
+        print_json(task_details(found, allowed, created, board.leaderboards.limits(found.name)))
     else:
         print_blocks(
             *task_report(found, allowed, datetime.now(UTC)),
-            *limits_facts(board.limits(found.name)),
+            *limits_facts(board.leaderboards.limits(found.name)),
             *(created_report(created) if created else ()),
         )
 
@@ -266,7 +266,7 @@ def _source(open_: Open, source: str) -> "tuple[Task, ...]":
     path = Path(source)
     if "/" in source or is_folder(path) or path.suffix in ENDINGS:
         return sound_tasks(path)
-    return (open_().task(source),)
+    return (open_().tasks.get(source),)
 
 
 @task.command(
@@ -331,10 +331,10 @@ def template(open_: Open, name: str, language: str | None, header: bool, output:
     from hpc_board.files import write_file
 
     board = open_()
-    found = board.task(name)
+    found = board.tasks.get(name)
     if header and language is not None:
         raise InputError("--header and --language exclude each other.", hint="Give one of them.")
-    text = compiled_header() if header else starter(found, language, board.allowed_gpus(found))
+    text = compiled_header() if header else starter(found, language, board.gpus.allowed(found))
     if output is None:
         click.echo(text.encode(), nl=False)
         return

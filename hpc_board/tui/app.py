@@ -584,18 +584,18 @@ def _followed(board: Board, before: RunsState) -> Followed:
     """The runs carried on as far as they go; what could not be found out stays as it was."""
     failure = None
     try:
-        board.advance(before.in_flight)
+        board.runs.advance(before.in_flight)
     except BoardError as error:
         failure = error
     try:
-        runs = board.followed(before.in_flight)
+        runs = board.runs.followed(before.in_flight)
         in_flight = [run for run in runs if not run.state.ended]
         over = [run for run in runs if run.state.ended]
         # A toast has a rank; where so many have ended that there is one for all of them, nobody sees it.
-        ended = [(run, board.rank(run) if len(over) <= TOLD_MAX else None) for run in over]
+        ended = [(run, board.standings.rank(run) if len(over) <= TOLD_MAX else None) for run in over]
         clusters = {run.cluster for run in in_flight}
-        asked = [at for cluster in clusters if (at := board.asked_at(cluster))]
-        silent = [at for cluster in clusters if (at := board.silent_since(cluster))]
+        asked = [at for cluster in clusters if (at := board.runs.asked_at(cluster))]
+        silent = [at for cluster in clusters if (at := board.runs.silent_since(cluster))]
     except BoardError as error:
         return Followed(dataclasses.replace(before, failure=error), ())
     # One that is silent is left alone for a while, in which there is nothing new to say of it.

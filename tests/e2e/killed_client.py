@@ -110,19 +110,19 @@ def main() -> None:
     settings_file, kernel, count, point, *gpus = sys.argv[1:]
     board = Board(settings.load(Path(settings_file), os.environ))
     os.environ["BOARD_FOLDER"] = str(board.settings.board)
-    drafts = [board.draft(Path(kernel), gpus=gpus, mode="ranked") for _ in range(int(count))]
+    drafts = [board.submissions.draft(Path(kernel), gpus=gpus, mode="ranked") for _ in range(int(count))]
     store = Store(board.settings.board / "board.db")
     store.submissions, store.runs = DeadlySubmissions(store.file), DeadlyRuns(store.file)
     store.submissions.point = store.runs.point = point
     board.settings.board.mkdir(parents=True, exist_ok=True)
-    board.__dict__["_store"] = store
+    board.context.__dict__["store"] = store
     deadly = {
         name: (DeadlyArrays if isinstance(inner, Arrays) else DeadlyScheduler)(inner, point)
-        for name, inner in board._clusters.schedulers.items()
+        for name, inner in board.context.clusters.schedulers.items()
     }
-    board._clusters.__dict__["schedulers"] = deadly
-    runs = board.submit(*drafts)
-    for _ in board.wait([run.id for run in runs], timeout_seconds=60):
+    board.context.clusters.__dict__["schedulers"] = deadly
+    runs = board.submissions.submit(*drafts)
+    for _ in board.runs.wait([run.id for run in runs], timeout_seconds=60):
         pass
 
 

@@ -90,9 +90,9 @@ class Site:
     def passed_once(self, id_: int) -> None:
         """The run has passed, was sent to Slurm once, ended once, and one job wrote into its folder."""
         board = self.board
-        (run,) = list(board.wait([id_], timeout_seconds=WAIT_SECONDS))[-1]
+        (run,) = list(board.runs.wait([id_], timeout_seconds=WAIT_SECONDS))[-1]
         assert (run.state, run.verdict) == (RunState.FINISHED, Verdict.PASS), run.explanation
-        history = board.history(id_)
+        history = board.runs.history(id_)
         assert sum(status.state.ended for status in history) == 1
         assert sum(status.state is RunState.SUBMITTING for status in history) == 1
         assert [name for _, name, _ in slurm_jobs(self.files.environ)].count(run.token) == 1
@@ -132,7 +132,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     terminal.type("hpc-board")
     terminal.until("hpc-board Tasks", "double")
     board = site.board
-    (first,) = board.submit(board.draft(file, gpus=["H100"], mode="ranked"))
+    (first,) = board.submissions.submit(board.submissions.draft(file, gpus=["H100"], mode="ranked"))
     terminal.press("r")
     terminal.until("Runs / own", "running", "on h100-1", "1 in flight", name="running")
     site.saved(first)
@@ -171,11 +171,11 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     site.hold.unlink()
     terminal.until("Runs / own", "1 double", "pass", without="in flight", name="passed")
     site.passed_once(first.id)
-    assert [run.id for run in board.runs()] == [first.id]
+    assert [run.id for run in board.runs.list()] == [first.id]
 
     # Who leaves while it hangs has the shell back, and a terminal that is as it was.
     site.hold.touch()
-    (second,) = board.submit(board.draft(file, gpus=["H100"], mode="ranked"))
+    (second,) = board.submissions.submit(board.submissions.draft(file, gpus=["H100"], mode="ranked"))
     terminal.until("Runs / own", "2 double", "running", "on h100-1", "1 in flight")
     site.stop_controller()
     terminal.until("waiting ", SILENT)

@@ -93,8 +93,10 @@ def others(slurm_lab: SlurmLab) -> Iterator[Others]:
 def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, terminal: Terminal, others: Others) -> None:
     board = Board.open(files.settings)
     rival = Board(board.settings, user="grace")
-    (first,) = rival.submit(rival.draft(files.kernel(kernel(0.05, "H100"), "grace.py"), gpus=["H100"], mode="ranked"))
-    (ended,) = list(rival.wait([first.id], timeout_seconds=90))[-1]
+    (first,) = rival.submissions.submit(
+        rival.submissions.draft(files.kernel(kernel(0.05, "H100"), "grace.py"), gpus=["H100"], mode="ranked")
+    )
+    (ended,) = list(rival.runs.wait([first.id], timeout_seconds=90))[-1]
     assert str(ended.verdict) == "pass"
     others.take("h100")
     others.take("a100")
@@ -145,13 +147,13 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.until("Run 5 goes on. `hpc-board runs` shows how they stand.", name="left")
     others.leave("h100")
     others.wait_for_nobody("h100")
-    assert not board.run(5).state.ended
+    assert not board.runs.get(5).state.ended
     terminal.type("clear; hpc-board")
     terminal.until("hpc-board Tasks", "double")
     terminal.press("r")
     terminal.until("Runs / own", "5 double", "pass", without="in flight", name="back")
     terminal.press("q")
     terminal.until("$")
-    found = {run.id: (run.state, str(run.verdict)) for run in board.runs()}
+    found = {run.id: (run.state, str(run.verdict)) for run in board.runs.list()}
     assert found[5] == found[4] == found[2] == (RunState.FINISHED, "pass")
     assert found[3][0] is RunState.CANCELLED

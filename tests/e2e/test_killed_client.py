@@ -35,23 +35,23 @@ def killed(files: BoardFiles, point: str, gpus: list[str], count: int = 1) -> No
 def carried_on(files: BoardFiles) -> Board:
     """Another client of the same board, which carries on until nothing is in flight."""
     board = Board(settings.load(files.settings, os.environ))
-    board.__dict__["_advance"] = replace(board._advance, settle=SETTLED)
+    board.context.__dict__["reconciler"] = replace(board.context.reconciler, settle=SETTLED)
     deadline = time.monotonic() + 60
-    while board._store.runs.in_flight():
-        assert time.monotonic() < deadline, board._store.runs.in_flight()
-        board.advance()
+    while board.context.store.runs.in_flight():
+        assert time.monotonic() < deadline, board.context.store.runs.in_flight()
+        board.runs.advance()
         time.sleep(0.2)
     return board
 
 
 def assert_nothing_lost(board: Board, point: str, gpus: list[str], count: int = 1) -> None:
-    runs = board.runs()
+    runs = board.runs.list()
     assert len(runs) == (0 if point == "before the row" else count * len(gpus))
-    assert [board.rank(run) for run in runs].count(1) == (len(gpus) if runs else 0)
+    assert [board.standings.rank(run) for run in runs].count(1) == (len(gpus) if runs else 0)
     for run in runs:
         assert run.state is RunState.FINISHED, run.status
         assert run.verdict is Verdict.PASS
-        finished = [status for status in board.history(run.id) if status.state is RunState.FINISHED]
+        finished = [status for status in board.runs.history(run.id) if status.state is RunState.FINISHED]
         assert len(finished) == 1
         assert len(list(job_folder.Folders(board.settings.board).of(run).glob("slurm-*.out"))) == 1
 
@@ -75,7 +75,7 @@ def test_on_slurm_no_run_is_lost_or_doubled(
     killed(files, point, gpus)
     board = carried_on(files)
     assert_nothing_lost(board, point, gpus)
-    tokens = sorted(run.token for run in board.runs())
+    tokens = sorted(run.token for run in board.runs.list())
     ours = sorted(name for _, name, _ in slurm_jobs(files.environ) if name in tokens)
     assert ours == tokens, "every run has one job, no more"
 
@@ -90,8 +90,8 @@ def test_no_run_of_an_array_is_lost_or_doubled(
     killed(files, point, ["CPU"], count=4)
     board = carried_on(files)
     assert_nothing_lost(board, point, ["CPU"], count=4)
-    arrays = {run.array for run in board.runs()}
+    arrays = {run.array for run in board.runs.list()}
     assert len(arrays) == (0 if point == "before the row" else 1)
     ours = [job_id for job_id, name, _ in slurm_jobs(files.environ) if name in arrays]
     assert len({job_id.partition("_")[0] for job_id in ours}) == len(arrays), "one array, no second one"
-    assert len(ours) == len(board.runs())
+    assert len(ours) == len(board.runs.list())

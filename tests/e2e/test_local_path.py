@@ -68,21 +68,21 @@ def test_clients_that_submit_at_once_send_every_run_once(board: BoardFiles) -> N
 
 def test_a_run_that_another_client_took_up_first_is_not_sent_again(board: BoardFiles) -> None:
     opened = Board(settings.load(board.settings, os.environ))
-    draft = opened.draft(board.kernel(), mode="test")
-    launch = opened._advance.launch
+    draft = opened.submissions.draft(board.kernel(), mode="test")
+    launch = opened.context.reconciler.launch
 
     def launch_late(runs: object) -> object:
-        assert opened.advance()
+        assert opened.runs.advance()
         return launch(runs)  # type: ignore[arg-type]
 
     class Late:
         launch = staticmethod(launch_late)
 
-    opened.__dict__["_advance"], real = Late(), opened.__dict__["_advance"]
-    opened.advance = lambda **_: real()  # type: ignore[method-assign]
-    (run,) = opened.submit(draft)
-    opened.__dict__["_advance"] = real
-    queued = [status for status in opened.history(run.id) if status.state is RunState.QUEUED]
+    opened.context.__dict__["reconciler"], real = Late(), opened.context.__dict__["reconciler"]
+    opened.runs.advance = lambda **_: real()  # type: ignore[method-assign]
+    (run,) = opened.submissions.submit(draft)
+    opened.context.__dict__["reconciler"] = real
+    queued = [status for status in opened.runs.history(run.id) if status.state is RunState.QUEUED]
     assert len(queued) == 1
 
 

@@ -114,7 +114,7 @@ class CommandLine:
         """
         with self._inside(None):
             board = self._board(user)
-            tasks = {task.name: task for task in board.tasks().tasks}
+            tasks = {task.name: task for task in board.tasks.catalog().tasks}
             store = Store(board.settings.board / "board.db")
             added = store.submissions.add_all([_new(each, tasks[each.task]) for each in sent])
             numbers = [[run.id for run in runs] for _, runs in added]

@@ -230,21 +230,23 @@ class Site:
     def board(self) -> Board:
         """The board, as a client sees it that starts now."""
         board = Board(config.load(self.files.settings, os.environ))
-        board._clusters.__dict__["schedulers"] = {"lab": SlurmScheduler(board.settings.clusters[0], self.host)}
-        board.__dict__["_advance"] = replace(board._advance, settle=timedelta(seconds=1))
+        board.context.clusters.__dict__["schedulers"] = {"lab": SlurmScheduler(board.settings.clusters[0], self.host)}
+        board.context.__dict__["reconciler"] = replace(board.context.reconciler, settle=timedelta(seconds=1))
         return board
 
     def submit(self, *kernels: str, gpus: Sequence[str] = ("CPU",), array: bool | None = None) -> list[Run]:
         board = self.board
         files = [self.files.kernel(text, f"k{number}.py") for number, text in enumerate(kernels)]
-        return board.submit(*(board.draft(file, gpus=gpus, mode="test") for file in files), array=array)
+        return board.submissions.submit(
+            *(board.submissions.draft(file, gpus=gpus, mode="test") for file in files), array=array
+        )
 
     def ended(self, runs: Sequence[Run]) -> list[Run]:
         board = self.board
         deadline = time.monotonic() + 2 * WAIT_SECONDS
         while True:
-            board.advance()
-            seen = [board.run(run.id) for run in runs]
+            board.runs.advance()
+            seen = [board.runs.get(run.id) for run in runs]
             if all(run.state.ended for run in seen):
                 return seen
             assert time.monotonic() < deadline, [run.status for run in seen if not run.state.ended]
@@ -291,16 +293,16 @@ def test_one_run_of_an_array_is_cancelled_and_the_others_go_on(site: Site, tmp_p
     )
     runs = site.submit(*([waiting] * 8))
     board = site.board
-    board.cancel(runs[7].id)
-    board.cancel(runs[0].id)
+    board.runs.cancel(runs[7].id)
+    board.runs.cancel(runs[0].id)
     states = {}
     for run in (runs[0], runs[7]):
         (seen,) = site.ended([run])
         states[run.id] = seen.state
     assert set(states.values()) == {RunState.CANCELLED}
-    assert not any(site.board.run(run.id).state.ended for run in runs[1:7])
+    assert not any(site.board.runs.get(run.id).state.ended for run in runs[1:7])
     for run in runs[1:7]:
-        board.cancel(run.id)
+        board.runs.cancel(run.id)
 
 
 def test_what_is_previewed_is_what_an_array_runs(site: Site) -> None:
@@ -312,7 +314,7 @@ def test_what_is_previewed_is_what_an_array_runs(site: Site) -> None:
         f"# ---- GPU H100: k0.py, k1.py, k2.py ----\n{previews[0]['script']}"
     )
     sent = site.files.json("submit", *files, "--gpu", "H100")
-    runs = [site.board.run(each["runs"][0]["id"]) for each in sent]
+    runs = [site.board.runs.get(each["runs"][0]["id"]) for each in sent]
     held = site.host.run(["scontrol", "write", "batch_script", runs[0].status.job_id, "-"], timeout_seconds=60).stdout
     assert {preview["array"] for preview in previews} == {held}
     for run, preview in zip(runs, previews, strict=True):
@@ -365,7 +367,7 @@ def test_what_is_wrong_with_every_run_of_an_array_is_asked_twice_and_told_of_eac
     with pytest.raises(SchedulerRefused, match=r"[Ii]nvalid partition"):
         site.submit(*([RIGHT] * 5))
     assert site.host.count("sbatch") == 2
-    assert [run.state for run in site.board.runs()] == [RunState.ERROR] * 5
+    assert [run.state for run in site.board.runs.list()] == [RunState.ERROR] * 5
 
 
 def test_a_template_with_options_and_a_shell_of_its_own_runs_in_an_array_as_alone(site: Site) -> None:
@@ -395,16 +397,18 @@ def test_an_array_of_which_every_task_is_over_but_one_is_found_whole(
         "    return", f"    import os, time\n    while not os.path.exists({str(go)!r}): time.sleep(0.1)\n    return"
     )
     lost = site.board
-    monkeypatch.setattr(lost._clusters.schedulers["lab"], "submit", _lost_answer(lost._clusters.schedulers["lab"]))
+    monkeypatch.setattr(
+        lost.context.clusters.schedulers["lab"], "submit", _lost_answer(lost.context.clusters.schedulers["lab"])
+    )
     files = [site.files.kernel(text, f"k{number}.py") for number, text in enumerate([RIGHT, RIGHT, RIGHT, waiting])]
-    runs = lost.submit(*(lost.draft(file, gpus=["CPU"], mode="test") for file in files))
+    runs = lost.submissions.submit(*(lost.submissions.draft(file, gpus=["CPU"], mode="test") for file in files))
     assert {run.state for run in runs} == {RunState.SUBMITTING}
     deadline = time.monotonic() + WAIT_SECONDS
     while len([name for _, name, _ in slurm_jobs(site.files.environ) if name == runs[0].array]) != 1:
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    site.board.advance()
-    assert [site.board.run(run.id).status.job_id.partition("_")[2] for run in runs] == [*"0123"]
+    site.board.runs.advance()
+    assert [site.board.runs.get(run.id).status.job_id.partition("_")[2] for run in runs] == [*"0123"]
     go.touch()
     assert [run.verdict for run in site.ended(runs)] == [Verdict.PASS] * 4
     assert site.host.count("sbatch") == 1

@@ -98,11 +98,11 @@ class Site:
     def board(self) -> Board:
         """The board, as a client sees it that starts now."""
         board = Board(config.load(self.files.settings, os.environ))
-        board._clusters.__dict__["schedulers"] = {
+        board.context.clusters.__dict__["schedulers"] = {
             "lab": SlurmScheduler(board.settings.clusters[0], ThisHost(), timeout_seconds=self.patience_seconds)
         }
         impatient = {"lab": replace(board.settings.clusters[0], poll_seconds=0)}
-        board.__dict__["_advance"] = replace(board._advance, settle=SETTLED, clusters=impatient)
+        board.context.__dict__["reconciler"] = replace(board.context.reconciler, settle=SETTLED, clusters=impatient)
         return board
 
     @property
@@ -119,10 +119,10 @@ class Site:
     def submit(self, *gpus: str, kernel: str = RIGHT, task: str = "double") -> list[Run]:
         board = self.board
         file = self.files.kernel(kernel.replace("leaderboard double", f"leaderboard {task}"))
-        return board.submit(board.draft(file, gpus=gpus, mode="test"))
+        return board.submissions.submit(board.submissions.draft(file, gpus=gpus, mode="test"))
 
     def now(self, run: Run) -> Run:
-        return self.board.run(run.id)
+        return self.board.runs.get(run.id)
 
     def until(self, run: Run, *states: RunState, fits: Callable[[Run], bool] = lambda _: True) -> Run:
         """`run` once it is in one of the states and `fits`, carried on until then whatever Slurm says."""
@@ -130,8 +130,8 @@ class Site:
         board = self.board
         while True:
             with suppress(SchedulerError, StorageError):
-                board.advance()
-            seen = board.run(run.id)
+                board.runs.advance()
+            seen = board.runs.get(run.id)
             if (not states or seen.state in states) and fits(seen):
                 return seen
             assert not seen.state.ended, f"{seen.state}: {seen.explanation}"
@@ -147,7 +147,7 @@ class Site:
 
     def happened_once(self, run: Run) -> None:
         """`run` was sent to Slurm once, ended once, and one job wrote into its folder."""
-        history = self.board.history(run.id)
+        history = self.board.runs.history(run.id)
         assert sum(status.state.ended for status in history) == 1
         assert sum(status.state is RunState.SUBMITTING and status.source == "try 1" for status in history) == 1
         assert not any(status.source == "try 2" for status in history)
@@ -279,7 +279,7 @@ def test_a_controller_that_is_silent_while_a_job_is_sent(site: Site) -> None:
         assert unclear.status.reason == "the scheduler has not confirmed the job"
         assert "timed out" in unclear.status.source
     site.finished(run)
-    assert any(status.source == "found by its name" for status in site.board.history(run.id))
+    assert any(status.source == "found by its name" for status in site.board.runs.history(run.id))
 
 
 def test_a_controller_that_is_silent_while_it_is_asked(site: Site) -> None:
@@ -287,11 +287,11 @@ def test_a_controller_that_is_silent_while_it_is_asked(site: Site) -> None:
     waiting, ending = (*site.submit("HELD-H100"), *site.submit("HELD-A100"))
     for run in (waiting, ending):
         site.until(run, RunState.RUNNING)
-    before = site.board.history(waiting.id)
+    before = site.board.runs.history(waiting.id)
     with site.lab.stopped("slurmctld"):
         with pytest.raises(SchedulerError, match="timed out"):
-            site.board.advance()
-        assert site.board.history(waiting.id) == before
+            site.board.runs.advance()
+        assert site.board.runs.history(waiting.id) == before
         # What a job has left in its folder needs nobody's answer.
         site.released()
         awaited(lambda: _collected(site, ending))
@@ -300,7 +300,7 @@ def test_a_controller_that_is_silent_while_it_is_asked(site: Site) -> None:
 
 def _collected(site: Site, run: Run) -> bool:
     with suppress(SchedulerError):
-        site.board.advance()
+        site.board.runs.advance()
     return site.now(run).state is RunState.FINISHED
 
 
@@ -309,7 +309,7 @@ def test_a_controller_that_is_silent_while_a_job_is_cancelled(site: Site) -> Non
     site.until(run, RunState.RUNNING)
     with site.lab.stopped("slurmctld"):
         with pytest.raises(SchedulerError, match="timed out"):
-            site.board.cancel(run.id)
+            site.board.runs.cancel(run.id)
         wish = site.now(run)
         assert (wish.state, wish.status.cancel_requested) == (RunState.RUNNING, True)
         assert wish.status.reason.startswith("cancel requested by ")
@@ -323,7 +323,7 @@ def test_a_controller_that_is_restarted(site: Site) -> None:
     running, waiting = (*site.submit("HELD-H100"), *site.submit("HELD-CPU"))
     site.until(running, RunState.RUNNING)
     with killed(site.lab, "slurmctld"), pytest.raises(SchedulerError, match="squeue failed: "):
-        site.board.advance()
+        site.board.runs.advance()
     assert site.now(running).state is RunState.RUNNING
     site.released()
     site.finished(running, waiting)
@@ -424,7 +424,7 @@ def test_a_job_that_is_preempted_and_put_back_into_the_queue(site: Site) -> None
     again = site.until(run, RunState.RUNNING)
     assert again.status.source == "squeue: RUNNING, restart 1"
     site.finished(run)
-    result = site.board.result(run.id)
+    result = site.board.runs.result(run.id)
     assert result is not None
     assert result.restart_count == 1
     assert (site.folder(run) / "progress.0.jsonl").exists()
@@ -441,7 +441,7 @@ def test_a_job_that_exceeds_its_time(site: Site) -> None:
     site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "EndTime=now")
     ended = site.until(run, RunState.TIMEOUT)
     assert ended.status.source == "squeue: TIMEOUT (TimeLimit)"
-    partial = site.board.result(run.id)
+    partial = site.board.runs.result(run.id)
     assert partial is not None
     assert partial.message.startswith("stopped by SIGTERM after ")
     site.happened_once(ended)
@@ -470,7 +470,7 @@ def test_a_job_that_is_cancelled_with_slurm_s_own_command(site: Site) -> None:
         site.lab.run("scancel", site.now(running).status.job_id, site.now(waiting).status.job_id)
         ended = site.until(running, RunState.CANCELLED)
         assert ended.status.source == "squeue: CANCELLED"
-        assert site.board.result(running.id) is not None
+        assert site.board.runs.result(running.id) is not None
         site.until(waiting, RunState.COLLECTING)
         site.later(RESULT_GRACE)
         unsent = site.until(waiting, RunState.CANCELLED)
@@ -521,7 +521,7 @@ def test_a_job_whose_id_is_another_s_by_now(
     try:
         missing = site.until(run, RunState.COLLECTING)
         assert missing.status.source.startswith("squeue: not listed; ")
-        site.board.cancel(run.id)
+        site.board.runs.cancel(run.id)
         assert job_id in reusing_lab.run("squeue", "--noheader", "--states=RUNNING,PENDING", "--format=%i").split()
         site.later(MISSING_GRACE)
         ended = site.until(run, RunState.CANCELLED)
@@ -549,9 +549,9 @@ def test_accounts_that_are_down(accounting_lab: SlurmLab, tmp_path: Path, monkey
         (run,) = site.submit("CPU")
         site.finished(run)
         awaited(lambda: not site.job(ended))
-        before = site.board.history(ended.id)
-        site.board.advance()
-        assert site.board.history(ended.id) == before
+        before = site.board.runs.history(ended.id)
+        site.board.runs.advance()
+        assert site.board.runs.history(ended.id) == before
         assert not site.now(ended).state.ended
     site.until(ended, RunState.COLLECTING, fits=lambda run: "sacct: " in run.status.source)
     site.later(RESULT_GRACE)
@@ -577,7 +577,7 @@ def test_commands_that_print_banners(site: Site) -> None:
     right, hanging = (*site.submit("CPU"), *site.submit("H100", kernel=HANGING, task="slow"))
     site.finished(right)
     site.until(hanging, RunState.RUNNING)
-    site.board.cancel(hanging.id)
+    site.board.runs.cancel(hanging.id)
     site.happened_once(site.until(hanging, RunState.CANCELLED))
 
 
@@ -597,7 +597,7 @@ def test_a_disk_that_is_full(site: Site) -> None:
         fill(ballast)
         with pytest.raises(StorageError, match="No space left on device"):
             site.submit("CPU")
-        (unsent,) = site.board.in_flight()
+        (unsent,) = site.board.runs.in_flight()
         assert unsent.state is RunState.CREATED
         ballast.unlink()
         site.finished(unsent)
@@ -728,7 +728,7 @@ def test_a_node_whose_clock_is_an_hour_off(site: Site) -> None:
 def test_a_client_whose_clock_is_an_hour_ahead(site: Site) -> None:
     ahead = timedelta(hours=1)
     site.later(ahead)
-    site.patch.setattr("hpc_board.board._now", lambda: datetime.now(UTC) + ahead)
+    site.patch.setattr("hpc_board.board.submissions.utc_now", lambda: datetime.now(UTC) + ahead)
     with site.lab.stopped("slurmctld"):
         (run,) = site.submit("CPU")
         assert site.now(run).state is RunState.SUBMITTING

@@ -56,9 +56,10 @@ def judged(slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Ite
         patched.setenv("SLURM_CONF", slurm_lab.environment["SLURM_CONF"])
         board = Board.open(files.settings)
         drafts = [
-            board.draft(each.file, task=each.task_name, gpus=[each.gpu], mode=each.mode.value) for each in ATTEMPTS
+            board.submissions.draft(each.file, task=each.task_name, gpus=[each.gpu], mode=each.mode.value)
+            for each in ATTEMPTS
         ]
-        runs = board.submit(*drafts)
+        runs = board.submissions.submit(*drafts)
         yield dict(zip(ATTEMPTS, ended(board, runs), strict=True))
         slurm_lab.cancel_jobs()
 
@@ -67,10 +68,10 @@ def ended(board: Board, runs: list[Run]) -> list[Judged]:
     """The runs once the last of them has ended."""
     deadline = time.monotonic() + SECONDS
     while True:
-        board.advance()
-        seen = [board.run(run.id) for run in runs]
+        board.runs.advance()
+        seen = [board.runs.get(run.id) for run in runs]
         if all(run.state.ended for run in seen):
-            return [Judged(run, board.result(run.id), board.rank(run)) for run in seen]
+            return [Judged(run, board.runs.result(run.id), board.standings.rank(run)) for run in seen]
         waiting = [(run.id, run.task, run.status) for run in seen if not run.state.ended]
         assert time.monotonic() < deadline, waiting
         time.sleep(0.5)

@@ -215,8 +215,8 @@ class AdminBoard(FakeBoard):
         self.plan: list[RerunCandidate] = []
         self.read: list[tuple[str, int]] = []
         self.done: list[tuple[str, object]] = []
-        self.rules = cast("Rules", _Rules(self))
-        self.oversight = cast("AdminViews", _Oversight(self))
+        self.moderation = cast("Rules", _Rules(self))
+        self.admin_views = cast("AdminViews", _Oversight(self))
 
     def change_person(self, name: str, ban: Decision | None) -> None:
         """Let this ban, or none, hold for somebody."""

@@ -5,8 +5,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from hpc_board.board import Board
+from hpc_board.board.gpus import Gpus
+from hpc_board.board.leaderboards import Leaderboards
+from hpc_board.board.runs import Runs
+from hpc_board.board.standings import Standings
+from hpc_board.board.submissions import Submissions
+from hpc_board.board.tasks import Tasks
 from hpc_board.catalog.folders import Catalog
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.roles import Role
@@ -20,6 +27,8 @@ from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, Task
 from hpc_board.report import outcome as outcome_of
 from hpc_board.runs import drafts as intake
 from hpc_board.runs.dispatch import Preview
+
+_Part = TypeVar("_Part")
 
 NOW = datetime(2030, 5, 17, 12, 0, tzinfo=UTC)
 
@@ -266,6 +275,29 @@ class FakeBoard(Board):
         self.read_rows: list[int] = []
         self.sent: list[intake.Draft] = []
         self.silent: dict[str, datetime] = {}
+        self.tasks = self._part(Tasks, "catalog", get="task")
+        self.gpus = self._part(Gpus, get="gpu", allowed="allowed_gpus", statuses="gpu_statuses")
+        self.runs = self._part(
+            Runs,
+            *("advance", "cancel", "silent_since", "asked_at", "started", "in_flight", "followed"),
+            *("result", "cases", "history", "progress", "log"),
+            get="run",
+            list="list_runs",
+        )
+        self.submissions = self._part(
+            Submissions, "draft", "draft_again", "preview", "submit", "code", "note", "compare", "rerun_plan", "rerun"
+        )
+        self.standings = self._part(
+            Standings, "personal", "pages", "removed", "feed", "placing", "places", "rank", list="list_standings"
+        )
+        self.leaderboards = self._part(Leaderboards, "plan_update", "carry_out")
+
+    def _part(self, kind: type[_Part], *same: str, **names: str) -> _Part:
+        """Return a part of the board whose methods are this board's own of these names, as far as it has them."""
+        part = object.__new__(kind)
+        answers = {**{name: name for name in same}, **names}
+        vars(part).update({name: getattr(self, own) for name, own in answers.items() if hasattr(self, own)})
+        return part
 
     def free(self) -> None:
         """Let every method answer from now on."""
@@ -279,7 +311,7 @@ class FakeBoard(Board):
         if method in self.failures:
             raise self.failures[method]
 
-    def tasks(self) -> Catalog:
+    def catalog(self) -> Catalog:
         self._enter("tasks")
         return Catalog(self.known_tasks)
 
@@ -293,7 +325,7 @@ class FakeBoard(Board):
     def gpu(self, name: str) -> Gpu:
         return intake.gpu(name, self.known_gpus)
 
-    def gpus(self) -> list[GpuStatus]:
+    def gpu_statuses(self) -> list[GpuStatus]:
         self._enter("gpus")
         counts = {"H100": (3, 8, 12), "A100": (0, 16, 104)}
         return [
@@ -398,7 +430,7 @@ class FakeBoard(Board):
     def run(self, run: int) -> Run:
         return next(known for known in self.known_runs if known.id == run)
 
-    def runs(
+    def list_runs(
         self,
         *,
         everyone: bool = False,
@@ -464,12 +496,12 @@ class FakeBoard(Board):
     def log(self, run: int) -> str:
         return self.logs.get(run, "")
 
-    def standings(self, task: str, gpu: str) -> tuple[Standing, ...]:
+    def list_standings(self, task: str, gpu: str) -> tuple[Standing, ...]:
         self._enter("standings")
         return self.boards.get(gpu, ()) if task == "vectoradd" else ()
 
     def personal(self, task: str, gpu: str) -> tuple[Standing, ...]:
-        return tuple(row for row in self.standings(task, gpu) if row.user == self.user)
+        return tuple(row for row in self.list_standings(task, gpu) if row.user == self.user)
 
     def pages(
         self,

@@ -178,7 +178,7 @@ async def test_nobody_is_asked_to_stop_before_it_is_known_whether_it_is_stopped(
 
 async def test_what_somebody_else_has_decided_meanwhile_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     board = AdminBoard()
-    monkeypatch.setattr(board.rules.__class__, "stop", lambda *_: False)
+    monkeypatch.setattr(board.moderation.__class__, "stop", lambda *_: False)
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "s", "enter")

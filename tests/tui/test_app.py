@@ -645,11 +645,11 @@ async def test_a_late_answer_to_an_earlier_question_is_not_shown() -> None:
     class SlowForOwnRuns(FakeBoard):
         """Keeps back what the screen asks first."""
 
-        def runs(self, *, everyone: bool = False, **others: Any) -> tuple[Run, ...]:
+        def list_runs(self, *, everyone: bool = False, **others: Any) -> tuple[Run, ...]:
             if not everyone:
                 own_may_come.wait(30)
                 own_came.set()
-            return super().runs(everyone=everyone, **others)
+            return super().list_runs(everyone=everyone, **others)
 
     async with app_on(SlowForOwnRuns()).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
@@ -991,8 +991,11 @@ async def test_the_facts_of_a_task_name_all_languages_that_it_takes() -> None:
 
 async def test_the_form_says_what_may_be_wrong_with_a_gpu_that_is_up() -> None:
     class Warned(FakeBoard):
-        def gpus(self) -> list[GpuStatus]:
-            return [dataclasses.replace(status, warning="gpus.H100.python is no program") for status in super().gpus()]
+        def gpu_statuses(self) -> list[GpuStatus]:
+            return [
+                dataclasses.replace(status, warning="gpus.H100.python is no program")
+                for status in super().gpu_statuses()
+            ]
 
     async with app_on(Warned()).run_test(size=(120, 24)) as pilot:
         await press(pilot, "s")

@@ -22,7 +22,7 @@ class Changing(FakeBoard):
 
     statuses: tuple[GpuStatus, ...] = ()
 
-    def gpus(self) -> list[GpuStatus]:
+    def gpu_statuses(self) -> list[GpuStatus]:
         self._enter("gpus")
         return list(self.statuses)
 

@@ -18,14 +18,18 @@ async def test_the_tasks_have_the_boards_that_one_sees_and_reloading_finds_new_o
     (tmp_path / "board").mkdir()
     settings = config.load(place.settings, {"XDG_STATE_HOME": str(tmp_path / "state")})
     admin, eve = Board(settings), Board(settings, user="eve")
-    admin.carry_out(admin.plan_creation("vectoradd_py", "course_public"))
-    admin.carry_out(admin.plan_creation("vectoradd_py", "course_secret", RequestedOptions(closed=True)))
+    admin.leaderboards.carry_out(admin.leaderboards.plan_creation("vectoradd_py", "course_public"))
+    admin.leaderboards.carry_out(
+        admin.leaderboards.plan_creation("vectoradd_py", "course_secret", RequestedOptions(closed=True))
+    )
     app = app_on(eve)
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "course_public" in text_of(app))
         await settled(pilot)
         assert "course_secret" not in text_of(app)
-        admin.carry_out([admin.plan_update("course_secret", wishes=RequestedOptions(closed=False))])
+        admin.leaderboards.carry_out(
+            [admin.leaderboards.plan_update("course_secret", wishes=RequestedOptions(closed=False))]
+        )
         await press(pilot, "f5")
         await until(pilot, lambda: "course_secret" in text_of(app))
 
@@ -35,7 +39,7 @@ async def test_a_board_that_is_made_meanwhile_appears_by_itself_and_the_selectio
     (tmp_path / "board").mkdir()
     settings = config.load(place.settings, {"XDG_STATE_HOME": str(tmp_path / "state")})
     admin, eve = Board(settings), Board(settings, user="eve")
-    admin.carry_out(admin.plan_creation("vectoradd_py", "course_two"))
+    admin.leaderboards.carry_out(admin.leaderboards.plan_creation("vectoradd_py", "course_two"))
     moments = [NOW]
     app = BoardApp(eve, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
     async with app.run_test(size=(100, 30)) as pilot:
@@ -45,11 +49,13 @@ async def test_a_board_that_is_made_meanwhile_appears_by_itself_and_the_selectio
         await until(pilot, lambda: grid.row_count > 1)
         while grid.current != "course_two":
             await press(pilot, "down")
-        admin.carry_out(admin.plan_creation("vectoradd_py", "course_one"))
+        admin.leaderboards.carry_out(admin.leaderboards.plan_creation("vectoradd_py", "course_one"))
         moments[0] += timedelta(seconds=6)
         await until(pilot, lambda: "course_one" in text_of(app))
         assert grid.current == "course_two"
-        admin.carry_out([admin.plan_update("course_one", wishes=RequestedOptions(deadline="2030-05-18 12:00"))])
+        admin.leaderboards.carry_out(
+            [admin.leaderboards.plan_update("course_one", wishes=RequestedOptions(deadline="2030-05-18 12:00"))]
+        )
         moments[0] += timedelta(seconds=6)
         await until(pilot, lambda: any("course_one" in line and "23 h" in line for line in text_of(app).splitlines()))
         assert grid.current == "course_two"

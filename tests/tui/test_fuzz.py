@@ -141,14 +141,14 @@ async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "kernel.py").write_text(RIGHT)
     (tmp_path / "wrong.py").write_text(WRONG)
     board = Board.open(files.settings)
-    board.carry_out(board.plan_creation("double", "race"))
+    board.leaderboards.carry_out(board.leaderboards.plan_creation("double", "race"))
     sent = [
         run.id
         for kernel, mode in (("kernel.py", "ranked"), ("wrong.py", "test"))
-        for run in board.submit(board.draft(Path(kernel), gpus=["CPU"], mode=mode))
+        for run in board.submissions.submit(board.submissions.draft(Path(kernel), gpus=["CPU"], mode=mode))
     ]
     # What has no ranked run has no feed, no trend and no code to read.
-    list(board.wait(sent, timeout_seconds=120))
+    list(board.runs.wait(sent, timeout_seconds=120))
     tell(f"seed {SEED}, {STEPS} steps")
     chosen, seen, trail = random.Random(SEED), Counter[str](), list[str]()
     taken, sessions = 0, 0
@@ -168,6 +168,6 @@ async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     tell(f"{taken} steps in {sessions} sessions; on which screens: {dict(seen.most_common())}")
     if sessions >= len(JOURNEYS):
         assert set(seen) >= DESTINATIONS
-    for run in board.in_flight():
+    for run in board.runs.in_flight():
         with suppress(BoardError):
-            board.cancel(run.id)
+            board.runs.cancel(run.id)

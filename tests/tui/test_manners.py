@@ -393,7 +393,7 @@ def test_a_closed_terminal_loses_no_run(tmp_path: Path, tmux: Tmux, end: str) ->
         assert time.monotonic() < deadline, "the app goes on without a terminal"
         time.sleep(0.1)
     board = Board.open(files.settings)
-    (run,) = list(board.wait([board.runs()[0].id], timeout_seconds=120))[-1]
+    (run,) = list(board.runs.wait([board.runs.list()[0].id], timeout_seconds=120))[-1]
     assert (run.state, str(run.verdict)) == (RunState.FINISHED, "pass")
 
 
@@ -452,8 +452,8 @@ def real_board(folder: Path) -> Board:
     """A board with one run, whose database is not waited for."""
     files = board_files(folder / "site", slurm=False)
     board = Board.open(files.settings)
-    board.submit(board.draft(files.kernel(), mode="test"))
-    board.__dict__["_store"] = Store(board._store.file.path, busy_timeout_seconds=0.2)
+    board.submissions.submit(board.submissions.draft(files.kernel(), mode="test"))
+    board.context.__dict__["store"] = Store(board.context.store.file.path, busy_timeout_seconds=0.2)
     return board
 
 
@@ -474,7 +474,7 @@ async def test_a_locked_database_leaves_the_last_known_state_with_its_age(tmp_pa
 
 async def test_a_vanished_database_is_one_box_and_comes_back(tmp_path: Path) -> None:
     board = real_board(tmp_path)
-    list(board.wait([1], timeout_seconds=60))
+    list(board.runs.wait([1], timeout_seconds=60))
     app = BoardApp(board, beat_seconds=0.1, follow_seconds=0.1)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
@@ -508,7 +508,7 @@ async def test_what_a_silent_scheduler_failed_with_stays_until_it_answers_somebo
 
 async def test_a_damaged_database_is_said_to_be_one(tmp_path: Path) -> None:
     board = real_board(tmp_path)
-    list(board.wait([1], timeout_seconds=60))
+    list(board.runs.wait([1], timeout_seconds=60))
     for path in board.settings.board.glob("board.db*"):
         path.write_bytes(b"x" * 8192)
     app = BoardApp(board, beat_seconds=0.1, follow_seconds=0.1)

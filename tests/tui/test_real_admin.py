@@ -40,18 +40,20 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
     eve, bob = counted(place, "eve", 1e-6), counted(place, "bob", 2e-6)
     settings = config.load(place.settings, {})
     admin, store = Board(settings), Store(place.folder / "board" / "board.db")
-    admin.carry_out(admin.plan_creation("vectoradd_py", "course", RequestedOptions(deadline="+1d")))
+    admin.leaderboards.carry_out(
+        admin.leaderboards.plan_creation("vectoradd_py", "course", RequestedOptions(deadline="+1d"))
+    )
     app = BoardApp(admin, beat_seconds=3600, follow_seconds=3600)
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "slash", *"course", "enter", "o")
         await decided(pilot, *typed("exam"), "enter")
         await until(pilot, lambda: "its members" in text_of(app))
-        assert "course" not in [task.name for task in Board(settings, user="bob").tasks().tasks]
+        assert "course" not in [task.name for task in Board(settings, user="bob").tasks.catalog().tasks]
         await press(pilot, "d")
         await decided(pilot, "ctrl+u", *typed("+3d"), "enter", "enter")
         await until(pilot, lambda: "(2 d)" in text_of(app) or "(3 d)" in text_of(app))
-        board = admin.created("course")
+        board = admin.leaderboards.get("course")
         assert board is not None
         assert board.terms.deadline is not None
         assert board.terms.deadline > datetime.now(UTC) + timedelta(days=2)
@@ -59,7 +61,7 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
         await press(pilot, "l")
         await decided(pilot, "ctrl+u", "5", "enter", "enter")
         await until(pilot, lambda: "5/h -" in text_of(app))
-        assert [(decision.subject, limits.ranked) for decision, limits in admin.rules.limits()] == [("course", 5)]
+        assert [(decision.subject, limits.ranked) for decision, limits in admin.moderation.limits()] == [("course", 5)]
         await press(pilot, "r")
         await until(pilot, lambda: isinstance(front(app), AskLines))
         await press(pilot, "enter", "enter")
@@ -75,12 +77,12 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
         await press(pilot, "enter", "x")
         await decided(pilot, *typed("copied"), "enter")
         await until(pilot, lambda: "removed by" in text_of(app))
-        assert [row.user for row in admin.standings(eve.task, eve.gpu)] == ["bob"]
+        assert [row.user for row in admin.standings.list(eve.task, eve.gpu)] == ["bob"]
         assert store.runs.get(bob.id).remarks.removal is None
         await press(pilot, "x")
         await decided(pilot, "enter")
         await until(pilot, lambda: "removed by" not in text_of(app))
-        assert [row.user for row in admin.standings(eve.task, eve.gpu)] == ["eve", "bob"]
+        assert [row.user for row in admin.standings.list(eve.task, eve.gpu)] == ["eve", "bob"]
 
         await press(pilot, "1", "s")
         await decided(pilot, *typed("power cut"), "enter")

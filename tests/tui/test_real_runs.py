@@ -52,27 +52,27 @@ async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Pat
         await until(pilot, lambda: "watching: save the file" in text_of(app))
         shutil.copy(ROOT / "tasks/identity_py/template.py", kernel)
         await until(pilot, lambda: "Passed: 5 tests." in text_of(app), seconds=120)
-        assert [run.mode for run in board.runs()] == [Mode.TEST, Mode.TEST]
+        assert [run.mode for run in board.runs.list()] == [Mode.TEST, Mode.TEST]
         await pilot.press("escape", "escape", "slash", *"wrong", "enter")
         await until(pilot, lambda: "own · /wrong" in text_of(app))
         await settled(pilot)
         await press(pilot, "r", "y")
-        await until(pilot, lambda: len(board.runs()) == 3)
-        again, first = board.runs()[0], board.runs()[-1]
+        await until(pilot, lambda: len(board.runs.list()) == 3)
+        again, first = board.runs.list()[0], board.runs.list()[-1]
         assert (again.code_sha256, again.mode, again.gpu) == (first.code_sha256, first.mode, first.gpu)
 
 
 def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, board: Board) -> None:
     kernel = tmp_path / "kernel.py"
     shutil.copy(ROOT / "tasks/identity_py/template.py", kernel)
-    (sent,) = board.submit(board.draft(kernel, note="first"))
-    draft = board.draft_again(sent.id, mode="ranked")
+    (sent,) = board.submissions.submit(board.submissions.draft(kernel, note="first"))
+    draft = board.submissions.draft_again(sent.id, mode="ranked")
     assert (draft.source.data, draft.mode, draft.note) == (kernel.read_bytes(), Mode.RANKED, "first")
     assert [gpu.name for gpu in draft.gpus] == ["CPU"]
     with pytest.raises(Refused):
-        Board(board.settings, user="somebody").draft_again(sent.id)
+        Board(board.settings, user="somebody").submissions.draft_again(sent.id)
     with pytest.raises(InputError, match="there is no run 99"):
-        board.draft_again(99)
-    assert board.runs(words="identity first", before=sent.id + 1) == (board.run(sent.id),)
-    assert board.started([sent.id]) == {}
-    board.cancel(sent.id)
+        board.submissions.draft_again(99)
+    assert board.runs.list(words="identity first", before=sent.id + 1) == (board.runs.get(sent.id),)
+    assert board.runs.started([sent.id]) == {}
+    board.runs.cancel(sent.id)

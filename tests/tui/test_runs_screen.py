@@ -33,9 +33,9 @@ class Counting(FakeBoard):
         super().__init__(runs=runs)
         self.asked: list[tuple[int | None, int]] = []
 
-    def runs(self, *, limit: int = 50, before: int | None = None, **others: Any) -> tuple[Run, ...]:
+    def list_runs(self, *, limit: int = 50, before: int | None = None, **others: Any) -> tuple[Run, ...]:
         self.asked.append((before, limit))
-        return super().runs(limit=limit, before=before, **others)
+        return super().list_runs(limit=limit, before=before, **others)
 
 
 async def test_the_list_is_narrowed_down_while_one_types_and_stays_so() -> None:

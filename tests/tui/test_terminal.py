@@ -23,7 +23,7 @@ from tests.tui.fake_board import FakeBoard
 from hpc_board.tui.app import BoardApp
 
 class Faulty(FakeBoard):
-    def tasks(self):
+    def catalog(self):
         raise ZeroDivisionError
 
 app = BoardApp(Faulty())

@@ -96,7 +96,7 @@ class Recorded:
         store = Store(board.settings.board / "board.db")
         _, (run,) = store.submissions.add(
             NewSubmission(
-                task=board.task("vectoradd_py"),
+                task=board.tasks.get("vectoradd_py"),
                 user=user or getpass.getuser(),
                 file_name=file_name,
                 code=code,

@@ -45,7 +45,7 @@ def test_a_backup_holds_everything_and_is_its_owners_alone(board: Recorded) -> N
     assert [path.name for path in board.folder.iterdir() if "copy.db" in path.name] == ["copy.db"]
     copy = Store(target)
     assert [run.score_s for run in copy.runs.list()] == [2e-3, 1e-3]
-    assert copy.runs.result(1) == board.board.result(1)
+    assert copy.runs.result(1) == board.board.runs.result(1)
 
 
 def test_a_backup_while_others_write_is_whole(board: Recorded) -> None:
@@ -61,7 +61,7 @@ def test_a_backup_while_others_write_is_whole(board: Recorded) -> None:
         each.start()
     try:
         for number in range(5):
-            board.board.backup(board.folder / f"{number}.db")
+            board.board.admin.backup(board.folder / f"{number}.db")
     finally:
         stop.set()
         for each in writers:
@@ -90,13 +90,13 @@ def test_a_backup_to_a_folder_that_is_not_there_says_so(board: Recorded) -> None
 
 def test_a_restored_board_is_what_it_was_and_gives_no_number_again(board: Recorded) -> None:
     add(board)
-    board.board.backup(board.folder / "copy.db")
+    board.board.admin.backup(board.folder / "copy.db")
     add(board)
     add(board)
     done = call(board, "admin", "restore", board.folder / "copy.db", "--yes")
     assert done.exit_code == 0, done.output
     assert "The board holds 1 submission and 1 run; it held 3 submissions and 3 runs, which " in done.stderr
-    assert [run.id for run in board.board.runs()] == [1]
+    assert [run.id for run in board.board.runs.list()] == [1]
     (kept,) = board.board.settings.board.glob("board.db.before-*")
     assert contents(kept).runs == 3
     assert add(board) == 4
@@ -105,35 +105,35 @@ def test_a_restored_board_is_what_it_was_and_gives_no_number_again(board: Record
 
 def test_somebody_who_has_the_board_open_sees_the_restored_one(board: Recorded) -> None:
     add(board)
-    board.board.backup(board.folder / "copy.db")
+    board.board.admin.backup(board.folder / "copy.db")
     add(board)
     path = board.board.settings.board / "board.db"
     with closing(sqlite3.connect(path)) as reader:
         assert reader.execute("SELECT COUNT(*) FROM runs").fetchone() == (2,)
-        board.board.restore(board.folder / "copy.db")
+        board.board.admin.restore(board.folder / "copy.db")
         assert reader.execute("SELECT COUNT(*) FROM runs").fetchone() == (1,)
 
 
 def test_runs_in_flight_that_a_backup_does_not_know_are_not_forgotten_by_accident(board: Recorded) -> None:
     board.add(status_of(RunState.QUEUED))
-    board.board.backup(board.folder / "copy.db")
+    board.board.admin.backup(board.folder / "copy.db")
     assert call(board, "admin", "restore", board.folder / "copy.db", "--yes").exit_code == 0
     board.add(status_of(RunState.QUEUED))
     done = call(board, "admin", "restore", board.folder / "copy.db", "--yes")
     assert done.exit_code == 5
     assert "the backup does not know 1 of the runs in flight" in done.stderr
-    assert len(board.board.runs()) == 2
+    assert len(board.board.runs.list()) == 2
     assert call(board, "admin", "restore", board.folder / "copy.db", "--yes", "--force").exit_code == 0
-    assert len(board.board.runs()) == 1
+    assert len(board.board.runs.list()) == 1
 
 
 def test_without_a_terminal_nothing_is_restored_unless_told_to(board: Recorded) -> None:
-    board.board.backup(board.folder / "copy.db")
+    board.board.admin.backup(board.folder / "copy.db")
     add(board)
     done = call(board, "admin", "restore", board.folder / "copy.db")
     assert done.exit_code == 2
     assert "give --yes" in done.stderr
-    assert len(board.board.runs()) == 1
+    assert len(board.board.runs.list()) == 1
 
 
 def other_database(path: Path) -> None:
@@ -155,13 +155,13 @@ def test_what_is_no_whole_backup_is_refused_and_changes_nothing(board: Recorded)
     files = {name: board.folder / name for name in ("absent", "text", "other", "damaged", "cut")}
     files["text"].write_text("no database " * 1000)
     other_database(files["other"])
-    board.board.backup(files["damaged"])
+    board.board.admin.backup(files["damaged"])
     files["cut"].write_bytes(files["damaged"].read_bytes()[: 4096 * 5])
     damaged(files["damaged"])
     for name, path in files.items():
         with pytest.raises(InputError, match=r"no such file|no backup of a board|damaged"):
-            board.board.restore(path)
-        assert len(board.board.runs()) == 20, name
+            board.board.admin.restore(path)
+        assert len(board.board.runs.list()) == 20, name
     assert not list(board.board.settings.board.glob("board.db.before-*"))
 
 
@@ -194,7 +194,7 @@ def test_what_is_no_whole_backup_is_refused_and_changes_nothing(board: Recorded)
 def test_a_database_of_another_shape_is_not_restored(board: Recorded, statements: str, told: str) -> None:
     add(board)
     source = board.folder / "copy.db"
-    board.board.backup(source)
+    board.board.admin.backup(source)
     with closing(sqlite3.connect(source)) as db:
         db.executescript(statements)
     done = call(board, "admin", "restore", source, "--yes", "--force")
@@ -202,13 +202,13 @@ def test_a_database_of_another_shape_is_not_restored(board: Recorded, statements
     assert told in done.stderr
     assert "Give a file that `hpc-board admin backup` wrote." in done.stderr
     assert not list((board.folder / "board").glob("board.db.before*"))
-    assert [run.id for run in board.board.runs()] == [1]
+    assert [run.id for run in board.board.runs.list()] == [1]
 
 
 def test_tables_of_ones_own_and_a_number_that_is_none_do_not_hinder_a_restore(board: Recorded) -> None:
     add(board)
     source = board.folder / "copy.db"
-    board.board.backup(source)
+    board.board.admin.backup(source)
     with closing(sqlite3.connect(source)) as db:
         db.executescript("CREATE TABLE own (id); ANALYZE; UPDATE sqlite_sequence SET seq = 'abc' WHERE name = 'runs'")
     done = call(board, "admin", "restore", source, "--yes")
@@ -219,12 +219,12 @@ def test_tables_of_ones_own_and_a_number_that_is_none_do_not_hinder_a_restore(bo
 @pytest.mark.parametrize("ending", ["-journal", "-wal"])
 def test_nobody_waits_for_a_pipe_beside_a_backup(board: Recorded, ending: str) -> None:
     add(board)
-    board.board.backup(board.folder / "copy.db")
+    board.board.admin.backup(board.folder / "copy.db")
     os.mkfifo(board.folder / f"copy.db{ending}")
     done = board.hpc_board("admin", "restore", "copy.db", "--yes")
     assert done.returncode == 2
     assert f"copy.db{ending} is no file" in done.stderr
-    assert [run.id for run in board.board.runs()] == [1]
+    assert [run.id for run in board.board.runs.list()] == [1]
 
 
 @pytest.mark.parametrize("step", sorted(STEP_NAMES)[1:])

@@ -127,7 +127,7 @@ def passed(place: Recorded, task: Task, user: str, score_s: float = 1e-3, gpu: s
 
 
 def users(place: Recorded, name: str, gpu: str = "CPU") -> list[str]:
-    return [row.user for row in of(place).standings(name, gpu)]
+    return [row.user for row in of(place).standings.list(name, gpu)]
 
 
 # Terms
@@ -228,8 +228,8 @@ def test_a_database_from_before_there_were_boards_has_none(place: Recorded) -> N
     with closing(sqlite3.connect(place.folder / "board" / "board.db")) as connection:
         connection.execute("CREATE TABLE runs (id INTEGER)")
         connection.commit()
-    assert of(place).created_boards() == ()
-    assert "narrow" in {task.name for task in of(place).tasks().tasks}
+    assert of(place).leaderboards.list() == ()
+    assert "narrow" in {task.name for task in of(place).tasks.catalog().tasks}
 
 
 def test_a_database_that_is_none_is_told_and_not_taken_for_an_empty_board(place: Recorded) -> None:
@@ -253,7 +253,7 @@ def test_terms_that_a_newer_program_wrote_are_told(place: Recorded) -> None:
         StorageError,
         match=r"row \d+, about echo, of `boards` in the database cannot be read: the key moon is not known",
     ):
-        of(place).tasks()
+        of(place).tasks.catalog()
 
 
 @pytest.mark.parametrize(
@@ -278,15 +278,15 @@ def test_a_row_that_no_program_of_ours_wrote_is_named_and_no_traceback(
         connection.execute(f"UPDATE boards SET {column} = ?", [value])  # noqa: S608 - a constant
         connection.commit()
     with pytest.raises(StorageError, match=r"row 1(, about echo,)? of `boards` in the database cannot be read"):
-        of(place).tasks()
+        of(place).tasks.catalog()
 
 
 def test_the_task_of_a_board_is_read_from_the_database_once(place: Recorded) -> None:
     made(place)
     board = of(place)
-    assert board.task("echo") is board.task("echo")
+    assert board.tasks.get("echo") is board.tasks.get("echo")
     call(place, "update", "echo", "--gpu", "H100")
-    assert board.task("echo").gpus == ("H100",)
+    assert board.tasks.get("echo").gpus == ("H100",)
 
 
 # Creating
@@ -305,7 +305,7 @@ def test_a_board_is_made_of_a_folder_and_has_its_own_name_gpus_and_deadline(plac
         "members": [],
         "code_shown": "never",
     }
-    task = of(place, "eve").task("course.1")
+    task = of(place, "eve").tasks.get("course.1")
     assert (task.name, task.gpus, task.deadline) == ("course.1", ("H100",), datetime(2100, 1, 1, 12, tzinfo=UTC))
     assert (task.description, task.templates["Python"]) == ("Return what you get.", START)
     (listed,) = [each for each in read(place, "list") if each["name"] == "course.1"]
@@ -325,7 +325,7 @@ def test_a_board_is_made_of_a_zip_a_reference_and_a_task_that_there_is(place: Re
     )
     for name, source in (("a", place.folder / "echo.zip"), ("b", single), ("c", "vectoradd_py"), ("d", "a")):
         assert call(place, "create", name, source).exit_code == 0
-    tasks = {task.name: task for task in of(place).tasks().tasks}
+    tasks = {task.name: task for task in of(place).tasks.catalog().tasks}
     assert {"a", "b", "c", "d"} <= set(tasks)
     assert tasks["d"].version == tasks["a"].version
     assert tasks["c"].version == tasks["vectoradd_py"].version
@@ -337,8 +337,8 @@ def test_a_competition_becomes_a_board_for_each_of_its_tasks(place: Recorded) ->
     assert asked.exit_code == 2
     assert "give --yes" in asked.stderr
     assert call(place, "create", place.folder / "practice.yaml", "--yes").exit_code == 0
-    assert [board.name for board in of(place).created_boards()] == ["echo_v2", "other_v2"]
-    assert of(place).task("other_v2").deadline == datetime(2100, 12, 31, tzinfo=UTC)
+    assert [board.name for board in of(place).leaderboards.list()] == ["echo_v2", "other_v2"]
+    assert of(place).tasks.get("other_v2").deadline == datetime(2100, 12, 31, tzinfo=UTC)
     single = call(place, "create", "other", place.folder / "practice.yaml")
     assert single.exit_code == 2
     assert "holds 2 tasks, and none is called other: echo_v2, other_v2" in single.stderr
@@ -378,7 +378,7 @@ def test_terms_that_cannot_be_are_refused(place: Recorded, words: Sequence[str],
     done = call(place, "create", "echo", task_folder(place.folder / "echo"), *words)
     assert done.exit_code == 2
     assert told in done.stderr
-    assert of(place).created_boards() == ()
+    assert of(place).leaderboards.list() == ()
 
 
 def test_all_wrong_terms_are_told_at_once(place: Recorded) -> None:
@@ -409,7 +409,7 @@ def test_a_task_none_of_whose_gpus_is_here_is_refused(place: Recorded) -> None:
     assert done.exit_code == 2
     assert "none of its GPUs (B200, MI300) is in the settings" in done.stderr
     assert call(place, "create", "echo", folder, "--gpu", "all").exit_code == 0
-    assert [gpu.name for gpu in of(place).allowed_gpus(of(place).task("echo"))] == ["CPU", "H100"]
+    assert [gpu.name for gpu in of(place).gpus.allowed(of(place).tasks.get("echo"))] == ["CPU", "H100"]
 
 
 def test_a_board_takes_the_place_of_the_settings_task_of_its_name_and_the_list_says_so(place: Recorded) -> None:
@@ -418,16 +418,16 @@ def test_a_board_takes_the_place_of_the_settings_task_of_its_name_and_the_list_s
     assert "takes the place of the task of this name" in done.stderr
     listed = call(place, "list")
     assert listed.stderr.count("take the place of the settings' tasks vectoradd_py") == 1
-    assert of(place).task("vectoradd_py").gpus == ("H100",)
-    assert [task.name for task in of(place).tasks().tasks].count("vectoradd_py") == 1
+    assert of(place).tasks.get("vectoradd_py").gpus == ("H100",)
+    assert [task.name for task in of(place).tasks.catalog().tasks].count("vectoradd_py") == 1
 
 
 def test_a_version_of_a_board_is_listed_from_its_first_submission_on(place: Recorded) -> None:
     folder = made(place)
     assert read(place, "show", "echo", "--versions")["versions"] == []
     first_at = AT + timedelta(days=1)
-    passed(place, of(place).task("echo"), "eve", at=first_at)
-    passed(place, of(place).task("echo"), "eve", at=first_at + timedelta(days=1))
+    passed(place, of(place).tasks.get("echo"), "eve", at=first_at)
+    passed(place, of(place).tasks.get("echo"), "eve", at=first_at + timedelta(days=1))
     changed(folder)
     assert call(place, "update", "echo", folder, "--force").exit_code == 0
     (version,) = read(place, "show", "echo", "--versions")["versions"]
@@ -444,10 +444,10 @@ def test_what_is_only_tried_is_not_stored(place: Recorded) -> None:
 def test_of_two_who_make_a_board_at_once_one_is_told(place: Recorded) -> None:
     folder = str(task_folder(place.folder / "echo"))
     first, second = of(place, "ada"), of(place, "bob")
-    plans = first.plan_creation(folder, "echo"), second.plan_creation(folder, "echo")
-    first.carry_out(plans[0])
+    plans = first.leaderboards.plan_creation(folder, "echo"), second.leaderboards.plan_creation(folder, "echo")
+    first.leaderboards.carry_out(plans[0])
     with pytest.raises(InputError, match="the board echo was changed by ada in this moment"):
-        second.carry_out(plans[1])
+        second.leaderboards.carry_out(plans[1])
 
 
 def test_of_two_processes_that_make_a_board_at_once_one_does(place: Recorded) -> None:
@@ -459,7 +459,7 @@ def test_of_two_processes_that_make_a_board_at_once_one_does(place: Recorded) ->
     ]
     told = [process.communicate(timeout=60)[1].decode() for process in both]
     assert sorted(process.returncode for process in both) == [0, 2], told
-    assert len(of(place).board_history("echo")) == 1
+    assert len(of(place).leaderboards.history("echo")) == 1
 
 
 def test_what_became_of_each_board_is_found_by_an_index_alone(place: Recorded) -> None:
@@ -474,7 +474,7 @@ def test_what_became_of_each_board_is_found_by_an_index_alone(place: Recorded) -
 
 def test_terms_change_without_force_and_standings_stay(place: Recorded) -> None:
     made(place, user="ada")
-    passed(place, of(place).task("echo"), "eve")
+    passed(place, of(place).tasks.get("echo"), "eve")
     words = ("--deadline", "2100-01-01", "--gpu", "CPU,H100", "--closed", "--member", "eve", "--show-code")
     (plan,) = read(place, "update", "echo", *words, "--reason", "why not", user="ada")
     assert {change["what"] for change in plan["changes"]} == {
@@ -487,7 +487,7 @@ def test_terms_change_without_force_and_standings_stay(place: Recorded) -> None:
     assert not any(change["restarts"] for change in plan["changes"])
     assert plan["left"] == []
     assert users(place, "echo") == ["eve"]
-    terms = of(place).created_boards()[0].terms
+    terms = of(place).leaderboards.list()[0].terms
     assert (terms.visibility, terms.members, terms.code_shown) == (
         Visibility.CLOSED,
         ("eve",),
@@ -500,12 +500,12 @@ def test_terms_change_without_force_and_standings_stay(place: Recorded) -> None:
 
 def test_a_changed_description_is_the_same_version_and_needs_no_force(place: Recorded) -> None:
     folder = made(place)
-    passed(place, of(place).task("echo"), "eve")
+    passed(place, of(place).tasks.get("echo"), "eve")
     (folder / "task.yml").write_text((folder / "task.yml").read_text().replace("Return what", "Give back what"))
     (folder / "start.py").write_text("import math\n")
     done = call(place, "update", "echo", folder)
     assert done.exit_code == 0, done.output
-    task = of(place).task("echo")
+    task = of(place).tasks.get("echo")
     assert (task.description, task.templates) == ("Give back what you get.", {"Python": "import math\n"})
     assert users(place, "echo") == ["eve"]
 
@@ -517,7 +517,7 @@ def changed(folder: Path, what: str = "size: 100", to: str = "size: 200") -> Pat
 
 def test_a_new_version_needs_force_where_somebody_is_on_the_board(place: Recorded) -> None:
     folder = made(place)
-    before = of(place).task("echo")
+    before = of(place).tasks.get("echo")
     passed(place, before, "eve")
     passed(place, before, "bob", 2e-3)
     changed(folder)
@@ -525,7 +525,7 @@ def test_a_new_version_needs_force_where_somebody_is_on_the_board(place: Recorde
     assert refused.exit_code == 5
     assert "the standings of echo would start anew (benchmarks), and users are on them (CPU: 2)" in refused.stderr
     assert "anew" in refused.stdout
-    assert of(place).task("echo").version == before.version
+    assert of(place).tasks.get("echo").version == before.version
     (plan,) = read(place, "update", "echo", folder, "--force", "--reason", "larger cases")
     assert plan["left"] == [{"gpu": "CPU", "users": 2}]
     assert [change["what"] for change in plan["changes"] if change["restarts"]] == ["benchmarks"]
@@ -536,21 +536,21 @@ def test_a_new_version_needs_force_where_somebody_is_on_the_board(place: Recorde
 
 def test_who_comes_onto_the_board_while_its_change_is_planned_is_counted(place: Recorded) -> None:
     folder = made(place)
-    before = of(place).task("echo")
-    plan = of(place).plan_update("echo", str(changed(folder)))
+    before = of(place).tasks.get("echo")
+    plan = of(place).leaderboards.plan_update("echo", str(changed(folder)))
     assert not plan.needs_force
     passed(place, before, "eve")
     with pytest.raises(Refused, match=r"users are on them \(CPU: 1\)"):
-        of(place).carry_out([plan])
-    assert of(place).task("echo").version == before.version
-    (done,) = of(place).carry_out([plan], force=True)
+        of(place).leaderboards.carry_out([plan])
+    assert of(place).tasks.get("echo").version == before.version
+    (done,) = of(place).leaderboards.carry_out([plan], force=True)
     assert [(each.gpu, each.users) for each in done.left] == [("CPU", 1)]
-    assert of(place).task("echo").version != before.version
+    assert of(place).tasks.get("echo").version != before.version
 
 
 def test_users_whose_submissions_were_all_removed_lose_nothing_by_a_new_version(place: Recorded) -> None:
     folder = made(place)
-    run = passed(place, of(place).task("echo"), "eve")
+    run = passed(place, of(place).tasks.get("echo"), "eve")
     assert call(place, "admin", "remove", str(run.submission), "--reason", "a copy").exit_code == 0
     assert call(place, "update", "echo", changed(folder)).exit_code == 0
 
@@ -564,7 +564,7 @@ def test_a_new_version_needs_no_force_on_an_empty_board(place: Recorded) -> None
 
 def test_a_version_that_was_here_before_brings_its_standings_back(place: Recorded) -> None:
     folder = made(place)
-    passed(place, of(place).task("echo"), "eve")
+    passed(place, of(place).tasks.get("echo"), "eve")
     assert call(place, "update", "echo", changed(folder), "--force").exit_code == 0
     (plan,) = read(place, "update", "echo", changed(folder, "size: 200", "size: 100"))
     assert plan["joined"] == [{"gpu": "CPU", "users": 1}]
@@ -575,7 +575,7 @@ def test_an_update_that_changes_nothing_stores_nothing(place: Recorded) -> None:
     folder = made(place)
     done = call(place, "update", "echo", folder, "--gpu", "all")
     assert "Nothing changes." in done.stdout
-    assert len(of(place).board_history("echo")) == 1
+    assert len(of(place).leaderboards.history("echo")) == 1
 
 
 def test_the_history_says_who_changed_what_when_and_why(place: Recorded) -> None:
@@ -604,7 +604,7 @@ def test_the_history_says_what_each_update_changed(place: Recorded) -> None:
     call(place, "update", "echo", folder)
     changed(folder, "size: 3", "size: 4")
     call(place, "update", "echo", folder)
-    _, *rows = changes_table(of(place).board_history("echo")).rows
+    _, *rows = changes_table(of(place).leaderboards.history("echo")).rows
     assert [row[-2] for row in rows] == [
         "deadline; code shown: after deadline",
         "members: bob, @course",
@@ -617,7 +617,7 @@ def test_an_update_from_a_source_keeps_the_boards_own_deadline_and_gpus(place: R
     folder = made(place, "echo", "--deadline", "2100-01-01", "--gpu", "H100")
     changed(folder, "lang: py", "lang: py\ngpus: [CPU]\nhpc_board: {deadline: 2090-01-01}")
     assert call(place, "update", "echo", folder).exit_code == 0
-    task = of(place).task("echo")
+    task = of(place).tasks.get("echo")
     assert (task.gpus, task.deadline) == (("H100",), datetime(2100, 1, 1, tzinfo=UTC))
 
 
@@ -635,12 +635,12 @@ def test_somebody_who_looked_before_another_changed_the_board_is_told(place: Rec
     made(place)
     mine, theirs = of(place), of(place)
     plans = (
-        mine.plan_update("echo", wishes=RequestedOptions("+1d")),
-        theirs.plan_update("echo", wishes=RequestedOptions("+2d")),
+        mine.leaderboards.plan_update("echo", wishes=RequestedOptions("+1d")),
+        theirs.leaderboards.plan_update("echo", wishes=RequestedOptions("+2d")),
     )
-    theirs.carry_out([plans[1]])
+    theirs.leaderboards.carry_out([plans[1]])
     with pytest.raises(InputError, match="was changed by"):
-        mine.carry_out([plans[0]])
+        mine.leaderboards.carry_out([plans[0]])
 
 
 # Deleting
@@ -648,10 +648,10 @@ def test_somebody_who_looked_before_another_changed_the_board_is_told(place: Rec
 
 def test_a_deleted_board_is_gone_and_its_standings_are_kept_in_a_file(place: Recorded) -> None:
     made(place, user="ada")
-    run = passed(place, of(place).task("echo"), "eve")
+    run = passed(place, of(place).tasks.get("echo"), "eve")
     done = read(place, "delete", "echo", "--yes", "--reason", "it is over", user="ada")
     assert call(place, "show", "echo").exit_code == 2
-    assert of(place).created_boards() == ()
+    assert of(place).leaderboards.list() == ()
     kept = json.loads(Path(done["kept"]).read_text())
     assert Path(done["kept"]).parent == place.folder / "board" / "exports"
     assert (kept["board"], kept["deleted_by"], kept["reason"]) == ("echo", "ada", "it is over")
@@ -659,7 +659,7 @@ def test_a_deleted_board_is_gone_and_its_standings_are_kept_in_a_file(place: Rec
     assert kept["terms"]["creator"] == "ada"
     (row,) = kept["standings"]["CPU"]
     assert (row["rank"], row["user"], row["score_s"], row["run"]) == (1, "eve", 1e-3, run.id)
-    assert of(place).run(run.id).verdict is Verdict.PASS
+    assert of(place).runs.get(run.id).verdict is Verdict.PASS
 
 
 def test_without_a_terminal_to_ask_on_nothing_is_deleted(place: Recorded) -> None:
@@ -667,7 +667,7 @@ def test_without_a_terminal_to_ask_on_nothing_is_deleted(place: Recorded) -> Non
     done = call(place, "delete", "echo")
     assert done.exit_code == 2
     assert "give --yes" in done.stderr
-    assert of(place).created("echo")
+    assert of(place).leaderboards.get("echo")
 
 
 @pytest.mark.parametrize(("typed", "gone"), [("echo", True), ("yes", False)])
@@ -690,13 +690,13 @@ def test_on_a_terminal_the_name_has_to_be_typed(place: Recorded, typed: str, gon
         assert (process.wait(60) == 0) is gone
     os.close(leader)
     os.close(follower)
-    assert (of(place).created("echo") is None) is gone
+    assert (of(place).leaderboards.get("echo") is None) is gone
 
 
 def test_runs_in_flight_of_a_deleted_board_go_on_and_their_results_are_kept(place: Recorded) -> None:
     made(place)
     store = Store(place.folder / "board" / "board.db")
-    task = of(place).task("echo")
+    task = of(place).tasks.get("echo")
     _, (run,) = store.submissions.add(
         NewSubmission(
             task=task,
@@ -710,8 +710,8 @@ def test_runs_in_flight_of_a_deleted_board_go_on_and_their_results_are_kept(plac
         )
     )
     assert call(place, "delete", "echo", "--yes").exit_code == 0
-    assert [each.id for each in of(place).in_flight()] == [run.id]
-    assert of(place).run(run.id).task == "echo"
+    assert [each.id for each in of(place).runs.in_flight()] == [run.id]
+    assert of(place).runs.get(run.id).task == "echo"
     result = replace(result_of(Verdict.PASS, timed_case()), run=run.id)
     assert store.runs.finish(run.id, status_of(RunState.FINISHED), result, 1e-3, AT)
     assert [row.user for row in store.standings.list("echo", task.version, "CPU")] == [of(place).user]
@@ -719,7 +719,7 @@ def test_runs_in_flight_of_a_deleted_board_go_on_and_their_results_are_kept(plac
 
 def test_a_board_that_is_made_again_is_empty_unless_its_version_is_the_same(place: Recorded) -> None:
     folder = made(place)
-    passed(place, of(place).task("echo"), "eve")
+    passed(place, of(place).tasks.get("echo"), "eve")
     assert call(place, "delete", "echo", "--yes").exit_code == 0
     changed(folder)
     assert call(place, "create", "echo", folder).exit_code == 0
@@ -737,7 +737,7 @@ def test_what_cannot_be_kept_is_not_deleted(place: Recorded) -> None:
     done = call(place, "delete", "echo", "--yes")
     assert done.exit_code == 2
     assert "The board is not deleted" in done.stderr
-    assert of(place).created("echo")
+    assert of(place).leaderboards.get("echo")
 
 
 def test_the_log_says_what_an_update_has_changed(place: Recorded) -> None:
@@ -793,7 +793,7 @@ def test_what_is_kept_is_written_through_no_link_of_another_member(place: Record
     assert "is a link or a file, and should be a folder" in done.stderr
     assert list(elsewhere.iterdir()) == []
     assert elsewhere.stat().st_mode & 0o7777 == 0o755
-    assert of(place).created("echo")
+    assert of(place).leaderboards.get("echo")
 
 
 # Roles
@@ -810,20 +810,20 @@ def test_a_participant_makes_changes_and_deletes_no_board(place: Recorded) -> No
         ("admin", "sync", folder),
     ):
         assert call(place, *words, user="eve").exit_code == 5
-    plan = of(place).plan_update("echo", wishes=RequestedOptions("+1d"))
-    creation = of(place).plan_creation(str(folder), "mine")
+    plan = of(place).leaderboards.plan_update("echo", wishes=RequestedOptions("+1d"))
+    creation = of(place).leaderboards.plan_creation(str(folder), "mine")
     for act in (
-        lambda: eve.plan_creation(str(folder), "mine"),
-        lambda: eve.plan_update("echo"),
-        lambda: eve.plan_deletion("echo"),
-        lambda: eve.delete_board("echo"),
-        lambda: eve.plan_sync(folder),
-        lambda: eve.carry_out([plan]),
-        lambda: eve.carry_out(creation),
+        lambda: eve.leaderboards.plan_creation(str(folder), "mine"),
+        lambda: eve.leaderboards.plan_update("echo"),
+        lambda: eve.leaderboards.plan_deletion("echo"),
+        lambda: eve.leaderboards.delete("echo"),
+        lambda: eve.leaderboards.plan_sync(folder),
+        lambda: eve.leaderboards.carry_out([plan]),
+        lambda: eve.leaderboards.carry_out(creation),
     ):
         with pytest.raises(Refused):
             act()
-    assert [board.name for board in of(place).created_boards()] == ["echo"]
+    assert [board.name for board in of(place).leaderboards.list()] == ["echo"]
 
 
 def test_a_creator_changes_own_boards_alone_and_an_admin_all(place: Recorded) -> None:
@@ -834,7 +834,7 @@ def test_a_creator_changes_own_boards_alone_and_an_admin_all(place: Recorded) ->
     assert call(place, "delete", "echo", "--yes", user="bob").exit_code == 5
     assert call(place, "update", "echo", "--deadline", "+1d", user="ada").exit_code == 0
     assert call(place, "update", "echo", "--deadline", "+2d", user="root-of-boards").exit_code == 0
-    board = of(place).created("echo")
+    board = of(place).leaderboards.get("echo")
     assert board is not None
     assert board.terms.creator == "ada"
     assert call(place, "delete", "echo", "--yes", user="root-of-boards").exit_code == 0
@@ -850,15 +850,15 @@ def test_the_name_of_a_settings_task_is_for_admins_alone(place: Recorded) -> Non
     refused = call(place, "create", "vectoradd_py", "vectoradd_py", "--closed", user="ada")
     assert refused.exit_code == 5
     assert "a task of the settings' folders has this name" in refused.stderr
-    plan = of(place).plan_creation("vectoradd_py")
+    plan = of(place).leaderboards.plan_creation("vectoradd_py")
     with pytest.raises(Refused, match="a task of the settings' folders has this name"):
-        of(place, "ada").carry_out(plan)
-    assert of(place).created_boards() == ()
+        of(place, "ada").leaderboards.carry_out(plan)
+    assert of(place).leaderboards.list() == ()
     assert call(place, "create", "vectoradd_py", "vectoradd_py", user="root-of-boards").exit_code == 0
 
 
 def test_the_name_of_a_task_that_has_left_the_settings_is_for_admins_alone(place: Recorded) -> None:
-    task = of(place).task("vectoradd_py")
+    task = of(place).tasks.get("vectoradd_py")
     passed(place, replace(task, name="former"), "eve")
     assert call(place, "create", "another", "vectoradd_py", user="ada").exit_code == 0
     refused = call(place, "create", "former", "vectoradd_py", "--closed", user="ada")
@@ -886,11 +886,11 @@ def test_a_name_that_another_creator_had_is_for_admins_alone(place: Recorded) ->
 
 def test_a_closed_board_is_unknown_to_whoever_is_not_in_it(place: Recorded) -> None:
     made(place, "echo", "--closed", "--member", "eve,@a-group-of-nobody", user="ada")
-    run = passed(place, of(place).task("echo"), "eve")
+    run = passed(place, of(place).tasks.get("echo"), "eve")
     for user in ("ada", "eve", "root-of-boards"):
         assert "echo" in {each["name"] for each in read(place, "list", user=user)}
-        assert of(place, user).run(run.id).id == run.id
-        assert run.id in {each.id for each in of(place, user).runs(everyone=True)}
+        assert of(place, user).runs.get(run.id).id == run.id
+        assert run.id in {each.id for each in of(place, user).runs.list(everyone=True)}
     place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
     mallory = of(place, "mallory")
     assert "echo" not in {each["name"] for each in read(place, "list", user="mallory")}
@@ -906,44 +906,44 @@ def test_a_closed_board_is_unknown_to_whoever_is_not_in_it(place: Recorded) -> N
         assert (done.exit_code, 'unknown task "echo"' in done.stderr) == (2, True), done.output
     assert 'unknown board "echo"' in call(place, "update", "echo", "--history", user="mallory").stderr
     assert 'unknown board "echo"' in call(place, "delete", "echo", "--yes", user="bob").stderr
-    assert mallory.runs(everyone=True) == ()
+    assert mallory.runs.list(everyone=True) == ()
     with pytest.raises(InputError, match=f"there is no run {run.id}"):
-        mallory.run(run.id)
+        mallory.runs.get(run.id)
     with pytest.raises(InputError, match=f"there is no submission {run.submission}"):
-        mallory.code(run.submission)
+        mallory.submissions.code(run.submission)
 
 
 def test_nothing_of_a_run_is_told_to_whoever_may_not_see_it(place: Recorded) -> None:
     made(place, "echo", "--closed", user="ada")
-    run = passed(place, of(place).task("echo"), "ada")
+    run = passed(place, of(place).tasks.get("echo"), "ada")
     for user in ("ada", "root-of-boards"):
         told = of(place, user)
-        assert told.result(run.id) is not None
-        assert told.rank(run) == 1
-        assert told.placing(run) is not None
-        assert told.started([run.id]) == {run.id: AT}
-        assert (len(told.cases(run.id)), len(told.history(run.id)), told.progress(run.id)) == (1, 3, [])
+        assert told.runs.result(run.id) is not None
+        assert told.standings.rank(run) == 1
+        assert told.standings.placing(run) is not None
+        assert told.runs.started([run.id]) == {run.id: AT}
+        assert (len(told.runs.cases(run.id)), len(told.runs.history(run.id)), told.runs.progress(run.id)) == (1, 3, [])
     mallory = of(place, "mallory")
-    for ask in (mallory.result, mallory.cases, mallory.history, mallory.progress, mallory.log):
+    for ask in (mallory.runs.result, mallory.runs.cases, mallory.runs.history, mallory.runs.progress, mallory.runs.log):
         with pytest.raises(InputError, match=f"there is no run {run.id}"):
             ask(run.id)
-    for ask_of in (mallory.rank, mallory.placing):
+    for ask_of in (mallory.standings.rank, mallory.standings.placing):
         with pytest.raises(InputError, match=f"there is no run {run.id}"):
             ask_of(run)
-    assert mallory.started([run.id]) == {}
+    assert mallory.runs.started([run.id]) == {}
 
 
 def test_the_runs_of_a_closed_board_stay_hidden_when_it_is_deleted(place: Recorded) -> None:
     made(place, "echo", "--closed", user="ada")
-    passed(place, of(place).task("echo"), "ada")
+    passed(place, of(place).tasks.get("echo"), "ada")
     call(place, "delete", "echo", "--yes", user="ada")
-    assert of(place, "mallory").runs(everyone=True) == ()
-    assert len(of(place, "ada").runs(everyone=True)) == 1
+    assert of(place, "mallory").runs.list(everyone=True) == ()
+    assert len(of(place, "ada").runs.list(everyone=True)) == 1
 
 
 def test_the_runs_of_a_deleted_closed_board_are_shown_by_nothing_but_opening_it(place: Recorded) -> None:
     folder = made(place, "exam", "--closed", user="ada")
-    run = passed(place, of(place).task("exam"), "ada")
+    run = passed(place, of(place).tasks.get("exam"), "ada")
     assert call(place, "delete", "exam", "--yes", user="ada").exit_code == 0
     for user in ("ada", "root-of-boards"):
         refused = call(place, "create", "exam", folder, user=user)
@@ -954,29 +954,29 @@ def test_the_runs_of_a_deleted_closed_board_are_shown_by_nothing_but_opening_it(
     assert (exam["name"], exam["result"]) == ("exam", "skipped")
     assert "there was a closed board exam" in exam["reason"]
     assert call(place, "create", "exam", folder, "--closed", "--member", "eve", user="ada").exit_code == 0
-    assert of(place, "mallory").runs(everyone=True) == ()
-    assert [each.id for each in of(place, "eve").runs(everyone=True)] == [run.id]
+    assert of(place, "mallory").runs.list(everyone=True) == ()
+    assert [each.id for each in of(place, "eve").runs.list(everyone=True)] == [run.id]
     assert call(place, "update", "exam", "--open", user="ada").exit_code == 0
-    assert [each.id for each in of(place, "mallory").runs(everyone=True)] == [run.id]
+    assert [each.id for each in of(place, "mallory").runs.list(everyone=True)] == [run.id]
 
 
 def test_a_deleted_closed_board_goes_on_to_hide_the_settings_task_of_its_name(place: Recorded) -> None:
     assert call(place, "create", "vectoradd_py", "vectoradd_py", "--closed").exit_code == 0
-    passed(place, of(place).task("vectoradd_py"), "ada")
+    passed(place, of(place).tasks.get("vectoradd_py"), "ada")
     assert call(place, "delete", "vectoradd_py", "--yes").exit_code == 0
-    assert "vectoradd_py" in {task.name for task in of(place, "root-of-boards").tasks().tasks}
+    assert "vectoradd_py" in {task.name for task in of(place, "root-of-boards").tasks.catalog().tasks}
     mallory = of(place, "mallory")
-    assert "vectoradd_py" not in {task.name for task in mallory.tasks().tasks}
-    assert "narrow" in {task.name for task in mallory.tasks().tasks}
+    assert "vectoradd_py" not in {task.name for task in mallory.tasks.catalog().tasks}
+    assert "narrow" in {task.name for task in mallory.tasks.catalog().tasks}
     assert call(place, "show", "vectoradd_py", user="mallory").exit_code == 2
-    assert mallory.feed() == ()
+    assert mallory.standings.feed() == ()
 
 
 def test_a_closed_board_hides_the_settings_task_of_its_name_too(place: Recorded) -> None:
     assert call(place, "create", "vectoradd_py", "vectoradd_py", "--closed").exit_code == 0
-    assert "vectoradd_py" not in {task.name for task in of(place, "mallory").tasks().tasks}
+    assert "vectoradd_py" not in {task.name for task in of(place, "mallory").tasks.catalog().tasks}
     with pytest.raises(InputError, match="unknown task"):
-        of(place, "bob").plan_creation("vectoradd_py", "copy")
+        of(place, "bob").leaderboards.plan_creation("vectoradd_py", "copy")
 
 
 def test_code_is_shown_to_others_after_the_deadline_if_the_terms_say_so() -> None:
@@ -988,7 +988,7 @@ def test_code_is_shown_to_others_after_the_deadline_if_the_terms_say_so() -> Non
 
 def test_a_board_says_whether_code_is_shown(place: Recorded) -> None:
     made(place, "echo", "--deadline", "+1d", "--show-code")
-    submission = str(passed(place, of(place).task("echo"), "bob", at=datetime.now(UTC)).submission)
+    submission = str(passed(place, of(place).tasks.get("echo"), "bob", at=datetime.now(UTC)).submission)
     assert call(place, "code", submission, user="eve").exit_code == 5
     ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC), code_shown=CodeShown.AFTER_DEADLINE))
     assert call(place, "code", submission, user="eve").stdout == "pass"
@@ -998,7 +998,7 @@ def test_a_board_says_whether_code_is_shown(place: Recorded) -> None:
 
 def test_a_submission_that_an_admin_sends_again_is_shown_only_if_the_first_one_is(place: Recorded) -> None:
     made(place)
-    task = of(place).task("echo")
+    task = of(place).tasks.get("echo")
     before = passed(place, task, "bob", at=datetime.now(UTC)).submission
     ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC), code_shown=CodeShown.AFTER_DEADLINE))
     after = passed(place, task, "bob", at=datetime.now(UTC)).submission
@@ -1024,7 +1024,7 @@ def test_code_is_shown_only_of_what_was_submitted_after_it_was_promised(place: R
     def shown(number: str) -> bool:
         return call(place, "code", number, user="eve").exit_code == 0
 
-    task = of(place).task("vectoradd_py")
+    task = of(place).tasks.get("vectoradd_py")
     of_the_settings = submitted()
     assert call(place, "create", "vectoradd_py", "vectoradd_py", "--deadline", "+1d").exit_code == 0
     before = submitted()
@@ -1067,7 +1067,7 @@ def test_a_task_whose_own_deadline_has_passed_needs_another_one(place: Recorded)
     assert done.exit_code == 2
     assert "echo: its own deadline, 2020-01-01 00:00 UTC, has passed" in done.stderr
     assert call(place, "create", "echo", folder, "--deadline", "none").exit_code == 0
-    assert of(place).task("echo").deadline is None
+    assert of(place).tasks.get("echo").deadline is None
 
 
 def test_after_the_deadline_participants_are_refused_and_admins_told(place: Recorded) -> None:
@@ -1075,11 +1075,11 @@ def test_after_the_deadline_participants_are_refused_and_admins_told(place: Reco
     ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC), ("CPU",)))
     place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
     with pytest.raises(Refused, match="The deadline to submit to echo has passed"):
-        of(place, "eve").draft(place.kernel)
+        of(place, "eve").submissions.draft(place.kernel)
     told: list[str] = []
     admin = of(place, "root-of-boards")
     admin.warn = told.append
-    assert admin.draft(place.kernel).task.name == "echo"
+    assert admin.submissions.draft(place.kernel).task.name == "echo"
     assert told == ["the deadline of echo has passed; you may submit as an admin."]
 
 
@@ -1087,35 +1087,35 @@ def test_a_draft_whose_deadline_passes_before_it_is_sent_is_not_stored(place: Re
     made(place, "echo", "--gpu", "CPU", "--deadline", "+1d", user="ada")
     place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
     eve, admin = of(place, "eve"), of(place, "root-of-boards")
-    drafts = [board.draft(place.kernel) for board in (eve, admin)]
+    drafts = [board.submissions.draft(place.kernel) for board in (eve, admin)]
     ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC), ("CPU",)))
     with pytest.raises(Refused, match="The deadline to submit to echo has passed"):
-        eve.submit(drafts[0])
-    assert eve.runs(everyone=True) == ()
-    assert cancelled(admin, admin.submit(drafts[1]))
+        eve.submissions.submit(drafts[0])
+    assert eve.runs.list(everyone=True) == ()
+    assert cancelled(admin, admin.submissions.submit(drafts[1]))
 
 
 def test_a_draft_whose_board_is_deleted_before_it_is_sent_is_not_stored(place: Recorded) -> None:
     made(place, "echo", "--gpu", "CPU", user="ada")
     place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
     eve = of(place, "eve")
-    draft = eve.draft(place.kernel)
+    draft = eve.submissions.draft(place.kernel)
     assert call(place, "delete", "echo", "--yes").exit_code == 0
     with pytest.raises(Refused, match="the board echo takes no submissions any more: it was deleted by"):
-        eve.submit(draft)
-    assert eve.runs(everyone=True) == ()
+        eve.submissions.submit(draft)
+    assert eve.runs.list(everyone=True) == ()
 
 
 def test_where_a_board_is_deleted_the_settings_task_of_its_name_takes_submissions(place: Recorded) -> None:
     assert call(place, "create", "vectoradd_py", "vectoradd_py", "--deadline", "+1d").exit_code == 0
     eve = of(place, "eve")
     assert call(place, "delete", "vectoradd_py", "--yes").exit_code == 0
-    assert cancelled(eve, eve.submit(eve.draft(place.kernel, gpus=["CPU"])))
+    assert cancelled(eve, eve.submissions.submit(eve.submissions.draft(place.kernel, gpus=["CPU"])))
 
 
 def cancelled(board: Board, runs: Sequence[Run]) -> Sequence[Run]:
     """The runs, which go no further."""
-    return [board.cancel(run.id) for run in runs]
+    return [board.runs.cancel(run.id) for run in runs]
 
 
 # Competitions
@@ -1125,17 +1125,17 @@ def test_a_competition_is_brought_to_the_boards_and_kept_up_to_date(place: Recor
     folder = competition(place.folder / "repo" / "problems").parent
     tried = read(place, "admin", "sync", folder, "--dry-run")
     assert {each["name"]: each["result"] for each in tried} == {"echo_v2": "created", "other_v2": "created"}
-    assert of(place).created_boards() == ()
+    assert of(place).leaderboards.list() == ()
     read(place, "admin", "sync", folder)
-    assert of(place).task("echo_v2").gpus == ("H100",)
-    assert of(place).task("echo_v2").deadline == datetime(2100, 6, 1, tzinfo=UTC)
+    assert of(place).tasks.get("echo_v2").gpus == ("H100",)
+    assert of(place).tasks.get("echo_v2").deadline == datetime(2100, 6, 1, tzinfo=UTC)
     assert {each["result"] for each in read(place, "admin", "sync", folder)} == {"unchanged"}
-    passed(place, of(place).task("other_v2"), "eve")
+    passed(place, of(place).tasks.get("other_v2"), "eve")
     (folder / "problems" / "practice.yaml").write_text(COMPETITION.replace("gpus: [H100]", "gpus: [H100, CPU]"))
     changed(folder / "problems" / "set" / "other")
     done = {each["name"]: each for each in read(place, "admin", "sync", folder, code=5)}
     assert (done["echo_v2"]["result"], done["echo_v2"]["reason"]) == ("updated", "gpus")
-    assert of(place).task("echo_v2").gpus == ("H100", "CPU")
+    assert of(place).tasks.get("echo_v2").gpus == ("H100", "CPU")
     assert done["other_v2"]["result"] == "skipped"
     assert "--force does it" in done["other_v2"]["reason"]
     assert users(place, "other_v2") == ["eve"]
@@ -1165,7 +1165,7 @@ def test_a_competition_with_faults_brings_what_is_sound_and_tells_the_rest(place
     assert "none of its GPUs (B200) is in the settings" in reasons["far_v2"]
     assert '"set/none" has no task.yml in it' in reasons["practice.yaml"]
     assert "lang" in reasons["broken"]
-    assert [board.name for board in of(place).created_boards()] == ["echo_v2", "other_v2"]
+    assert [board.name for board in of(place).leaderboards.list()] == ["echo_v2", "other_v2"]
 
 
 def test_a_competition_makes_no_board_whose_deadline_has_passed_and_keeps_those_that_are(place: Recorded) -> None:
@@ -1176,7 +1176,7 @@ def test_a_competition_makes_no_board_whose_deadline_has_passed_and_keeps_those_
     done = {each["name"]: each for each in read(place, "admin", "sync", source, code=5)}
     assert {name: each["result"] for name, each in done.items()} == {"echo_v2": "skipped", "other_v2": "created"}
     assert done["echo_v2"]["reason"] == "echo_v2: its own deadline, 2020-06-01 00:00 UTC, has passed."
-    assert [board.name for board in of(place).created_boards()] == ["other_v2"]
+    assert [board.name for board in of(place).leaderboards.list()] == ["other_v2"]
     source.write_text(COMPETITION)
     read(place, "admin", "sync", source)
     source.write_text(over)
@@ -1203,7 +1203,7 @@ def test_what_the_competition_does_not_say_stays(place: Recorded) -> None:
     read(place, "admin", "sync", place.folder / "practice.yaml")
     call(place, "update", "echo_v2", "--deadline", "2100-01-01", "--gpu", "H100")
     assert read(place, "admin", "sync", place.folder / "practice.yaml")[0]["result"] == "unchanged"
-    task = of(place).task("echo_v2")
+    task = of(place).tasks.get("echo_v2")
     assert (task.gpus, task.deadline) == (("H100",), datetime(2100, 1, 1, tzinfo=UTC))
 
 

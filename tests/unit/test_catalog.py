@@ -653,6 +653,6 @@ def test_a_board_reads_its_task_folders_again_only_where_something_has_changed(
 ) -> None:
     monkeypatch.setattr("hpc_board.catalog.folders.SETTLED_SECONDS", -3_600)
     board = Board(config.load(recorded(tmp_path).settings, {}))
-    first, second = board.tasks().tasks, board.tasks().tasks
+    first, second = board.tasks.catalog().tasks, board.tasks.catalog().tasks
     assert first
     assert all(one is other for one, other in zip(first, second, strict=True))

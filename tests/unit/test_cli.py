@@ -300,7 +300,7 @@ def test_a_python_that_is_not_there_is_told_with_its_gpu(
         f"board: board\nclusters:\n  here: {{scheduler: {scheduler}}}\n"
         f"gpus:\n  CPU: {{cluster: here, python: {python}{partition}}}\n"
     )
-    (gpu,) = Board.open(board.settings).gpus()
+    (gpu,) = Board.open(board.settings).gpus.statuses()
     assert gpu.warning.startswith(words)
     assert bool(gpu.warning) is bool(words)
     assert gpu.warning in plain([gpus_table([gpu], AT)])
@@ -446,8 +446,8 @@ def test_several_files_are_submissions_of_their_own_in_the_order_in_which_they_a
     assert [run["file_name"] for each in sent for run in each["runs"]] == ["k0.py", "k1.py", "k2.py"]
     assert [each["submission"] for each in sent] == [1, 2, 3]
     call(board, "submit", *others, "--array")
-    assert [run.array for run in board.board.runs()] == [""] * 6, "this machine's own queue has no arrays"
-    for run in board.board.runs():
+    assert [run.array for run in board.board.runs.list()] == [""] * 6, "this machine's own queue has no arrays"
+    for run in board.board.runs.list():
         call(board, "cancel", str(run.id))
 
 
@@ -455,7 +455,7 @@ def test_nothing_is_stored_where_one_of_several_files_cannot_be_submitted(board:
     done = call(board, "submit", board.kernel, board.folder / "absent.py")
     assert done.exit_code == 2
     assert "absent.py" in done.stderr
-    assert board.board.runs() == ()
+    assert board.board.runs.list() == ()
 
 
 def _folder(path: Path) -> None:
@@ -997,7 +997,7 @@ def test_an_interrupt_leaves_the_run_alone_and_says_how_to_come_back(board: Reco
         os.close(master)
     assert b"hpc-board watch 1" in shown
     assert b"\x1b[?25h" in shown.rpartition(b"\x1b[?25l")[2], "the cursor is shown again"
-    assert not board.board.run(1).state.ended
+    assert not board.board.runs.get(1).state.ended
 
 
 def _until(descriptor: int, words: bytes) -> bytes:
@@ -1017,13 +1017,13 @@ def test_cancelling_a_run_that_was_never_sent_ends_it_and_one_that_ended_stays(b
     assert "Run 2 had ended already: lost." in done.stdout
     assert "no run 99" in done.stderr
     assert done.exit_code == 2
-    assert board.board.run(1).state is RunState.CANCELLED
+    assert board.board.runs.get(1).state is RunState.CANCELLED
 
 
 def test_somebody_elses_run_is_not_cancelled(board: Recorded) -> None:
     board.add(user="somebody")
     assert call(board, "cancel", "1").exit_code == 5
-    assert board.board.run(1).state is RunState.CREATED
+    assert board.board.runs.get(1).state is RunState.CREATED
 
 
 def test_poll_says_what_changed_and_is_silent_where_nothing_did(board: Recorded) -> None:

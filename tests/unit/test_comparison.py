@@ -224,7 +224,7 @@ def test_numbers_of_runs_are_told_to_be_such(board: Recorded) -> None:
     add(board, MS, MS)
     add(board, MS, MS)
     store = Store(board.board.settings.board / "board.db")
-    task, new = board.board.task("vectoradd_py"), NewRun("H100", "here", "", "t", "n", "self-run", False, "")
+    task, new = board.board.tasks.get("vectoradd_py"), NewRun("H100", "here", "", "t", "n", "self-run", False, "")
     for tokens in (("t1", "t2"), ("t3",)):
         store.submissions.add(
             NewSubmission(
@@ -266,7 +266,7 @@ def test_what_the_bounds_mean_is_said_of_those_that_are_there() -> None:
 
 def test_submissions_to_different_versions_of_a_task_are_not_compared(board: Recorded) -> None:
     one = add(board, MS, MS)
-    task = board.board.task("vectoradd_py")
+    task = board.board.tasks.get("vectoradd_py")
     run = NewRun("CPU", "here", "", "token", "nonce", "self-run", False, "")
     Store(board.board.settings.board / "board.db").submissions.add(
         NewSubmission(

@@ -81,11 +81,11 @@ def remarked(board: Recorded) -> tuple[int, int]:
     opened, first = board.board, passed(board, 2e-3)
     store = Store(opened.settings.board / "board.db")
     for text in ("four values per thread", "=1+1, no conflicts"):
-        opened.note(first, text)
-    opened.rules.remove([first], "returns what an earlier call computed")
+        opened.submissions.note(first, text)
+    opened.moderation.remove([first], "returns what an earlier call computed")
     run = NewRun("CPU", "here", "", "hb-again", "nonce", "verified", False, "")
     again = NewSubmission(
-        opened.task("vectoradd_py"), "ada", "kernel.py", KERNEL.encode(), Mode.RANKED, "<b>", AT, [run],
+        opened.tasks.get("vectoradd_py"), "ada", "kernel.py", KERNEL.encode(), Mode.RANKED, "<b>", AT, [run],
         rerun=Rerun(first, "root<", AT),
     )  # fmt: skip
     ((_, (sent,)),) = store.submissions.add_all([again])
@@ -108,7 +108,7 @@ def test_notes_removals_and_reruns_are_in_every_format(board: Recorded) -> None:
     assert in_json["notes"] == notes
     assert in_json["removed_reason"] == "returns what an earlier call computed"
 
-    board.board.note(first, "unseen")
+    board.board.submissions.note(first, "unseen")
     page = call(board, "--format", "html").stdout
     assert "sent again by root&lt;" in page
     assert "&lt;b&gt;" in page
@@ -390,14 +390,16 @@ def test_intervals_and_overlaps_are_in_every_format(board: Recorded) -> None:
 
 def test_the_page_says_what_a_task_is_about(board: Recorded) -> None:
     opened = board.board
-    task = opened.run(passed(board, 6e-3)).task
+    task = opened.runs.get(passed(board, 6e-3)).task
     shutil.copytree(REPOSITORY / "tasks", board.folder / "told")
     folder = board.folder / "told" / task
     described = (
         (folder / "task.yml").read_text().replace("description: |\n", "description: |\n  `a<b>` and ` odd.\n\n", 1)
     )
     (folder / "task.yml").write_text(described)
-    opened.carry_out(opened.plan_creation(str(folder), task, RequestedOptions(deadline="2100-01-01 12:00")))
+    opened.leaderboards.carry_out(
+        opened.leaderboards.plan_creation(str(folder), task, RequestedOptions(deadline="2100-01-01 12:00"))
+    )
     page = html(board)
     assert '<p class="quiet"><code>a&lt;b&gt;</code> and ` odd.</p>' in page
     assert '<p class="quiet">Deadline: 2100-01-01 12:00 UTC</p>' in page
@@ -407,8 +409,8 @@ def test_a_closed_board_is_on_the_page_only_where_it_is_named(board: Recorded) -
     number = passed(board, 6e-3, user="bob")
     assert ">bob<" in html(board)
     opened = board.board
-    task = opened.run(number).task
-    opened.carry_out(opened.plan_creation(task, None, RequestedOptions(closed=True)))
+    task = opened.runs.get(number).task
+    opened.leaderboards.carry_out(opened.leaderboards.plan_creation(task, None, RequestedOptions(closed=True)))
     assert "bob" not in html(board)
     named = call(board, "--format", "html", "--task", task)
     assert (named.exit_code, ">bob<" in named.stdout) == (0, True)
@@ -437,7 +439,7 @@ def test_a_template_without_one_of_its_values_is_an_error() -> None:
 
 def test_a_task_that_changed_or_left_is_on_the_page_as_it_is_now_or_was_last(board: Recorded) -> None:
     passed(board, 1e-3, user="ada")
-    task = board.board.task("vectoradd_py")
+    task = board.board.tasks.get("vectoradd_py")
     run = NewRun("CPU", "here", "", "token", "nonce", "self-run", False, "")
     store = Store(board.board.settings.board / "board.db")
     for name, size, user in (("vectoradd_py", 1, "bob"), ("gone", 1, "eve"), ("gone", 2, "eva")):

@@ -95,12 +95,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     stopped = place.add(status_of(RunState.RUNNING))
     partial = replace(result_of(Verdict.INFRA_ERROR), run=stopped.id, provenance={INTERRUPTED: "scancel"})
     Store(place.folder / "board" / "board.db").runs.stop(stopped.id, status_of(RunState.CANCELLED), partial)
-    board.note(removed.submission, "a note")
-    board.rules.remove([removed.submission], "a reason")
-    board.rules.ban("ada", "another")
-    board.rules.limit("vectoradd_py", lambda present: type(present)(5, None))
-    board.carry_out(board.plan_creation("vectoradd_py", "course", RequestedOptions(deadline="+30d")))
-    board.carry_out([board.plan_update("course", wishes=RequestedOptions(deadline="+60d"))])
+    board.submissions.note(removed.submission, "a note")
+    board.moderation.remove([removed.submission], "a reason")
+    board.moderation.ban("ada", "another")
+    board.moderation.limit("vectoradd_py", lambda present: type(present)(5, None))
+    board.leaderboards.carry_out(
+        board.leaderboards.plan_creation("vectoradd_py", "course", RequestedOptions(deadline="+30d"))
+    )
+    board.leaderboards.carry_out([board.leaderboards.plan_update("course", wishes=RequestedOptions(deadline="+60d"))])
     return place
 
 
@@ -219,7 +221,7 @@ def test_admins_are_told_of_a_hostile_value_where_they_look_after_boards_and_peo
 ) -> None:
     path = whole.folder / "board" / "board.db"
     sound = path.read_bytes()
-    oversight, rules = whole.board.oversight, whole.board.rules
+    oversight, rules = whole.board.admin_views, whole.board.moderation
     looks = (oversight.boards, oversight.people, oversight.stop, rules.decisions, rules.bans)
     try:
         for column in (column for of, column in columns(whole) if of == table):
@@ -236,7 +238,7 @@ def test_admins_are_told_of_a_hostile_value_where_they_look_after_boards_and_peo
 def test_limits_that_nobody_can_read_are_replaced(whole: Recorded) -> None:
     path = whole.folder / "board" / "board.db"
     sound = path.read_bytes()
-    rules = whole.board.rules
+    rules = whole.board.moderation
     try:
         assert corrupt(path, "decisions", "detail", "'abc'")
         assert [limits for _, limits in rules.limits()] == [Limits(0, 0)]
@@ -270,7 +272,7 @@ def test_one_decision_that_nobody_can_read_hides_no_other_and_can_be_replaced(
 ) -> None:
     path = whole.folder / "board" / "board.db"
     sound = path.read_bytes()
-    board, rules = whole.board, whole.board.rules
+    board, rules = whole.board, whole.board.moderation
     unread = f"row 2 of `decisions` in the database cannot be read: its {column}"
     try:
         with closing(sqlite3.connect(path)) as db:
@@ -290,8 +292,8 @@ def test_one_decision_that_nobody_can_read_hides_no_other_and_can_be_replaced(
             paged += page
         assert [each.number for each in paged] == [each.number for each in log]
         assert len(log) == 5
-        assert "vectoradd_py" in {state.name for state in board.oversight.boards()}
-        assert [person.name for person in board.oversight.people() if person.ban] == ["ada"]
+        assert "vectoradd_py" in {state.name for state in board.admin_views.boards()}
+        assert [person.name for person in board.admin_views.people() if person.ban] == ["ada"]
         with pytest.raises(Refused, match="You are banned"):
             Store(path).moderation.check_open("ada", datetime.now(UTC), admin=False)
 
@@ -305,7 +307,7 @@ def test_one_decision_that_nobody_can_read_hides_no_other_and_can_be_replaced(
 def test_a_ban_takes_the_place_of_one_that_nobody_can_read(whole: Recorded) -> None:
     path = whole.folder / "board" / "board.db"
     sound = path.read_bytes()
-    rules = whole.board.rules
+    rules = whole.board.moderation
     try:
         assert corrupt(path, "decisions", "at", "'abc'")
         assert rules.ban("ada", "a third")
@@ -321,7 +323,7 @@ def test_a_name_that_is_no_text_keeps_nobody_from_being_banned(whole: Recorded) 
     try:
         assert corrupt(path, "submissions", "user", HOSTILE["blob"])
         with pytest.raises(InputError, match="nobody-x is no user of this machine"):
-            whole.board.rules.ban("nobody-x", "a reason")
+            whole.board.moderation.ban("nobody-x", "a reason")
     finally:
         restore(path, sound)
 

@@ -211,7 +211,7 @@ def test_the_settings_that_the_page_shows_bring_the_task_to_the_board(tmp_path: 
     (settings,) = [block for block in blocks(text("tasks.md"), "yaml") if block.startswith("tasks:")]
     (tmp_path / "hpc-board.yaml").write_text(settings)
     board = Board.open(tmp_path / "hpc-board.yaml", {"HOME": str(tmp_path)})
-    assert {"saxpy_py", "softmax_py"} <= {task.name for task in board.tasks().tasks}
+    assert {"saxpy_py", "softmax_py"} <= {task.name for task in board.tasks.catalog().tasks}
 
 
 @pytest.mark.slow

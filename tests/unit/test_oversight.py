@@ -52,47 +52,49 @@ def sent(
     at = datetime.now(UTC) - timedelta(minutes=minutes_ago)
     token = f"{user}-{at.timestamp()}"
     runs = [NewRun(f"G{n}", "here", "", f"{token}-{n}", "n", "self-run", False, "s") for n in range(gpus)]
-    found = board_of(place).task(task)
+    found = board_of(place).tasks.get(task)
     new = NewSubmission(found, user, "k.py", b"x", mode, "", at, runs, milestone, rerun)
     store_of(place).submissions.add_all([new])
 
 
 def test_there_is_every_board_with_what_holds_and_what_was_sent_within_the_hour(place: Recorded) -> None:
     admin = board_of(place)
-    admin.carry_out(admin.plan_creation("vectoradd_py", "secret", RequestedOptions(closed=True, deadline="+3d")))
-    admin.rules.limit("vectoradd_py", lambda _: Limits(5, 60))
+    admin.leaderboards.carry_out(
+        admin.leaderboards.plan_creation("vectoradd_py", "secret", RequestedOptions(closed=True, deadline="+3d"))
+    )
+    admin.moderation.limit("vectoradd_py", lambda _: Limits(5, 60))
     for user, minutes in (("ada", 5), ("ada", 20), ("bob", 59), ("bob", 61)):
         sent(place, user, minutes_ago=minutes)
-    states = {state.name: state for state in admin.oversight.boards()}
-    assert list(states) == [task.name for task in admin.tasks().tasks]
+    states = {state.name: state for state in admin.admin_views.boards()}
+    assert list(states) == [task.name for task in admin.tasks.catalog().tasks]
     open_, secret = states["vectoradd_py"], states["secret"]
     assert (open_.submissions, open_.users, open_.limits, open_.is_created) == (3, 2, Limits(5, 60), False)
     assert (secret.visibility, secret.submissions, secret.is_created) == (Visibility.CLOSED, 0, True)
     assert secret.creator == admin.user
     assert secret.deadline is not None
-    assert admin.oversight.stop() is None
-    admin.rules.stop("down")
-    stop = admin.oversight.stop()
+    assert admin.admin_views.stop() is None
+    admin.moderation.stop("down")
+    stop = admin.admin_views.stop()
     assert stop is not None
     assert stop.reason == "down"
 
 
 def test_a_creator_looks_after_their_own_boards_and_nobody_else_after_any(place: Recorded) -> None:
     admin, carl = board_of(place), board_of(place, "carl")
-    admin.carry_out(admin.plan_creation("vectoradd_py", "another"))
-    carl.carry_out(carl.plan_creation("vectoradd_py", "mine", RequestedOptions(closed=True)))
-    assert [state.name for state in carl.oversight.boards()] == ["mine"]
+    admin.leaderboards.carry_out(admin.leaderboards.plan_creation("vectoradd_py", "another"))
+    carl.leaderboards.carry_out(carl.leaderboards.plan_creation("vectoradd_py", "mine", RequestedOptions(closed=True)))
+    assert [state.name for state in carl.admin_views.boards()] == ["mine"]
     with pytest.raises(Refused, match="that takes the role admin, and carl's is creator"):
-        carl.oversight.people()
+        carl.admin_views.people()
     with pytest.raises(Refused, match="that takes the role creator, and ada's is participant"):
-        board_of(place, "ada").oversight.boards()
+        board_of(place, "ada").admin_views.boards()
 
 
 def test_people_are_those_who_sent_something_were_decided_about_or_are_named(place: Recorded) -> None:
     admin = board_of(place)
     sent(place, "mia")
     store_of(place).moderation.switch(Decision(BAN, USER, "kim", "zoe", NOW, "x"))
-    people = admin.oversight.people()
+    people = admin.admin_views.people()
     assert [person.name for person in people] == ["ada", "bob", "carl", "eve", "kim", "mia", "zoe"]
     roles = {person.name: person.role for person in people}
     assert (roles["ada"], roles["carl"], roles["mia"], roles["zoe"]) == (
@@ -110,22 +112,22 @@ def test_people_are_read_page_by_page_and_searched(place: Recorded) -> None:
         sent(place, f"user{number:02}")
         sent(place, f"user{number:02}", minutes_ago=2)
     admin = board_of(place)
-    whole = [person.name for person in admin.oversight.people(limit=100)]
+    whole = [person.name for person in admin.admin_views.people(limit=100)]
     assert len(whole) == 35
     names: list[str] = []
     while len(names) < len(whole):
-        page = admin.oversight.people(after=names[-1] if names else "", limit=4)
+        page = admin.admin_views.people(after=names[-1] if names else "", limit=4)
         assert 0 < len(page) <= 4
         names += [person.name for person in page]
     assert names == whole
-    assert [person.name for person in admin.oversight.people(part="R2", limit=3)] == ["user20", "user21", "user22"]
-    assert admin.oversight.people(part="%") == ()
+    assert [person.name for person in admin.admin_views.people(part="R2", limit=3)] == ["user20", "user21", "user22"]
+    assert admin.admin_views.people(part="%") == ()
 
 
 def test_a_person_has_what_they_did_within_the_hour_and_the_limits_that_it_counts_against(place: Recorded) -> None:
     admin = board_of(place)
-    admin.rules.limit("vectoradd_py", lambda _: Limits(2, None))
-    admin.rules.limit("matmul_py", lambda _: Limits(None, 9))
+    admin.moderation.limit("vectoradd_py", lambda _: Limits(2, None))
+    admin.moderation.limit("matmul_py", lambda _: Limits(None, 9))
     sent(place, "ada", gpus=3)
     sent(place, "ada", minutes_ago=2)
     sent(place, "ada", minutes_ago=3, mode=Mode.TEST)
@@ -134,7 +136,7 @@ def test_a_person_has_what_they_did_within_the_hour_and_the_limits_that_it_count
     sent(place, "bob", milestone="fast")
     sent(place, "bob", minutes_ago=2, rerun=Rerun(1, "zoe", NOW))
     sent(place, "zoe")
-    people = {person.name: person for person in admin.oversight.people()}
+    people = {person.name: person for person in admin.admin_views.people()}
     ada, bob, eve, zoe = (people[name] for name in ("ada", "bob", "eve", "zoe"))
     assert (ada.submissions, ada.runs) == (4, 6)
     assert [(use.board, use.category, use.used, use.limit, use.holds) for use in ada.uses] == [
@@ -167,18 +169,18 @@ def test_what_no_hpc_board_has_written_is_told_with_its_row_or_hides_nobody_else
     admin = board_of(place)
     sent(place, "ada")
     sent(place, "bob")
-    admin.rules.ban("bob", "x")
+    admin.moderation.ban("bob", "x")
     with closing(sqlite3.connect(place.folder / "board" / "board.db")) as db:
         db.execute(f"DROP TRIGGER IF EXISTS {table}_stay")
         db.execute(f"UPDATE {table} SET {column} = {value} WHERE id = (SELECT MAX(id) FROM {table})")  # noqa: S608
         db.commit()
     if told:
         with pytest.raises(StorageError, match=re.escape(told)):
-            admin.oversight.people()
+            admin.admin_views.people()
     else:
-        assert "ada" in {person.name for person in admin.oversight.people()}
+        assert "ada" in {person.name for person in admin.admin_views.people()}
 
 
 def test_a_name_that_no_account_can_have_is_nobody(place: Recorded) -> None:
     sent(place, "a\0b")
-    assert ("a\0b", Role.NOBODY) in {(person.name, person.role) for person in board_of(place).oversight.people()}
+    assert ("a\0b", Role.NOBODY) in {(person.name, person.role) for person in board_of(place).admin_views.people()}

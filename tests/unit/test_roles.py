@@ -67,7 +67,7 @@ def test_a_group_of_the_machine_gives_its_members_a_role(tmp_path: Path) -> None
     stranger = Board(settings, user="hpc-board-nobody-has-this-name")
     assert stranger.role is Role.NOBODY
     with pytest.raises(Refused, match=r"you may not create boards: that takes the role creator, and .*s is nobody"):
-        stranger.require(Role.CREATOR, "create boards")
+        stranger.context.require(Role.CREATOR, "create boards")
 
 
 def test_the_groups_of_somebody_are_asked_for_once_a_minute() -> None:
@@ -119,7 +119,7 @@ def test_groups_are_asked_for_only_where_the_roles_name_some(
     assert board.role is Role.ADMIN
     found.clear()
     for _ in range(3):
-        people = board.oversight.people()
+        people = board.admin_views.people()
     assert [person.name for person in people if person.role is Role.PARTICIPANT] == ["daemon", "nobody"]
     assert len(found) == asks
 
@@ -129,30 +129,30 @@ def test_somebody_who_is_no_participant_neither_sees_nor_submits(tmp_path: Path)
     settings = _settings(tmp_path, "roles: {participants: [nobody]}")
     (tmp_path / "board").mkdir()
     board = Board(settings)
-    (draft,) = board.drafts([tmp_path / "kernel.py"], gpus=["CPU"])
-    (run,) = board.submit(draft)
-    board.cancel(run.id)
+    (draft,) = board.submissions.drafts([tmp_path / "kernel.py"], gpus=["CPU"])
+    (run,) = board.submissions.submit(draft)
+    board.runs.cancel(run.id)
     stranger = Board(settings, user="hpc-board-nobody-has-this-name")
     submits = r"you may not submit to this board: that takes the role participant"
     with pytest.raises(Refused, match=submits):
-        stranger.drafts([tmp_path / "kernel.py"])
+        stranger.submissions.drafts([tmp_path / "kernel.py"])
     with pytest.raises(Refused, match=submits):
-        stranger.submit(draft)
-    assert len(board.runs(everyone=True)) == 1
+        stranger.submissions.submit(draft)
+    assert len(board.runs.list(everyone=True)) == 1
     sees = r"you may not see "
     for look in (
-        stranger.tasks,
-        lambda: stranger.task("vectoradd_py"),
-        lambda: stranger.standings("vectoradd_py", "CPU"),
-        lambda: stranger.runs(everyone=True),
-        lambda: stranger.runs(user=board.user),
-        lambda: stranger.run(run.id),
-        lambda: stranger.compare(1, 1),
+        stranger.tasks.catalog,
+        lambda: stranger.tasks.get("vectoradd_py"),
+        lambda: stranger.standings.list("vectoradd_py", "CPU"),
+        lambda: stranger.runs.list(everyone=True),
+        lambda: stranger.runs.list(user=board.user),
+        lambda: stranger.runs.get(run.id),
+        lambda: stranger.submissions.compare(1, 1),
     ):
         with pytest.raises(Refused, match=sees):
             look()
-    assert stranger.runs() == ()
-    assert stranger.in_flight() == ()
+    assert stranger.runs.list() == ()
+    assert stranger.runs.in_flight() == ()
 
 
 def test_a_name_that_nobody_can_have_is_a_fault_of_the_settings(tmp_path: Path) -> None:

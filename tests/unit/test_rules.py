@@ -89,7 +89,7 @@ class Place:
     ) -> tuple[Run, ...]:
         """What `user` has sent so long `ago`; nobody carries it on."""
         new = NewSubmission(
-            task=self.board().task("double"),
+            task=self.board().tasks.get("double"),
             user=user,
             file_name="kernel.py",
             code=RIGHT.encode(),
@@ -118,7 +118,7 @@ class Place:
 
 def measured_milestone(place: Place, user: str) -> Run:
     """A run of the milestone `eager`, which `user` has sent and which passed."""
-    task = place.board().task("double")
+    task = place.board().tasks.get("double")
     at = datetime.now(UTC)
     new = NewSubmission(task, user, "eager.py", RIGHT.encode(), Mode.RANKED, "", at, [new_run()], milestone="eager")
     ((_, (run,)),) = place.store.submissions.add_all([new])
@@ -148,7 +148,7 @@ def timed(board: Recorded, user: str, score_s: float) -> Run:
 
 
 def ranks(board: Board) -> list[tuple[int, str, int]]:
-    return [(row.rank, row.user, row.run) for row in board.standings("vectoradd_py", "CPU")]
+    return [(row.rank, row.user, row.run) for row in board.standings.list("vectoradd_py", "CPU")]
 
 
 # Limits, as pure rules
@@ -310,11 +310,11 @@ from hpc_board.board import Board
 from hpc_board.errors import Refused
 
 board = Board(config.load(Path(sys.argv[1]), {}), user="bob")
-drafts = board.drafts([Path(sys.argv[2])], mode="test")
+drafts = board.submissions.drafts([Path(sys.argv[2])], mode="test")
 print("drafted", flush=True)
 sys.stdin.readline()
 try:
-    print("sent", *(run.id for run in board.submit(*drafts)))
+    print("sent", *(run.id for run in board.submissions.submit(*drafts)))
 except Refused as error:
     print("refused", error.message)
 """
@@ -370,16 +370,16 @@ def test_a_banned_user_cannot_submit_and_is_told_why(place: Place) -> None:
 def test_a_ban_meets_what_was_drafted_before_it(place: Place) -> None:
     bob = place.board("bob")
     place.submitted("bob")
-    draft = bob.draft(place.files.kernel())
-    place.board().rules.ban("bob", "late")
+    draft = bob.submissions.draft(place.files.kernel())
+    place.board().moderation.ban("bob", "late")
     with pytest.raises(Refused, match=BANNED):
-        bob.submit(draft)
+        bob.submissions.submit(draft)
     assert len(place.store.runs.list(RunQuery(user="bob"))) == 1
 
 
 def test_a_ban_ends_by_itself_where_it_has_an_end(board: Recorded) -> None:
     timed(board, "bob", 1e-6)
-    rules, store = board.board.rules, Store(board.folder / "board" / "board.db")
+    rules, store = board.board.moderation, Store(board.folder / "board" / "board.db")
     assert rules.ban("bob", "floods the queue", "+2h")
     assert not rules.ban("bob", "again", rules.bans()[0].detail)
     with pytest.raises(Refused, match=r"You are banned from making submissions until 20.* UTC"):
@@ -408,7 +408,7 @@ def test_the_end_of_a_ban_is_a_moment_that_is_to_come(place: Place, until: str) 
     place.submitted("bob")
     refused = place.call(ADMIN, "admin", "ban", "bob", "--reason", "x", "--until", until)
     assert refused.exit_code == 2
-    assert place.board().rules.bans() == ()
+    assert place.board().moderation.bans() == ()
 
 
 def test_the_end_of_a_ban_that_another_program_wrote_is_none() -> None:
@@ -429,23 +429,23 @@ def test_a_name_that_nobody_has_is_not_banned(place: Place) -> None:
 def test_a_reason_is_one_line_that_says_something(place: Place, reason: str) -> None:
     place.submitted("bob")
     assert place.call(ADMIN, "admin", "ban", "bob", "--reason", reason).exit_code == 2
-    assert place.board().rules.bans() == ()
+    assert place.board().moderation.bans() == ()
 
 
 def test_a_stopped_board_takes_only_what_admins_send(place: Place) -> None:
     kernel = place.files.kernel()
-    drafted = place.board("bob").draft(kernel)
+    drafted = place.board("bob").submissions.draft(kernel)
     running = place.submitted("bob")
     place.call(ADMIN, "admin", "stop", "--reason", "maintenance until 5")
     refused = place.call("bob", "submit", kernel, "--dry-run")
     assert refused.exit_code == 5
     assert f"{STOPPED}\nReason: maintenance until 5\n" in refused.stderr
     with pytest.raises(Refused, match="currently not accepting"):
-        place.board("bob").submit(drafted)
+        place.board("bob").submissions.submit(drafted)
     assert place.store.runs.in_flight() == running
     heard: list[str] = []
     admin = Board(settings.load(place.files.settings, {}), user=ADMIN, warn=heard.append)
-    admin.draft(kernel)
+    admin.submissions.draft(kernel)
     assert heard == ["The board takes no submissions at present; yours are taken, since you are an admin."]
     assert "accepted before, either" in place.call(ADMIN, "admin", "stop").stderr
     place.call(ADMIN, "admin", "start")
@@ -501,18 +501,18 @@ def test_a_removed_submission_leaves_the_standings_to_the_next_best(board: Recor
     best, second, bobs = timed(board, "ada", 1e-6), timed(board, "ada", 3e-6), timed(board, "bob", 2e-6)
     mine = board.board
     assert ranks(mine) == [(1, "ada", best.id), (2, "bob", bobs.id)]
-    mine.rules.remove([best.submission], "copied from bob")
+    mine.moderation.remove([best.submission], "copied from bob")
     assert ranks(mine) == [(1, "bob", bobs.id), (2, "ada", second.id)]
-    assert mine.rank(mine.run(best.id)) is None
-    assert mine.rank(mine.run(second.id)) == 2
-    mine.rules.readmit([best.submission])
+    assert mine.standings.rank(mine.runs.get(best.id)) is None
+    assert mine.standings.rank(mine.runs.get(second.id)) == 2
+    mine.moderation.readmit([best.submission])
     assert ranks(mine) == [(1, "ada", best.id), (2, "bob", bobs.id)]
-    assert mine.run(best.id).remarks.removal is None
+    assert mine.runs.get(best.id).remarks.removal is None
 
 
 def test_whoever_has_nothing_else_is_gone_from_the_board(board: Recorded) -> None:
     only = timed(board, "ada", 1e-6)
-    board.board.rules.remove([only.submission], "x")
+    board.board.moderation.remove([only.submission], "x")
     assert ranks(board.board) == []
 
 
@@ -551,19 +551,19 @@ def test_removals_are_done_all_or_none(board: Recorded) -> None:
     run, other = timed(board, "ada", 1e-6), timed(board, "bob", 2e-6)
     admin = board.board
     with pytest.raises(InputError, match="there is no submission 99"):
-        admin.rules.remove([run.submission, 99], "x")
+        admin.moderation.remove([run.submission, 99], "x")
     assert len(ranks(admin)) == 2
-    admin.rules.remove([run.submission, run.submission], "x")
+    admin.moderation.remove([run.submission, run.submission], "x")
     with pytest.raises(InputError, match=f"submission {run.submission} was removed already, by {ADMIN}"):
-        admin.rules.remove([other.submission, run.submission], "x")
+        admin.moderation.remove([other.submission, run.submission], "x")
     with pytest.raises(InputError, match=f"submission {other.submission} is not removed"):
-        admin.rules.readmit([run.submission, other.submission])
+        admin.moderation.readmit([run.submission, other.submission])
     assert ranks(admin) == [(1, "bob", other.id)]
 
 
 def test_a_run_that_ends_after_its_removal_does_not_count(board: Recorded) -> None:
     run = board.add(Status(RunState.RUNNING, NOW), user="ada")
-    board.board.rules.remove([run.submission], "x")
+    board.board.moderation.remove([run.submission], "x")
     end = Status(RunState.FINISHED, NOW)
     Store(board.folder / "board" / "board.db").runs.finish(
         run.id, end, replace(result_of(Verdict.PASS, timed_case()), run=run.id), 1e-6
@@ -587,7 +587,7 @@ def test_a_report_shows_nothing_that_a_reason_or_a_note_smuggles_in(board: Recor
 
 def test_the_log_has_who_decided_what_and_can_be_narrowed(board: Recorded) -> None:
     ada, bob = timed(board, "ada", 1e-6), timed(board, "bob", 2e-6)
-    rules = board.board.rules
+    rules = board.board.moderation
     rules.stop("down")
     rules.start()
     rules.limit("vectoradd_py", lambda _: Limits(2, None))
@@ -622,7 +622,7 @@ def test_the_log_has_who_decided_what_and_can_be_narrowed(board: Recorded) -> No
 
 
 def test_the_log_has_the_changes_of_boards_in_their_places(board: Recorded) -> None:
-    rules = board.board.rules
+    rules = board.board.moderation
     rules.stop("one")
     with Store(board.folder / "board" / "board.db").file.writing() as db:
         row = {"name": "matmul", "action": "delete", "terms": "{}", "by_user": "carl", "reason": "over"}
@@ -634,7 +634,7 @@ def test_the_log_has_the_changes_of_boards_in_their_places(board: Recorded) -> N
 
 
 def test_the_log_is_read_page_by_page_and_searched(board: Recorded) -> None:
-    rules = board.board.rules
+    rules = board.board.moderation
     for number in range(3):
         rules.stop(f"Down {number}")
         with Store(board.folder / "board" / "board.db").file.writing() as db:
@@ -657,18 +657,18 @@ def test_the_log_is_read_page_by_page_and_searched(board: Recorded) -> None:
 
 
 PARTICIPANT: list[Callable[[Board], object]] = [
-    lambda board: board.rules.ban("ada", "x"),
-    lambda board: board.rules.unban("ada"),
-    lambda board: board.rules.bans(),
-    lambda board: board.rules.stop(),
-    lambda board: board.rules.start(),
-    lambda board: board.rules.limit("vectoradd_py", lambda _: Limits(1)),
-    lambda board: board.rules.remove([1], "x"),
-    lambda board: board.rules.readmit([1]),
-    lambda board: board.rules.decisions(),
-    lambda board: board.oversight.people(),
-    lambda board: board.rerun_plan("vectoradd_py"),
-    lambda board: board.rerun([]),
+    lambda board: board.moderation.ban("ada", "x"),
+    lambda board: board.moderation.unban("ada"),
+    lambda board: board.moderation.bans(),
+    lambda board: board.moderation.stop(),
+    lambda board: board.moderation.start(),
+    lambda board: board.moderation.limit("vectoradd_py", lambda _: Limits(1)),
+    lambda board: board.moderation.remove([1], "x"),
+    lambda board: board.moderation.readmit([1]),
+    lambda board: board.moderation.decisions(),
+    lambda board: board.admin_views.people(),
+    lambda board: board.submissions.rerun_plan("vectoradd_py"),
+    lambda board: board.submissions.rerun([]),
 ]
 
 
@@ -677,7 +677,7 @@ def test_only_admins_decide(board: Recorded, what: Callable[[Board], object]) ->
     timed(board, "ada", 1e-6)
     with pytest.raises(Refused, match="that takes the role admin, and bob's is participant"):
         what(Board(board.board.settings, user="bob"))
-    assert board.board.rules.decisions() == ()
+    assert board.board.moderation.decisions() == ()
 
 
 # Notes
@@ -692,17 +692,17 @@ def test_notes_come_after_the_one_that_was_sent(place: Place) -> None:
     shown = place.call("bob", "run", "1").stdout
     assert shown.index("note       first\n") < shown.index("note       second one (")
     assert "  second one\n" in place.call("bob", "runs").stdout
-    place.board("bob").cancel(1)
+    place.board("bob").runs.cancel(1)
 
 
 def test_runs_are_found_by_note(board: Recorded) -> None:
     first, second = timed(board, ADMIN, 1e-6), timed(board, ADMIN, 2e-6)
     mine = board.board
-    mine.note(first.submission, "eight Values per thread")
-    mine.note(second.submission, "tiled")
+    mine.submissions.note(first.submission, "eight Values per thread")
+    mine.submissions.note(second.submission, "tiled")
 
     def found(note: str) -> list[int]:
-        return [run.id for run in mine.runs(note=note)]
+        return [run.id for run in mine.runs.list(note=note)]
 
     assert found("values PER") == [first.id]
     assert found("e") == [second.id, first.id]
@@ -720,8 +720,8 @@ def test_tags_of_an_earlier_version_stay_in_the_database_unread(board: Recorded)
             "INSERT INTO remarks (submission, action, text, by_user, at) VALUES (?, ?, ?, ?, ?)",
             [(run.submission, action, "tiled", ADMIN, "2026-05-01T12:00:00.000000Z") for action in ("tag", "untag")],
         )
-    board.board.note(run.submission, "bank conflicts")
-    assert [note.text for note in board.board.run(run.id).remarks.notes] == ["bank conflicts"]
+    board.board.submissions.note(run.submission, "bank conflicts")
+    assert [note.text for note in board.board.runs.get(run.id).remarks.notes] == ["bank conflicts"]
     (row,) = json.loads(call(board, ADMIN, "runs", "--json").stdout)
     assert "tags" not in row
     with closing(sqlite3.connect(board.folder / "board" / "board.db")) as db:
@@ -734,23 +734,23 @@ def test_only_the_owner_remarks_on_a_submission(board: Recorded) -> None:
     refused = call(board, "bob", "note", str(run.submission), "x")
     assert (refused.exit_code, "belongs to ada" in refused.stderr) == (5, True)
     assert call(board, ADMIN, "note", str(run.submission), "x").exit_code == 5
-    assert board.board.run(run.id).remarks == NO_REMARKS
+    assert board.board.runs.get(run.id).remarks == NO_REMARKS
 
 
 @pytest.mark.parametrize("text", ["", " ", "x" * 501, "two\nlines"])
 def test_a_note_is_one_line(board: Recorded, text: str) -> None:
     run = timed(board, ADMIN, 1e-6)
     with pytest.raises(InputError):
-        board.board.note(run.submission, text)
+        board.board.submissions.note(run.submission, text)
 
 
 def test_notes_are_bounded(board: Recorded) -> None:
     run = timed(board, ADMIN, 1e-6)
     mine = board.board
     for number in range(NOTES_MAX):
-        mine.note(run.submission, f"note {number}")
+        mine.submissions.note(run.submission, f"note {number}")
     with pytest.raises(InputError, match=f"{NOTES_MAX} notes"):
-        mine.note(run.submission, "one more")
+        mine.submissions.note(run.submission, "one more")
 
 
 # The code of others
@@ -778,9 +778,9 @@ def test_a_board_that_shows_its_submissions_does_so_after_its_deadline(place: Pl
     made = place.call(ADMIN, "create", "open_double", "double", *words)
     assert made.exit_code == 0, made.stderr
     bob = place.board("bob")
-    draft = bob.draft(place.files.kernel(RIGHT.replace("leaderboard double", "leaderboard open_double")))
-    (run,) = bob.submit(draft)
-    bob.cancel(run.id)
+    draft = bob.submissions.draft(place.files.kernel(RIGHT.replace("leaderboard double", "leaderboard open_double")))
+    (run,) = bob.submissions.submit(draft)
+    bob.runs.cancel(run.id)
     number = str(run.submission)
     assert place.call("eve", "code", number).exit_code == 5
     assert place.call(ADMIN, "code", number).exit_code == 0
@@ -800,14 +800,16 @@ def test_the_limits_of_a_closed_board_are_told_to_those_who_see_it(place: Place)
 
 
 def ended(board: Board, runs: Sequence[Run]) -> list[Run]:
-    *_, last = board.wait([run.id for run in runs], timeout_seconds=60)
+    *_, last = board.runs.wait([run.id for run in runs], timeout_seconds=60)
     return last
 
 
 def ranked(place: Place, user: str, text: str = RIGHT, name: str = "kernel.py") -> Run:
     """A run of `user` on the embedded scheduler, evaluated and passed."""
     board = place.board(user)
-    (run,) = ended(board, board.submit(board.draft(place.files.kernel(text, name), mode="ranked")))
+    (run,) = ended(
+        board, board.submissions.submit(board.submissions.draft(place.files.kernel(text, name), mode="ranked"))
+    )
     assert run.verdict is Verdict.PASS, run
     return run
 
@@ -824,9 +826,9 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
     ranked(place, "ada", slow + "# slower\n")
     admin = place.board()
     with pytest.raises(InputError, match="nobody was ranked on double at another version"):
-        admin.rerun_plan("double")
+        admin.submissions.rerun_plan("double")
     place.new_version()
-    assert [user for _, user, _ in described(admin.rerun_plan("double", top=1))] == ["ada"]
+    assert [user for _, user, _ in described(admin.submissions.rerun_plan("double", top=1))] == ["ada"]
     previewed = place.json(ADMIN, "admin", "rerun", "double", "--dry-run")
     assert {(row["submission"], row["user"], row["left_out"]) for row in previewed} == {
         (adas.submission, "ada", ""),
@@ -844,7 +846,7 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
         ("bob", ADMIN, "verified", "pass"),
         (ADMIN, "", "self-run", "pass"),
     }
-    standings = admin.standings("double", "CPU")
+    standings = admin.standings.list("double", "CPU")
     assert {(row.user, row.trust) for row in standings} == {
         ("ada", "verified"),
         ("bob", "verified"),
@@ -860,26 +862,26 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
     shown = place.call("ada", "run", str(again.id)).stdout
     assert f"rerun      of submission {adas.submission}, sent again by {ADMIN}\n" in shown
     assert f"account    {ADMIN}, whose job it is\n" in shown
-    logged = [each for each in admin.rules.decisions(user="ada") if each.action == RERUN]
+    logged = [each for each in admin.moderation.decisions(user="ada") if each.action == RERUN]
     assert [(each.subject, each.detail) for each in logged] == [(str(adas.submission), str(again.submission))]
-    left = admin.rerun_plan("double")
+    left = admin.submissions.rerun_plan("double")
     assert {why for _, _, why in described(left)} == {"the same file has been sent for the present version"}
-    assert admin.rerun(left) == []
+    assert admin.submissions.rerun(left) == []
 
 
 def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Place) -> None:
     adas = ranked(place, "ada")
     place.new_version()
     first, second = place.board(), place.board()
-    plans = first.rerun_plan("double"), second.rerun_plan("double")
-    (run,) = first.rerun(plans[0])
+    plans = first.submissions.rerun_plan("double"), second.submissions.rerun_plan("double")
+    (run,) = first.submissions.rerun(plans[0])
     with pytest.raises(InputError, match=f"submission {adas.submission} was sent to CPU in this moment"):
-        second.rerun(plans[1])
+        second.submissions.rerun(plans[1])
     ended(first, [run])
     with pytest.raises(InputError, match=f"by somebody else .submission {run.submission}"):
-        second.rerun(plans[1])
+        second.submissions.rerun(plans[1])
     assert [each.id for each in place.store.runs.list()] == [run.id, adas.id]
-    assert [why for _, _, why in described(second.rerun_plan("double"))] == [
+    assert [why for _, _, why in described(second.submissions.rerun_plan("double"))] == [
         "the same file has been sent for the present version"
     ]
 
@@ -888,11 +890,11 @@ def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Plac
 def test_a_named_submission_is_sent_again_once_at_a_time(place: Place) -> None:
     adas = ranked(place, "ada")
     admin = place.board()
-    plan = admin.rerun_plan("double", submissions=[adas.submission])
+    plan = admin.submissions.rerun_plan("double", submissions=[adas.submission])
     place.submitted("ada", rerun=Rerun(adas.submission, "root-of-boards", NOW), account="root-of-boards")
     with pytest.raises(InputError, match="in this moment, by somebody else"):
-        admin.rerun(plan)
-    (left,) = admin.rerun_plan("double", submissions=[adas.submission])
+        admin.submissions.rerun(plan)
+    (left,) = admin.submissions.rerun_plan("double", submissions=[adas.submission])
     assert left.why == "it was sent again and is on its way"
     assert len(place.store.runs.list()) == 2
 
@@ -901,36 +903,36 @@ def test_a_named_submission_is_sent_again_once_at_a_time(place: Place) -> None:
 def test_a_named_submission_is_sent_again_whatever_its_rank(place: Place) -> None:
     first, second = ranked(place, "ada"), ranked(place, "ada", RIGHT + "# again\n")
     admin = place.board()
-    (plan,) = admin.rerun_plan("double", submissions=[second.submission])
+    (plan,) = admin.submissions.rerun_plan("double", submissions=[second.submission])
     assert (plan.submission.id, [gpu.name for gpu in plan.gpus], plan.why) == (second.submission, ["CPU"], "")
-    (run,) = ended(admin, admin.rerun([plan]))
+    (run,) = ended(admin, admin.submissions.rerun([plan]))
     assert (run.user, run.account, run.mode) == ("ada", ADMIN, Mode.RANKED)
-    admin.rules.remove([first.submission], "x")
-    (left,) = admin.rerun_plan("double", submissions=[first.submission])
+    admin.moderation.remove([first.submission], "x")
+    (left,) = admin.submissions.rerun_plan("double", submissions=[first.submission])
     assert "readmit" in left.why
     with pytest.raises(InputError, match="there is no submission 99"):
-        admin.rerun_plan("double", submissions=[99])
+        admin.submissions.rerun_plan("double", submissions=[99])
     with pytest.raises(InputError, match="is for double, not for vectoradd_py"):
-        admin.rerun_plan("vectoradd_py", submissions=[second.submission])
+        admin.submissions.rerun_plan("vectoradd_py", submissions=[second.submission])
     with pytest.raises(InputError, match="unknown GPU"):
-        admin.rerun_plan("double", gpus=["B999"])
+        admin.submissions.rerun_plan("double", gpus=["B999"])
     assert place.call(ADMIN, "admin", "rerun", "double", "--top", "1", "--submission", "1").exit_code == 2
 
 
 def test_removed_submissions_are_not_among_the_best(place: Place) -> None:
     best = ranked(place, "ada")
     admin = place.board()
-    admin.rules.remove([best.submission], "x")
+    admin.moderation.remove([best.submission], "x")
     place.new_version()
     with pytest.raises(InputError, match="nobody was ranked"):
-        admin.rerun_plan("double")
+        admin.submissions.rerun_plan("double")
 
 
 def test_a_file_that_no_longer_fits_its_task_is_left_out(place: Place) -> None:
     ranked(place, "ada")
     file = place.files.folder / "tasks" / "double" / "task.yml"
     file.write_text(file.read_text().replace("benchmarks:", "benchmarks: []\nformer:"))
-    (left,) = place.board().rerun_plan("double")
+    (left,) = place.board().submissions.rerun_plan("double")
     assert "the task has no benchmarks" in left.why
 
 
@@ -938,11 +940,11 @@ def test_author_and_account_may_cancel_a_rerun_and_nobody_else(place: Place) -> 
     ranked(place, "ada")
     hanging = RIGHT.replace("    return", "    import time; time.sleep(120)\n    return")
     board = place.board("ada")
-    (stuck,) = board.submit(board.draft(place.files.kernel(hanging), mode="ranked"))
-    board.cancel(stuck.id)
+    (stuck,) = board.submissions.submit(board.submissions.draft(place.files.kernel(hanging), mode="ranked"))
+    board.runs.cancel(stuck.id)
     admin = place.board()
     for who in ("ada", ADMIN):
-        (run,) = admin.rerun(admin.rerun_plan("double", submissions=[stuck.submission]))
+        (run,) = admin.submissions.rerun(admin.submissions.rerun_plan("double", submissions=[stuck.submission]))
         assert place.call("eve", "cancel", str(run.id)).exit_code == 5
         assert place.call(who, "cancel", str(run.id)).exit_code == 0
         assert ended(admin, [run])[0].state is RunState.CANCELLED
@@ -952,14 +954,14 @@ def test_only_the_account_whose_job_it_is_ends_a_rerun_that_was_not_sent_yet(pla
     (place.files.folder / "board").mkdir()
     (place.files.folder / "board").chmod(0o2770)
     (run,) = place.submitted("ada", account=ADMIN)
-    place.board("ada").cancel(run.id)
-    place.board("ada").advance()
+    place.board("ada").runs.cancel(run.id)
+    place.board("ada").runs.advance()
     waiting = place.store.runs.get(run.id)
     assert (waiting.state, waiting.status.cancel_requested) == (RunState.CREATED, True)
     assert (
         f"is {ADMIN}'s job, and ends as soon as a client of theirs" in place.call("ada", "cancel", str(run.id)).stdout
     )
-    place.board().advance()
+    place.board().runs.advance()
     done = place.store.runs.get(run.id)
     assert (done.state, done.status.reason) == (RunState.CANCELLED, "cancelled before it was sent")
 
@@ -989,9 +991,9 @@ def test_a_wish_to_cancel_anothers_job_keeps_what_its_sender_stored_meanwhile(
         return found
 
     ada = place.board("ada")
-    asked = ada.run(run.id)
+    asked = ada.runs.get(run.id)
     monkeypatch.setattr(RunGateway, "get", read_before_the_sender_wrote)
-    ada._advance.cancel(asked, "ada")
+    ada.context.reconciler.cancel(asked, "ada")
     wanted = read(store.runs, run.id).status
     assert (wanted.state, wanted.job_id, wanted.cancel_requested) == (RunState.QUEUED, "17", True)
     assert wanted.reason.startswith("cancel requested by ada at ")
@@ -1010,15 +1012,15 @@ def test_a_milestone_is_sent_again_as_no_submission_that_is_ranked(place: Place)
     mine, anothers = (measured_milestone(place, user) for user in (ADMIN, "ada"))
     admin = place.board()
     for refused in (
-        lambda: admin.rerun_plan("double", submissions=[anothers.submission]),
-        lambda: admin.draft_again(mine.id),
+        lambda: admin.submissions.rerun_plan("double", submissions=[anothers.submission]),
+        lambda: admin.submissions.draft_again(mine.id),
     ):
         with pytest.raises(InputError, match='this measures the milestone "eager" of double') as raised:
             refused()
         assert "`hpc-board admin milestones double`" in raised.value.hint
     place.new_version()
     with pytest.raises(InputError, match="nobody was ranked"):
-        admin.rerun_plan("double")
+        admin.submissions.rerun_plan("double")
 
 
 def test_milestones_take_nothing_from_their_authors_limit(place: Place) -> None:

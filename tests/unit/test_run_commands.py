@@ -181,7 +181,7 @@ def add_on_two_gpus(board: Recorded, user: str) -> None:
     opened.settings.board.mkdir()
     Store(opened.settings.board / "board.db").submissions.add(
         NewSubmission(
-            task=opened.task("vectoradd_py"),
+            task=opened.tasks.get("vectoradd_py"),
             user=user,
             file_name="kernel.py",
             code=KERNEL.encode(),
@@ -238,7 +238,7 @@ def test_the_runs_of_one_user_are_listed(board: Recorded) -> None:
     assert both == ["2", "1"]
     adas = json.loads(call(board, "runs", "--user", "ada", "--json").stdout)
     assert [run["user"] for run in adas] == ["ada"]
-    assert [run.id for run in board.board.runs(everyone=True, user=own.user)] == [own.id]
+    assert [run.id for run in board.board.runs.list(everyone=True, user=own.user)] == [own.id]
 
 
 @pytest.mark.parametrize(

@@ -266,9 +266,9 @@ def test_a_command_connects_to_the_database_once(files: BoardFiles, words: Seque
 def test_a_wait_lets_go_of_the_database_before_it_sleeps(files: BoardFiles) -> None:
     board = Board(settings.load(files.settings, {}))
     with board.session():
-        assert board.run(1).id == 1
+        assert board.runs.get(1).id == 1
         assert descriptors(files.folder / "board" / "board.db") == 1
-        for _ in board.wait([1], timeout_seconds=60):
+        for _ in board.runs.wait([1], timeout_seconds=60):
             assert descriptors(files.folder / "board" / "board.db") == 0
 
 

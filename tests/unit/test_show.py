@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hpc_board.board import Board
+from hpc_board.board.context import Context
 from hpc_board.cli.main import cli
 from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News
 from hpc_board.domain.moderation import BAN, EVERYTHING, START, STOP, USER, Decision
@@ -217,7 +217,7 @@ def passed_narrow(board: Recorded, score_s: float, mode: Mode = Mode.RANKED) -> 
     at = AT + timedelta(seconds=1e6 * score_s)
     _, (run,) = store.submissions.add(
         NewSubmission(
-            task=board.board.task("narrow"),
+            task=board.board.tasks.get("narrow"),
             user="ada",
             file_name="k.py",
             code=b"",
@@ -233,11 +233,11 @@ def passed_narrow(board: Recorded, score_s: float, mode: Mode = Mode.RANKED) -> 
 def test_the_boards_of_former_versions_stay_readable(board: Recorded) -> None:
     passed(board, "ada", 1e-6)
     passed_narrow(board, 1e-6)
-    old = board.board.task("narrow").version
+    old = board.board.tasks.get("narrow").version
     narrow(board, "changed")
     assert read(board, "show", "narrow")["boards"][0]["rows"] == []
     passed_narrow(board, 2e-6)
-    new = board.board.task("narrow").version
+    new = board.board.tasks.get("narrow").version
     found = read(board, "show", "narrow", "--versions")["versions"]
     assert [(each["version"], each["entries"], each["present"]) for each in found] == [(new, 1, True), (old, 1, False)]
     for word in ("previous", old, old[:12], old[:12].upper()):
@@ -262,13 +262,13 @@ def test_standings_that_began_anew_say_where_those_before_are(board: Recorded) -
 
 def test_the_previous_version_is_the_one_that_was_ranked_last(board: Recorded) -> None:
     passed_narrow(board, 1e-6)
-    ranked = board.board.task("narrow").version
+    ranked = board.board.tasks.get("narrow").version
     narrow(board, "changed")
     passed_narrow(board, 2e-6, Mode.TEST)
-    tried = board.board.task("narrow").version
+    tried = board.board.tasks.get("narrow").version
     narrow(board, "changed again")
     (shown,) = read(board, "show", "narrow", "--task-version", "previous")["boards"]
-    assert (shown["version"], len({ranked, tried, board.board.task("narrow").version})) == (ranked, 3)
+    assert (shown["version"], len({ranked, tried, board.board.tasks.get("narrow").version})) == (ranked, 3)
 
 
 @pytest.mark.parametrize(
@@ -325,9 +325,9 @@ def with_milestones(board: Recorded, text: str = MILESTONES) -> None:
 
 def test_milestones_of_a_task_file_travel_with_its_definition_and_change_no_version(board: Recorded) -> None:
     (board.folder / "tasks" / "narrow" / "task.yml").write_text(TASK + "benchmarks: [{}]\n")
-    before = board.board.task("narrow").version
+    before = board.board.tasks.get("narrow").version
     with_milestones(board)
-    task = board.board.task("narrow")
+    task = board.board.tasks.get("narrow")
     assert task.version == before
     assert [(each.name, each.file_name, each.exclude_gpus) for each in task.milestones] == [
         ("PyTorch eager", "eager.py", ()),
@@ -396,7 +396,7 @@ def test_a_task_without_milestones_says_where_they_would_be(board: Recorded) -> 
 
 def test_participants_may_not_measure_milestones(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     with_milestones(board)
-    monkeypatch.setattr(Board, "_owns_folder", lambda *_: False)
+    monkeypatch.setattr(Context, "owns_folder", lambda *_: False)
     assert call(board, "admin", "milestones", "narrow").exit_code == 5
 
 
@@ -404,7 +404,7 @@ def test_milestones_are_sent_only_where_a_submission_may_be(board: Recorded, mon
     with_milestones(board)
     strange = call(board, "admin", "milestones", "narrow", "--gpu", "CPU")
     assert (strange.exit_code, "GPU CPU not available for narrow" in strange.stderr) == (2, True)
-    monkeypatch.setattr(Board, "role", Role.CREATOR)
+    monkeypatch.setattr(Context, "role", Role.CREATOR)
     store = Store(board.board.settings.board / "board.db")
     store.moderation.switch(Decision(STOP, EVERYTHING, "", "root", AT))
     assert call(board, "admin", "milestones", "narrow").exit_code == 5

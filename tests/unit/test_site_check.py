@@ -390,7 +390,7 @@ def test_what_a_node_reports_is_shown_without_its_control_characters(tmp_path: P
 
 def test_a_gpu_without_a_name_in_the_settings_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="H200"):
-        recorded(tmp_path).board.check_gpus(["H200"])
+        recorded(tmp_path).board.admin.check_gpus(["H200"])
 
 
 def test_a_login_node_that_cannot_be_reached_is_a_problem_of_its_entry(
@@ -400,6 +400,6 @@ def test_a_login_node_that_cannot_be_reached_is_a_problem_of_its_entry(
     far = Cluster("far", "slurm", ssh=Login("127.0.0.1", port=1), board_folder="/scratch/board")
     entry = Gpu("H100", far, Device.CUDA, "gpu")
     board = Board(Settings(tmp_path / "board", tmp_path / "devices", (), (entry,), (far,)))
-    (found,) = board.check_gpus()
+    (found,) = board.admin.check_gpus()
     assert [(line.severity, line.subject) for line in found.diagnostics] == [(Severity.ERROR, "cluster")]
     assert "127.0.0.1 cannot be reached" in found.diagnostics[0].message

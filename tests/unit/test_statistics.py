@@ -85,8 +85,8 @@ def test_the_numbers_are_those_of_the_events(board: Recorded) -> None:
 
 def test_a_submission_to_two_gpus_is_one(board: Recorded) -> None:
     runs = [NewRun(gpu, "here", "", f"token-{gpu}", "nonce", "self-run", False, "") for gpu in ("CPU", "H100")]
-    task = board.board.task("vectoradd_py")
-    board.board.runs()
+    task = board.board.tasks.get("vectoradd_py")
+    board.board.runs.list()
     Store(board.board.settings.board / "board.db").submissions.add(
         NewSubmission(task=task, user="ada", file_name="k.py", code=b"", mode=Mode.TEST, note="", at=AT, runs=runs)
     )

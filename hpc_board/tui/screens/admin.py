@@ -205,9 +205,9 @@ class AdminScreen(BoardScreen):
         def act(lines: tuple[str, ...]) -> str:
             (reason,) = lines
             if stopped:
-                begun = self.board.rules.start(reason)
+                begun = self.board.moderation.start(reason)
                 return "Submissions are taken again." if begun else "Submissions were taken already."
-            ended = self.board.rules.stop(reason)
+            ended = self.board.moderation.stop(reason)
             return "No new submissions are taken." if ended else "No new submissions were taken before, either."
 
         question = "Take submissions again?" if stopped else "Stop submissions to all boards? Runs in flight go on."
@@ -255,7 +255,7 @@ class AdminScreen(BoardScreen):
 
         def act(lines: tuple[str, ...]) -> str:
             limits = Limits(*map(limit_of, lines))
-            return f"{board.name}: {limits_text(self.board.rules.limit(board.name, lambda _: limits))}."
+            return f"{board.name}: {limits_text(self.board.moderation.limit(board.name, lambda _: limits))}."
 
         ranked, other = ("none" if limit is None else str(limit) for limit in (board.limits.ranked, board.limits.other))
         self._decide(
@@ -275,7 +275,7 @@ class AdminScreen(BoardScreen):
 
         def plan(lines: tuple[str, ...]) -> Sequence[RerunCandidate]:
             gpus = [word for word in lines[1].replace(",", " ").split() if word.lower() != "all"]
-            return self.board.rerun_plan(name, top=int(lines[0]), gpus=gpus)
+            return self.board.submissions.rerun_plan(name, top=int(lines[0]), gpus=gpus)
 
         lines = [Line("Users", str(_RERUN_USERS), "how many of each GPU", needed=True), Line("GPUs", "all")]
         question = f"Send the best submissions to {name}, as they stood at the version before, again?"
@@ -296,7 +296,7 @@ class AdminScreen(BoardScreen):
 
         def act(yes: bool | None) -> None:
             if yes and self._is_free():
-                self.ask(_DECISION, lambda: _sent_words(self.board.rerun(plan)), self._tell_decided)
+                self.ask(_DECISION, lambda: _sent_words(self.board.submissions.rerun(plan)), self._tell_decided)
 
         self.app.push_screen(Confirm(question, "Send them", "Don't"), act)
 
@@ -311,13 +311,15 @@ class AdminScreen(BoardScreen):
         if person.ban is not None:
 
             def unban(lines: tuple[str, ...]) -> str:
-                return f"{name} {'may submit again' if self.board.rules.unban(name, *lines) else 'was not banned'}."
+                return (
+                    f"{name} {'may submit again' if self.board.moderation.unban(name, *lines) else 'was not banned'}."
+                )
 
             self._decide(f"Let {name} submit again?", [Line("Reason")], "Unban", unban)
             return
 
         def ban(lines: tuple[str, ...]) -> str:
-            return f"{name} {'is banned' if self.board.rules.ban(name, *lines) else 'was banned already'}."
+            return f"{name} {'is banned' if self.board.moderation.ban(name, *lines) else 'was banned already'}."
 
         lines = [Line("Reason", placeholder="shown to the user", needed=True), Line("Until", placeholder=_UNTIL_WORDS)]
         self._decide(f"Let {name} submit no more? Runs in flight go on.", lines, "Ban", ban)
@@ -333,7 +335,7 @@ class AdminScreen(BoardScreen):
         if run.remarks.removal is not None:
 
             def readmit(lines: tuple[str, ...]) -> str:
-                self.board.rules.readmit([number], *lines)
+                self.board.moderation.readmit([number], *lines)
                 return f"Submission {number} is in the standings again, as far as it passed."
 
             question = f"Put submission {number} of {run.user} back into the standings?"
@@ -341,7 +343,7 @@ class AdminScreen(BoardScreen):
             return
 
         def remove(lines: tuple[str, ...]) -> str:
-            self.board.rules.remove([number], *lines)
+            self.board.moderation.remove([number], *lines)
             return f"Submission {number} is in the standings no more."
 
         question = f"Take submission {number} of {run.user} out of the standings, with all its runs?"
@@ -354,7 +356,7 @@ class AdminScreen(BoardScreen):
             return
 
         def act(lines: tuple[str, ...]) -> str:
-            self.board.note(run.submission, *lines)
+            self.board.submissions.note(run.submission, *lines)
             return f"Submission {run.submission} has the note."
 
         self._decide(f"A note on submission {run.submission}:", [Line("Note", needed=True)], "Put it there", act)
@@ -429,8 +431,8 @@ class AdminScreen(BoardScreen):
 
     def _changed(self, name: str, wishes: RequestedOptions, reason: str) -> str:
         """The terms of a board changed as wished; what has changed, in words."""
-        plan = self.board.plan_update(name, wishes=wishes)
-        self.board.carry_out([plan], reason=reason)
+        plan = self.board.leaderboards.plan_update(name, wishes=wishes)
+        self.board.leaderboards.carry_out([plan], reason=reason)
         changes = ", ".join(f"{each.what} {each.after} (was {each.before})" for each in plan.differences)
         return f"{name}: {changes or 'nothing is to be changed'}."
 
@@ -441,15 +443,15 @@ class AdminScreen(BoardScreen):
 
     def _ask(self, *, patient: bool) -> None:
         self.read(self._pane, patient=patient)
-        self.ask("stop", self.board.oversight.stop, self._show_stop, patient=patient)
+        self.ask("stop", self.board.admin_views.stop, self._show_stop, patient=patient)
 
     def _boards(self, words: str) -> Page[BoardState]:
         board = self.board
-        return lambda _: whole(tuple(each for each in board.oversight.boards() if words.lower() in each.name.lower()))
+        return lambda _: whole(tuple(each for each in board.admin_views.boards() if words.lower() in each.name.lower()))
 
     def _people(self, words: str) -> Page[PersonState]:
         def read(after: str | None, limit: int) -> tuple[PersonState, ...]:
-            return self.board.oversight.people(after=after or "", limit=limit, part=words)
+            return self.board.admin_views.people(after=after or "", limit=limit, part=words)
 
         return forward(read, admin_tables.BY_NAME.key)
 
@@ -457,14 +459,16 @@ class AdminScreen(BoardScreen):
         user = self._pane_of("runs").scope or None
 
         def read(before: int | None, limit: int) -> tuple[Run, ...]:
-            return self.board.runs(everyone=True, user=user, mode=Mode.RANKED, words=words, limit=limit, before=before)
+            return self.board.runs.list(
+                everyone=True, user=user, mode=Mode.RANKED, words=words, limit=limit, before=before
+            )
 
         return forward(read, admin_tables.NEWEST_RUN.key)
 
     def _log(self, words: str) -> Page[Decision]:
         def read(before: tuple[float, int] | None, limit: int) -> tuple[Decision, ...]:
             older = None if before is None else before[1]
-            return self.board.rules.decisions(limit=limit, before=older, words=words.split())
+            return self.board.moderation.decisions(limit=limit, before=older, words=words.split())
 
         return forward(read, admin_tables.NEWEST_DECISION.key)
 

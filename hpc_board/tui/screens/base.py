@@ -196,7 +196,7 @@ class BoardScreen(Screen[None]):
 
         def act(yes: bool | None) -> None:
             if yes:
-                self.ask("cancel", lambda: self.board.cancel(run.id), self._tell_cancelled, whom=THE_SCHEDULER)
+                self.ask("cancel", lambda: self.board.runs.cancel(run.id), self._tell_cancelled, whom=THE_SCHEDULER)
 
         question = f"Cancel run {run.id}, {run.task} on {run.gpu}?"
         self.app.push_screen(Confirm(question, "Cancel the run", "Keep it"), act)
@@ -205,7 +205,7 @@ class BoardScreen(Screen[None]):
         """Send the file of a run again, after a question; `then` takes the new runs."""
 
         def send() -> Sequence[Run]:
-            return self.board.submit(self.board.draft_again(run.id))
+            return self.board.submissions.submit(self.board.submissions.draft_again(run.id))
 
         def act(yes: bool | None) -> None:
             if yes:

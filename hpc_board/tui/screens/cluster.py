@@ -105,8 +105,8 @@ class ClusterScreen(BoardScreen):
         """Ask the board what is free, and which own runs are in flight."""
 
         def question() -> tuple[tuple[GpuStatus, ...], tuple[Run, ...]]:
-            statuses = tuple(self.board.gpus())
-            own = tuple(run for run in self.board.in_flight() if run.user == self.board.user)
+            statuses = tuple(self.board.gpus.statuses())
+            own = tuple(run for run in self.board.runs.in_flight() if run.user == self.board.user)
             return statuses, own
 
         self.ask("cluster", question, self._take, failed=self.pane.fail, patient=True, whom=THE_SCHEDULER)

@@ -48,7 +48,7 @@ class CodeScreen(BoardScreen):
         submission = self._submission
 
         def question() -> tuple[str, str]:
-            name, data = self.board.code(submission)
+            name, data = self.board.submissions.code(submission)
             return name, data.decode(errors="replace")
 
         def refuse(_: BoardError) -> None:

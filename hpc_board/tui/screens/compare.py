@@ -58,7 +58,7 @@ class CompareScreen(BoardScreen):
 
         def question() -> list[Block]:
             blocks: list[Block] = []
-            for each in self.board.compare(one, other):
+            for each in self.board.submissions.compare(one, other):
                 blocks += comparison_report(each.runs, each.results, each.comparison)
             return blocks
 

@@ -115,7 +115,7 @@ class FeedScreen(BoardScreen):
         task = self._only
 
         def read(before: int | None, limit: int) -> tuple[FeedEntry, ...]:
-            return self.board.feed(task=task, before=before, limit=limit)
+            return self.board.standings.feed(task=task, before=before, limit=limit)
 
         return forward(read, _NEWEST.key)
 

@@ -241,7 +241,7 @@ class ReportScreen(BoardScreen):
 
     def _device(self, run: Run) -> Device:
         try:
-            return self.board.gpu(run.gpu).device
+            return self.board.gpus.get(run.gpu).device
         except BoardError:
             return Device.CPU  # a GPU that the settings no longer have
 
@@ -295,15 +295,15 @@ class ReportScreen(BoardScreen):
         self.sections.show(self._page, [page for page, full in has.items() if not full])
 
     def _everything(self) -> _RunRead:
-        run = self.board.run(self.run_id)
-        result = self.board.result(run.id)
+        run = self.board.runs.get(self.run_id)
+        result = self.board.runs.result(run.id)
         return _RunRead(
             run,
             result,
-            tuple(self.board.history(run.id)),
-            tuple(self.board.progress(run.id)),
-            self.board.placing(run),
-            self.board.log(run.id),
+            tuple(self.board.runs.history(run.id)),
+            tuple(self.board.runs.progress(run.id)),
+            self.board.standings.placing(run),
+            self.board.runs.log(run.id),
             self._best(run, result),
         )
 
@@ -312,9 +312,9 @@ class ReportScreen(BoardScreen):
         if result is None or device_peak(result) is None or not any(case.work for case in result.cases):
             return None
         try:
-            pages = self.board.pages(run.task, [run.gpu], version=run.task_version, limit=1)
+            pages = self.board.standings.pages(run.task, [run.gpu], version=run.task_version, limit=1)
             row = next((row for page in pages for row in page.rows[:1] if row.run != run.id), None)
-            return Best(row.run, row.user, self.board.cases(row.run)) if row else None
+            return Best(row.run, row.user, self.board.runs.cases(row.run)) if row else None
         except BoardError:
             return None
 

@@ -219,8 +219,8 @@ class RunsScreen(BoardScreen):
 
         def read(before: int | None, limit: int) -> Sequence[_Line]:
             nonlocal left
-            runs = self.board.runs(everyone=everyone, gpu=self._gpu, words=words, limit=limit, before=before)
-            started = known | self.board.started([run.id for run in runs if run.id not in known])
+            runs = self.board.runs.list(everyone=everyone, gpu=self._gpu, words=words, limit=limit, before=before)
+            started = known | self.board.runs.started([run.id for run in runs if run.id not in known])
             running = [run.id for run in runs if run.state is RunState.RUNNING][:left]
             left -= len(running)
             steps = self._steps(running)
@@ -233,7 +233,7 @@ class RunsScreen(BoardScreen):
         steps: dict[int, Progress] = {}
         for id_ in running:
             try:
-                told = self.board.progress(id_)
+                told = self.board.runs.progress(id_)
             except BoardError:
                 continue
             if told:

@@ -72,7 +72,7 @@ class StandingsScreen(BoardScreen):
         super().on_mount()
         self._show_place()
         task = self._task_name
-        self.ask("gpus", lambda: self.board.allowed_gpus(self.board.task(task)), self._show_boards)
+        self.ask("gpus", lambda: self.board.gpus.allowed(self.board.tasks.get(task)), self._show_boards)
 
     def on_resize(self, event: events.Resize) -> None:
         """Put as many boards beside each other as fit."""
@@ -224,11 +224,11 @@ class StandingsScreen(BoardScreen):
             if span.before is not None:
                 first, limit = max(0, span.before - limit), min(limit, span.before)
             elif span.at_end:
-                (top,) = board.pages(task, [gpu], rows=rows, limit=1)
+                (top,) = board.standings.pages(task, [gpu], rows=rows, limit=1)
                 first = max(0, top.total - limit)
-            (found,) = board.pages(task, [gpu], rows=rows, limit=limit, offset=first)
+            (found,) = board.standings.pages(task, [gpu], rows=rows, limit=limit, offset=first)
             items = tuple(Placed(place, row) for place, row in enumerate(found.rows, start=first))
-            about = found, board.removed(task, gpu), own
+            about = found, board.standings.removed(task, gpu), own
             return Part(span, items, first > 0, first + len(items) < found.total, found.total, about)
 
         return page

@@ -127,7 +127,7 @@ class SubmitScreen(BoardScreen):
         self.title_bar.show_place("Tasks", "Submit")
         self.path_input.focus()
         self.path_input.cursor_position = len(self.path_input.value)
-        self.ask("tasks", self.board.tasks, self._show_tasks)
+        self.ask("tasks", self.board.tasks.catalog, self._show_tasks)
         self.action_ask_gpus()
         self._ask_allowed()
         self._read_header(self.path_input.path)
@@ -141,7 +141,7 @@ class SubmitScreen(BoardScreen):
         """Ask the schedulers what is free."""
 
         def question() -> tuple[Sequence[GpuStatus], Mapping[str, datetime]]:
-            return self.board.gpus(), _expected(self.board.in_flight())
+            return self.board.gpus.statuses(), _expected(self.board.runs.in_flight())
 
         self.ask("gpus", question, self._show_availability, whom=THE_SCHEDULER)
 
@@ -184,7 +184,7 @@ class SubmitScreen(BoardScreen):
         if choice.missing or self.is_open("send") or self.is_open("header"):
             self._show_status()
             return
-        self.ask("send", lambda: self.board.submit(self._draft(choice)), self._follow, whom=THE_SCHEDULER)
+        self.ask("send", lambda: self.board.submissions.submit(self._draft(choice)), self._follow, whom=THE_SCHEDULER)
         self._show_status()
 
     def action_back(self) -> None:
@@ -343,7 +343,9 @@ class SubmitScreen(BoardScreen):
             self.forget_failure("header")
             self._check()
         else:
-            self.ask("header", lambda: self.board.header(file), partial(self._take_header, file), whom=THE_FILE)
+            self.ask(
+                "header", lambda: self.board.submissions.header(file), partial(self._take_header, file), whom=THE_FILE
+            )
 
     def _ask_allowed(self) -> None:
         task = self._choice.task
@@ -364,14 +366,14 @@ class SubmitScreen(BoardScreen):
         self._show_status()
 
     def _allowed_gpus(self, task: str) -> tuple[Gpu, ...]:
-        return self.board.allowed_gpus(self.board.task(task))
+        return self.board.gpus.allowed(self.board.tasks.get(task))
 
     def _checked(self, choice: Choice) -> tuple[drafts.Draft, Sequence[Preview]]:
         draft = self._draft(choice)
-        return draft, self.board.preview(draft)
+        return draft, self.board.submissions.preview(draft)
 
     def _draft(self, choice: Choice) -> drafts.Draft:
-        return self.board.draft(
+        return self.board.submissions.draft(
             choice.file or Path(), task=choice.task, gpus=choice.gpus, mode=str(choice.mode), note=choice.note
         )
 

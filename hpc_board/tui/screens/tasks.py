@@ -149,7 +149,7 @@ class TasksScreen(BoardScreen):
 
     def _look(self, *, patient: bool) -> None:
         self._looked_at = self.now()
-        self.ask("tasks", self.board.tasks, self._show_tasks, patient=patient)
+        self.ask("tasks", self.board.tasks.catalog, self._show_tasks, patient=patient)
         self._ask_own()
 
     def action_submit(self) -> None:
@@ -252,7 +252,7 @@ class TasksScreen(BoardScreen):
         return [task for task in tasks if all(word in _searched(task) for word in words)]
 
     def _ask_own(self) -> None:
-        self.ask("own", self.board.places, self._show_own, patient=True)
+        self.ask("own", self.board.standings.places, self._show_own, patient=True)
 
     @on(Input.Changed, "#filter")
     def _narrow(self, event: Input.Changed) -> None:
@@ -382,8 +382,8 @@ class TasksScreen(BoardScreen):
         )
 
     def _places_of(self, task: Task) -> Sequence[Page]:
-        gpus = [gpu.name for gpu in self.board.allowed_gpus(task)]
-        return self.board.pages(task.name, gpus, limit=1)
+        gpus = [gpu.name for gpu in self.board.gpus.allowed(task)]
+        return self.board.standings.pages(task.name, gpus, limit=1)
 
 
 def _searched(task: Task) -> str:

@@ -47,7 +47,7 @@ class TrendScreen(BoardScreen):
         (task, gpu), user = self._board_of, self._whose
 
         def question() -> tuple[Block, ...]:
-            pages = self.board.pages(task, [gpu], rows=Rows.NEWEST, limit=RUNS_MAX, user=user)
+            pages = self.board.standings.pages(task, [gpu], rows=Rows.NEWEST, limit=RUNS_MAX, user=user)
             return tuple(block for page in pages for block in history_report(task, page, user))
 
         self.ask("trend", question, self.blocks.show, patient=True)

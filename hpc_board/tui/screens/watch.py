@@ -192,8 +192,10 @@ class WatchScreen(BoardScreen):
         self._is_new, self._sent_at = False, now
 
         def question() -> Sequence[Run]:
-            draft = self.board.draft(watched.file, task=watched.task, gpus=watched.gpus, mode=str(Mode.TEST))
-            return self.board.submit(draft)
+            draft = self.board.submissions.draft(
+                watched.file, task=watched.task, gpus=watched.gpus, mode=str(Mode.TEST)
+            )
+            return self.board.submissions.submit(draft)
 
         self.ask("send", question, partial(self._take_sent, now), whom=THE_SCHEDULER)
 
@@ -205,16 +207,16 @@ class WatchScreen(BoardScreen):
 
     def _read(self, numbers: list[int]) -> None:
         def question() -> _WatchedRead:
-            runs = tuple(self.board.run(number) for number in numbers)
+            runs = tuple(self.board.runs.get(number) for number in numbers)
             going = [run.id for run in runs if not run.state.ended]
-            steps = {number: told[-1] for number in going if (told := self.board.progress(number))}
+            steps = {number: told[-1] for number in going if (told := self.board.runs.progress(number))}
             newest = runs[0]
             blocks = run_overview(
                 newest,
-                self.board.result(newest.id),
-                self.board.history(newest.id),
-                self.board.progress(newest.id),
-                log=self.board.log(newest.id),
+                self.board.runs.result(newest.id),
+                self.board.runs.history(newest.id),
+                self.board.runs.progress(newest.id),
+                log=self.board.runs.log(newest.id),
             )
             return _WatchedRead(runs, steps, blocks)
 

@@ -1,0 +1,158 @@
+"""Administration: exports, statistics, copies of the database, and proofs of the installation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpc_board.board.context import Context, harness, utc_now
+from hpc_board.board.gpus import Gpus
+from hpc_board.board.runs import Runs
+from hpc_board.board.tasks import Tasks
+from hpc_board.domain.roles import Role
+from hpc_board.store.sharing import make_own_folder
+
+if TYPE_CHECKING:
+    from hpc_board.admin import probe
+    from hpc_board.admin.export import Export
+    from hpc_board.domain.diagnostic import Diagnostic
+    from hpc_board.domain.statistics import Statistics
+    from hpc_board.store.backup import Contents
+    from hpc_board.store.batches import RunSelection
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What the database held before a backup took its place, what it holds now, and where the former is kept."""
+
+    before: "Contents"
+    now: "Contents"
+    kept: Path
+
+
+class Administration:
+    """What admins do with a whole board."""
+
+    def __init__(self, context: Context, tasks: Tasks, gpus: Gpus, runs: Runs) -> None:
+        self._context = context
+        self._tasks = tasks
+        self._gpus = gpus
+        self._runs = runs
+
+    def export(
+        self,
+        form: str,
+        *,
+        tasks: Sequence[str] = (),
+        gpus: Sequence[str] = (),
+        since: datetime | None = None,
+        with_code: bool = False,
+    ) -> "Export":
+        """What leaves the board: `csv`, `json` and `parquet` have a row for each run, `html` has the standings.
+
+        The page is for everybody: closed boards are on it only where they are among `tasks`.
+
+        Raises:
+            InputError: the form, a task or a GPU is none, or the form needs a library that is not here.
+            Refused: the user is no admin.
+        """
+        from hpc_board.admin.export import Export
+
+        self._context.require(Role.ADMIN, "export the board")
+        known = {task.name: task for task in self._tasks.catalog().tasks}
+        kept_back = self._context.editor.closed().difference(tasks)
+        chosen = self._chosen(tasks, gpus, since)
+        export = Export(self._context.store, known, form, chosen, with_code, utc_now(), kept_back)
+        export.check()
+        return export
+
+    def statistics(self, *, tasks: Sequence[str] = (), since: datetime | None = None) -> "Statistics":
+        """How much was submitted and run, by GPU and by user.
+
+        Raises:
+            InputError: there is no such task.
+            Refused: the user is no admin.
+        """
+        from hpc_board.store.statistics import statistics
+
+        self._context.require(Role.ADMIN, "see the board's statistics")
+        return statistics(self._context.store.file, self._chosen(tasks, (), since))
+
+    def _chosen(self, tasks: Sequence[str], gpus: Sequence[str], since: datetime | None) -> "RunSelection":
+        from hpc_board.store.batches import RunSelection
+
+        for name in tasks:
+            # One that has left the settings may still have runs; a mistyped name has none.
+            if not self._context.store.submissions.knows_task(name):
+                self._tasks.get(name)
+        return RunSelection(tuple(tasks), tuple(self._gpus.get(name).name for name in gpus), since)
+
+    def backup(self, target: Path, *, force: bool = False) -> "Contents":
+        """Write a copy of the database to `target`, while others may go on writing; what it holds.
+
+        Raises:
+            InputError: `target` is there and `force` is not given, or cannot be written.
+            Refused: the user is no admin.
+        """
+        from hpc_board.store.backup import backup
+
+        self._context.require(Role.ADMIN, "copy the board's database")
+        return backup(self._context.store.file, target, force=force)
+
+    def restore(self, source: Path, *, force: bool = False) -> "Restored":
+        """Put a backup in the database's place, and keep a copy of the present one in the board's folder.
+
+        Raises:
+            InputError: `source` is no backup.
+            Refused: the user is no admin; or the backup does not know runs in flight, and `force` is not given.
+            StorageError: the database cannot be written, or other clients don't let go of it.
+        """
+        from hpc_board.store.backup import restore
+
+        self._context.require(Role.ADMIN, "restore the board's database")
+        kept = self._context.settings.board / f"board.db.before-{utc_now():%Y%m%dT%H%M%S.%fZ}"
+        with self._context.reconciler.alone():
+            before, now = restore(self._context.store.file, source, kept, force=force)
+        return Restored(before, now, kept)
+
+    def diagnose(self, origin: str) -> "list[Diagnostic]":
+        """Return the diagnostics of this installation; `origin` says how the settings file was named."""
+        from hpc_board.admin import doctor
+        from hpc_board.transport.this_host import ThisHost
+
+        count = self._runs.in_flight
+        tasks = self._tasks.of_settings()
+        host, logins = ThisHost(), self._context.clusters.logins
+        installation = doctor.Installation(self._context.settings, origin, tasks, count, host, logins=logins)
+        return list(doctor.diagnose(installation))
+
+    def check_gpus(
+        self,
+        names: Sequence[str] = (),
+        *,
+        send: bool = True,
+        timeout_seconds: float | None = None,
+        say: Callable[[str], object] = lambda _: None,
+    ) -> "list[probe.Checked]":
+        """Prove these GPUs of the settings, or all: what Slurm says to their jobs, and what a probe job of each finds.
+
+        Without `send` no job is sent. No run is stored, and nothing is left in the board's folder.
+
+        Raises:
+            InputError: there is no such GPU.
+            StorageError: the board's folder cannot be written.
+        """
+        from hpc_board.admin import probe
+
+        gpus = [self._gpus.get(name) for name in names] or list(self._context.settings.gpus)
+        make_own_folder(self._context.settings.board)
+        plan = probe.Plan(
+            folders=self._context.clusters.folders,
+            tasks=self._tasks.of_settings().tasks,
+            schedulers=self._context.clusters.schedulers,
+            harness=harness,
+            timeout_seconds=probe.TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,
+            say=say,
+        )
+        return probe.check(gpus, plan, send=send)

@@ -1,0 +1,158 @@
+"""The ground of a board on which its parts stand: settings, the user, the clusters and the database."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpc_board import settings as config
+from hpc_board.accounts import Groups, user_name
+from hpc_board.boards.editor import Boards, Person
+from hpc_board.catalog import folders
+from hpc_board.domain.roles import Role
+from hpc_board.errors import Refused
+from hpc_board.runs.clusters import Clusters
+from hpc_board.store import Store
+from hpc_board.store.sharing import hindrance, is_shared, make_own_folder, own_folder
+
+if TYPE_CHECKING:
+    from hpc_board.boards.moderation import Rules
+    from hpc_board.runs.reconciler import Reconciler
+
+
+class Context:
+    """The settings of a board, its user with their role, and the doors to its database and clusters.
+
+    `warn` is told, from any thread, what works although not as the settings say.
+    """
+
+    def __init__(self, settings: config.Settings, user: str, warn: Callable[[str], object]) -> None:
+        self.settings = settings
+        self.user = user
+        self.warn = warn
+        # Made here, and not when a thread first asks: it keeps the connections to clusters.
+        self.clusters = Clusters(settings, self._warn)
+        self.groups = Groups()
+        self.known_tasks = folders.TaskCache()
+        self._told_hindrance = False
+
+    def _warn(self, text: str) -> None:
+        # A front end may put another function in its place at any time.
+        self.warn(text)
+
+    # The user
+
+    @cached_property
+    def role(self) -> Role:
+        """What the user may do here, by the settings' `roles` and who owns the board's folder."""
+        return self.role_of(self.user)
+
+    def role_of(self, user: str) -> Role:
+        """Return what `user` may do here."""
+        roles = self.settings.roles
+        groups = self.groups.of(user) if roles.name_groups else frozenset()
+        return roles.role(user, groups, owner=self.owns_folder(user))
+
+    def require(self, least: Role, what: str) -> None:
+        """Pass if the user may act as `least`; `what` completes "you may not ...".
+
+        Raises:
+            Refused: they may not.
+        """
+        if not self.role.may_act_as(least):
+            raise Refused(
+                f"you may not {what}: that takes the role {least}, and {self.user}'s is {self.role}.",
+                hint="The settings' `roles` say who has which.",
+            )
+
+    def require_participant(self) -> None:
+        """Pass if the user may submit.
+
+        Raises:
+            Refused: they may not.
+        """
+        self.require(Role.PARTICIPANT, "submit to this board")
+
+    def owns_folder(self, user: str) -> bool:
+        """Return whether the folder of the board is the user's, or will be once it is made."""
+        try:
+            owner = self.settings.board.stat().st_uid
+        except OSError:
+            return user == self.user  # whoever makes the folder will own it
+        return user == user_name(owner)
+
+    def person(self) -> Person:
+        """Return the user with their groups and role."""
+        return Person(self.user, self.groups.of(self.user), self.role)
+
+    # The database
+
+    def has_database(self) -> bool:
+        """Whether there is anything to ask; what only looks makes no database."""
+        return self.looking.file.is_there()
+
+    @cached_property
+    def own_folder(self) -> Path:
+        """The folder of this account's locks, queues and jobs."""
+        return own_folder(self.settings.board)
+
+    @cached_property
+    def looking(self) -> Store:
+        """The store, without the folder that writing to it needs."""
+        return Store(self.settings.board / "board.db")
+
+    @cached_property
+    def store(self) -> Store:
+        """The store, with the folder that writing to it needs."""
+        make_own_folder(self.settings.board)
+        return self.looking
+
+    def tell_hindrance(self) -> None:
+        """Say once that boards are missing from the lists of somebody who is kept out of the folder that has them."""
+        if not self._told_hindrance and (found := hindrance(self.settings.board)):
+            self._told_hindrance = True
+            self.warn(f"{found}. Only the tasks of the settings can be seen.")
+
+    # Clusters, runs and leaderboards
+
+    @cached_property
+    def editor(self) -> Boards:
+        """The leaderboards that users made; looking at them makes no folder."""
+        return Boards(self.looking, self.person, self.settings.gpus)
+
+    @cached_property
+    def rules(self) -> "Rules":
+        """Limits, bans, removals, the audit log and notes, each as far as the user may have to do with it."""
+        from hpc_board.boards.moderation import Rules
+
+        return Rules(self.store, self.user, self.role.may_act_as(Role.ADMIN), self.require, self.editor.hidden)
+
+    @cached_property
+    def reconciler(self) -> "Reconciler":
+        """The state machine that carries this account's runs on."""
+        from hpc_board.runs.reconciler import Reconciler
+
+        return Reconciler(
+            folder=self.own_folder,
+            store=self.store,
+            schedulers=self.clusters.schedulers,
+            clusters={cluster.name: cluster for cluster in self.settings.clusters},
+            gpus={gpu.name: gpu for gpu in self.settings.gpus},
+            harness=harness,
+            folders=self.clusters.folders,
+            user=self.user if is_shared(self.settings.board) else None,
+        )
+
+
+@cache
+def harness() -> bytes:
+    """Return the file of the harness, as it is copied into job folders."""
+    from hpc_board.harness.bundle import harness_bytes
+
+    return harness_bytes()
+
+
+def utc_now() -> datetime:
+    """Return the present moment, in UTC."""
+    return datetime.now(UTC)

@@ -1,0 +1,265 @@
+"""The runs of a board: carrying them on, and reading them."""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from hpc_board.board.context import Context
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.errors import InputError, SchedulerError, StorageError
+from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.model.task import Mode
+from hpc_board.model.text import printable
+from hpc_board.runs import drafts as intake
+from hpc_board.runs import job_folder
+from hpc_board.runs import wait as waiting
+from hpc_board.runs.backoff import ProgressCache
+from hpc_board.runs.reconciler import Pass
+from hpc_board.store import RunQuery, WholeRun
+
+LOG_BYTES_MAX = 256 * 1024
+
+FOLLOWED_MAX = 1_000
+"""How many runs of one user in flight are begun to be followed at once; each is followed to its end."""
+
+
+class Runs:
+    """The runs that the user may see."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._far_progress = ProgressCache()
+
+    def advance(self, watched: Collection[int] | None = None) -> bool:
+        """Carry the runs in flight as far as they go; False if another client is doing so at this moment.
+
+        A front end that does so again and again names the runs that it shows: then the others are looked at only as
+        often as costs little, however many there are.
+
+        Raises:
+            SchedulerError: a scheduler did not answer.
+        """
+        return self._context.reconciler(watched)
+
+    def wait(
+        self,
+        ids: Sequence[int],
+        *,
+        timeout_seconds: float | None = None,
+        poll_seconds: float = 0.5,
+        say: Callable[[str], object] = lambda _: None,
+    ) -> Iterator[list[Run]]:
+        """The runs each time that something about them has changed, until all have ended.
+
+        A scheduler that does not answer ends nothing: `say` is told, unless it hinders one of these runs alone, which
+        then says so itself; and the waiting goes on.
+
+        Raises:
+            WaitExpired: `timeout_seconds` are over; the runs go on.
+        """
+
+        def look() -> tuple[list[Run], list[int]]:
+            runs = [self.get(id_) for id_ in ids]
+            self._context.store.file.rest()
+            return runs, [len(self._progress(run)) for run in runs]
+
+        turn = partial(self._turn, ids)
+        return waiting.changes(turn, look, timeout_seconds=timeout_seconds, poll_seconds=poll_seconds, say=say)
+
+    def _turn(self, watched: Collection[int]) -> Pass | None:
+        try:
+            return self._context.reconciler.turn(watched)
+        except (SchedulerError, StorageError) as error:
+            return Pass(frozenset(), (error,))
+
+    def cancel(self, run: int) -> Run:
+        """Ask for the end of a run of one's own, or of this account's; one that has ended is returned as it is.
+
+        Raises:
+            InputError: there is no such run.
+            Refused: it belongs to somebody else.
+            SchedulerError: the scheduler did not answer.
+        """
+        found = self.get(run)
+        if found.account != self._context.user:
+            intake.check_owner(found, self._context.user)
+        self._context.reconciler.cancel(found, self._context.user)
+        return self._context.store.runs.get(run)
+
+    def asked_at(self, cluster: str) -> datetime | None:
+        """When a cluster's scheduler was last asked by any client; None if never."""
+        return self._context.reconciler.asked_at(cluster)
+
+    def silent_since(self, cluster: str) -> datetime | None:
+        """When this cluster's scheduler was first asked in vain since it last answered; None where it last answered."""
+        return self._context.reconciler.silent_since(cluster)
+
+    def get(self, run: int) -> Run:
+        """The run with this number.
+
+        Raises:
+            InputError: there is none.
+            Refused: it is somebody else's, and the user is no participant.
+        """
+        return self.seen(self._context.store.runs.get(run))
+
+    def whole(self, run: int) -> WholeRun:
+        """The run with this number and all that is stored of it, as of one moment.
+
+        Raises:
+            InputError, Refused: as of `run`.
+        """
+        found = self._context.store.runs.whole(run)
+        self.seen(found.run)
+        return found
+
+    def seen(self, run: Run) -> Run:
+        """`run`, if the user may see it.
+
+        Raises:
+            InputError: they are not to know of it.
+            Refused: it is somebody else's, and they are no participant.
+        """
+        if run.user != self._context.user:
+            self._context.require(Role.PARTICIPANT, "see the runs of others")
+            if run.task in self._context.editor.hidden():
+                raise InputError(f"there is no run {run.id}", hint="`hpc-board runs` lists your runs.")
+        return run
+
+    def list(
+        self,
+        *,
+        everyone: bool = False,
+        user: str | None = None,
+        task: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+        note: str = "",
+        words: str = "",
+        gpu: str | None = None,
+        mode: Mode | None = None,
+        outcome: RunState | Verdict | None = None,
+    ) -> tuple[Run, ...]:
+        """Return the newest runs first: the user's own, those of another `user`, or `everyone`'s.
+
+        They have `note` in one of their notes, and each of `words` in any of their fields. With `before` they are older
+        than that run; `gpu`, `mode` and `outcome`, a state or a verdict, take one kind of them.
+
+        Raises:
+            Refused: others' runs are asked for, and the user is no participant.
+        """
+        if user is None and not everyone:
+            user = self._context.user
+        if user != self._context.user:
+            self._context.require(Role.PARTICIPANT, "see the runs of others")
+        return self._context.store.runs.list(
+            RunQuery(
+                user=user,
+                task=task,
+                before=before,
+                note=note,
+                words=words,
+                hidden=() if user == self._context.user else self._context.editor.hidden(),
+                unless_by=self._context.user,
+                gpu=gpu,
+                mode=mode,
+                outcome=outcome,
+            ),
+            limit=limit,
+        )
+
+    def started(self, runs: Collection[int]) -> dict[int, datetime]:
+        """Since when each of these runs was last seen running; those that never were are left out.
+
+        So are those that the user may not see.
+        """
+        found = self._context.store.runs.started(runs)
+        everyone, hidden = self._seen_of_others()
+        if everyone and not hidden:
+            return found
+        stored = self._context.store.runs
+        return {number: at for number, at in found.items() if self._sees(stored.get(number), everyone, hidden)}
+
+    def _seen_of_others(self) -> tuple[bool, frozenset[str]]:
+        """Whether the user sees runs of others, and the boards of which those are hidden."""
+        return self._context.role.may_act_as(Role.PARTICIPANT), self._context.editor.hidden()
+
+    def _sees(self, run: Run, everyone: bool, hidden: Collection[str]) -> bool:
+        return run.user == self._context.user or (everyone and run.task not in hidden)
+
+    def in_flight(self) -> tuple[Run, ...]:
+        """The runs that have not ended, oldest first: everybody's, as far as the user may see them."""
+        everyone, hidden = self._seen_of_others()
+        return tuple(run for run in self._context.store.runs.in_flight() if self._sees(run, everyone, hidden))
+
+    def followed(self, known: Collection[int] = ()) -> tuple[Run, ...]:
+        """The user's own runs: of those that have not ended the newest FOLLOWED_MAX, and all of `known`."""
+        return self._context.store.runs.followed(self._context.user, known, FOLLOWED_MAX)
+
+    def result(self, run: int) -> Result | None:
+        """What the harness found out, or had found when the run was stopped; None unless there is such a thing.
+
+        Raises:
+            InputError, Refused: as of `run`.
+        """
+        return self._context.store.runs.result(self.get(run).id)
+
+    def cases(self, run: int) -> tuple[Case, ...]:
+        """The cases of a finished run without their samples, none while it is not; cheaper than its whole result.
+
+        Raises:
+            InputError, Refused: as of `run`.
+        """
+        return self._context.store.runs.cases(self.get(run).id)
+
+    def history(self, run: int) -> tuple[Status, ...]:
+        """Every status that the run went through, oldest first.
+
+        Raises:
+            InputError, Refused: as of `run`.
+        """
+        return self._context.store.runs.history(self.get(run).id)
+
+    def progress(self, run: int) -> Sequence[Progress]:
+        """What the harness has said so far, oldest first; lines that are none are left out.
+
+        Over SSH it may be what it had said some seconds ago.
+        """
+        return self._progress(self.get(run))
+
+    def _progress(self, run: Run) -> Sequence[Progress]:
+        if self._context.clusters.folders_on(run.cluster).elsewhere:
+            data = self._far_progress.at(run.id, lambda: self._job_file(run, job_folder.PROGRESS))
+        else:
+            data = self._job_file(run, job_folder.PROGRESS)
+        return [line for line in map(_progress, data.splitlines()) if line is not None]
+
+    def log(self, run: int) -> str:
+        """The end of the job's own output, safe to print; empty before the job has started."""
+        found = self.get(run)
+        job_id = found.status.job_id
+        names = self._context.clusters.log_names(found.cluster, job_id) if job_id else []
+        data = next(filter(None, (self._job_file(found, name, end=True) for name in names)), b"")
+        return printable(data.decode(errors="replace"), LOG_BYTES_MAX)
+
+    def _job_file(self, run: Run, name: str, *, end: bool = False) -> bytes:
+        try:
+            return self._context.clusters.folders_on(run.cluster).read(run, name, LOG_BYTES_MAX, end=end)
+        except OSError:
+            return b""
+
+
+def _progress(line: bytes) -> Progress | None:
+    try:
+        value: Any = json.loads(line)
+        case, of = value["case"], value["of"]
+        if not all(number is None or isinstance(number, int) for number in (case, of)):
+            return None
+        texts = (str(value[key])[:500] for key in ("at", "phase", "message"))
+        at, phase, message = (printable(text) for text in texts)
+        return Progress(at, phase, case, of, message)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None

@@ -1,0 +1,344 @@
+"""Submissions: checking files, sending them to the clusters, and reading what was sent."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpc_board.board.context import Context, harness, utc_now
+from hpc_board.board.gpus import Gpus
+from hpc_board.board.leaderboards import Leaderboards
+from hpc_board.board.runs import Runs
+from hpc_board.board.tasks import Tasks
+from hpc_board.boards.moderation import RerunCandidate, best_of_before, named
+from hpc_board.domain.moderation import Rerun
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Run
+from hpc_board.domain.submission import Directives, Submission
+from hpc_board.errors import BoardError, InputError, Refused, SchedulerRefused, StorageError
+from hpc_board.model.task import Mode, Task
+from hpc_board.runs import drafts as intake
+from hpc_board.runs.dispatch import DispatchPlan, Preview, Sent, new_submissions
+from hpc_board.store import RunQuery
+
+if TYPE_CHECKING:
+    from hpc_board.boards.comparison import Compared
+
+
+class Submissions:
+    """The submissions that the user may send and read."""
+
+    def __init__(self, context: Context, tasks: Tasks, gpus: Gpus, runs: Runs, leaderboards: Leaderboards) -> None:
+        self._context = context
+        self._tasks = tasks
+        self._gpus = gpus
+        self._runs = runs
+        self._leaderboards = leaderboards
+
+    def header(self, file: Path) -> Directives:
+        """What the header of a submission asks for, before anything else about the file is decided.
+
+        Raises:
+            InputError: the file cannot be read, or its header has a directive that is none.
+        """
+        return intake.header(intake.read_source(file))
+
+    def draft(
+        self,
+        file: Path,
+        *,
+        task: str | None = None,
+        gpus: Sequence[str] = (),
+        mode: str | None = None,
+        note: str = "",
+    ) -> intake.Draft:
+        """A checked submission of `file`, ready to be previewed or sent; options left out come from its header.
+
+        Raises:
+            InputError: the file, the task, a GPU or the mode cannot be used.
+            Refused: the board takes no submissions, not the user's or not so many; the deadline has passed; or the user
+                is no participant.
+        """
+        return self.drafts([file], task=task, gpus=gpus, mode=mode, note=note)[0]
+
+    def drafts(
+        self,
+        files: Sequence[Path],
+        *,
+        task: str | None = None,
+        gpus: Sequence[str] = (),
+        mode: str | None = None,
+        note: str = "",
+    ) -> list[intake.Draft]:
+        """A submission of each of `files`, checked as `draft` does; each task is read once for all.
+
+        What is checked comes in this order: whether the board takes submissions, and the user's; the file's name and
+        ending; its header; the task; the user's rate limit; the deadline; the GPUs.
+        """
+        self._check_open()
+        return self._drafts([intake.read_source(file) for file in files], task, gpus, mode, note)
+
+    def _drafts(
+        self, sources: Sequence[intake.Source], task: str | None, gpus: Sequence[str], mode: str | None, note: str
+    ) -> list[intake.Draft]:
+        find_task, now, admit = cache(self._tasks.get), utc_now(), self._admission()
+        late = self._context.role is Role.ADMIN
+        drafts = [
+            intake.draft(
+                source,
+                task_name=task,
+                gpu_names=gpus,
+                mode_name=mode,
+                note=note,
+                find_task=find_task,
+                gpus=self._context.settings.gpus,
+                now=now,
+                after_deadline=late,
+                admit=admit,
+            )
+            for source in sources
+        ]
+        for task_name in dict.fromkeys(each.task.name for each in drafts if intake.is_over(each.task, now)):
+            self._context.warn(f"the deadline of {task_name} has passed; you may submit as an admin.")
+        return drafts
+
+    def _check_open(self) -> None:
+        self._context.require_participant()
+        stop = self._context.rules.check_open() if self._context.has_database() else None
+        if stop is not None:
+            self._context.warn("The board takes no submissions at present; yours are taken, since you are an admin.")
+
+    def _admission(self) -> Callable[[Task, Mode], None]:
+        return self._context.rules.admission() if self._context.has_database() else lambda _task, _mode: None
+
+    def draft_again(self, run: int, *, mode: str | None = None) -> intake.Draft:
+        """The same file for the same task and GPU as an earlier run of one's own, checked anew; in its mode, or `mode`.
+
+        Raises:
+            InputError: there is no such run, it measures a milestone, or the task, the GPU or the mode cannot be used
+                any more.
+            Refused: the run belongs to somebody else, or the user may not submit now; see `draft`.
+        """
+        self._check_open()
+        found = self._runs.get(run)
+        intake.check_owner(found, self._context.user)
+        intake.check_no_milestone(found)
+        file_name, code = self.code(found.submission)
+        source = intake.Source(file_name, code.decode())
+        return self._drafts([source], found.task, [found.gpu], mode or str(found.mode), found.note)[0]
+
+    def preview(self, *drafts: intake.Draft, array: bool | None = None) -> list[Preview]:
+        """The batch script and the command for each GPU of each of `drafts`; nothing is stored or sent.
+
+        `array` is that of `submit`.
+        """
+        return DispatchPlan(drafts, self._context.clusters, array).previews()
+
+    def submit(self, *drafts: intake.Draft, array: bool | None = None) -> list[Run]:
+        """Store `drafts` and send one job for each of their GPUs; the runs, in that order.
+
+        Jobs that differ in nothing that the scheduler is told go as one job array, where it takes arrays: two and more
+        if `array`, none if not; where that is None, as many as make it worth its while (ARRAY_LEAST).
+
+        Once this has returned, or even died halfway, the runs are in the database and any client carries them on.
+
+        Raises:
+            InputError: a batch script cannot be rendered; nothing is stored.
+            Refused: the board takes no submissions, not the user's or not so many; the task's was deleted, or its
+                deadline has passed; nothing is stored.
+            StorageError: the board cannot be written; the hint says if the submissions are stored nevertheless.
+            SchedulerRefused: the scheduler refused every one of the jobs.
+        """
+        self._context.require_participant()
+        by_rules = not self._context.role.may_act_as(Role.ADMIN)
+        return self._submit([Sent(draft, self._context.user) for draft in drafts], array, by_rules=by_rules)
+
+    def rerun_plan(
+        self, task: str, *, top: int = 100, gpus: Sequence[str] = (), submissions: Sequence[int] = ()
+    ) -> list[RerunCandidate]:
+        """What `rerun` would send again for `task`: those named, else the best of the version before this one.
+
+        That is of each of the `top` users, for `gpus` or for each that the task may run on. What cannot be sent again
+        is there too, and says why.
+
+        Raises:
+            InputError: there is no such task, GPU or submission, a submission measures a milestone, or nobody was
+                ranked before.
+            Refused: the user is no admin.
+        """
+        self._context.require(Role.ADMIN, "send submissions of others again")
+        found = self._tasks.get(task)
+        allowed = self._gpus.allowed(found)
+        wanted = intake.named_gpus(gpus, found, self._context.settings.gpus)
+        if submissions:
+            return named(self._context.store, found, submissions, wanted, allowed=allowed)
+        return best_of_before(self._context.store, found, wanted or allowed, top)
+
+    def rerun(self, plan: Sequence[RerunCandidate]) -> list[Run]:
+        """Send submissions again, ranked, at the present version of their task, by this account; the runs.
+
+        They stay their authors': who is ranked and shown is the submission's user. As nobody runs their own here, they
+        are `verified`, but for those of the caller's own.
+
+        Raises:
+            InputError: somebody else has sent one of them since the plan was made; nothing is stored.
+            Refused: the user is no admin.
+            The rest as of `submit`.
+        """
+        self._context.require(Role.ADMIN, "send submissions of others again")
+        at, tasks = utc_now(), self._tasks.catalog()
+        drafts = [
+            Sent(
+                intake.Draft(
+                    each.source, tasks.task(each.submission.task), each.gpus, Mode.RANKED, each.submission.note
+                ),
+                each.submission.user,
+                Rerun(each.submission.id, self._context.user, at),
+                each.unless_ranked,
+            )
+            for each in plan
+            if each.source is not None
+        ]
+        return self._submit(drafts, None, by_rules=False) if drafts else []
+
+    def submit_milestones(self, task: str, gpus: Sequence[str] = ()) -> list[Run]:
+        """Send each milestone of `task` as a ranked run to `gpus`, or to all that it may be shown on.
+
+        Raises:
+            InputError: the task has no milestones or none for these GPUs, or one of them cannot be run there.
+            Refused: the user may not, or the board takes no submissions, or not the user's.
+        """
+        self._check_open()
+        found = self._tasks.get(task)
+        self._context.require(Role.CREATOR, f"measure the milestones of {found.name}")
+        if self._leaderboards.get(found.name) is not None:
+            self._leaderboards.own(found.name)
+        if not found.milestones:
+            raise InputError(
+                f"{found.name} has no milestones.", hint="`hpc_board.milestones` in its task.yml has them."
+            )
+        chosen = intake.named_gpus(gpus, found, self._context.settings.gpus) or self._gpus.allowed(found)
+        shown = [(each, [gpu for gpu in chosen if each.shown_on(gpu.name)]) for each in found.milestones]
+        drafts = [intake.milestone_draft(each, found, on) for each, on in shown if on]
+        if not drafts:
+            raise InputError(
+                f"No milestone of {found.name} is shown on {', '.join(gpu.name for gpu in chosen) or 'any GPU here'}.",
+                hint=f"`hpc-board task {found.name}` lists its GPUs, and those that each milestone leaves out.",
+            )
+        return self._submit([Sent(draft, self._context.user) for draft in drafts], None, by_rules=False)
+
+    def _submit(self, sent: Sequence[Sent], array: bool | None, *, by_rules: bool) -> list[Run]:
+        # What cannot be rendered must not be stored.
+        tokens = DispatchPlan([each.draft for each in sent], self._context.clusters, array).tokens()
+        names = {each.draft.task.name for each in sent}
+        new = new_submissions(
+            sent,
+            tokens,
+            account=self._context.user,
+            harness_sha256=hashlib.sha256(harness()).hexdigest(),
+            of_settings=self._context.editor.left_to_settings(names, self._tasks.of_settings),
+            at=utc_now(),
+        )
+        # In one transaction: a client that sees some runs of an array has to see all of them.
+        stored = self._context.store.submissions.add_all(new, by_rules=by_rules)
+        runs = [run for _, added in stored for run in added]
+        try:
+            errors = self._context.reconciler.launch(runs)
+        except StorageError as error:
+            raise self._with_hint(error, runs) from error
+        refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]
+        if runs and len(refusals) == len(runs):
+            raise self._with_hint(refusals[0], runs)
+        return [self._context.store.runs.get(run.id) for run in runs]
+
+    def _with_hint(self, error: BoardError, runs: Sequence[Run]) -> BoardError:
+        """`error`, saying what became of runs that are stored but could not be sent for want of space or rights."""
+        if isinstance(error, StorageError):
+            ids = ", ".join(str(run.id) for run in runs)
+            error.hint += (
+                f" The submission is stored (run {ids}) and goes on when the board can be written; or cancel it."
+            )
+        return error
+
+    def code(self, submission: int) -> tuple[str, bytes]:
+        """File name and contents of a submission of one's own; an admin may read everybody's.
+
+        So may all others once the deadline has passed, where the board's terms said so when it was submitted.
+
+        Raises:
+            InputError: there is no such submission.
+            Refused: it belongs to somebody else.
+        """
+        found = self.get(submission)
+        self._context.rules.check_reader(found, shown_to_others=self.shows_code(found))
+        return found.file_name, self._context.store.submissions.code(found.code_sha256)
+
+    def shows_code(self, submission: Submission) -> bool:
+        """Whether participants may read a submission of somebody else at this moment, by the terms of its board."""
+        return self._context.editor.shows_code(submission.task, self._first_sent(submission).submitted_at, utc_now())
+
+    def _first_sent(self, submission: Submission) -> Submission:
+        """The submission, or the one that its author sent where an admin sent it again."""
+        runs = self._context.store.runs.list(RunQuery(submission=submission.id), limit=1)
+        rerun = next((run.remarks.rerun for run in runs), None)
+        if rerun is None or rerun.of_submission >= submission.id:
+            return submission
+        return self._first_sent(self._context.store.submissions.get(rerun.of_submission))
+
+    def note(self, submission: int, text: str) -> None:
+        """Put a note on a submission of one's own, after those that it has.
+
+        Raises:
+            InputError: there is no such submission, or the text cannot be kept with it.
+            Refused: it belongs to somebody else.
+        """
+        self._context.rules.note(self.get(submission), text)
+
+    def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> "list[Compared]":
+        """Two submissions beside each other, on `gpus` or on each GPU where both were timed.
+
+        Raises:
+            InputError: they cannot be compared: the message says why.
+        """
+        from hpc_board.boards.comparison import compare
+
+        first, second = self.get(one), self.get(other)
+        try:
+            return compare(self._context.store, first, second, [self._gpus.get(name).name for name in gpus])
+        except StorageError:
+            raise
+        except InputError as error:
+            meant = filter(None, map(self._hint_for_run, dict.fromkeys((one, other))))
+            raise InputError(error.message, hint=" ".join((*meant, error.hint))) from error
+
+    def get(self, number: int) -> Submission:
+        """Return the submission with this number.
+
+        Raises:
+            InputError: there is no such submission, or the user is not to know of it.
+            Refused: it is another user's, and they are no participant.
+        """
+        try:
+            found = self._context.store.submissions.get(number)
+            if found.user != self._context.user:
+                self._context.require(Role.PARTICIPANT, "see the submissions of others")
+            if found.user != self._context.user and found.task in self._context.editor.hidden():
+                raise InputError(f"there is no submission {number}")
+        except StorageError:
+            raise
+        except InputError as error:
+            raise InputError(error.message, hint=self._hint_for_run(number) or error.hint) from error
+        return found
+
+    def _hint_for_run(self, number: int) -> str:
+        """What to ask for instead where `number` is that of a run of the user's own; empty where it is not."""
+        try:
+            run = self._runs.get(number)
+        except StorageError:
+            raise
+        except (InputError, Refused):
+            return ""
+        if run.user != self._context.user or run.submission == number:
+            return ""
+        return f"Run {run.id} belongs to submission {run.submission}: give that number."
