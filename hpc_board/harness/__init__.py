@@ -1,4 +1,4 @@
-"""What runs on the compute node: a supervisor, a judge and a worker, as three processes.
+"""The part of hpc-board that runs on the compute node: a supervisor, a judge and a worker, as three processes.
 
-Standard library alone at import time; numpy and PyTorch are imported where a task's values need them.
+Imports need the standard library alone; numpy and PyTorch are imported where a task's values need them.
 """

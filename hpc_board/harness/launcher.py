@@ -257,11 +257,11 @@ class Processes:
         """The kind of device that the job is for."""
         return self._job.device
 
-    def company(self, worker: Child) -> list[int]:
+    def siblings(self, worker: Child) -> list[int]:
         """The processes beside a worker that a submission has started."""
         self.reap()
         trusted = [pid for pid in self.pids() if pid != worker.pid]
-        own = (*worker.starters, worker.worker_pid)
+        own = (*worker.launchers, worker.worker_pid)
         return [pid for pid in below(os.getpid(), trusted) if pid not in own]
 
     def program(

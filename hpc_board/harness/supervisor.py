@@ -328,8 +328,8 @@ class Supervisor:
         self._provenance["profiler"] = ", ".join(each.name for each in profile.used) or "the harness's own clock"
 
     def _worker(self, child: Child, allowance: TimeBudget) -> Worker:
-        company = partial(self._processes.company, child)
-        return Worker(child, self._job.limits, allowance, company, device=self._job.device)
+        siblings = partial(self._processes.siblings, child)
+        return Worker(child, self._job.limits, allowance, siblings, device=self._job.device)
 
     def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits) -> Bench:
         return Bench(judge, Phase("benchmark", self._job.benchmarks, seconds), limits, self._job.rules)

@@ -494,9 +494,9 @@ def test_the_worker_behind_a_command_is_known_by_its_id_outside(tmp_path: Path) 
     try:
         frame, _ = child.answer(("here",), time.monotonic() + 30)
         assert frame["pid"] < 10
-        assert child.worker_pid not in (*child.starters, frame["pid"])
-        assert child.starters[0] == child.pid
-        assert child.starters[1:] == children_by_parent()[child.pid]
+        assert child.worker_pid not in (*child.launchers, frame["pid"])
+        assert child.launchers[0] == child.pid
+        assert child.launchers[1:] == children_by_parent()[child.pid]
         assert str(harness) in Path(f"/proc/{child.worker_pid}/cmdline").read_text()
     finally:
         child.end()

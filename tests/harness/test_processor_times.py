@@ -71,4 +71,4 @@ def test_the_system_tells_of_waiting_and_of_work(spinning: list[int]) -> None:
         pytest.skip("this kernel keeps no account of waiting")
     assert second.wait_ns - first.wait_ns > 0.1e9
     assert second.others_ns - first.others_ns > 0.05e9
-    assert second.beside == {beside}
+    assert second.siblings == {beside}

@@ -141,7 +141,7 @@ class Bench:
             raise
         return replace(called, message=message)
 
-    def beside(self, trusted: Worker, index: int, count: int, *, described: bool = False) -> Called:
+    def empty_row(self, trusted: Worker, index: int, count: int, *, described: bool = False) -> Called:
         """Have a trusted worker go through a row of `count` calls without calling anything.
 
         Each call returns the last output of the case instead. By the supervisor's clock the row takes what a row of a

@@ -41,19 +41,19 @@ _JUDGE_STEPS = ("make the inputs", "write the inputs", "copy the output", "check
 
 @dataclass
 class _Measured:
-    """What is known of one benchmark case.
+    """Measurements of one benchmark case.
 
-    `calls` is how many a row has, `passes` holds the rows of each worker, `alone` calls that were made one by one.
-    `beside_ns` is what rows of each length took beside the kernel. `reference_calls` is how many a row of the reference
-    has. `one_by_one` says that the kernel returns the same memory each time, so that no two calls can be in a row.
-    `judge_seconds` is what it takes to make a call's inputs and to check its output. `busy` tells how many processors
-    others used during each row.
+    `calls` is the number of calls in a row; `passes` holds the rows of each worker, `alone` the calls made one by one.
+    `row_overhead_ns` holds the overhead of rows of each length, the time that they take without the kernel.
+    `reference_calls` is the number of calls in a row of the reference. `one_by_one`: the kernel returns the same memory
+    each time, so that no two calls can be in a row. `judge_seconds` is the time to make a call's inputs and to check
+    its output. `busy` holds the number of processors that others used during each row.
     """
 
     calls: int = 1
     passes: list[list[Called]] = field(default_factory=list)
     alone: list[Called] = field(default_factory=list)
-    beside_ns: dict[int, list[float]] = field(default_factory=dict)
+    row_overhead_ns: dict[int, list[float]] = field(default_factory=dict)
     reference: list[Called] = field(default_factory=list)
     reference_calls: int = 1
     one_by_one: bool = False
@@ -67,8 +67,8 @@ class _Measured:
         Outputs that are written out within the row cost as much as they cost: where that were taken off, a worker that
         writes them faster would gain it for each call.
         """
-        beside_ns = min(self.beside_ns[row.calls if row.by_address else 1])
-        return max(1.0, (row.wall_ns - row.waited_ns - beside_ns) / row.calls)
+        row_overhead_ns = min(self.row_overhead_ns[row.calls if row.by_address else 1])
+        return max(1.0, (row.wall_ns - row.waited_ns - row_overhead_ns) / row.calls)
 
     def timing(self, floor_seconds: float) -> Timing | None:
         """Return the times by now; None before the first row."""
@@ -258,13 +258,13 @@ class RowBenchmarks:
     def _describe_outputs(self, index: int) -> None:
         """Have the trusted worker know the form of the kernel's outputs, so that it hands them over in the same way."""
         with self._alone(), of_the_task():
-            self._bench.beside(self._trusted, index, 1, described=True)
+            self._bench.empty_row(self._trusted, index, 1, described=True)
 
     def _call_nothing(self, index: int, measured: _Measured, count: int) -> None:
         with self._alone(), of_the_task():
-            called = self._bench.beside(self._trusted, index, count)
+            called = self._bench.empty_row(self._trusted, index, count)
         # Where it waited for a processor, it may have done so within its clock too: then this says too little.
-        measured.beside_ns.setdefault(count, []).append(max(0.0, called.overhead_ns - called.waited_ns))
+        measured.row_overhead_ns.setdefault(count, []).append(max(0.0, called.overhead_ns - called.waited_ns))
 
     def _check_floors(self) -> None:
         for index, measured in self._measured.items():

@@ -49,15 +49,15 @@ _LEAVING_NS = 50_000
 """What the threads of a process may still run, all together, when they count as stopped: each leaves its processor."""
 
 
-def nobody() -> list[int]:
-    """The company of a worker whose processes are left alone."""
+def no_siblings() -> list[int]:
+    """The siblings of a worker whose processes are left alone."""
     return []
 
 
 class Worker:
     """A process that calls a kernel, and the wall time that it may take for that.
 
-    `company` tells the processes that it may have started, and that are stopped with it when its outputs are copied.
+    `siblings` tells the processes that it may have started, and that are stopped with it when its outputs are copied.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class Worker:
         child: Child,
         limits: Limits,
         allowance: TimeBudget,
-        company: Callable[[], list[int]] = nobody,
+        siblings: Callable[[], list[int]] = no_siblings,
         *,
         device: str = "cpu",
     ) -> None:
         self.child = child
         self._limits = limits
         self._allowance = allowance
-        self._company = company
+        self._siblings = siblings
         self._companions: list[int] = []
         self._signalled: set[int] = set()
         self._turns: Turns = {}
@@ -353,7 +353,7 @@ class Worker:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """A time in which the worker and its company are stopped.
+        """A time in which the worker and its siblings are stopped.
 
         Raises:
             CallFailed: they cannot be stopped, or one of them ran meanwhile.
@@ -364,7 +364,7 @@ class Worker:
 
     @contextmanager
     def thawed_after(self) -> Iterator[None]:
-        """A time at whose end the worker and its company, which are stopped, go on.
+        """A time at whose end the worker and its siblings, which are stopped, go on.
 
         Raises:
             CallFailed: one of them ran meanwhile.
@@ -388,9 +388,9 @@ class Worker:
         signal_all(pids, signal.SIGSTOP)
 
     def _stop(self) -> int:
-        """Stop the worker and its company, and return the monotonic time in nanoseconds at which nothing ran any more.
+        """Stop the worker and its siblings, and return the monotonic time in nanoseconds at which nothing ran any more.
 
-        A worker without company is not charged for looking for it.
+        A worker without siblings is not charged for looking for it.
         """
         try:
             return self._stilled(time.monotonic() + _STILL_SECONDS)
@@ -415,7 +415,7 @@ class Worker:
         # Twice: a process that moves while it is looked for may be missed once.
         looks = 0
         while looks < _LOOKS:
-            found = self._company()
+            found = self._siblings()
             stopped = [self.child.worker_pid, *found]
             if set(found) - set(self._companions) or not all(map(all_stopped, stopped)):
                 looks, moved = 0, True

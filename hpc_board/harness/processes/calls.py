@@ -1,4 +1,4 @@
-"""What the supervisor asks of a worker or judge, how they answer, and how a call fails."""
+"""Requests of the supervisor to a worker or judge, their answers, and the failures of a call."""
 
 import os
 import random
@@ -15,7 +15,7 @@ _entropy = random.SystemRandom()
 
 
 class CallFailed(Exception):
-    """A call that did not pass; `worker_lost` where the worker cannot be used any more."""
+    """A call that did not pass; `worker_lost` if the worker cannot be used any more."""
 
     def __init__(self, verdict: Verdict, message: str, *, worker_lost: bool = False) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class CallFailed(Exception):
 
 
 class OutputsOverlap(CallFailed):
-    """The outputs of calls in a row lie in the same memory: the row has to be made again, with copies."""
+    """Outputs of calls in a row lie in the same memory: the row must be repeated, with copies."""
 
     def __init__(self) -> None:
         message = "its outputs of calls in a row lie in the same memory, again"
@@ -34,9 +34,9 @@ class OutputsOverlap(CallFailed):
 
 @dataclass(frozen=True)
 class Rules:
-    """What a task wants of a call beside a right output.
+    """Requirements of a task on a call, besides a right output.
 
-    `const_inputs`: the inputs are as they were; `fresh_output`: the output lies in none of them.
+    `const_inputs`: the inputs are unchanged; `fresh_output`: the output shares memory with no input.
     """
 
     const_inputs: bool = False
@@ -45,7 +45,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Phase:
-    """The cases of one kind, "test" or "benchmark", and the wall time that the worker has for all of them."""
+    """The cases of one kind, "test" or "benchmark", and the wall time of the worker for all of them."""
 
     name: str
     cases: tuple[Mapping[str, CaseValue], ...]
@@ -56,10 +56,10 @@ class Phase:
 class Called:
     """A right answer to `calls` calls in a row.
 
-    `wall_ns` passed by the supervisor's clock from before the inputs were known until nothing ran any more, and
-    `claimed_ns` is what the worker says of the calls alone. For `waited_ns` of the wall time others had the processor
-    that the worker wanted, see `ProcessorTimes`. The outputs were told `by_address`, or written out within that time.
-    `message` is the judge's.
+    `wall_ns` is the time by the supervisor's clock from before the inputs were known until no process of the submission
+    ran any more; `claimed_ns` is the worker's own time for the calls alone. During `waited_ns` of the wall time other
+    processes had the processor that the worker waited for, see `ProcessorTimes`. `by_address`: the worker listed its
+    outputs' addresses; otherwise it wrote them out within the wall time. `message` is the judge's.
     """
 
     calls: int
@@ -71,12 +71,12 @@ class Called:
 
     @property
     def overhead_ns(self) -> float:
-        """What passed beside what is claimed."""
+        """Return the wall time beyond the claimed time."""
         return self.wall_ns - self.claimed_ns
 
 
 class TimeBudget:
-    """Wall time for one thing that is done in many parts."""
+    """Wall time for one activity that consists of many parts."""
 
     def __init__(self, seconds: float) -> None:
         self.whole_seconds = seconds
@@ -84,19 +84,19 @@ class TimeBudget:
 
     @property
     def left_seconds(self) -> float:
-        """What is left of it, at least 0."""
+        """Return the remaining time, at least 0."""
         return max(0.0, self.whole_seconds - self._spent_seconds)
 
     def spend(self, seconds: float) -> None:
-        """Take away what a part has taken."""
+        """Subtract the time of one part."""
         self._spent_seconds += seconds
 
 
 def judge_answer(judge: Child, expected: tuple[str, ...], deadline: float, late: str) -> tuple[Answer, list[int]]:
-    """What the judge answers by `deadline`, with its descriptors; `late` says in words that it did not.
+    """Return the judge's answer by `deadline`, with its descriptors; `late` is the message for a late one.
 
     Raises:
-        CallFailed: it reported a failure, said something else, or is gone: the task is to blame, not the kernel.
+        CallFailed: it reported a failure, sent another frame, or is gone: an error of the task, not of the kernel.
     """
     fds: list[int] = []
     try:
@@ -114,17 +114,17 @@ def judge_answer(judge: Child, expected: tuple[str, ...], deadline: float, late:
         if not isinstance(answer, Failure):
             return answer, fds
         close_all(fds)
-        # What this node lacks, the next case will not find either.
+        # A resource that this node lacks, the next case lacks too.
         raise CallFailed(answer.verdict, answer.message, worker_lost=answer.verdict is Verdict.INFRA_ERROR)
     close_all(fds)
     raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True)
 
 
 def worker_answer(worker: Child, expected: tuple[str, ...], deadline: float, late: str) -> Answer:
-    """What a worker answers by `deadline`; `late` says in words that it did not.
+    """Return a worker's answer by `deadline`; `late` is the message if it does not come in time.
 
     Raises:
-        CallFailed: it reported a failure, said something else, or is gone.
+        CallFailed: the worker reported a failure, sent another frame, or is gone.
     """
     try:
         frame, fds = worker.answer(expected, deadline)
@@ -154,11 +154,11 @@ _REPORTABLE = {
     Verdict.OUT_OF_MEMORY: True,
     Verdict.CRASH: True,
 }
-"""The verdicts that a worker may give itself, and whether it is of no use afterwards."""
+"""Verdicts that a worker may report about itself, and whether the worker is lost afterwards."""
 
 
 def _reported(failure: Failure) -> CallFailed:
-    """The failure that a worker reports of itself; it cannot claim a verdict that is not its to give."""
+    """Return the failure that a worker reports about itself; a verdict outside `_REPORTABLE` is refused."""
     if failure.verdict not in _REPORTABLE:
         return CallFailed(Verdict.PROTOCOL_VIOLATION, "it reported a failure that is none", worker_lost=True)
     return CallFailed(failure.verdict, failure.message, worker_lost=_REPORTABLE[failure.verdict])
@@ -171,11 +171,11 @@ def close_all(descriptors: Sequence[int]) -> None:
 
 
 def public_seed(case: Mapping[str, CaseValue]) -> int:
-    """The seed that a case's author gave it, 0 where there is none."""
+    """Return the seed in the case's spec, 0 if the author gave none."""
     seed = case.get("seed", 0)
     return seed if isinstance(seed, int) else 0
 
 
 def secret_seed() -> int:
-    """A seed that nobody can know."""
+    """Return an unpredictable seed."""
     return _entropy.randrange(2**31)

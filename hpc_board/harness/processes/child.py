@@ -1,4 +1,4 @@
-"""The supervisor's processes as it sees them: a channel to each, what they print, and how they end."""
+"""The supervisor's handles of its processes: a channel to each, its output, and its end."""
 
 import itertools
 import os
@@ -21,7 +21,7 @@ from hpc_board.harness.processes.tree import (
 from hpc_board.harness.wire.channel import Channel, ChannelClosed, ChannelFull, Frame, ProtocolViolation
 
 READ_BYTES = 256 * 1024
-"""How much of what a process prints is read at once."""
+"""Number of bytes of a process's output read at once."""
 
 _EXIT_SECONDS = 2.0
 _FREEZE_SPINS = 200
@@ -30,9 +30,9 @@ _FINISH_POLL_SECONDS = 0.05
 
 
 class ChildEnded(Exception):
-    """The process ended, or closed its channel, before it answered; `how` says it in words.
+    """The process ended, or closed its channel, before it answered; `how` is the description.
 
-    `signal` is the signal that ended it, None where none did.
+    `signal` is the signal that ended it, None if no signal did.
     """
 
     def __init__(self, how: str, signal_number: int | None = None) -> None:
@@ -42,20 +42,20 @@ class ChildEnded(Exception):
 
 
 class DeadlinePassed(Exception):
-    """No answer came in time."""
+    """The process did not answer in time."""
 
 
 class PrintedTooMuch(Exception):
-    """The process printed more than it may."""
+    """The process printed more than its limit."""
 
 
 class Child:
     """A process of the harness in a session of its own, connected by a channel.
 
-    What it prints goes to `stdout` and `stderr`, read while its answers are awaited. `pid` is the process that is
-    waited for and killed, `worker_pid` the one at the other end of the channel, as seen from here: another one where a
-    command started the worker, by the `starters`, which are what stands between the supervisor and the worker. The
-    command of one that is `contained` tells by its own status how the worker ended.
+    Its output goes to `stdout` and `stderr`, read while the supervisor waits for answers. `pid` is the process to wait
+    for and to kill; `worker_pid` is the peer of the channel, in this process's pid namespace. They differ if a command
+    started the worker: then the `launchers` are the processes from that command down to the worker's parent. The
+    command of a `contained` worker reports the worker's end by its own exit status.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Child:
     ) -> None:
         self.pid = pid
         self.worker_pid = pid if worker_pid is None else worker_pid
-        self.starters = _starters_of(self.worker_pid, pid)
+        self.launchers = _launchers_of(self.worker_pid, pid)
         self._contained = contained
         self._channel = channel
         self._reads = True
@@ -89,7 +89,7 @@ class Child:
             self._selector.register(self._pidfd, selectors.EVENT_READ)
 
     def send(self, frame: Frame, fds: Sequence[int] = ()) -> None:
-        """Send a frame; that the process has ended, or does not read, shows when its answer is awaited."""
+        """Send a frame; a process that has ended or does not read is noticed by the next `answer`."""
         try:
             self._channel.send(frame, fds)
         except ChannelClosed:
@@ -98,13 +98,13 @@ class Child:
             self._reads = False
 
     def answer(self, expected: Sequence[str], deadline: float) -> tuple[Frame, list[int]]:
-        """The next frame, of one of the `expected` types, before `deadline` on the monotonic clock.
+        """Return the next frame, of one of the `expected` types, before `deadline` on the monotonic clock.
 
         Raises:
-            ChildEnded: the process is gone, whoever else may hold its channel.
-            DeadlinePassed: nothing came in time.
-            PrintedTooMuch: its output went over the limit.
-            ProtocolViolation: another frame came, or something that is none.
+            ChildEnded: the process is gone, even if another process still holds its channel.
+            DeadlinePassed: no frame came in time.
+            PrintedTooMuch: the process's output exceeded the limit.
+            ProtocolViolation: the frame is malformed or of another type.
         """
         if not self._reads:
             raise ProtocolViolation("nothing to the point: it does not read what it is sent")
@@ -156,13 +156,13 @@ class Child:
         return ChildEnded(f"it exited with status {code}")
 
     def _wait(self, seconds: float) -> bool:
-        """Whether the process has ended within `seconds`; its status is kept, and the process until it is reaped."""
+        """Return whether the process has ended within `seconds`; keep its status, and the process until reaped."""
         deadline = time.monotonic() + seconds
         while self._status is None:
             try:
                 found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
-                # Not adopted yet, or reaped elsewhere; in neither case is there a status to be had by waiting.
+                # Not adopted yet, or reaped elsewhere; in neither case would waiting yield a status.
                 found = None
             if found is not None:
                 self._status = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
@@ -176,8 +176,8 @@ class Child:
         """Stop the process with all its threads.
 
         Raises:
-            ChildEnded: it is gone.
-            DeadlinePassed: a thread of it had not stopped by then.
+            ChildEnded: the process is gone.
+            DeadlinePassed: a thread had not stopped by then.
         """
         for polls in itertools.count():
             if polls % _FREEZE_SPINS == 0:
@@ -204,16 +204,19 @@ class Child:
             return False
         if found.si_code != os.CLD_STOPPED:
             raise self._ended()
-        # A stop that was before counts no more once the process goes on, so this takes the notice of the one at hand.
+        # A stop before the process continued no longer counts, so this consumes the notification of the current stop.
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)
         return True
 
     def thaw(self) -> None:
-        """Let the process go on."""
+        """Continue the process."""
         signal_all([self.worker_pid], signal.SIGCONT)
 
     def finish(self, deadline: float) -> int | None:
-        """Close the channel, upon which the process ends by itself, and return its exit status; None if it does not."""
+        """Close the channel, upon which the process ends by itself, and return its exit status.
+
+        None if the process does not end by the deadline.
+        """
         self._selector.unregister(self._channel)
         self._channel.close()
         while time.monotonic() < deadline and sum(each.total_bytes for each in self._streams.values()) <= self._limit:
@@ -225,17 +228,18 @@ class Child:
         return None
 
     def end(self, patience_seconds: float = REAP_SECONDS) -> None:
-        """Kill the process and its session, and take in what it had printed.
+        """Kill the process and its session, and read the rest of its output.
 
-        A process that the kernel does not let go in that time (one that waits for a device) is left behind. What a
-        signal's exception has cut short is done by the next call; one more than that does nothing.
+        A process that the kernel does not release in that time (one that waits for a device) is left behind. If a
+        signal's exception interrupts this, the next call completes it; further calls do nothing.
         """
         if not self._reaped:
             for kill in (os.killpg, os.kill):
                 with suppress(ProcessLookupError, PermissionError):
                     kill(self.pid, signal.SIGKILL)
             if self._wait(patience_seconds):
-                # Noted first: from when it is reaped, the id may be another's. What is not, `kill_orphans` reaps.
+                # Recorded first: once the process is reaped, its id may belong to another. `kill_orphans` reaps a
+                # process that this misses.
                 self._reaped = True
                 with suppress(ChildProcessError):
                     os.waitpid(self.pid, os.WNOHANG)
@@ -243,7 +247,7 @@ class Child:
             for _ in range(64):
                 if not self._drain(descriptor):
                     break
-            # Forgotten first: a descriptor that is not closed does less harm than another's that is.
+            # Forgotten first: a leaked descriptor does less harm than closing another's.
             del self._streams[descriptor]
             os.close(descriptor)
         if self._pidfd is not None:
@@ -254,12 +258,15 @@ class Child:
 
 
 def signal_told(status: int) -> int:
-    """The status of a process in a container, by that of the command which runs it: -n for 128 + n, after signal n."""
+    """Return a contained process's exit status, derived from its runtime's: -n for 128 + n, after signal n."""
     return 128 - status if 128 < status < 128 + signal.NSIG else status
 
 
-def _starters_of(worker: int, command: int) -> list[int]:
-    """The processes from a worker's parent up to the command that started it; the worker itself where none did."""
+def _launchers_of(worker: int, command: int) -> list[int]:
+    """Return the processes from a worker's parent up to the command that started it.
+
+    Without such a command, return the worker itself.
+    """
     found = [command]
     if worker == command:
         return found
@@ -271,7 +278,7 @@ def _starters_of(worker: int, command: int) -> list[int]:
 
 
 def exit_descriptor(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends; None on kernels before 5.3."""
+    """Return a descriptor that becomes readable when the process ends; None on kernels before 5.3."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

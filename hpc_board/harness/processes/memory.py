@@ -1,4 +1,4 @@
-"""Memory of processes: reading that of a stopped one, which cannot notice it, and keeping what this one frees."""
+"""Memory of processes: reading a stopped process's memory unnoticed, and keeping memory that this process frees."""
 
 import ctypes
 import errno
@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 _SECCOMP_FILTER = "2"
-# malloc.h of glibc: the parameters of mallopt, and the most that it takes for the first.
+# malloc.h of glibc: the parameters of mallopt, and the maximum of the first one.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 KEPT_BLOCK_BYTES_MAX = 32 * 2**20
-"""The largest block of memory that malloc keeps when it is freed."""
+"""Largest block that malloc keeps after it is freed."""
 
 _INT_MAX = 2**31 - 1
 
@@ -33,17 +33,17 @@ _libc.process_vm_readv.argtypes = [
 
 
 def may_read(pid: int) -> bool:
-    """Whether this process may read the memory of another, and that one cannot make reading wait.
+    """Return whether this process may read the memory of another, and that process cannot make the read wait.
 
     Yama or a lack of privilege may forbid it. Without a filter of system calls a process could have its memory filled
-    by `userfaultfd` when it is read, and so take as long as it likes.
+    by `userfaultfd` on a read, and so delay it for any time.
     """
     here = ctypes.create_string_buffer(1)
     return _read(pid, 0, ctypes.addressof(here), 1) == -errno.EFAULT and _seccomp_mode(pid) == _SECCOMP_FILTER
 
 
 def keep_freed_memory() -> None:
-    """Have glibc's malloc use freed memory again: bringing in new pages takes longer than many a kernel."""
+    """Have glibc's malloc reuse freed memory: faulting in new pages takes longer than many a kernel."""
     if hasattr(_libc, "mallopt"):
         _libc.mallopt(_M_MMAP_THRESHOLD, KEPT_BLOCK_BYTES_MAX)
         _libc.mallopt(_M_TRIM_THRESHOLD, _INT_MAX)
@@ -53,7 +53,7 @@ def read_memory(pid: int, address: int, memory: bytearray, size: int) -> None:
     """Copy `size` bytes at `address` of another process to the beginning of `memory`.
 
     Raises:
-        OSError: there is no such memory, or it may not be read.
+        OSError: the address is not mapped, or may not be read.
     """
     target = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     done = 0
@@ -65,7 +65,7 @@ def read_memory(pid: int, address: int, memory: bytearray, size: int) -> None:
 
 
 def _read(pid: int, address: int, target: int, size: int) -> int:
-    """The number of bytes read, or the negative error number."""
+    """Return the number of bytes read, or the negative error number."""
     local, remote = _Vector(target, size), _Vector(address, size)
     count = int(_libc.process_vm_readv(pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0))
     return count if count >= 0 else -ctypes.get_errno()

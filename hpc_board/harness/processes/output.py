@@ -1,4 +1,4 @@
-"""What a process prints: the beginning and the end are kept, whatever its size."""
+"""Output of a process, bounded: its beginning and its end are kept, whatever its size."""
 
 from collections import deque
 
@@ -17,7 +17,7 @@ class Printed:
         self.total_bytes = 0
 
     def add(self, data: bytes) -> None:
-        """Take in the next piece of the stream."""
+        """Add the next piece of the stream."""
         self.total_bytes += len(data)
         room = self._keep - len(self._head)
         self._head += data[:room]
@@ -29,7 +29,7 @@ class Printed:
                 self._tail_bytes -= len(self._tail.popleft())
 
     def log(self) -> Log:
-        """What is kept, as text that is safe to show."""
+        """Return the kept output, as text that is safe to show."""
         tail = b"".join(self._tail)[-self._keep :]
         omitted = self.total_bytes - len(self._head) - len(tail)
         return Log(_text(bytes(self._head)), _text(tail), omitted)

@@ -1,4 +1,4 @@
-"""How a supervisor is told to end: by signals, which it heeds where it evaluates and holds back where it writes."""
+"""Signals that tell a supervisor to end: heeded while it evaluates, held back while it writes."""
 
 import signal
 from collections.abc import Iterator
@@ -6,17 +6,18 @@ from contextlib import contextmanager
 from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-"""Those that schedulers, `scancel` and terminals send to a job that is to end."""
+"""Signals that schedulers, `scancel` and terminals send to end a job."""
 
 CHILD_GRACE_SECONDS = 1.0
-"""How long to wait for a signal of one's own when a child was ended by one of these.
+"""Time to wait for a signal to this process after a child was ended by one of `SIGNALS`.
 
-Some schedulers signal each process of a job. The death of a worker may be seen before that, and is no crash then.
+Some schedulers signal each process of a job. The death of a worker may be seen before that signal, and is no crash
+then.
 """
 
 
 class Interrupted(BaseException):
-    """The job was told to end by the signal of this number."""
+    """The signal with this number told the job to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -34,12 +35,12 @@ class Interruption:
 
     @property
     def status(self) -> int:
-        """The exit status of a process that was told to end, 0 where it was not, or not in time to matter."""
+        """Return the exit status of a process that was told to end; 0 if it was not, or too late to matter."""
         return 0 if self._number is None else 128 + self._number
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
-        """Raise `Interrupted` here as soon as the signal arrives, and at once where it has arrived already."""
+        """Raise `Interrupted` within this block as soon as the signal arrives, or at once if it has arrived already."""
         self._raises = True
         try:
             if self._number is not None:

@@ -1,4 +1,4 @@
-"""How a process of the harness begins: forked from one that has imported its modules, or started by a command."""
+"""Start of harness processes: forked from a process that has imported their modules, or started by a command."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ _CHANNEL = "channel"
 
 
 class NotForked(Exception):
-    """The zygote could not start a process; the message says why."""
+    """The zygote failed to start a process; the message holds the reason."""
 
 
 class Zygote:
@@ -48,7 +48,7 @@ class Zygote:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """Return the process's id."""
         return self._process.pid
 
     def fork(
@@ -62,10 +62,10 @@ class Zygote:
         printed_bytes_max: int,
         deadline: float,
     ) -> Child:
-        """A new process in a `role` (judge or worker), in `cwd`, with `environment` added to the zygote's own.
+        """Fork a process in a `role` (judge or worker), in `cwd`, with `environment` added to the zygote's own.
 
         Raises:
-            NotForked: there is none by the `deadline`.
+            NotForked: the process has not started by the `deadline`.
         """
         channel, theirs = pair(takes_fds=role == "judge")
         pipes = [os.pipe(), os.pipe()]
@@ -97,7 +97,7 @@ class Zygote:
         return int(frame["pid"])
 
     def end(self, patience_seconds: float = REAP_SECONDS) -> None:
-        """End the process; those that it forked live on."""
+        """End the zygote; the processes that it forked live on."""
         self._child.end(patience_seconds)
         self._process.returncode = 0
 
@@ -115,15 +115,15 @@ def started(
     python: str = sys.executable,
     contained: bool = False,
 ) -> Child:
-    """A worker that the command `prefix` (a profiler, a container) starts, instead of being forked.
+    """Start a worker by the command `prefix` (a profiler, a container) instead of forking it.
 
-    That command is what is waited for and killed. The worker connects to a socket in `cwd`, where the command has to
-    start it, since the command may close what it inherits. It imports `modules` by itself, once it is confined, and
-    before it answers that it is loaded. `printed` takes standard output and standard error, if there are two, else
-    both.
+    That command is the process to wait for and to kill. The worker connects to a socket in `cwd`, its working
+    directory, since the command may close inherited descriptors. It imports `modules` by itself, once it is confined
+    and before it answers that it is loaded. `printed` takes standard output and standard error if it holds two streams,
+    else both in one.
 
     Raises:
-        NotForked: there is no worker by the `deadline`.
+        NotForked: no worker has connected by the `deadline`.
     """
     pipes = [os.pipe() for _ in printed]
     process: subprocess.Popen[bytes] | None = None
@@ -174,11 +174,11 @@ def started(
 
 
 def _listening(folder: Path) -> socket.socket:
-    """A socket in `folder` that takes one connection, however long the folder's path is."""
+    """Return a socket in `folder` that takes one connection, even if the folder's path is long."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     opened = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
-        # A path to bind to may have 107 bytes.
+        # A path to bind to may have at most 107 bytes.
         listener.bind(f"/proc/self/fd/{opened}/{_CHANNEL}")
         listener.listen(1)
         listener.settimeout(_START_POLL_SECONDS)
@@ -192,7 +192,7 @@ def _listening(folder: Path) -> socket.socket:
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """Kill a process with its session, and wait for it."""
-    # Once it has been waited for, its id may be another's.
+    # After the wait, its id may belong to another process.
     if process.returncode is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -209,7 +209,10 @@ def _connected(listener: socket.socket, process: "subprocess.Popen[bytes]", dead
 
 
 def _peer_of(connection: socket.socket, otherwise: int) -> int:
-    """The process that connected, by its id here, also if it has a namespace of its own; `otherwise` if unknown."""
+    """Return the pid of the connected process in this process's namespace; `otherwise` if unknown.
+
+    The connected process may have a namespace of its own.
+    """
     packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid: int = _UCRED.unpack(packed)[0]
     return pid or otherwise

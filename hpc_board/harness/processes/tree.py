@@ -1,7 +1,7 @@
-"""The processes of this node, as the system shows them: who is below whom, and stopping or killing many at once.
+"""Processes of this node as /proc shows them: parents and children, and stopping or killing many at once.
 
-The system need not show all: where /proc is mounted with hidepid, a process that is not dumpable is hidden from its
-own user. What is there and cannot be seen counts as running.
+/proc may hide some: mounted with hidepid, it hides a process that is not dumpable even from its own user. A process
+that exists and cannot be seen counts as running.
 """
 
 import itertools
@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REAP_SECONDS = 5.0
-"""How long a process that was killed may take to go."""
+"""Time within which a killed process should end."""
 
 REAP_POLL_SECONDS = 0.002
 _STOP_SECONDS = 1.0
 _REAPED_MAX = 10_000
-# The kernel's include/linux/posix-timers.h: the clock of a whole process, to the nanosecond.
+# The kernel's include/linux/posix-timers.h: the clock of a whole process, in nanoseconds.
 _CPUCLOCK_SCHED = 2
 _ENDED_STATES = ("Z", "X")
 _STOPPED_STATES = ("T", "t", *_ENDED_STATES)
 _UNSEEN_STATE = "?"
 _UNSEEN_THREADS = 2**22
-"""More threads than a system may have: those of a process that cannot be seen are too many in any case."""
+"""A thread count above any system's limit, for processes that cannot be seen: too many in any case."""
 _unseen = itertools.count(1)
 
 
@@ -35,10 +35,10 @@ class StillRunning(Exception):
 
 @contextmanager
 def stopped_but(keep: Sequence[int]) -> Iterator[None]:
-    """Stop every descendant but `keep` and what those have started, and let them go on afterwards.
+    """Stop every descendant except `keep` and their descendants, and continue them afterwards.
 
     Raises:
-        StillRunning: they start others without end, or one of them ran meanwhile.
+        StillRunning: the descendants start others without end, or one of them ran meanwhile.
     """
     deadline = time.monotonic() + _STOP_SECONDS
     stopped: list[int] = []
@@ -60,7 +60,7 @@ def stopped_but(keep: Sequence[int]) -> Iterator[None]:
 
 
 def all_stopped(pid: int) -> bool:
-    """Whether no thread of a process runs; one that is gone has none, of one that is hidden nobody knows."""
+    """Return whether no thread of a process runs; True for an ended process, False for a hidden one."""
     try:
         threads = [thread.name for thread in Path(f"/proc/{pid}/task").iterdir()]
     except OSError:
@@ -69,24 +69,24 @@ def all_stopped(pid: int) -> bool:
 
 
 Turns = dict[int, dict[str, str]]
-"""Of processes, how often each of their threads has been given a processor."""
+"""Number of times each thread of each process has been scheduled."""
 
 
 def turns(pids: Iterable[int]) -> Turns:
-    """How often each thread of some processes has been given a processor so far.
+    """Return how often each thread of some processes has been scheduled so far.
 
-    A stopped process can be woken without anybody's help, by a timer of its own that sends SIGCONT, and stop itself
-    again, or end: that it is stopped now and then says nothing of the time between. No process has been given one, and
-    no thread has come or gone, as long as this is the same.
+    A stopped process can be woken by a timer of its own that sends SIGCONT, without help from another process, and stop
+    itself again, or end: its state at two moments proves nothing about the time between. While this value is the same,
+    no thread was scheduled, and no thread began or ended.
     """
     return {pid: _turns(pid) for pid in pids}
 
 
 def _turns(pid: int) -> dict[str, str]:
-    """The third field of schedstat, see the kernel's Documentation/scheduler/sched-stats; 0 where it is not kept.
+    """Return the third field of schedstat, see the kernel's Documentation/scheduler/sched-stats.
 
-    The first, how long a thread ran, still changes when the thread counts as stopped and is only about to leave its
-    processor. What cannot be seen is never the same twice.
+    It is 0 if the kernel does not count it. The first field, a thread's run time, still changes when the thread counts
+    as stopped and is only about to leave its processor. An unreadable value never equals another.
     """
     found: dict[str, str] = {}
     try:
@@ -106,7 +106,7 @@ def _turns_of_thread(thread: Path) -> str:
 
 
 def processor_ns(pid: int) -> int:
-    """How long all threads of a process have run so far, in nanoseconds; 0 where it is gone."""
+    """Return the total run time of all threads of a process in nanoseconds; 0 if the process is gone."""
     try:
         return time.clock_gettime_ns((~pid << 3) | _CPUCLOCK_SCHED)
     except OSError:
@@ -115,33 +115,33 @@ def processor_ns(pid: int) -> int:
 
 @dataclass(frozen=True)
 class ProcessorTimes:
-    """The system's account of a submission, read while all of it is stopped, in nanoseconds.
+    """The kernel's times of a submission, read while all of it is stopped, in nanoseconds.
 
-    `wait_ns` is how long the worker's first thread has waited for a processor, `others_ns` how long all of its other
-    threads and the processes `beside` it have run. `last_pid` is the last process id that the node has
-    given to anything; None where an account is missing, so that nothing is known.
+    `wait_ns` is the time that the worker's first thread has waited for a processor; `others_ns` is the run time of all
+    its other threads and of the processes `siblings`. `last_pid` is the last process id that the node has assigned;
+    None if a value is missing, and then nothing is known.
     """
 
     wait_ns: int = 0
     others_ns: int = 0
     last_pid: int | None = None
-    beside: frozenset[int] = frozenset()
+    siblings: frozenset[int] = frozenset()
 
     def waited_since(self, before: "ProcessorTimes") -> float:
-        """Return for how long since `before` others than the submission had the processor that it waited for.
+        """Return for how long since `before` processes outside of the submission had the processor that it waited for.
 
-        What else of the submission ran meanwhile is taken off: it may be the cause of the waiting, and do the work.
-        Where a process has begun since, that could have run and be gone, and of one that has ended since nobody knows
-        for how long it ran: then nothing is excused.
+        The run time of the submission's other threads and processes is subtracted: they may have caused the waiting and
+        done the work. If a process has begun since, it could have run and be gone; if one has ended since, its run time
+        is unknown: in both cases no waiting is excused.
         """
-        if self.last_pid is None or self.last_pid != before.last_pid or self.beside != before.beside:
+        if self.last_pid is None or self.last_pid != before.last_pid or self.siblings != before.siblings:
             return 0.0
         ran_ns = max(0, self.others_ns - before.others_ns)
         return float(max(0, self.wait_ns - before.wait_ns - ran_ns))
 
 
-def processor_times(worker: int, company: Sequence[int]) -> ProcessorTimes:
-    """Return the account of a worker and of the processes that it has started, all of which are stopped.
+def processor_times(worker: int, siblings: Sequence[int]) -> ProcessorTimes:
+    """Return the times of a worker and of the processes that it has started, all of which are stopped.
 
     The fields of schedstat are in the kernel's Documentation/scheduler/sched-stats, those of loadavg in proc(5).
     """
@@ -150,18 +150,18 @@ def processor_times(worker: int, company: Sequence[int]) -> ProcessorTimes:
         last_pid = int(Path("/proc/loadavg").read_text().split()[-1])
     except (OSError, ValueError):
         return ProcessorTimes()
-    others_ns = processor_ns(worker) - int(run) + sum(map(processor_ns, company))
-    beside = frozenset(pid for pid in company if not ended(pid))
-    return ProcessorTimes(int(wait), others_ns, last_pid, beside)
+    others_ns = processor_ns(worker) - int(run) + sum(map(processor_ns, siblings))
+    running = frozenset(pid for pid in siblings if not ended(pid))
+    return ProcessorTimes(int(wait), others_ns, last_pid, running)
 
 
 def ended(pid: int) -> bool:
-    """Whether a process is gone, or only waits for its status to be taken."""
+    """Return whether a process is gone, or only waits to be reaped."""
     return _state(str(pid)) in _ENDED_STATES
 
 
 def _state(process: str) -> str:
-    """The state of a process, or of a thread as `process/task/thread`; "X" for one that is gone."""
+    """Return the state of a process, or of a thread as `process/task/thread`; "X" if it is gone."""
     try:
         return stat_fields(process)[0]
     except OSError:
@@ -169,7 +169,7 @@ def _state(process: str) -> str:
 
 
 def _gone(pid: int) -> bool:
-    """Whether there is no such process or thread any more, whatever may be seen of it."""
+    """Return whether a process or thread no longer exists, independent of what /proc shows of it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -177,22 +177,22 @@ def _gone(pid: int) -> bool:
     except PermissionError:
         return False
     with suppress(ChildProcessError):
-        # A child that has ended is there until its status is taken.
+        # A child that has ended exists until it is reaped.
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     return False
 
 
 def signal_all(pids: Iterable[int], number: int) -> None:
-    """Send a signal to processes, of which some may be gone."""
+    """Send a signal to processes; some may be gone."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def kill_orphans(keep: Sequence[int], patience_seconds: float = REAP_SECONDS) -> int:
-    """Kill every descendant but `keep`, and return how many are still there after that time.
+    """Kill every descendant except `keep`, and return how many are left after that time.
 
-    Those of dead workers have become children of this subreaper.
+    Descendants of dead workers have become children of this subreaper.
     """
     deadline = time.monotonic() + patience_seconds
     while True:
@@ -207,9 +207,9 @@ def kill_orphans(keep: Sequence[int], patience_seconds: float = REAP_SECONDS) ->
 
 
 def reap_orphans(keep: Sequence[int]) -> None:
-    """Take the status of ended descendants but `keep`, so that a worker cannot fill the process table.
+    """Reap ended descendants except `keep`, so that a worker cannot fill the process table.
 
-    Of so many at most that somebody who starts processes all the time does not hold this one up.
+    The number per call is bounded, so that a worker that starts processes all the time does not delay this process.
     """
     for _ in range(_REAPED_MAX):
         try:
@@ -223,31 +223,31 @@ def reap_orphans(keep: Sequence[int]) -> None:
 
 
 def children_of(parent: int) -> list[int]:
-    """The processes whose parent is `parent`, hidden ones too where the kernel tells of them."""
+    """Return the processes whose parent is `parent`, including hidden ones if the kernel lists them."""
     return _with_hidden(parent, children_by_parent())
 
 
 def _with_hidden(parent: int, children: dict[int, list[int]]) -> list[int]:
-    """The `children` of a process, and those that are not shown to this process's user."""
+    """Return the `children` of a process, and those that /proc hides from this process's user."""
     return list(dict.fromkeys([*children.get(parent, ()), *(_children(parent) or ())]))
 
 
 def descendants_of(top: int, leaving_out: Sequence[int] = ()) -> list[int]:
-    """The processes below `top`, without some and without those below them."""
+    """Return the processes below `top`, without `leaving_out` and their descendants."""
     children = children_by_parent()
     found: dict[int, None] = {}
     generation = [top]
     while generation:
-        below_them = [pid for parent in generation for pid in _with_hidden(parent, children)]
-        generation = [pid for pid in below_them if pid not in leaving_out and pid not in found]
+        next_generation = [pid for parent in generation for pid in _with_hidden(parent, children)]
+        generation = [pid for pid in next_generation if pid not in leaving_out and pid not in found]
         found.update(dict.fromkeys(generation))
     return list(found)
 
 
 def below(top: int, leaving_out: Sequence[int] = ()) -> list[int]:
-    """The same as `descendants_of`, faster than by looking at every process of the node where the kernel allows it.
+    """Return `descendants_of`, without a scan of every process of the node if the kernel allows it.
 
-    A process that ends meanwhile may hide another, so that this is for processes that are stopped.
+    A process that ends meanwhile may hide another, so this is for stopped processes.
     """
     found: list[int] = []
     waiting = [top]
@@ -262,7 +262,7 @@ def below(top: int, leaving_out: Sequence[int] = ()) -> list[int]:
 
 
 def _children(parent: int) -> list[int] | None:
-    """The processes that a process's threads have started or adopted; None where the kernel does not tell."""
+    """Return the processes that a process's threads have started or adopted; None if the kernel does not list them."""
     found: list[int] = []
     try:
         threads = list(Path(f"/proc/{parent}/task").iterdir())
@@ -278,7 +278,7 @@ def _children(parent: int) -> list[int] | None:
 
 
 def children_by_parent() -> dict[int, list[int]]:
-    """The processes of this node that are shown, below their parents."""
+    """Return the visible processes of this node, grouped by parent."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -288,7 +288,7 @@ def children_by_parent() -> dict[int, list[int]]:
 
 
 def thread_count(pid: int) -> int:
-    """How many threads a process has; 0 where it is gone, and too many where it is hidden."""
+    """Return the number of a process's threads; 0 if it is gone, and more than any limit if it is hidden."""
     try:
         return int(stat_fields(pid)[17])
     except OSError:
@@ -296,10 +296,10 @@ def thread_count(pid: int) -> int:
 
 
 def stat_fields(process: int | str) -> list[str]:
-    """What the system says of a process, by its id, from its state on, which is field 3 of proc(5).
+    """Return the fields of /proc/PID/stat from the state on, which is field 3 of proc(5).
 
     Raises:
-        OSError: there is no such process, or it is hidden.
+        OSError: the process does not exist, or is hidden.
     """
-    # The field before may hold anything, brackets among it.
+    # Field 2 may hold any characters, brackets among them.
     return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()

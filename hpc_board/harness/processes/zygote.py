@@ -1,9 +1,9 @@
-"""The zygote: imports what judge and workers all need, once, and forks each of them when the supervisor asks.
+"""The zygote: imports the modules of judge and workers once, and forks each process on the supervisor's request.
 
-Importing PyTorch takes seconds, and a ranked run has half a dozen processes that want it. The zygote holds no secret
-and never touches a GPU. What it forks becomes a child of the supervisor, which adopts orphans: an intermediate process
-forks the new one and ends. Frames: `preload`, then `fork` (with the new process's channel, stdout and stderr) ->
-`forked` with its id, or `unforked`.
+Importing PyTorch takes seconds, and a ranked run has half a dozen processes that need it. The zygote holds no secret
+and never touches a GPU. A forked process becomes a child of the supervisor, which adopts orphans: an intermediate
+process forks the new one and ends. Frames: `preload`, then `fork` (with the new process's channel, stdout and stderr)
+-> `forked` with its id, or `unforked`.
 """
 
 import gc
@@ -27,7 +27,7 @@ _ADOPTION_POLL_SECONDS = 0.0005
 
 
 def modules_of(folders: Sequence[Path], device: str) -> list[str]:
-    """Which of the modules that take long to import the Python files in `folders` seem to want."""
+    """Return the slow modules (torch, numpy) that the Python files in `folders` seem to import."""
     paths = [path for each in folders for path in each.rglob("*.py")]
     text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths)
     wanted = [] if device == "cpu" else ["torch"]
@@ -38,14 +38,17 @@ def modules_of(folders: Sequence[Path], device: str) -> list[str]:
 
 
 def preload(modules: Sequence[str]) -> None:
-    """Import `modules`; whoever needs one that cannot be imported will say so in its own words."""
+    """Import `modules`; for a module that fails, the process that needs it reports the error itself."""
     for name in modules:
         with suppress(Exception):
             importlib.import_module(name)
 
 
 def serve(channel: Channel, supervisor: int, roles: Mapping[str, Callable[[Channel], None]]) -> None:
-    """Import what the first frame names, and fork the `roles` that later ones ask for, until the supervisor is gone."""
+    """Import the modules of the first frame, then fork a process per later frame, until the supervisor is gone.
+
+    Each of those frames names one of the `roles`.
+    """
     frame, _ = channel.receive()
     preload(frame["modules"])
     gc.collect()
@@ -98,7 +101,7 @@ def _fork_once_more(
 
 
 def _become(frame: Frame, fds: list[int], supervisor: int) -> Channel:
-    """Make this process the supervisor's own child, with nothing of the zygote's but its memory."""
+    """Make this process the supervisor's own child, which keeps nothing of the zygote except its memory."""
     os.setsid()
     connection, stdout, stderr = fds
     os.dup2(stdout, 1)

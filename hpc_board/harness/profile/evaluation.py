@@ -15,7 +15,7 @@ from typing import Any
 from hpc_board.harness.confine.scratch import worker_home
 from hpc_board.harness.launcher import Processes
 from hpc_board.harness.measure.bench import Bench
-from hpc_board.harness.measure.worker_handle import Worker, nobody
+from hpc_board.harness.measure.worker_handle import Worker, no_siblings
 from hpc_board.harness.processes.calls import CallFailed, TimeBudget, secret_seed
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.output import Printed
@@ -57,7 +57,7 @@ class Workers:
     def forked(self, how: str, home: Path) -> Worker:
         """A worker whose calls are profiled within it; see Session."""
         child = self._processes.worker(home=home, profile=how)
-        return self._loaded(child, lambda: self._processes.company(child))
+        return self._loaded(child, lambda: self._processes.siblings(child))
 
     def started(self, command: Sequence[str], home: Path, folder: Path) -> tuple[Worker, Printed]:
         """A worker that a profiler's command starts, which writes into `folder`, and what that prints."""
@@ -76,12 +76,12 @@ class Workers:
     def _loaded(
         self,
         child: Child,
-        company: Callable[[], list[int]] = nobody,
+        siblings: Callable[[], list[int]] = no_siblings,
         reached: Callable[[str], None] | None = None,
     ) -> Worker:
         self._children.append(child)
         self._processes.await_loaded(child, "submission", reached)
-        return Worker(child, self.limits, self._allowance, company, device=self._processes.device)
+        return Worker(child, self.limits, self._allowance, siblings, device=self._processes.device)
 
 
 class Profile:

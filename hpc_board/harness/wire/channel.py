@@ -1,7 +1,7 @@
-"""Frames between the supervisor and its children: small JSON objects over a socket that keeps their borders.
+"""Frames between the supervisor and its children: small JSON objects over a socket that keeps message boundaries.
 
 Values travel beside the frames, as file descriptors of anonymous memory; nothing is ever unpickled. A frame from a
-worker is hostile: its size, its shape and its order are checked, and whatever is unexpected ends the worker.
+worker is hostile: its size, its shape and its order are checked, and any unexpected frame ends the worker.
 """
 
 import errno
@@ -22,21 +22,21 @@ Frame = dict[str, Any]
 
 
 class ChannelClosed(Exception):
-    """The other end is gone."""
+    """The peer has closed its end."""
 
 
 class ProtocolViolation(Exception):
-    """The other end sent something that is no frame, or not the one expected."""
+    """The peer sent a malformed frame, or not the expected one."""
 
 
 class ChannelFull(Exception):
-    """The other end does not read what it is sent."""
+    """The peer does not read the frames that were sent."""
 
 
 class Channel:
     """One end of a connection that carries frames, and file descriptors where `takes_fds`.
 
-    Nothing here waits for the other end to read.
+    Sending never waits for the peer to read.
     """
 
     def __init__(self, connection: socket.socket, *, takes_fds: bool) -> None:
@@ -44,21 +44,21 @@ class Channel:
         self._control_bytes = socket.CMSG_SPACE(_FDS_MAX * _FD_BYTES) if takes_fds else 0
 
     def fileno(self) -> int:
-        """The descriptor to wait on."""
+        """Return the descriptor to wait on."""
         return self._socket.fileno()
 
     def send(self, frame: Frame, fds: Sequence[int] = ()) -> None:
         """Send one frame, with up to 128 descriptors.
 
         Raises:
-            ChannelClosed: the other end is gone.
-            ChannelFull: the other end has not read what it was sent before, or the system takes no more descriptors.
+            ChannelClosed: the peer has closed its end.
+            ChannelFull: the peer has not read earlier frames, or the system takes no more descriptors.
         """
         data = json.dumps(frame, allow_nan=False, ensure_ascii=False).encode()
         if len(data) > FRAME_BYTES_MAX:
             raise ValueError(f"a frame of {len(data)} bytes")
         try:
-            # Not socket.send_fds: in many versions of Python it drops the flags, and so waits.
+            # Not socket.send_fds: many versions of Python drop its flags, so that it would block.
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
             self._socket.sendmsg([data], rights, socket.MSG_DONTWAIT)
         except (BrokenPipeError, ConnectionResetError) as error:
@@ -71,11 +71,11 @@ class Channel:
             raise ChannelFull from error
 
     def receive(self) -> tuple[Frame, list[int]]:
-        """The next frame and the descriptors that came with it, which the caller closes.
+        """Return the next frame and its descriptors, which the caller closes.
 
         Raises:
-            ChannelClosed: the other end is gone.
-            ProtocolViolation: what came is no frame.
+            ChannelClosed: the peer has closed its end.
+            ProtocolViolation: the received bytes are no frame.
         """
         try:
             data, control, flags, _ = self._socket.recvmsg(FRAME_BYTES_MAX, self._control_bytes, _MSG_CMSG_CLOEXEC)
@@ -109,11 +109,11 @@ def _frame(data: bytes, flags: int) -> Frame:
 
 
 def pair(*, takes_fds: bool) -> tuple[Channel, socket.socket]:
-    """A channel for this process, and the other end as a socket to hand to a child."""
+    """Return a channel for this process, and the other end as a socket to hand to a child."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return Channel(ours, takes_fds=takes_fds), theirs
 
 
 def inherited(descriptor: int) -> Channel:
-    """The channel at a descriptor that the parent left open."""
+    """Return the channel at a descriptor that the parent left open."""
     return Channel(socket.socket(fileno=descriptor), takes_fds=True)

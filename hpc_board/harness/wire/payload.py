@@ -28,7 +28,7 @@ _ALIGNMENT = 64
 _MAP_POPULATE = 0x8000
 _PARTS_MAX = 16
 HELD_BYTES_MIN = 64 * 1024
-"""A smaller leaf is written into the file rather than told of."""
+"""Size from which a leaf may stay in memory; a smaller leaf is written into the file."""
 
 _DEPTH_MAX = 32
 _NODES_MAX = 100_000
@@ -61,27 +61,27 @@ _ITEM_BYTES = {
 Node = dict[str, Any]
 
 _Leaf = tuple[int, int, Callable[[], Any]]
-"""Where a leaf begins, its length, and what gives its bytes: a flat tensor or array in host memory, or `bytes`."""
+"""Offset, length and source of a leaf; the source returns a flat tensor or array in host memory, or `bytes`."""
 
 
 Held = tuple[int, int, int]
-"""A leaf that stays in a process's memory: its offset in the payload, its address, its bytes."""
+"""A leaf that stays in a process's memory: its offset in the payload, its address, its size in bytes."""
 
 
 class PayloadError(ValueError):
-    """A value that cannot be written, or bytes that are no payload; the message says where and why."""
+    """A value that cannot be written, or bytes that are no payload; the message names the place and the reason."""
 
 
 class TooLarge(PayloadError):
-    """A value that is larger than it may be."""
+    """A value above its size limit."""
 
 
 class NoRoom(PayloadError):
-    """A value that is well-formed, but finds no room in memory or on the device."""
+    """A well-formed value that does not fit into memory or onto the device."""
 
 
 class Laid:
-    """A value as it will lie in a file: its `layout`, and the `size` of the whole in bytes."""
+    """A value laid out for a file: its `layout`, and its total `size` in bytes."""
 
     def __init__(self, layout: Node, head: bytes, start: int, leaves: "list[_Leaf]") -> None:
         self.layout = layout
@@ -91,21 +91,21 @@ class Laid:
         self._leaves = leaves
 
     def write(self, descriptor: int, base: int = 0) -> None:
-        """Write the value into a file that has room for it, from `base` on."""
+        """Write the value from `base` on into a file that has room for it."""
         self.write_head(descriptor, base)
         self.write_leaves(descriptor, base)
 
     def write_head(self, descriptor: int, base: int = 0) -> None:
         """Write the layout alone, which holds no byte of a tensor or an array."""
-        # Not through a mapping, whose new pages would be emptied first and brought in one by one: that takes longer.
+        # Not through a mapping: its new pages would be zeroed first and faulted in one by one, which takes longer.
         os.pwrite(descriptor, self._head, base)
 
     def write_leaves(self, descriptor: int, base: int = 0) -> None:
-        """Write the bytes of all leaves to their places behind the layout."""
+        """Write the bytes of all leaves to their offsets behind the layout."""
         self._outline_leaves(descriptor, base, 0, 0)
 
     def outline(self, descriptor: int, base: int, held_max: int, held_bytes_min: int) -> tuple[list[Held], list[Any]]:
-        """Do as `write` does, but leave out leaves of at least `held_bytes_min`; see the function of this name."""
+        """Write like `write`, but leave out leaves of at least `held_bytes_min`; see the function `outline`."""
         self.write_head(descriptor, base)
         return self._outline_leaves(descriptor, base, held_max, held_bytes_min)
 
@@ -128,11 +128,11 @@ class Laid:
 
 
 def laid_out(value: Any, limit: int, *, shift: int = 0) -> Laid:
-    """The layout of `value`, whose leaves begin `shift` times 64 bytes later than they have to.
+    """Return the layout of `value`; its leaves begin `shift` times 64 bytes later than necessary.
 
     Raises:
-        PayloadError: a part of the value has no form here.
-        TooLarge: the whole is larger than `limit` bytes.
+        PayloadError: a part of the value has no representation here.
+        TooLarge: the payload is larger than `limit` bytes.
     """
     leaves: list[_Leaf] = []
     layout = _Writer(leaves).node(value, "it", 0)
@@ -147,11 +147,11 @@ def laid_out(value: Any, limit: int, *, shift: int = 0) -> Laid:
 
 
 def write(value: Any, descriptor: int, limit: int) -> Node:
-    """Write `value` into the memory at `descriptor`, which is resized to fit, and return its layout.
+    """Write `value` into the memory at `descriptor`, resized to fit, and return its layout.
 
     Raises:
-        PayloadError: a part of the value has no form here.
-        TooLarge: the whole is larger than `limit` bytes.
+        PayloadError: a part of the value has no representation here.
+        TooLarge: the payload is larger than `limit` bytes.
     """
     laid = laid_out(value, limit)
     os.ftruncate(descriptor, laid.size)
@@ -161,10 +161,10 @@ def write(value: Any, descriptor: int, limit: int) -> Node:
 
 @dataclass(frozen=True)
 class Outline:
-    """A value of which large leaves stay in this process's memory, and the rest lies in a file from `base` on.
+    """A value whose large leaves stay in this process's memory, while the rest lies in a file from `base` on.
 
-    `size` is what the whole payload takes; `held` tells the leaves that are left out, in their order, and `holders`
-    keeps them where they are.
+    `size` is the size of the whole payload; `held` lists the leaves that are left out, in their order; `holders` keeps
+    them at their addresses.
     """
 
     base: int
@@ -176,11 +176,11 @@ class Outline:
 def outline(
     value: Any, descriptor: int, base: int, limit: int, held_max: int, held_bytes_min: int = HELD_BYTES_MIN
 ) -> Outline:
-    """Write `value` from `base` on, but for up to `held_max` leaves of at least `held_bytes_min` bytes.
+    """Write `value` from `base` on, except up to `held_max` leaves of at least `held_bytes_min` bytes.
 
     Raises:
-        PayloadError: a part of the value has no form here.
-        TooLarge: the whole is larger than `limit` bytes.
+        PayloadError: a part of the value has no representation here.
+        TooLarge: the payload is larger than `limit` bytes.
     """
     laid = laid_out(value, limit)
     os.ftruncate(descriptor, base + laid.size)
@@ -189,12 +189,12 @@ def outline(
 
 
 class Form:
-    """The types and shapes of a value that is one tensor or array, or a list or tuple of some.
+    """The types and shapes of a value: one tensor or array, or a list or tuple of them.
 
-    It is made of a value whose outline is known, and tells of others whether that outline fits them too.
+    Built from a value with a known outline, a form decides whether that outline fits other values too.
 
     Raises:
-        PayloadError: the value is something else, or a part of it is not dense or not held.
+        PayloadError: the value has another structure, or a part of it is not dense or not held.
     """
 
     def __init__(self, value: Any, outline: Outline) -> None:
@@ -207,9 +207,9 @@ class Form:
             raise PayloadError("a value that is not dense")
 
     def addresses(self, values: Sequence[Any]) -> "list[int] | None":
-        """Return where the parts of each value lie, one value after the other; None if one has another form.
+        """Return the addresses of each value's parts, one value after the other; None if one has another form.
 
-        It runs while a row of calls is timed, so it does no more than it must.
+        This runs while a row of calls is timed and therefore does as little as possible.
         """
         kind, readers = self._kind, self._readers
         try:
@@ -224,11 +224,11 @@ class Form:
 
 
 class _OtherFormError(Exception):
-    """A value has not the form that it should have."""
+    """A value has another form than the expected one."""
 
 
 def _address_reader(model: Any) -> "Callable[[Any], int]":
-    """Return a function that gives the address of what is dense and has the type and shape of `model`."""
+    """Return a function that returns the address of a dense value with the type and shape of `model`."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and type(model) is torch.Tensor:
         kind, dtype, shape = torch.Tensor, model.dtype, model.shape
@@ -258,16 +258,16 @@ def _address_reader(model: Any) -> "Callable[[Any], int]":
 
 
 Placed = Callable[[Any], Any]
-"""Takes a tensor in the host's memory to where it is wanted."""
+"""Moves a tensor from host memory to its device."""
 
 
 def read(descriptor: int, place: Placed = lambda tensor: tensor) -> tuple[Any, Node]:
-    """The value in the memory at `descriptor`, each tensor put where `place` takes it, and its layout.
+    """Return the value in the memory at `descriptor`, each tensor placed by `place`, and its layout.
 
-    Tensors and arrays lie in that memory itself: what is written into them is written there.
+    Tensors and arrays are views of that memory: writes to them go there.
 
     Raises:
-        PayloadError: the bytes are no payload, or hold a value that this Python, PyTorch or NumPy cannot have.
+        PayloadError: the bytes are no payload, or hold a value that this Python, PyTorch or NumPy does not support.
         NoRoom: the value does not fit into memory, or onto the device.
     """
     memory = mapped(descriptor)
@@ -278,10 +278,10 @@ def read(descriptor: int, place: Placed = lambda tensor: tensor) -> tuple[Any, N
 
 
 def mapped(descriptor: int) -> mmap.mmap:
-    """The whole memory at a descriptor, in this process's pages.
+    """Map the whole memory at a descriptor into this process.
 
     Raises:
-        NoRoom: there is no room for it.
+        NoRoom: the mapping does not fit into the address space or memory.
     """
     size = os.fstat(descriptor).st_size
     if size < _PREFIX_BYTES:
@@ -293,24 +293,24 @@ def mapped(descriptor: int) -> mmap.mmap:
 
 
 def value_in(memory: mmap.mmap, place: Placed = lambda tensor: tensor, base: int = 0) -> Any:
-    """The value that lies in some memory from `base` on; see `read`.
+    """Return the value that lies in `memory` from `base` on; see `read`.
 
     Raises:
-        PayloadError: the bytes are no payload, or hold a value that this Python, PyTorch or NumPy cannot have.
+        PayloadError: the bytes are no payload, or hold a value that this Python, PyTorch or NumPy does not support.
         NoRoom: the value does not fit into memory, or onto the device.
     """
     return _value_in(memory, place, base)[0]
 
 
 def _value_in(memory: mmap.mmap, place: Placed, base: int = 0) -> tuple[Any, Node, int]:
-    """The value in some memory, its layout, and where it ends."""
+    """Return the value in `memory`, its layout, and its end offset."""
     start, layout = _header(memory, base)
     reader = _Reader(memory, start, len(memory), place)
     return reader.value(layout, 0), layout, reader.end
 
 
 def _header(memory: mmap.mmap, base: int = 0) -> tuple[int, Any]:
-    """Where the leaves begin, and what the header says."""
+    """Return the offset of the leaves, and the content of the header."""
     begin = base + _PREFIX_BYTES
     header_bytes = int.from_bytes(memory[base + len(MAGIC) : begin], "little")
     if memory[base : base + len(MAGIC)] != MAGIC or header_bytes > min(HEADER_BYTES_MAX, len(memory) - begin):
@@ -323,9 +323,9 @@ def _header(memory: mmap.mmap, base: int = 0) -> tuple[int, Any]:
 
 
 def same(descriptor: int, other: int, base: int = 0) -> bool:
-    """Return whether a payload holds the same value, bit by bit, as the one that begins at `base` of `other`.
+    """Return whether a payload holds bit by bit the value that begins at `base` of `other`.
 
-    Neither is hostile in its layout.
+    The layouts of both are trusted.
     """
     with mapped(descriptor) as one, mapped(other) as two:
         (start, layout), (other_start, other_layout) = _header(one), _header(two, base)
@@ -336,7 +336,7 @@ def same(descriptor: int, other: int, base: int = 0) -> bool:
 
 
 def _leaves(node: Node) -> Iterator[tuple[int, int]]:
-    """Where each leaf below a node lies, and its bytes."""
+    """Yield offset and size of each leaf below a node."""
     if node["k"] == "bytes":
         yield node["at"], node["size"]
     elif "dtype" in node and "at" in node:
@@ -346,7 +346,7 @@ def _leaves(node: Node) -> Iterator[tuple[int, int]]:
 
 
 def share_memory(one: Any, other: Any) -> bool:
-    """Whether a tensor or array in `one` lies in the same memory as one in `other`."""
+    """Return whether a tensor or array in `one` lies in the same memory as one in `other`."""
     others = _extents(other)
     return any(
         begin < other_end and other_begin < end for begin, end in _extents(one) for other_begin, other_end in others
@@ -354,12 +354,12 @@ def share_memory(one: Any, other: Any) -> bool:
 
 
 def any_share_memory(values: Sequence[Any]) -> bool:
-    """Whether two of `values` have tensors or arrays that lie in the same memory."""
+    """Return whether two of `values` have tensors or arrays in the same memory."""
     return any_overlap([_extents(value) for value in values])
 
 
 def any_overlap(groups: "Sequence[Sequence[tuple[int, int]]]") -> bool:
-    """Return whether an extent of one group, from its first address to the one after its last, meets one of another."""
+    """Return whether an extent (first address, address after the last byte) of one group meets one of another group."""
     extents = sorted((begin, end, place) for place, group in enumerate(groups) for begin, end in group)
     current, reached = -1, 0
     for begin, end, place in extents:
@@ -373,7 +373,7 @@ def any_overlap(groups: "Sequence[Sequence[tuple[int, int]]]") -> bool:
 
 
 def _extents(value: Any) -> list[tuple[int, int]]:
-    """The first address of each tensor and array in `value`, and the one after its last byte."""
+    """Return the first address of each tensor and array in `value`, and the address after its last byte."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(value, torch.Tensor) and value.layout is torch.strided:
         if not value.numel():
@@ -390,16 +390,19 @@ def _extents(value: Any) -> list[tuple[int, int]]:
 
 
 def _bounds(array: Any) -> tuple[int, int]:
-    """The first address of an array that is not empty, and the one after its last byte; NumPy 1 and 2 name it apart."""
+    """Return the first address of a non-empty array, and the address after its last byte.
+
+    NumPy 1 and 2 name the function differently.
+    """
     steps = [(length - 1) * stride for length, stride in zip(array.shape, array.strides, strict=True)]
     begin = array.ctypes.data + sum(step for step in steps if step < 0)
     return begin, begin + sum(map(abs, steps)) + array.itemsize
 
 
 def dense(value: Any) -> Any:
-    """`value` with its tensors and arrays made dense in memory, those of large containers aside.
+    """Return `value` with its tensors and arrays made dense in memory, except those of large containers.
 
-    Done within the time that counts, so that an output is written out at the same cost whoever made it.
+    The measured time includes this, so that writing an output costs every submission the same.
     """
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     kind = type(value)
@@ -420,7 +423,7 @@ def dense(value: Any) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """`value` with its tensors and arrays in memory of their own."""
+    """Return `value` with its tensors and arrays copied to memory of their own."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(value, torch.Tensor):
         return torch.Tensor.detach(value).clone()
@@ -434,7 +437,7 @@ def copied(value: Any) -> Any:
 
 
 def _of_jax(value: Any) -> Any:
-    """An array of JAX, once it is computed, as a tensor where the task's own values may be some, else as an array."""
+    """Return a computed JAX array, as a tensor if the task's own values may be tensors, else as an array."""
     value.block_until_ready()
     torch = sys.modules.get("torch")
     if torch is not None:
@@ -447,7 +450,7 @@ def _is_dense(tensor: Any, order: list[int]) -> bool:
 
 
 def empty(form: Node, device: str = "cpu") -> Any:
-    """A value of the form `form`, nested tensors and arrays alone, in new memory that holds NaN or the like."""
+    """Return a value of the form `form` (nested tensors and arrays alone) in new memory that holds NaN or the like."""
     kind = form["k"]
     if kind in ("list", "tuple"):
         items = [empty(item, device) for item in form["items"]]
@@ -476,7 +479,7 @@ def _aligned(size: int) -> int:
 
 
 class _Writer:
-    """Turns a value into nodes and collects what has to be written where."""
+    """Converter of a value into nodes; collects the leaves to write and their offsets."""
 
     def __init__(self, leaves: list[_Leaf]) -> None:
         self._leaves = leaves
@@ -561,7 +564,7 @@ class _Writer:
 
     def _array(self, value: Any, place: str) -> Node:
         dtype = str(value.dtype)
-        # Other libraries add types to NumPy, which whoever reads the payload may lack.
+        # Other libraries add types to NumPy, which the reader of the payload may lack.
         if dtype not in _ITEM_BYTES or value.dtype.kind == "V":
             raise PayloadError(f"{place} is an array of type {dtype}")
         numpy = sys.modules["numpy"]
@@ -588,10 +591,10 @@ def _is_small(key: Any) -> bool:
 
 
 def write_at(descriptor: int, at: int, content: Any) -> None:
-    """Write the bytes of a tensor in host memory, or of anything that is bytes, into a file from `at` on."""
+    """Write the bytes of a tensor in host memory, or of any bytes-like object, into a file from `at` on."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(content, torch.Tensor):
-        # Beside `content` and not in its place: nothing else may hold the tensor.
+        # A second name beside `content`: no other reference to the tensor may exist.
         raw = (ctypes.c_char * content.numel()).from_address(content.data_ptr())
     else:
         raw = content
@@ -602,7 +605,10 @@ def write_at(descriptor: int, at: int, content: Any) -> None:
 
 
 def _address(content: Any) -> "int | None":
-    """Where the content of a leaf lies, if another process can read it there, as it cannot what a driver has pinned."""
+    """Return the address of a leaf's content; None if another process cannot read it there.
+
+    Memory that a driver has pinned cannot be read by another process.
+    """
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(content, torch.Tensor):
         pinned = torch.cuda.is_initialized() and content.is_pinned()
@@ -613,7 +619,7 @@ def _address(content: Any) -> "int | None":
 
 
 def _memory_order(shape: list[int], strides: list[int]) -> list[int]:
-    """The dimensions from the slowest to the fastest in memory; row-major where the tensor is not dense."""
+    """Return the dimensions from the slowest to the fastest in memory; row-major if the tensor is not dense."""
     dense = sorted((index for index, length in enumerate(shape) if length != 1), key=lambda index: strides[index])
     expected = 1
     for index in dense:
@@ -626,7 +632,7 @@ def _memory_order(shape: list[int], strides: list[int]) -> list[int]:
 
 
 class _Reader:
-    """Turns nodes into values, trusting none of them."""
+    """Converter of untrusted nodes into values."""
 
     def __init__(self, memory: mmap.mmap, start: int, size: int, place: Placed) -> None:
         self._memory = memory
@@ -635,7 +641,7 @@ class _Reader:
         self._place_on_device = place
         self._nodes = 0
         self.end = start
-        """Where the last leaf so far ends."""
+        """End offset of the last leaf so far."""
 
     def value(self, node: Any, depth: int) -> Any:
         self._nodes += 1
@@ -689,7 +695,8 @@ class _Reader:
     def _dict(self, node: Node, depth: int) -> "dict[Any, Any]":
         keys = self._list(node, "keys")
         items = self._list(node, "items", len(keys))
-        # Whole numbers from 2^61 - 1 on can be chosen to collide, and then a set of them takes forever.
+        # Whole numbers from 2^61 - 1 on can be chosen to collide in the hash table, and a set of such keys takes
+        # quadratic time.
         if len(keys) > _NODES_MAX or not all(type(key) is str or _is_small(key) for key in keys):
             raise PayloadError("a dict has keys that are none, or too many")
         if len(set(keys)) != len(keys):
@@ -763,7 +770,7 @@ class _Reader:
 
 
 def _built(build: "Callable[[Node], Any]", node: Node) -> Any:
-    """What `build` makes of a node; where PyTorch or NumPy refuses, the node is at fault."""
+    """Return `build(node)`; a refusal by PyTorch or NumPy is an error of the node."""
     try:
         return build(node)
     except PayloadError:

@@ -1,4 +1,4 @@
-"""The answers of a worker or judge, read from frames that may be forged: whatever is not one is a violation."""
+"""Answers of a worker or judge, parsed from frames that may be forged: any other frame is a violation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,42 +14,42 @@ _FACTS_MAX = 100
 _ELAPSED_NS_MAX = 1e18
 
 HELD_MAX = 500
-"""How many parts of its outputs a worker may leave in its memory, unless they are all alike."""
+"""Largest number of output parts that a worker may leave in its memory, unless all outputs are alike."""
 
 ADDRESSES_MAX = 3000
-"""How many parts of outputs that are alike a worker may tell of."""
+"""Largest number of parts of alike outputs that a worker may list."""
 
 
 @dataclass(frozen=True)
 class Confined:
-    """A worker is confined at the level `isolation`, and has imported nothing of the submission yet."""
+    """Confirmation that a worker is confined at the level `isolation`, with nothing of the submission imported yet."""
 
     isolation: str
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A worker has imported the submission."""
+    """Confirmation that a worker has imported the submission."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A worker is ready for the inputs of a timed call."""
+    """Confirmation that a worker is ready for the inputs of a timed call."""
 
 
 @dataclass(frozen=True)
 class Mapped:
-    """A worker has the memory in its pages that its next calls' inputs will be written into."""
+    """Confirmation that a worker has mapped, with all pages present, the memory for its next calls' inputs."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A worker has made the call of this number and claims a time for it.
+    """The end of the call with this number, and the time that the worker claims for it.
 
-    `outputs` says where in the room each output begins and how many bytes it has, `held` which parts of it are to be
-    read from the worker's memory instead: the place of the output among those of the row, the offset within it, the
-    address, and the bytes. Where `alike` is not empty, all outputs have the form of the one that is described, and
-    these are the addresses of their parts, one output after the other.
+    `outputs` holds the offset in the room and the size in bytes of each output. `held` lists the parts to read from the
+    worker's memory instead: index of the output within the row, offset within the output, address, size in bytes. If
+    `alike` is not empty, all outputs have the form of the one described, and `alike` holds the addresses of their
+    parts, one output after the other.
     """
 
     call: int
@@ -61,12 +61,12 @@ class Done:
 
 @dataclass(frozen=True)
 class Overlapped:
-    """A worker has made calls in a row whose outputs lie in the same memory, so that the first ones are lost."""
+    """Report that outputs of calls in a row lie in the same memory, so that the first ones are lost."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A worker or judge could not do as it was asked."""
+    """Report that a worker or judge failed to carry out a request."""
 
     verdict: Verdict
     message: str
@@ -74,18 +74,18 @@ class Failure:
 
 @dataclass(frozen=True)
 class Ready:
-    """The judge has imported the reference."""
+    """Confirmation that the judge has imported the reference."""
 
     facts: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Generated:
-    """The judge has made inputs, which take `size` bytes.
+    """Inputs that the judge has generated; they take `size` bytes.
 
-    `work` is the least that a right call has to move and compute, in bytes and operations, where the task says; `form`
-    is that of a right answer, if it was asked for. `steady` says that the inputs of other seeds had the same layout, so
-    that it tells nothing of this one.
+    `work` is the minimum of bytes to move and operations to compute for a right call, if the task declares it; `form`
+    is the form of a right answer, if requested. `steady` states that the inputs of other seeds had the same layout, so
+    that the layout reveals nothing about this seed.
     """
 
     size: int
@@ -96,12 +96,12 @@ class Generated:
 
 @dataclass(frozen=True)
 class Filled:
-    """The judge has written inputs where it was told to."""
+    """Confirmation that the judge has written inputs to the requested place."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The judge has an opinion of an output."""
+    """The judge's opinion of an output."""
 
     verdict: Verdict
     message: str
@@ -111,10 +111,10 @@ Answer = Confined | Loaded | Prepared | Mapped | Done | Overlapped | Failure | R
 
 
 def answer_of(frame: Frame) -> Answer:
-    """The answer that `frame` holds.
+    """Return the answer in `frame`.
 
     Raises:
-        ProtocolViolation: it holds none.
+        ProtocolViolation: the frame holds no answer.
     """
     try:
         return _KINDS[frame["type"]](frame)
