@@ -11,7 +11,7 @@ import pytest
 
 from hpc_board.harness.processes.tree import ProcessorTimes, processor_times, signal_all
 
-BEFORE = ProcessorTimes(wait_ns=50, others_ns=1000, last_pid=7, beside=frozenset({5, 6}))
+BEFORE = ProcessorTimes(wait_ns=50, others_ns=1000, last_pid=7, siblings=frozenset({5, 6}))
 
 
 def after(**changes: object) -> ProcessorTimes:

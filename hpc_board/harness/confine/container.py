@@ -1,8 +1,8 @@
-"""The container around the processes that run a submission, where the settings ask for one: bubblewrap or Apptainer.
+"""The container around the processes that run a submission, if the settings ask for one: bubblewrap or Apptainer.
 
-What a worker gives up by itself (sandbox.py) stays as it is; the container lies outside of that. In it there are no
-other processes, no network and no files but those that are named here, so that what Landlock or the system-call filter
-of an older kernel would let through meets nothing. When its first process ends, the kernel ends all that is in it.
+A worker's own restrictions (sandbox.py) stay in force; the container is a layer around them. It contains no other
+processes, no network and no files except those named here, so that anything that Landlock or the system-call filter of
+an older kernel would let through finds no target. When its first process ends, the kernel ends all its processes.
 """
 
 import os
@@ -25,15 +25,15 @@ _LINKS_MAX = 40
 _PYTHON_MIN = (3, 10)
 _CHECK = "import sys; open('ready', 'w').close(); print(sys.version_info[0], sys.version_info[1])"
 _OF_THE_NODE = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "ROCM_PATH")
-"""Variables that name folders of the node, where an image has its own."""
+"""Variables that name folders of the node; an image has its own folders."""
 
 _GPU_OPTIONS = {Device.CUDA: "--nv", Device.HIP: "--rocm"}
-# On Debian and its like, compilers in /usr are links that lead through there.
+# On Debian and its derivatives, compilers in /usr are symbolic links through this folder.
 _LINKS_OF_TOOLS = "/etc/alternatives"
 
 
 class ContainerUnavailable(Exception):
-    """The container that the settings ask for cannot be had on this node; the message says why, and who asked."""
+    """The requested container is unavailable on this node; the message names the reason and the setting."""
 
 
 class Container(Protocol):
@@ -41,15 +41,15 @@ class Container(Protocol):
 
     @property
     def python(self) -> str:
-        """The interpreter in it."""
+        """Return the interpreter inside."""
 
     @property
     def description(self) -> str:
-        """What a result says of it."""
+        """Return the container's description in a result."""
 
     @property
     def identity(self) -> str:
-        """Text that differs wherever compilers in it could be others than on the node itself."""
+        """Return text that differs whenever compilers inside may differ from those on the node itself."""
 
     def command(
         self,
@@ -59,27 +59,27 @@ class Container(Protocol):
         device: str = "",
         files: Iterable[Path] = (),
     ) -> list[str]:
-        """What stands before the command that is to run in the folder `home`.
+        """Return the command prefix that runs a command in the folder `home` inside.
 
-        It may write `home` and the folders `writable`, and read those of `files`, and the `readable` ones as far as
-        they are the node's; GPUs of the kind `device` can be used.
+        The command may write `home` and the folders `writable`, and read those of `files`, and the `readable` ones that
+        belong to the node; it can use GPUs of the kind `device`.
         """
 
     def kept(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """What of `environ` applies inside."""
+        """Return the variables of `environ` that apply inside."""
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The environment of that whole command, so that what runs inside has what is kept of `environ`."""
+        """Return the environment of the whole command, such that the kept variables of `environ` are set inside."""
 
     def readable(self, folders: Sequence[str]) -> list[str]:
-        """What a process inside may be allowed to read, where on the node itself it would be `folders`."""
+        """Return the folders that a process inside may read in place of `folders` of the node."""
 
 
 def container(wanted: Sandbox, harness: Path, environ: Mapping[str, str], scratch: Path) -> Container:
-    """The container that the settings ask for, tried out once in a folder below `scratch`.
+    """Return the container that the settings ask for, tried out once in a folder below `scratch`.
 
     Raises:
-        ContainerUnavailable: the node lacks the program or the image, or does not let it make namespaces.
+        ContainerUnavailable: the node lacks the program or the image, or forbids creating namespaces.
     """
     name = {SandboxRuntime.BUBBLEWRAP: "bwrap", SandboxRuntime.APPTAINER: "apptainer"}[wanted.runtime]
     program = shutil.which(name, path=environ.get("PATH"))
@@ -104,7 +104,7 @@ def container(wanted: Sandbox, harness: Path, environ: Mapping[str, str], scratc
 
 @dataclass(frozen=True)
 class Bubblewrap:
-    """bubblewrap: the node's own system, without whatever is not named."""
+    """bubblewrap: the node's own system, reduced to the named folders."""
 
     program: str
     description: str
@@ -149,7 +149,7 @@ class Bubblewrap:
 
 @dataclass(frozen=True)
 class Apptainer:
-    """Apptainer: the system of an image, with Python and whatever else submissions need in it."""
+    """Apptainer: the system of an image, with Python and all other requirements of submissions inside."""
 
     program: str
     version: str
@@ -179,7 +179,7 @@ class Apptainer:
         """See Container."""
         found = [self.program, "--silent", "exec", "--containall", "--no-eval", "--net", "--network", "none"]
         found += [_GPU_OPTIONS[Device(device)]] if device in _GPU_OPTIONS else []
-        # With --no-home, --home names the folder alone; it is there because it is bound.
+        # With --no-home, --home sets the path alone; the folder exists inside because it is bound.
         found += ["--no-home", "--home", str(home), "--pwd", str(home)]
         for folder in (home, *writable):
             found += ["--bind", f"{folder}:{folder}"]
@@ -194,7 +194,7 @@ class Apptainer:
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """See Container."""
         own = {name: environ[name] for name in ("PATH", "HOME") if name in environ}
-        # The home is told by an option; Apptainer warns of a variable.
+        # The home is set by an option; Apptainer warns about a variable.
         inside = {f"APPTAINERENV_{name}": value for name, value in self.kept(environ).items() if name != "HOME"}
         return {**own, **inside}
 
@@ -204,13 +204,13 @@ class Apptainer:
 
 
 def through_links(paths: Iterable[str]) -> list[str]:
-    """The `paths`, and for each whose way leads over links also where every one of these leads to.
+    """Return the `paths`, and every target along the symbolic links of each.
 
-    In a container the target of a link is there only if it is named.
+    In a container the target of a link exists only if it is named.
     """
     found: dict[str, None] = {}
     for path in paths:
-        # Two slashes at the beginning would be kept.
+        # normpath would keep two leading slashes.
         following: str | None = os.path.normpath(f"/{path.lstrip('/')}")
         for _ in range(_LINKS_MAX):
             if following is None:
@@ -228,7 +228,7 @@ def _over_first_link(path: Path) -> str | None:
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
-    """The `paths` that do not lie below another one of them."""
+    """Return the `paths` that do not lie below another one of them."""
     kept: list[str] = []
     for path in sorted(paths, key=lambda each: (len(Path(each).parts), each)):
         if path != "/" and not any(path == each or path.startswith(f"{each}/") for each in kept):
@@ -277,7 +277,7 @@ def _asked(wanted: Sandbox) -> str:
 
 
 def _version(program: str) -> str:
-    """What the program says of its version, its name where it says nothing."""
+    """Return the program's version line, or its name if it prints nothing."""
     try:
         done = subprocess.run(
             [program, "--version"],

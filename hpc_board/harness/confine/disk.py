@@ -1,4 +1,4 @@
-"""Who has filled a disk: what was free in a scratch folder's file system at first, and what lies in the folder now."""
+"""The cause of a full disk: free space of a scratch folder's file system at the start, and usage of the folder now."""
 
 import os
 from collections.abc import Iterator
@@ -12,17 +12,17 @@ _BLOCK_BYTES = 512
 
 
 class Disk:
-    """The file system of a scratch folder, as it was when an evaluation began."""
+    """The file system of a scratch folder, recorded at the start of an evaluation."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._free = _free(folder)
 
     def filled(self) -> str:
-        """In words, that what lies in the folder has filled the file system; "" where that is not so.
+        """Return a message if the folder's content has filled the file system, else "".
 
-        The file system is full, and at least half of what was free at first is in the folder: neither was it full
-        before, nor have others filled it.
+        That requires a full file system, and at least half of the space that was free at the start to be used by the
+        folder: neither was it full before, nor have others filled it.
         """
         (free_bytes, free_files), (held_bytes, held_files) = _free(self._folder), _held(self._folder)
         lost_bytes, lost_files = self._free[0] - free_bytes, self._free[1] - free_files
@@ -40,14 +40,14 @@ class Disk:
 
 
 def _free(folder: Path) -> tuple[int, int]:
-    """The bytes and the files that there is room for."""
+    """Return the free bytes and the free files (inodes)."""
     found = os.statvfs(folder)
-    # A file system without a table of files has no number of free ones.
+    # A file system without a fixed inode table reports none free.
     return found.f_bavail * found.f_frsize, found.f_favail if found.f_files else _FILES_MAX
 
 
 def _held(folder: Path) -> tuple[int, int]:
-    """The bytes and the files in a folder, of so many files at most that nobody is kept busy by counting."""
+    """Return the bytes and the files in a folder, up to a maximum of files, so that counting ends in bounded time."""
     held_bytes = held_files = 0
     for blocks in _blocks_of_files(folder):
         held_bytes += blocks * _BLOCK_BYTES
@@ -58,7 +58,7 @@ def _held(folder: Path) -> tuple[int, int]:
 
 
 def _blocks_of_files(folder: Path) -> Iterator[int]:
-    """The blocks of each file and folder in a folder, however deep it is nested."""
+    """Yield the blocks of each file and folder in a folder, at any depth of nesting."""
     waiting = [str(folder)]
     while waiting:
         with suppress(OSError), os.scandir(waiting.pop()) as entries:

@@ -1,4 +1,4 @@
-"""A `/dev/shm` of a program's own: semaphores and shared memory have names there, and outlive who made them."""
+"""A private `/dev/shm` for a program: named semaphores and shared memory lie there, and outlive their creators."""
 
 import ctypes
 import os
@@ -13,10 +13,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def own_shared_memory() -> bool:
-    """Give this process, and all that it starts from now on, an empty `/dev/shm` that ends with the last of them.
+    """Give this process and its later children an empty `/dev/shm` that ends with the last of them.
 
-    Returns whether that worked: it takes a mount namespace, and for who may not have one, a user namespace around it.
-    A child tries it first, since half of it cannot be undone. This process must have one thread.
+    Return whether it succeeded: this takes a mount namespace, and without that privilege a user namespace around it. A
+    child tries it first, since half of it cannot be undone. This process must have one thread.
     """
     child = os.fork()
     if child == 0:
@@ -31,7 +31,7 @@ def own_shared_memory() -> bool:
 def _mounted() -> bool:
     if _libc.unshare(_CLONE_NEWNS) != 0 and not _in_user_namespace():
         return False
-    # What is mounted from now on is seen within alone; what the system mounts later is seen here, too.
+    # Later mounts inside stay inside; later mounts of the system are visible here too.
     if _libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None) != 0:
         return False
     place, flags = SHARED_MEMORY.encode(), _MS_NOSUID | _MS_NODEV
@@ -39,7 +39,7 @@ def _mounted() -> bool:
 
 
 def _in_user_namespace() -> bool:
-    """Enter a user namespace with mounts of its own, in which the user and the group are who they were."""
+    """Enter a user namespace with mounts of its own, with user and group mapped to themselves."""
     user, group = os.geteuid(), os.getegid()
     if _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS) != 0:
         return False

@@ -1,8 +1,8 @@
-"""What a worker gives up before it imports a submission, by system calls that need no privilege.
+"""Restrictions that a worker takes on before it imports a submission, by system calls that need no privilege.
 
-Resource limits, no new privileges, a system-call filter (seccomp.py), and Landlock where the kernel has it: files
-outside its own scratch folder are read-only or hidden, TCP is closed a second time (Linux 6.7), and signals
-reach no process outside. The level that was reached is part of every result, each one beside all before it:
+Resource limits, no new privileges, a system-call filter (seccomp.py), and Landlock if the kernel has it: files outside
+its own scratch folder are read-only or hidden, TCP is closed a second time (Linux 6.7), and signals reach no process
+outside. Every result records the level reached; each level includes those before it:
 
     S0  limits, a scrubbed environment, a session of its own
     S1  no capabilities, no new privileges, death with the parent; the supervisor's memory is hidden
@@ -32,8 +32,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
 
-# linux/securebits.h: root gains nothing by being root (NOROOT, NO_SETUID_FIXUP), nothing is handed on (KEEP_CAPS off,
-# NO_CAP_AMBIENT_RAISE), each of them locked.
+# linux/securebits.h: uid 0 gains no capabilities (NOROOT, NO_SETUID_FIXUP), none are passed on (KEEP_CAPS off,
+# NO_CAP_AMBIENT_RAISE), and each bit is locked.
 _NO_ROOT = 0xEF
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _CAPABILITIES_MAX = 64
@@ -67,8 +67,8 @@ _SYSTEM = (
     "/run/opengl-driver",
 )
 
-# What programs need of /etc to be loaded, to name users and the time, and to begin OpenSSL and OpenCL. The rest of it
-# is nobody's business, and what root may read there is secret.
+# Files of /etc that programs need to be loaded, to look up users and the time zone, and to initialize OpenSSL and
+# OpenCL. No submission needs the rest, and files there that root may read are secret.
 _CONFIGURATION = (
     "OpenCL",
     "alternatives",
@@ -103,7 +103,7 @@ _TOOLS = (
     "/etc/os-release",
 )
 
-# Neither terminals nor memory that others share.
+# Neither terminals nor memory shared with others.
 _PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
 _GPU_DEVICES = ("nvidia*", "nvidia-caps/*", "kfd", "dri/*")
 _KERNEL_DEVICES = (*_PLAIN_DEVICES, *_GPU_DEVICES)
@@ -122,11 +122,11 @@ def die_with_parent(parent: int) -> None:
 
 
 def guard_supervisor() -> None:
-    """Hide this process's memory and files from its children, and inherit every orphan among its descendants.
+    """Hide this process's memory and files from its children, and adopt every orphan among its descendants.
 
-    It may open as many files as anybody lets it. The system counts the descriptors that are on their way between all
-    processes of a user, and whoever may open fewer files than there are on their way sends none: a worker, which may
-    open fewer, cannot have so many on their way that this process or the judge is kept from sending.
+    Raise its limit of open files to the maximum. The kernel counts the descriptors in flight between all processes of a
+    user, and refuses to send from a process whose limit of open files is below that count: a worker has a lower limit
+    and so cannot put so many in flight that this process or the judge can no longer send.
     """
     hide_memory()
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -135,22 +135,22 @@ def guard_supervisor() -> None:
 
 
 def hide_memory() -> None:
-    """Keep other processes of the same user from this one's memory, environment and descriptors."""
+    """Hide this process's memory, environment and descriptors from other processes of the same user."""
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def show_memory() -> None:
-    """Undo what a forked process inherited of its parent's hiding: it needs its own /proc/self."""
+    """Undo the hiding that a forked process inherited from its parent: it needs its own /proc/self."""
     _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
 def limit_resources(file_bytes: int, spared_processes: int = 0) -> None:
-    """Bound what this process and its children may take: no core dumps, files of `file_bytes`, few open files.
+    """Bound the resources of this process and its children: no core dumps, files of `file_bytes`, few open files.
 
-    That is 1,024 of these, or half of what the supervisor may open where that is less, see `guard_supervisor`. Of the
+    The limit of open files is 1,024, or half of the supervisor's if that is less, see `guard_supervisor`. Of the
     processes and threads that the user may have, `spared_processes` are left to others, half of them at most: the
-    system counts those of the user, and holds each process to a limit of its own. Root has no such limit. Where memory
-    runs out, this process and its children are the first that the system kills.
+    kernel counts those of the user, and holds each process to a limit of its own. Root has no such limit. If memory
+    runs out, the kernel kills this process and its children first.
     """
     _die_first_of_memory()
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -164,7 +164,7 @@ def limit_resources(file_bytes: int, spared_processes: int = 0) -> None:
 
 
 def limit_files(file_bytes: int) -> None:
-    """Bound what this process and its children may write: no core dumps, files of `file_bytes`."""
+    """Bound the files of this process and its children: no core dumps, at most `file_bytes` each."""
     _bound(resource.RLIMIT_CORE, 0)
     _bound(resource.RLIMIT_FSIZE, file_bytes)
 
@@ -177,16 +177,16 @@ def _bound(kind: int, value: int) -> None:
 
 def _die_first_of_memory() -> None:
     with suppress(OSError):
-        # The most that there is. Whoever may write there could take it back: Landlock keeps submissions from it.
+        # The maximum. A process that may write this file could undo it: Landlock keeps submissions from it.
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = True, network: bool = False) -> int:
-    """Confine this process for good and return the version of Landlock that confines it, 0 where none does.
+    """Confine this process for good, and return the version of Landlock in force, 0 for none.
 
-    It is 0 too where the process has several threads: Landlock leaves all but the calling one as they were. `readable`
-    are folders beside the system's own, `writable` the scratch folder. A process that is not `scoped` may send signals
-    and connect to abstract sockets outside, and use TCP, as one under a profiler has to; with `network` it may use TCP
+    It is also 0 if the process has several threads: Landlock would restrict only the calling one. `readable` are
+    folders besides the system's own, `writable` the scratch folder. A process that is not `scoped` may send signals and
+    connect to abstract sockets outside, and use TCP, as a process under a profiler must; with `network` it may use TCP
     alone.
     """
     devices = _devices(_KERNEL_DEVICES)
@@ -194,11 +194,11 @@ def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = 
 
 
 def confine_task(readable: Iterable[str], folder: str, file_bytes: int) -> str:
-    """Confine this process, which is to import a task, as a worker is, and return the level of isolation.
+    """Confine this process, which will import a task, like a worker, and return the isolation level.
 
-    It reads the folders `readable` beside the system's own, and writes `folder` alone. What a worker gives up besides
-    stays: this process is not the first that lacking memory ends, and it opens as many files as the supervisor, or a
-    worker that sends descriptors without end could keep it from sending any.
+    It reads the folders `readable` besides the system's own, and writes `folder` alone. Two restrictions of a worker do
+    not apply: the kernel does not kill this process first if memory runs out, and it may open as many files as the
+    supervisor, since otherwise a worker that sends descriptors without end could keep it from sending any.
     """
     limit_files(file_bytes)
     landlock = confine(readable, [folder])
@@ -206,26 +206,26 @@ def confine_task(readable: Iterable[str], folder: str, file_bytes: int) -> str:
 
 
 def confine_compiler(readable: Iterable[str], folder: str) -> int:
-    """Confine this process, which is to become a compiler, for good and return the version of Landlock that does.
+    """Confine this process, which will become a compiler, for good, and return the version of Landlock in force.
 
-    What it compiles may name any file to include, so it reads less than a worker: of `/etc` only what loading a program
-    takes, nothing of `/proc` and `/sys`, no GPU. It writes `folder` alone.
+    The source may include any file by name, so a compiler reads less than a worker: of `/etc` only the files for
+    loading a program, nothing of `/proc` and `/sys`, no GPU. It writes `folder` alone.
     """
     return _confined(seen_by_compilers(readable), [folder], _devices(_PLAIN_DEVICES), scoped=True)
 
 
 def seen_by_workers(readable: Iterable[str]) -> list[str]:
-    """All that a worker may read: the system's own, and the folders `readable` beside."""
+    """Return all that a worker may read: the system's own folders, and the folders `readable`."""
     return [*_SYSTEM, *_found("/etc", _CONFIGURATION), *readable]
 
 
 def seen_by_compilers(readable: Iterable[str]) -> list[str]:
-    """All that a compiler may read: the system's programs, headers and libraries, and the folders `readable` beside."""
+    """Return all that a compiler may read: the system's programs, headers and libraries, and the folders `readable`."""
     return [*_TOOLS, *readable]
 
 
 def gpu_devices() -> list[str]:
-    """The device files of this node's GPUs."""
+    """Return the device files of this node's GPUs."""
     return _devices(_GPU_DEVICES)
 
 
@@ -258,12 +258,13 @@ def _confined(
 
 
 def _give_up_capabilities() -> None:
-    """Be root without what sets root apart, if it is root: neither this process nor what it starts gets it back."""
+    """Drop root's capabilities for good if this process is root: neither it nor its children regain them."""
     for capability in range(_CAPABILITIES_MAX):
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     _libc.prctl(_PR_SET_SECUREBITS, _NO_ROOT, 0, 0, 0)
-    # Last: what is above takes a capability itself. Two sets of 32 bits, each effective, permitted and inheritable.
+    # Last: the calls above need a capability themselves. Two sets of 32 bits, each effective, permitted and
+    # inheritable.
     _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
 
 
@@ -284,7 +285,7 @@ _MEANS = {
 
 
 def level_of(landlock: int, *, filtered: bool) -> str:
-    """The level that a worker with a version of Landlock, 0 for none, and with the system-call filter reaches."""
+    """Return the level of a worker with a version of Landlock, 0 for none, and with the system-call filter or not."""
     if not filtered:
         return "S1"
     if landlock < 1:
@@ -293,12 +294,12 @@ def level_of(landlock: int, *, filtered: bool) -> str:
 
 
 def reaches(level: str, wanted: str) -> bool:
-    """Whether an isolation level is at least the one that is wanted; "" wants none."""
+    """Return whether an isolation level is at least `wanted`; "" requires none."""
     return not wanted or (level in LEVELS and LEVELS.index(level) >= LEVELS.index(wanted))
 
 
 def lacking(level: str, wanted: str) -> str:
-    """What a node that reaches `level` would need to reach the one that is wanted."""
+    """Return the features that a node at `level` lacks for the level `wanted`, as text."""
     have = LEVELS.index(level) if level in LEVELS else 0
     return "it lacks " + " and ".join(_MEANS[each] for each in LEVELS[have + 1 : LEVELS.index(wanted) + 1])
 
@@ -312,7 +313,7 @@ def _found(folder: str, patterns: Iterable[str]) -> list[str]:
 
 
 def landlock_abi() -> int:
-    """The version of Landlock that the kernel offers; 0 or less where there is none."""
+    """Return the kernel's version of Landlock; 0 or less if it has none."""
     if platform.machine() not in ("x86_64", "aarch64"):
         return 0
     return int(_libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, 1))
@@ -333,9 +334,10 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 def readable_folders(environ: Mapping[str, str], extra: Iterable[str], hidden: Iterable[str]) -> list[str]:
-    """The folders beside the system's own that a worker needs to read: this Python's, the site's toolchain, `extra`.
+    """Return the folders besides the system's own that a worker must read.
 
-    None of them is `hidden`, nor above a hidden one; of an installation whose folder is, the usual parts are there.
+    These are this Python's, the site's toolchain and `extra`. None of them is `hidden` or an ancestor of a hidden one;
+    of an installation whose folder is, its usual subfolders are included.
     """
     kept = [Path(os.path.realpath(path)) for path in ("/", *hidden)]
 
@@ -350,7 +352,7 @@ def readable_folders(environ: Mapping[str, str], extra: Iterable[str], hidden: I
 
 
 def _prefixes(environ: Mapping[str, str]) -> Iterator[str]:
-    """The folders of whole installations: a compiler's headers and libraries lie beside its `bin`."""
+    """Yield the folders of whole installations: a compiler's headers and libraries lie beside its `bin`."""
     yield from (sys.prefix, sys.base_prefix, sys.exec_prefix)
     yield from (environ[name] for name in _TOOLCHAINS if name in environ)
     for path in map(Path, _search_path(environ, "PATH")):

@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 SCRATCH = "hpc-board-"
-"""How the name of a scratch folder begins."""
+"""Prefix of the name of a scratch folder."""
 
 CODE = "code"
-"""The folder in a worker's home that holds what it imports."""
+"""The folder in a worker's home that holds the imported files."""
 
 _CACHE = "cache"
 _CACHE_ENTRIES_MAX = 50_000
@@ -40,28 +40,29 @@ _PASSED_ON = (
 
 
 def scrubbed(environ: Mapping[str, str], home: Path, extra: Sequence[str]) -> dict[str, str]:
-    """What the children are given of the job's environment: an allow-list, and folders that are not the user's."""
+    """Return the children's environment: an allow-list of the job's variables, and folders that are not the user's."""
     kept = {name: environ[name] for name in (*_PASSED_ON, *extra) if name in environ}
     passive = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
     return {"LC_ALL": "C.UTF-8", **kept, **private_folders(home), **passive}
 
 
 def private_folders(home: Path) -> dict[str, str]:
-    """The environment that keeps the files and caches of a process in a folder of its own."""
+    """Return the environment that keeps files and caches of a process in a folder of its own."""
     folders = {"HOME": str(home), "TMPDIR": str(home)} | {name: str(home / _CACHE / name.lower()) for name in _CACHES}
-    # JAX keeps nothing by itself that it has compiled within a second.
+    # By default JAX does not cache a compilation of less than a second.
     return {**folders, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 
 
 def worker_home(scratch: Path, name: str) -> Path:
-    """A worker's folder with an empty one in it for its code, the same path for every worker of a kind.
+    """Return a worker's folder with an empty code folder in it, the same path for every worker of a kind.
 
-    What an earlier one compiled stays in `cache`, so that it is compiled once: compilers note absolute paths.
-    Nothing else is left of it. A note there can tell a later one how many there were before; every one is judged alike.
+    The compiled files of an earlier worker stay in `cache`, so that each is compiled once: compilers record absolute
+    paths. Nothing else of it is left. A file in the cache can tell a later worker how many came before it; every worker
+    is judged alike.
     """
     home = scratch / name
     cache, kept = home / _CACHE, scratch / f"{name}-{_CACHE}"
-    # Whatever cannot be kept, for whatever reason a submission may have thought of, is compiled again.
+    # A cache that cannot be kept, for any reason that a submission may have contrived, is compiled again.
     with suppress(OSError):
         if stat.S_ISDIR(cache.lstat().st_mode):
             cache.chmod(0o700)
@@ -75,7 +76,7 @@ def worker_home(scratch: Path, name: str) -> Path:
 
 
 def _keeps_plain_files(folder: Path) -> bool:
-    """Remove what in a worker's folder is neither a file with one name nor a folder; False where there is too much."""
+    """Remove from a worker's folder all but folders and files with one hard link; False if there are too many entries."""
     waiting, entries = [(folder, 0)], 0
     while waiting:
         parent, depth = waiting.pop()
@@ -92,22 +93,22 @@ def _keeps_plain_files(folder: Path) -> bool:
 
 
 def copy(names: Iterable[str], source: Path, target: Path) -> None:
-    """Copy some of a folder's files into another one, with the folders that they are in."""
+    """Copy some of a folder's files into another folder, with their subfolders."""
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, target / name)
 
 
 def private(name: str) -> bool:
-    """Whether a task's file is for the judge alone: the reference or the checks, in whatever language."""
+    """Return whether a task's file is for the judge alone: the reference or the checks, in any language."""
     return any(part.partition(".")[0] in _PRIVATE_STEMS for part in PurePosixPath(name).parts)
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder whatever a submission made of it: closed folders, and nests too deep for recursion."""
+    """Remove a folder in any state that a submission left: unreadable folders, and nesting too deep for recursion."""
     if folder.is_dir() and not folder.is_symlink():
         for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
             program = shutil.which(command[0], path=os.defpath) or command[0]
-            # Where no process can be started, what cannot be removed stays.
+            # If no process can be started, the remaining files stay.
             with suppress(OSError):
                 subprocess.run([program, *command[1:], "--", str(folder)], stderr=subprocess.DEVNULL, check=False)

@@ -1,11 +1,11 @@
 """A system-call filter for the worker: it closes the ways to act on the outside that Landlock leaves open.
 
 Landlock guards the contents of files. It does not guard their modes, times and attributes, other processes of the same
-user, sockets, or objects that outlive a process. This filter refuses those by call number and by plain arguments, which
-is all that a filter can see. Every descendant inherits it, no process can remove it, and root is bound by it as well.
+user, sockets, or objects that outlive a process. This filter refuses those by call number and by plain arguments, the
+only input of a filter. Every descendant inherits it, no process can remove it, and root is bound by it as well.
 
-Honest build tools change modes and times of files all the time and stop when they can't, so those calls are answered
-with success and have no effect. The rest fails with an ordinary error.
+Honest build tools change modes and times of files all the time and stop on an error, so those calls return success and
+have no effect. The rest fails with an ordinary error.
 """
 
 import ctypes
@@ -33,8 +33,8 @@ _EPERM, _EACCES, _ENOSYS = _FAIL | errno.EPERM, _FAIL | errno.EACCES, _FAIL | er
 _LOAD, _AND, _JUMP, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x54, 0x05, 0x15, 0x35, 0x06
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 
-# A call that is newer than this list is answered like one the kernel does not have. Numbers of the x32 interface,
-# which would be another way to each call, carry bit 30 and are refused by the same comparison.
+# A call newer than this list fails like one that the kernel lacks. Numbers of the x32 interface, an alternative way to
+# each call, carry bit 30 and are refused by the same comparison.
 _FIRST_UNREVIEWED = 470
 
 _WHOLE = 0xFFFFFFFF
@@ -43,9 +43,9 @@ _UNIX_SOCKET, _SOCKET_KIND, _STREAM, _SEQUENCED = 1, 0xF, 1, 5
 
 
 class _Check(NamedTuple):
-    """Holds if the low half of an argument, masked, is one of `values`, or with `among` false if it is none of them.
+    """Condition that the low half of an argument, masked, is one of `values`, or with `among` false none of them.
 
-    The kernel takes every argument that is checked here as 32 bits, so the half that is not looked at has no meaning.
+    The kernel takes every argument checked here as 32 bits, so the unchecked half has no meaning.
     """
 
     argument: int
@@ -55,7 +55,7 @@ class _Check(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """One system call, its number on each machine, and how it is answered unless it has checks and all of them hold."""
+    """A system call, its number on each machine, and its answer unless it has checks and all of them hold."""
 
     name: str
     x86_64: int | None
@@ -69,9 +69,9 @@ _OWN_PRIORITY = (_Check(0, (0,)), _Check(1, (0,)))
 _OWN_IO_PRIORITY = (_Check(0, (1,)), _Check(1, (0,)))
 _QUERY = (_Check(0, (_WHOLE,)),)
 _NO_NAMESPACE = (_Check(0, (0,), _NEW_NAMESPACES),)
-# A datagram socket could send to any address, also one that comes from socketpair.
+# A datagram socket could send to any address, even one from socketpair.
 _CONNECTED_UNIX = (_Check(0, (_UNIX_SOCKET,)), _Check(1, (_STREAM, _SEQUENCED), _SOCKET_KIND))
-# PR_SET_DUMPABLE: where /proc hides what is not dumpable, nobody would see whether the process runs.
+# PR_SET_DUMPABLE: if /proc hides processes that are not dumpable, the supervisor could not see whether one runs.
 _NOT_HIDDEN = (_Check(0, (4,), among=False),)
 # S_IFMT of a new node's mode: a file, a pipe or a socket, and no device.
 _NO_DEVICE = (0, 0o100000, 0o010000, 0o140000)
@@ -107,11 +107,11 @@ _RULES = (
     _Rule("file_setattr", 469, 469, _EPERM),
     _Rule("ioctl", 16, 29, _EPERM, _NO_FILE_FLAGS),
     _Rule("truncate", 76, 45, _EPERM),
-    # Devices, which reach what no right to a file guards.
+    # Devices, which reach parts of the node that no file permission guards.
     _Rule("mknod", 133, None, _EPERM, (_Check(1, _NO_DEVICE, _NODE_KIND),)),
     _Rule("mknodat", 259, 33, _EPERM, (_Check(2, _NO_DEVICE, _NODE_KIND),)),
-    # Limits, priorities and places of other processes. OpenMP places its threads by their ids and gives up on an
-    # error, and a filter cannot tell a thread's id from a stranger's.
+    # Limits, priorities and processor affinities of other processes. OpenMP binds its threads by their ids and gives up
+    # on an error, and a filter cannot tell a thread's id from that of another process.
     _Rule("sched_setaffinity", 203, 122, _PRETEND, _OWN),
     _Rule("prlimit64", 302, 261, _EPERM, _OWN),
     _Rule("sched_setparam", 142, 118, _EPERM, _OWN),
@@ -162,8 +162,8 @@ _RULES = (
     _Rule("bpf", 321, 280, _EPERM),
     _Rule("fanotify_init", 300, 262, _EPERM),
     _Rule("personality", 135, 92, _EPERM, _QUERY),
-    # Namespaces and mounts. The flags of clone3 lie in memory, where a filter cannot look; a C library that is told
-    # that the call does not exist takes clone.
+    # Namespaces and mounts. The flags of clone3 lie in memory, which a filter cannot read; a C library that finds the
+    # call missing uses clone.
     _Rule("unshare", 272, 97, _EPERM),
     _Rule("setns", 308, 268, _EPERM),
     _Rule("clone", 56, 220, _EPERM, _NO_NAMESPACE),
@@ -206,10 +206,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def deny_outside_effects(*, network: bool = False) -> bool:
-    """Filter the system calls of this process and all its descendants for good, and say whether the filter is in force.
+    """Filter the system calls of this process and its descendants for good; return whether the filter is in force.
 
-    With `network` sockets stay as they are. The process must have given up new privileges. False on machines other than
-    x86_64 and aarch64, and where the kernel has no such filter.
+    With `network`, sockets stay allowed. The process must have given up new privileges. Return False on machines other
+    than x86_64 and aarch64, and on kernels without seccomp filters.
     """
     machine = platform.machine()
     if machine not in _ARCHITECTURE or ctypes.sizeof(ctypes.c_void_p) != 8:
@@ -222,7 +222,7 @@ def deny_outside_effects(*, network: bool = False) -> bool:
 
 
 def _program(machine: str, allowed: Sequence[str] = ()) -> list[bytes]:
-    """The filter as instructions, one after the other; a call that no rule answers, or in `allowed`, is allowed."""
+    """Return the filter as a list of instructions; a call without a rule, or in `allowed`, is allowed."""
     program = [
         _instruction(_LOAD, _ARCHITECTURE_AT),
         _instruction(_IF_EQUAL, _ARCHITECTURE[machine], then=1),
@@ -252,12 +252,12 @@ def _body(answer: int, checks: Sequence[_Check]) -> list[bytes]:
 
 
 def _comparisons(check: _Check) -> list[bytes]:
-    """Comparisons that pass over the next instruction if the check holds, and run into it if not."""
+    """Return comparisons that skip the next instruction if the check holds, and otherwise fall through to it."""
     count = len(check.values)
     found = [_instruction(_IF_EQUAL, value, then=count - index) for index, value in enumerate(check.values)]
     return found if check.among else [*found, _instruction(_JUMP, 1)]
 
 
 def _instruction(operation: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
-    """One instruction; a comparison passes over `then` or `otherwise` instructions."""
+    """Return one instruction; a comparison skips `then` or `otherwise` instructions."""
     return struct.pack("=HBBI", operation, then, otherwise, value)

@@ -1,1 +1,1 @@
-"""The seam to a processor, and whose fault its errors are."""
+"""The interface to a processor, and the attribution of its errors."""

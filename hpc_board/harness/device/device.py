@@ -1,4 +1,4 @@
-"""The one seam between the harness and a processor: where tensors live, how a call is timed, how a cache is emptied."""
+"""The one interface between the harness and a processor: placing tensors, timing calls, emptying caches."""
 
 import ctypes
 import math
@@ -19,16 +19,16 @@ _FLUSH_BYTES_MAX = 64 * 2**20
 _FLUSH_THREADS_MAX = 4
 _CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 0x06
 _SHIFT_BYTES = 256
-# A prime, so that no usual number of tensors in a call brings each of them to the same place again.
+# A prime, so that no usual number of tensors per call gives each of them the same address again.
 _SHIFTS = 61
-# AMD's Infinity Cache of 256 MiB is not part of the L2 cache that PyTorch tells.
+# AMD's Infinity Cache of 256 MiB is not part of the L2 cache size that PyTorch reports.
 _CUDA_FLUSH_BYTES_MIN = 256 * 2**20
 _HIP_FLUSH_BYTES_MIN = 512 * 2**20
-# The host needs this long for the first launches of a call, and for each input that is put right before it.
+# Host time for the first launches of a call, and for each input that is restored right before it.
 _HIDDEN_NS = 200_000
 _HIDDEN_INPUT_NS = 20_000
 _FILLS_MAX = 32
-# Clocks rise during the first tenths of a second of work, and fall again when nothing is asked of the device.
+# Clocks rise during the first tenths of a second of work, and fall again when the device is idle.
 _WARM_NS = 500_000_000
 _ALONE_NS = 1_000_000_000
 _WARM_FILLS = 16
@@ -40,35 +40,36 @@ _SPOILED_BLOCKS = 32
 _PARTED_BYTES = 8 * 2**20
 _PARTS = 8
 _LEAST_NS = 1.0
-"""What counts where two events are too near to each other to be told apart; it is below every floor."""
+"""Time reported for two events too close to be told apart; it is below every floor."""
 
 _entropy = random.SystemRandom()
 
 
 class DeviceMissing(Exception):
-    """The node has no such device; the message says what was looked for and what was found."""
+    """The node has no such device; the message says which one was requested and which ones exist."""
 
 
 class Device(Protocol):
     """A processor on which a submission is called."""
 
     name: str
-    """The name by which PyTorch knows it."""
+    """PyTorch's name of the device."""
 
     def prepare(self, *, warm: bool = True) -> None:
-        """Make ready for a timed call whose inputs have not been shown yet; `warm` may take half a second of work."""
+        """Prepare a timed call whose inputs have not been shown yet; `warm` may take half a second of work."""
 
     def empty_caches(self) -> None:
-        """Push out of the caches what another process has written for a call that is about to be timed."""
+        """Evict from the caches the data that another process has written for the next timed call."""
 
     def place(self, tensor: Any) -> Any:
-        """A tensor of the host's memory on this device, at another address than the last one had."""
+        """Return a tensor of host memory on this device, at another address than the previous one."""
 
     def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> tuple[Any, float]:
-        """What `call` has returned by the end of its time, and the nanoseconds from its start to that end.
+        """Return the value of `call` at the end of its time, and the nanoseconds from its start to that end.
 
-        With `cold`, the caches are pushed empty before. `shown` are the inputs. On a GPU they become what they are at
-        the start only, and the value is a copy as of the end: what another stream does before or after is wrong.
+        With `cold`, the caches are evicted before. `shown` are the inputs. On a GPU they get their values only at the
+        start, and the returned value is a copy as of the end: work by another stream before or after gives a wrong
+        result.
         """
 
 
@@ -81,10 +82,10 @@ class CpuDevice:
         self._memory: mmap.mmap | None = None
 
     def prepare(self, *, warm: bool = True) -> None:
-        """Nothing: a core's own caches hold none of the inputs, which another process writes."""
+        """Do nothing: a core's own caches hold none of the inputs, which another process writes."""
 
     def empty_caches(self) -> None:
-        """Write twice the size of the last-level cache, at most 64 MiB, from as many as four processors."""
+        """Write twice the size of the last-level cache, at most 64 MiB, from up to four processors."""
         if self._memory is None:
             self._memory = mmap.mmap(-1, min(2 * last_level_cache_bytes(), _FLUSH_BYTES_MAX))
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
@@ -104,11 +105,11 @@ class CpuDevice:
             writer.join()
 
     def place(self, tensor: Any) -> Any:
-        """The tensor itself."""
+        """Return the tensor itself."""
         return tensor
 
     def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> tuple[Any, float]:
-        """What `call` returns, and the nanoseconds it took."""
+        """Return the value of `call`, and the nanoseconds it took."""
         del cold, shown
         start = time.perf_counter_ns()
         value = call()
@@ -118,8 +119,8 @@ class CpuDevice:
 class CudaDevice:
     """The first visible GPU, through PyTorch's CUDA interface, which ROCm builds offer as well.
 
-    Calls are timed on the default stream, whichever is the current one when they come back: of all streams it alone
-    waits for those that were made without `NonBlocking`, and these for it.
+    Calls are timed on the default stream, even if another one is current when they return: it alone of all streams
+    waits for those created without `NonBlocking`, and these wait for it.
     """
 
     name = "cuda"
@@ -138,12 +139,12 @@ class CudaDevice:
         self._rests_ns: deque[int] = deque((self._synchronization_ns() for _ in range(_RESTS)), _RESTS)
 
     def prepare(self, *, warm: bool = True) -> None:
-        """Take back what a submission has set aside of the L2 cache, and keep a device busy whose clocks may be low.
+        """Reset a submission's L2 persistence settings, and keep a device busy whose clocks may be low.
 
-        Lines that are marked as persisting outlive the writing of a buffer; both calls are needed (the limit alone
-        keeps the lines that are there, the reset alone lets new ones be marked). With `warm`, the device has half a
-        second of work before the first timed call of a process, and where that process has asked nothing of it for a
-        second: with clocks that still rise, no two times could be compared.
+        Lines marked as persisting survive the writing of a buffer; both calls are needed (the limit alone keeps
+        existing lines, the reset alone permits new ones). With `warm`, the device gets half a second of work before the
+        first timed call of a process, and after a second without work from that process: while clocks rise, no two
+        times are comparable.
         """
         kept = self._kept
         if self._driver is not None:
@@ -155,7 +156,7 @@ class CudaDevice:
                 self._memory = kept.empty(self._flush_bytes, dtype=kept.uint8, device="cuda")
             if warm and (self._warm_at_ns is None or self._clock() - self._warm_at_ns > _ALONE_NS):
                 self._warm()
-            # The judge may be using the device just now, which makes a fill longer and never shorter.
+            # The judge may be using the device at this moment, which makes a fill longer and never shorter.
             self._fill_ns = min(self._fill_ns, self._measured_fill_ns())
         kept.synchronize()
         self._rests_ns.append(self._synchronization_ns())
@@ -163,7 +164,7 @@ class CudaDevice:
             self._warm_at_ns = self._clock()
 
     def empty_caches(self) -> None:
-        """Nothing: what is written in the host's memory is in no cache of a GPU."""
+        """Do nothing: data written to host memory is in no cache of a GPU."""
 
     def _warm(self) -> None:
         end_ns = self._clock() + _WARM_NS
@@ -173,11 +174,11 @@ class CudaDevice:
             self._kept.synchronize()
 
     def _measured_fill_ns(self) -> float:
-        """How long the device writes the whole buffer, by its own clock."""
+        """Return the device's time to write the whole buffer, by its own clock."""
         kept = self._kept
         start, end = self._events(2)
         kept.synchronize()
-        # The first one hides how long it takes to launch the second.
+        # The first fill hides the launch time of the second.
         kept.fill_(self._memory, 1)
         kept.record(start, self._stream)
         kept.fill_(self._memory, 1)
@@ -186,18 +187,18 @@ class CudaDevice:
         return max(_LEAST_NS, float(kept.elapsed_ms(start, end)) * 1e6)
 
     def _fills(self, inputs: int) -> int:
-        """How often the buffer is written so that the host is well ahead of the device when the clock starts."""
+        """Return the number of buffer fills that keep the host well ahead of the device when the clock starts."""
         return min(_FILLS_MAX, math.ceil((_HIDDEN_NS + _HIDDEN_INPUT_NS * inputs) / self._fill_ns))
 
     def _events(self, count: int) -> list[Any]:
-        """New events, each recorded once: an event comes to be then, which is not to be part of a time."""
+        """Return new events, each recorded once: the first record creates the event, outside of any measured time."""
         events = [self._kept.event(enable_timing=True) for _ in range(count)]
         for event in events:
             self._kept.record(event, self._stream)
         return events
 
     def place(self, tensor: Any) -> Any:
-        """A copy on the GPU, 256 bytes further into its memory than that of the tensor before."""
+        """Return a copy on the GPU, 256 bytes further into its memory than the previous tensor's."""
         self._placed = (self._placed + 1) % _SHIFTS
         kept, shift = self._kept, self._placed * _SHIFT_BYTES
         with kept.plainly():
@@ -212,18 +213,18 @@ class CudaDevice:
             return kept.permute(placed, sorted(range(len(order)), key=lambda index: order[index]))
 
     def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> tuple[Any, float]:
-        """What `call` has returned by its second event, and the nanoseconds between two events, of all streams.
+        """Return the value of `call` at its second event, and the nanoseconds between two events, of all streams.
 
-        With `cold`, at least twice the size of the L2 cache is written before, and again until 0.2 ms are sure to have
-        passed; as that is still going on while the call is queued, the time to launch the kernel is hidden behind it.
-        Another stream does not wait for it and could do the work meanwhile: so parts of the inputs are wrong until the
-        first event. The second ends the work on the default stream, and the copy of what was returned is queued right
-        behind it: work that another stream or thread does later is missing there. Where the device takes longer to come
-        to rest than an idle one does, another stream had work left all the same, and an event recorded after the rest
-        counts in place of the second. When this returns, the device has nothing left to do.
+        With `cold`, at least twice the size of the L2 cache is written before, and again until at least 0.2 ms have
+        passed; since the call is queued meanwhile, this hides the kernel's launch time. Another stream does not wait
+        for the fill and could do the work meanwhile: so parts of the inputs are wrong until the first event. The second
+        event ends the work on the default stream, and a copy of the returned value is queued right behind it: later
+        work of another stream or thread is missing in the copy. If the device takes longer to become idle than an idle
+        one does, another stream still had work, and an event recorded after that wait counts instead of the second.
+        When this returns, the device is idle.
 
         Raises:
-            RuntimeError: caches are to be emptied, and the device was never prepared, so that nothing could do it.
+            RuntimeError: `cold` was requested of a device that was never prepared, so that it has no buffer to write.
         """
         kept, stream = self._kept, self._stream
         if cold and self._memory is None:
@@ -254,19 +255,20 @@ class CudaDevice:
 
     @property
     def _rest_ns(self) -> float:
-        """What a rest may take before the device counts as busy.
+        """Return the longest synchronization time of a device that does not count as busy.
 
-        By the median of the last ones that were idle for certain: a host which is busy now and then makes single ones
-        long, and they would excuse as much of every call. A rest cannot be tried again, since by then the device is at
-        rest; one that the host makes long costs that call alone, which the median of all calls does not show.
+        It derives from the median of the last synchronizations of a certainly idle device: a host that is busy now and
+        then makes single ones long, and they would excuse as much in every call. A synchronization cannot be repeated,
+        since the device is idle afterwards; a host that makes one long costs that call alone, and the median of all
+        calls does not show it.
         """
         return min(_REST_FACTOR * statistics.median(self._rests_ns), _REST_NS_MAX)
 
     def _spoiled(self, value: Any) -> "list[tuple[Any, Any, Any]]":
-        """Blocks of each tensor in `value`, the places of those that have been made wrong, and what is right there.
+        """Return blocks of each tensor in `value`, their spoiled places, and the right content there.
 
-        One half holds numbers that spoil whatever they are part of, the other half what stands elsewhere in the tensor,
-        which nobody can tell from what is right.
+        One half holds numbers that spoil every result they enter; the other half holds data from elsewhere in the
+        tensor, indistinguishable from right data.
         """
         if isinstance(value, dict):
             value = list(value.values())
@@ -298,7 +300,7 @@ class CudaDevice:
         return [(blocks, places, right)]
 
     def _as_it_is(self, value: Any) -> Any:
-        """`value` with a copy in place of each tensor, made on the current stream."""
+        """Return `value` with a copy in place of each tensor, made on the current stream."""
         kept, kind = self._kept, type(value)
         if kind in (kept.tensor_type, kept.parameter_type):
             return self._copy(kept.detach(value))
@@ -309,7 +311,10 @@ class CudaDevice:
         return value
 
     def _copy(self, tensor: Any) -> Any:
-        """A copy of a tensor; a large one is copied in parts, whose order nobody knows who would write just ahead."""
+        """Return a copy of a tensor, a large one copied in parts.
+
+        Their order is unpredictable to a writer that would write just ahead of the copy.
+        """
         kept = self._kept
         if kept.nbytes(tensor) < _PARTED_BYTES or not kept.is_contiguous(tensor):
             return kept.clone(tensor)
@@ -322,17 +327,17 @@ class CudaDevice:
         return copy
 
     def _synchronization_ns(self) -> int:
-        """How long the host waits until the device has nothing left to do, on any stream."""
+        """Return the host's waiting time until the device is idle on all streams."""
         start = self._clock()
         self._kept.synchronize()
         return self._clock() - start
 
 
 class _Kept:
-    """What a device needs of PyTorch, as it was before a submission could put something else in its place.
+    """PyTorch functions that a device needs, captured before a submission could replace them.
 
-    It keeps out what a submission patches in PyTorch, on purpose or not. Code that looks for this object in the memory
-    of its process finds it: what that gains, the supervisor's clock bounds.
+    This excludes a submission's patches of PyTorch, deliberate or not. Code that searches the process's memory finds
+    this object: the supervisor's clock bounds its gain.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -365,30 +370,31 @@ class _Kept:
 
     @contextmanager
     def plainly(self) -> Iterator[None]:
-        """A context in which no mode sees the calls.
+        """Enter a context in which no mode sees the calls.
 
-        Neither a submission's, nor that of the default device, which costs the host more than the call itself.
+        Neither a submission's mode, nor that of the default device, which costs the host more than the call itself.
         """
         with self._no_functions(), self._no_dispatch():
             yield
 
     def nbytes(self, tensor: Any) -> int:
-        """The bytes of a tensor's numbers."""
+        """Return the size of a tensor's numbers in bytes."""
         return int(self.numel(tensor) * self.element_size(tensor))
 
     def memory_order(self, tensor: Any) -> list[int]:
-        """The dimensions of a dense tensor from the slowest to the fastest in memory."""
+        """Return the dimensions of a dense tensor from the slowest to the fastest in memory."""
         return sorted(range(self._dim(tensor)), key=lambda index: (-self._stride(tensor, index), index))
 
     def as_bytes(self, tensor: Any) -> Any:
-        """The bytes of a tensor in one row."""
+        """Return the bytes of a tensor as one row."""
         return self.view(self.reshape(tensor, -1), self.uint8)
 
 
 def _worthless(dtype: Any, element_size: int, width: int) -> bytes:
-    """`width` bytes of numbers of a type that spoil a sum or a product, and now a minimum, now a maximum.
+    """Return `width` bytes of numbers that spoil a sum or a product, and in turns a minimum or a maximum.
 
-    NaN alone would not do: `fmaxf` and its like leave it out, so other calls have numbers near the type's ends instead.
+    NaN alone is not enough: `fmaxf` and similar functions ignore it, so other calls get numbers near the ends of the
+    type's range.
     """
     size = element_size // (2 if dtype.is_complex else 1)
     if dtype.is_floating_point or dtype.is_complex:
@@ -407,7 +413,7 @@ def _flush_bytes(torch: Any) -> int:
 
 
 def _driver() -> Any:
-    """NVIDIA's driver library; None where there is none (ROCm), or where it knows no persisting L2 cache."""
+    """Return NVIDIA's driver library; None if it is missing (ROCm) or does not support a persisting L2 cache."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
         driver.cuCtxResetPersistingL2Cache  # noqa: B018 - drivers before CUDA 11 lack it
@@ -417,7 +423,7 @@ def _driver() -> Any:
 
 
 def open_device(kind: str) -> Device:
-    """The device of the kind "cuda", "hip" or "cpu"; PyTorch's default device is set to it where it is a GPU.
+    """Return the device of the kind "cuda", "hip" or "cpu"; a GPU becomes PyTorch's default device.
 
     Raises:
         DeviceMissing: the node has none, or PyTorch cannot use it.
@@ -449,7 +455,7 @@ def _why_no_gpu(torch: Any, kind: str) -> str:
 
 
 def last_level_cache_bytes() -> int:
-    """The size of the largest CPU cache, by the kernel's own list; 32 MiB where it gives none."""
+    """Return the size of the largest CPU cache as the kernel lists it; 32 MiB if it lists none."""
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         text = path.read_text().strip()

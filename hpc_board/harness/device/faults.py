@@ -1,6 +1,6 @@
-"""Whose fault an exception is, as far as PyTorch's words tell: the kernel's, its appetite's, or the device's.
+"""Attribution of an exception by PyTorch's message: to the kernel, its memory use, or the device.
 
-What is raised comes from submissions and tasks, whose exceptions may fail themselves when they are asked what they say.
+Exceptions come from submissions and tasks, and even reading their messages may fail.
 """
 
 import re
@@ -30,7 +30,7 @@ _OF_NODE = re.compile(
 
 
 def fault(error: BaseException) -> Verdict | None:
-    """The verdict that `error` calls for wherever it is raised: out of memory, crash or device error; else None."""
+    """Return the verdict for `error` independent of its origin: out of memory, crash or device error; else None."""
     if isinstance(error, DeviceMissing):
         return Verdict.DEVICE_ERROR
     if isinstance(error, (MemoryError, NoRoom)) or type(error).__name__ == "OutOfMemoryError":
@@ -46,13 +46,13 @@ def fault(error: BaseException) -> Verdict | None:
 
 
 def lacking(error: BaseException) -> str:
-    """The library that this Python lacks although the installation has to provide it; empty where that is not it."""
+    """Return the library that this Python lacks although the installation must provide it; "" for any other error."""
     cause = error.__cause__ if isinstance(error, DeviceMissing) else error
     return _OF_INSTALLATION.get(str(cause.name), "") if isinstance(cause, ModuleNotFoundError) else ""
 
 
 def message_of(error: BaseException) -> str:
-    """What `error` says, or that it cannot say it."""
+    """Return the message of `error`, or a note that reading it fails."""
     try:
         return str.__str__(str(error))
     except BaseException:  # noqa: BLE001 - its author's code may raise anything
@@ -60,7 +60,7 @@ def message_of(error: BaseException) -> str:
 
 
 def _of_accelerator(error: BaseException, text: str) -> bool:
-    """Whether PyTorch or Triton reports a device's error; older versions do it with a plain RuntimeError."""
+    """Return whether PyTorch or Triton reports a device's error; older versions raise a plain RuntimeError."""
     accelerator_error = getattr(sys.modules.get("torch"), "AcceleratorError", None)
     if accelerator_error is not None and isinstance(error, accelerator_error):
         return True
