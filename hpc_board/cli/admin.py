@@ -110,7 +110,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     from hpc_board.report import diagnostic_object, diagnostics_report
 
     try:
-        diagnostics = ctx.obj().diagnose(_origin(ctx))
+        diagnostics = ctx.obj().admin.diagnose(_origin(ctx))
     except BoardError as error:
         diagnostics = [Diagnostic(Severity.ERROR, "settings", error.message, error.hint)]
     if as_json:

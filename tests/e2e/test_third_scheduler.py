@@ -59,19 +59,20 @@ def test_its_jobs_run_and_their_results_are_ranked(files: BoardFiles) -> None:
     (gpu,) = board.settings.gpus
     assert (gpu.partition, gpu.scheduler_options, gpu.cluster.poll_seconds) == ("slow", Lane("slow"), 0.1)
     drafts = [
-        board.draft(files.kernel(text, f"{name}.py"), mode="ranked") for name, text in (("r", RIGHT), ("w", WRONG))
+        board.submissions.draft(files.kernel(text, f"{name}.py"), mode="ranked")
+        for name, text in (("r", RIGHT), ("w", WRONG))
     ]
-    runs = board.submit(*drafts)
+    runs = board.submissions.submit(*drafts)
     assert [run.state for run in runs] == [RunState.QUEUED] * 2
-    while not board.advance():
+    while not board.runs.advance():
         pass
-    right, wrong = (board.run(run.id) for run in runs)
+    right, wrong = (board.runs.get(run.id) for run in runs)
     assert [(run.state, run.verdict) for run in (right, wrong)] == [
         (RunState.FINISHED, Verdict.PASS),
         (RunState.FINISHED, Verdict.WRONG_VALUE),
     ]
     assert (right.status.job_id, right.status.node, right.partition) == ("job0", "here", "slow")
-    assert [standing.run for standing in board.standings("double", "X86")] == [right.id]
+    assert [standing.run for standing in board.standings.list("double", "X86")] == [right.id]
     shown = CliRunner().invoke(cli, ["--config", str(files.settings), "show", "double"])
     assert (shown.exit_code, "r.py" in shown.stdout) == (0, True), shown.output
 
@@ -79,18 +80,18 @@ def test_its_jobs_run_and_their_results_are_ranked(files: BoardFiles) -> None:
 def test_a_job_that_leaves_no_result_ends_by_its_word_and_its_last_line(files: BoardFiles) -> None:
     describe(files, CLUSTER, {**GPU, "modules": ["cuda"]})
     board = opened(files)
-    (run,) = board.submit(board.draft(files.kernel(), mode="test"))
-    while not (ended := board.run(run.id)).state.ended:
-        board.advance()
+    (run,) = board.submissions.submit(board.submissions.draft(files.kernel(), mode="test"))
+    while not (ended := board.runs.get(run.id)).state.ended:
+        board.runs.advance()
     assert ended.state is RunState.ERROR
     assert ended.status.source.startswith("at once: over; no result file after 0 s")
     assert 'its output ends with "module load failed: cuda"' in ended.status.source
-    assert board.log(run.id).endswith("module load failed: cuda\n")
+    assert board.runs.log(run.id).endswith("module load failed: cuda\n")
 
 
 def test_its_script_has_its_directives_and_its_exports(files: BoardFiles) -> None:
     board = opened(files)
-    (preview,) = board.preview(board.draft(files.kernel(HANGING), mode="test"))
+    (preview,) = board.submissions.preview(board.submissions.draft(files.kernel(HANGING), mode="test"))
     lines = preview.script.splitlines()
     assert lines[:3] == ["#!/bin/bash", "#ATONCE lane=slow", "#ATONCE seconds=600"]
     assert "export AT_ONCE_QUIET='yes please'" in lines
@@ -145,16 +146,16 @@ def test_it_takes_one_gpu_and_no_arrays(files: BoardFiles) -> None:
     assert schedulers.kind_of(gpu.cluster).with_gpus(gpu, 2) is gpu
     with pytest.raises(InputError, match="the scheduler of GPU, at-once, gives each job one"):
         schedulers.kind_of(gpu.cluster).with_gpus(replace(gpu, name="GPU", device=Device.CUDA), 2)
-    previews = board.preview(*[board.draft(files.kernel()) for _ in range(4)], array=True)
+    previews = board.submissions.preview(*[board.submissions.draft(files.kernel()) for _ in range(4)], array=True)
     assert [preview.array for preview in previews] == [""] * 4
 
 
 def test_admin_commands_do_with_the_little_that_it_tells(files: BoardFiles) -> None:
     board = opened(files)
-    assert all(found.severity is not Severity.ERROR for found in board.diagnose(""))
-    (checked,) = board.check_gpus(send=False)
+    assert all(found.severity is not Severity.ERROR for found in board.admin.diagnose(""))
+    (checked,) = board.admin.check_gpus(send=False)
     assert checked.proven, checked.diagnostics
-    assert [found.free for found in (status.availability for status in board.gpus())] == [1]
+    assert [found.free for found in (status.availability for status in board.gpus.statuses())] == [1]
     told: list[str] = []
     found = detected_settings(ThisHost({"PATH": "/nowhere"}), "/b", [("CPU", Device.CPU)], told.append)
     assert (found.gpus, len(told)) == (("CPU",), 1)

@@ -76,7 +76,7 @@ def worker_home(scratch: Path, name: str) -> Path:
 
 
 def _keeps_plain_files(folder: Path) -> bool:
-    """Remove from a worker's folder all but folders and files with one hard link; False if there are too many entries."""
+    """Remove all but folders and files with one hard link from a worker's folder; return False on too many entries."""
     waiting, entries = [(folder, 0)], 0
     while waiting:
         parent, depth = waiting.pop()
