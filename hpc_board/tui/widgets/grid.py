@@ -199,6 +199,9 @@ class Grid(DataTable[Text]):
 
     def _update_cells(self, old: tuple[Row, ...]) -> None:
         for before, row in zip(old, self._shown, strict=True):
+            # Most rows of a long list were not read again.
+            if before is row:
+                continue
             if before.sign != row.sign:
                 self.update_cell(row.key, "edge", _edge(row))
             for key, width in self._layout:

@@ -293,10 +293,11 @@ class ListPane(Vertical, Generic[T]):
         self._tell_selection()
 
     def _show_rows(self, select: str | None = None) -> None:
-        self.grid.show((self._signed(key, row) for key, row in self._rows.items()), select=select)
+        marked = self.marked
+        self.grid.show((self._signed(key, row, marked) for key, row in self._rows.items()), select=select)
 
-    def _signed(self, key: str, row: Row) -> Row:
-        chosen = self.marked is not None and self._kind.submission(self._items[key]) == self.marked
+    def _signed(self, key: str, row: Row, marked: int | None) -> Row:
+        chosen = marked is not None and self._kind.submission(self._items[key]) == marked
         sign = MARKED if chosen else ""
         return row if row.sign == sign else replace(row, sign=sign)
 
