@@ -187,7 +187,7 @@ class Window(Generic[T]):
             items=(*head, *part.items, *tail),
             above=self.above if head else part.above,
             below=self.below if tail else part.below,
-            total=part.total,
+            total=self.total if part.total is None else part.total,
         )
 
     def _covers(self, key: Any) -> bool:

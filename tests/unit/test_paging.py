@@ -157,6 +157,11 @@ def test_a_list_without_a_way_back_is_read_to_its_end() -> None:
     assert asked == [(3, 5), (None, 500), (499, 500), (999, 500)]
 
 
+def test_a_length_that_is_told_once_stays_until_another_is_told() -> None:
+    told = Window(BY_NUMBER).with_part(part_of(Span(3), (1, 2, 3), total=90)).with_part(part(4, 5, 6, after=3))
+    assert (told.total, told.with_part(part_of(Span(3), (0, 1, 2), total=91)).total) == (90, 91)
+
+
 def test_a_list_that_is_read_in_one_go_has_all() -> None:
     window = Window(BY_NUMBER).with_part(whole((3, 1, 2)))
     assert (window.items, window.below, window.total) == ((3, 1, 2), False, 3)
