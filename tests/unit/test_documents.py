@@ -12,6 +12,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hpc_board import yaml_document
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.files import read_text
 from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document, Part
@@ -357,3 +358,29 @@ def test_a_file_that_is_no_ordinary_text_file_is_refused_without_waiting(tmp_pat
 def test_a_document_that_is_too_large_is_not_parsed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="too large"):
         Document.read(written(tmp_path, "#" * (DOCUMENT_BYTES_MAX + 1)))
+
+
+def test_a_document_reads_the_same_with_and_without_libyaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = (
+        "a: 1",
+        "a: [1, 2",
+        "a: |\n  text\n",
+        "- - - 1",
+        "[" * 100_000,
+        "a: !!int 0x1f",
+        "\x01",
+        "a: 1\n---\nb: 2",
+        "",
+    )
+    read = [_told(tmp_path, text) for text in texts]
+    monkeypatch.setattr(yaml_document, "_LIBYAML", None)
+    assert [_told(tmp_path, text) for text in texts] == read
+
+
+def _told(folder: Path, text: str) -> str:
+    path = folder / "document.yaml"
+    path.write_text(text)
+    try:
+        return yaml.serialize(Document.read(path)._root)
+    except DocumentError as error:
+        return str(error)
