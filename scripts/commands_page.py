@@ -2,6 +2,7 @@
 
 import click
 
+from hpc_board.cli.lazy import loaded
 from hpc_board.cli.main import cli
 
 _INTRODUCTION = """\
@@ -31,7 +32,7 @@ def commands_page() -> str:
     """The whole page as Markdown."""
     sections = [_INTRODUCTION, _section("hpc-board", cli, None)]
     group = click.Context(cli, info_name="hpc-board")
-    for name, command in cli.commands.items():
+    for name, command in ((name, loaded(each)) for name, each in cli.commands.items()):
         sections.append(_section(f"hpc-board {name}", command, group))
         if isinstance(command, click.Group):
             inner = click.Context(command, info_name=name, parent=group)

@@ -10,24 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from hpc_board import __version__
-from hpc_board.cli.admin import admin
-from hpc_board.cli.boards import create, delete, sync, update
-from hpc_board.cli.compare import compare
-from hpc_board.cli.completion import completion
-from hpc_board.cli.eval_code import eval_code
 from hpc_board.cli.exits import Program
-from hpc_board.cli.export import export, stats
-from hpc_board.cli.feed import feed
-from hpc_board.cli.init import init
-from hpc_board.cli.milestones import milestones
-from hpc_board.cli.moderation import note
+from hpc_board.cli.lazy import LazyCommand, loaded
 from hpc_board.cli.options import Open, examples, open_board, take_text
-from hpc_board.cli.runs import cancel, code, poll, run, runs, watch
-from hpc_board.cli.standings import history, show, show_personal
 from hpc_board.cli.streams import open_streams
-from hpc_board.cli.submit import submit
-from hpc_board.cli.tasks import gpus, list_, task, template
-from hpc_board.domain.submission import EXTENSIONS
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -58,9 +44,16 @@ class _FileOrCommand(Program):
                     ctx,
                 )
             return "app", _app, args
-        if word not in self.commands and not ctx.resilient_parsing and Path(word).suffix in EXTENSIONS:
+        if word not in self.commands and not ctx.resilient_parsing and _is_named_as_a_submission(word):
             raise click.UsageError(f"{word}: there is no such file, and no such command.", ctx)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and loaded(command), rest
+
+
+def _is_named_as_a_submission(word: str) -> bool:
+    from hpc_board.domain.submission import EXTENSIONS
+
+    return Path(word).suffix in EXTENSIONS
 
 
 def _names_a_file(word: str) -> bool:
@@ -159,40 +152,41 @@ def _command(root: click.Context, names: Sequence[str]) -> tuple[click.Context, 
         if not isinstance(command, click.Group):
             raise click.UsageError(f"`{found.command_path}` has no commands of its own.", root)
         command.resolve_command(found, [name])  # where there is no such command, it ends here with the nearest one
-        command = command.commands[name]
+        command = loaded(command.commands[name])
         found = click.Context(command, info_name=name, parent=found)
     return found, command
 
 
-for command in (
-    submit,
-    list_,
-    gpus,
-    task,
-    template,
-    eval_code,
-    show,
-    show_personal,
-    history,
-    feed,
-    compare,
-    runs,
-    run,
-    watch,
-    cancel,
-    code,
-    create,
-    update,
-    delete,
-    note,
-    poll,
-    admin,
-    completion,
-    help_,
-):
-    cli.add_command(command)
-for command in (export, init, milestones, stats, sync):
-    admin.add_command(command)
+_COMMANDS = (
+    ("submit", "submit:submit", "Send a file to be evaluated on one or more GPUs."),
+    ("list", "tasks:list_", "List the tasks with their deadlines and GPUs."),
+    ("gpus", "tasks:gpus", "List the GPUs: partition, how many are free, jobs waiting."),
+    ("task", "tasks:task", "Show a task, or write one of your own."),
+    ("template", "tasks:template", "Print a file to start from."),
+    ("eval-code", "eval_code:eval_code", "Show the programs that evaluate submissions."),
+    ("show", "standings:show", "Show the standings of a task on each GPU."),
+    ("show-personal", "standings:show_personal", "Show your passing ranked runs of a task on each GPU."),
+    ("history", "standings:history", "Show how your times on a board came down."),
+    ("feed", "feed:feed", "Show what changed on the boards."),
+    ("compare", "compare:compare", "Show by how much a submission is faster than another."),
+    ("runs", "runs:runs", "List your runs, the newest first."),
+    ("run", "runs:run", "Show one run: verdict, cases, times, machine, output."),
+    ("watch", "runs:watch", "Follow a run until it has ended, then show it."),
+    ("cancel", "runs:cancel", "Cancel runs of your own."),
+    ("code", "runs:code", "Print the file of one of your submissions, as it was sent."),
+    ("create", "boards:create", "Make a board of a task."),
+    ("update", "boards:update", "Change a board: its task, or its terms."),
+    ("delete", "boards:delete", "Delete a board, and keep its standings in a file."),
+    ("note", "moderation:note", "Put a note on a submission of your own."),
+    ("poll", "runs:poll", "Carry all runs in flight on once and say what changed."),
+    ("admin", "admin_commands:admin", "Set up a board, prove that it works, and keep its rules."),
+    ("completion", "completion:completion", "Print the script that completes commands in your shell."),
+)
+"""Each command but `help`: its name, where it is defined, and the first line of its help."""
+
+for entry in _COMMANDS:
+    cli.add_command(LazyCommand(*entry))
+cli.add_command(help_)
 take_text(cli)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hpc_board.errors import BoardError, InputError
-from hpc_board.model.text import one_line
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -57,6 +56,8 @@ class _Text(click.types.StringParamType):
         try:
             text.encode()
         except UnicodeEncodeError:
+            from hpc_board.model.text import one_line
+
             self.fail(f"{one_line(text, 80)!r} is not UTF-8 text.", param, ctx)
         return text
 
@@ -132,6 +133,7 @@ def outcome_called(word: str) -> "RunState | Verdict":
         InputError: there is none.
     """
     from hpc_board.model.names import suggestion
+    from hpc_board.model.text import one_line
 
     known = _outcomes()
     name = word.strip().casefold().replace(" ", "_").replace("-", "_")

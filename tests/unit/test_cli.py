@@ -22,6 +22,7 @@ from click.testing import CliRunner, Result
 
 from hpc_board import __version__
 from hpc_board.board import Board
+from hpc_board.cli.lazy import loaded
 from hpc_board.cli.main import cli
 from hpc_board.domain.run import RunState
 from hpc_board.harness.build.toolchain import header_text
@@ -1256,3 +1257,9 @@ def test_a_cluster_s_name_that_is_none_is_refused_before_anything_is_asked(board
     done = call(board, "admin", "detect", "--cluster", "a b")
     assert done.exit_code == 2
     assert "--cluster: 'a b' is no name" in done.output
+
+
+def test_the_list_of_commands_has_the_names_and_words_of_the_commands() -> None:
+    for name, entry in cli.commands.items():
+        command = loaded(entry)
+        assert (command.name, command.get_short_help_str(200)) == (name, entry.get_short_help_str(200))

@@ -17,11 +17,11 @@ def board(tmp_path: Path) -> Recorded:
     return recorded(tmp_path)
 
 
-def modules(board: Recorded, *argv: str) -> set[str]:
+def modules(board: Recorded, *argv: str, **environ: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "hpc_board", *argv],
         cwd=board.folder,
-        env=board.environ(),
+        env=board.environ(**environ),
         capture_output=True,
         text=True,
         timeout=120,
@@ -32,16 +32,54 @@ def modules(board: Recorded, *argv: str) -> set[str]:
     return told | {name.partition(".")[0] for name in told}
 
 
-def test_help_loads_click_and_the_standard_library_alone(board: Recorded) -> None:
-    loaded = modules(board, "--help")
-    assert "click" in loaded
-    unneeded = {"jinja2", "yaml", "msgspec", "sqlite3", "sqlite_utils", "hpc_board.board", "hpc_board.report"}
-    assert loaded & (HEAVY | unneeded) == set()
+OWN_FOR_HELP = {
+    "hpc_board.__main__",
+    "hpc_board.cli",
+    "hpc_board.cli.exits",
+    "hpc_board.cli.lazy",
+    "hpc_board.cli.main",
+    "hpc_board.cli.options",
+    "hpc_board.cli.streams",
+    "hpc_board.errors",
+}
+LIBRARIES = HEAVY | {"click", "jinja2", "msgspec", "sqlite3", "sqlite_utils", "yaml"}
+
+
+def own(loaded: set[str]) -> set[str]:
+    return {name for name in loaded if name.startswith("hpc_board.")}
+
+
+def test_the_version_loads_no_library(board: Recorded) -> None:
+    loaded = modules(board, "--version")
+    assert (own(loaded), loaded & (LIBRARIES | {"typing", "dataclasses"})) == (set(), set())
+
+
+@pytest.mark.parametrize("argv", [("--help",), ("help",), ()])
+def test_help_loads_click_and_the_standard_library_alone(board: Recorded, argv: tuple[str, ...]) -> None:
+    loaded = modules(board, *argv)
+    assert own(loaded) <= OWN_FOR_HELP
+    assert loaded & LIBRARIES == {"click"}
+
+
+def test_the_script_for_completion_loads_click_alone(board: Recorded) -> None:
+    loaded = modules(board, "completion", "bash")
+    assert own(loaded) <= OWN_FOR_HELP | {"hpc_board.cli.completion"}
+    assert loaded & LIBRARIES == {"click"}
+
+
+def test_the_completion_of_a_command_loads_click_alone(board: Recorded) -> None:
+    words = {"_HPC_BOARD_COMPLETE": "bash_complete", "COMP_WORDS": "hpc-board sh", "COMP_CWORD": "1"}
+    loaded = modules(board, **words)
+    assert own(loaded) <= OWN_FOR_HELP
+    assert loaded & LIBRARIES == {"click"}
 
 
 @pytest.mark.parametrize("command", ["submit", "runs", "show"])
-def test_the_help_of_a_command_loads_no_more_than_the_help_of_all(board: Recorded, command: str) -> None:
-    assert modules(board, command, "--help") & (HEAVY | {"jinja2", "yaml", "sqlite3", "hpc_board.board"}) == set()
+def test_the_help_of_a_command_loads_its_module_alone(board: Recorded, command: str) -> None:
+    module = "standings" if command == "show" else command
+    loaded = modules(board, command, "--help")
+    assert own(loaded) <= OWN_FOR_HELP | {f"hpc_board.cli.{module}", "hpc_board.model", "hpc_board.model.names"}
+    assert loaded & LIBRARIES == {"click"}
 
 
 @pytest.mark.parametrize("argv", [("list",), ("gpus",), ("task", "vectoradd_py"), ("template", "vectoradd_py")])
