@@ -76,7 +76,7 @@ def worker_home(scratch: Path, name: str) -> Path:
 
 
 def _keeps_plain_files(folder: Path) -> bool:
-    """Remove all but folders and files with one hard link from a worker's folder; return False on too many entries."""
+    """Remove from a worker's folder all but folders and files with one hard link; False if it has too many."""
     waiting, entries = [(folder, 0)], 0
     while waiting:
         parent, depth = waiting.pop()

@@ -1,1 +1,1 @@
-"""The judge's process: makes inputs and checks outputs."""
+"""The judge's process: generates inputs and checks outputs."""

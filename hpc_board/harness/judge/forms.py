@@ -1,4 +1,4 @@
-"""The form of an output beside that of the reference's answer: what a task's check may decide, and what it may not."""
+"""Comparison of an output's form with the reference answer's: differences for the task's check, and final ones."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,9 +14,9 @@ _NUMBERS = ("bool", "int", "float", "complex")
 
 @dataclass(frozen=True)
 class Difference:
-    """How the form of an output differs from that of the reference's answer.
+    """A difference between the form of an output and that of the reference's answer.
 
-    It is `final` where no check may let the output pass; where it is not, the task's check decides.
+    A `final` difference fails the output whatever a check says; any other is left to the task's check.
     """
 
     verdict: Verdict
@@ -25,16 +25,16 @@ class Difference:
 
 
 def layout_difference(expected: payload.Node, got: payload.Node) -> Difference | None:
-    """The gravest difference of an output's form from the right one, None where there is none."""
+    """Return the gravest difference between an output's form and the right one, None if they are equal."""
     found = form_differences(expected, got, "the output")
     return min(found, key=lambda each: (not each.final, each.verdict is Verdict.WRONG_DTYPE), default=None)
 
 
 def form_differences(expected: payload.Node, got: payload.Node, place: str) -> Iterator[Difference]:
-    """Each difference of a form from the right one; a list serves as a tuple.
+    """Yield each difference between a form and the right one; a list serves as a tuple.
 
-    Which type of numbers and which shape is right, the task's check decides. Only what it cannot look at is final:
-    another structure, and a shape by which it would compare numbers that are not there.
+    The task's check decides which dtype and which shape are right. Only differences that it cannot look at are final:
+    another structure, and a shape by which it would compare numbers that do not exist.
     """
     kinds = expected["k"], got["k"]
     if kinds[0] in _SEQUENCES and kinds[1] in _SEQUENCES:
@@ -54,14 +54,14 @@ def _differences_of_tensor(expected: payload.Node, got: payload.Node, place: str
         yield Difference(Verdict.WRONG_DTYPE, message, final=False)
     if "shape" in expected and expected["shape"] != got["shape"]:
         message = f"{place} has the shape {tuple(got['shape'])}, expected {tuple(expected['shape'])}"
-        final = _compares_what_is_not_there(got["shape"], expected["shape"])
+        final = _compares_missing_numbers(got["shape"], expected["shape"])
         yield Difference(Verdict.WRONG_SHAPE, message, final=final)
 
 
-def _compares_what_is_not_there(got: Sequence[int], expected: Sequence[int]) -> bool:
-    """Whether an output has fewer numbers than the right one, or broadcasting the two gives more than either has.
+def _compares_missing_numbers(got: Sequence[int], expected: Sequence[int]) -> bool:
+    """Return whether an output has fewer numbers than the right one, or the two broadcast to more than either has.
 
-    A check that compares by broadcasting would let nothing, or one number for many, pass.
+    A check that compares by broadcasting would let an empty output pass, or one number in place of many.
     """
     counts = math.prod(got), math.prod(expected)
     if counts[0] < counts[1]:

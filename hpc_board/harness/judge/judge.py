@@ -1,10 +1,10 @@
-"""The judge: makes inputs, keeps them, and checks what a worker returned. It never sees the submission.
+"""The judge: generates inputs, keeps them, and checks a worker's outputs. It never sees the submission.
 
 Frames: `load` -> `ready` or `failed`; `generate` -> `generated` or `failed`; `lay` and `fill` (with memory for the
 inputs of calls, whose layouts alone or with all bytes are written there) and `empty` (the caches) -> `filled` or
-`failed`; `compare` (with the inputs after the call, where they have to be as they were) and `check` (with the outputs)
--> `checked` or `failed`; `forget` drops all inputs. Its own interpreter imports the task's reference and nothing of the
-participant's.
+`failed`; `compare` (with the inputs after the call, if they must be unchanged) and `check` (with the outputs) ->
+`checked` or `failed`; `forget` drops all inputs. Its own interpreter imports the task's reference and no file of the
+participant.
 """
 
 import cmath
@@ -36,10 +36,10 @@ _FORM_BYTES_MAX = 32 * 1024
 
 
 def serve(channel: Channel) -> None:
-    """Answer the supervisor until it is gone."""
+    """Answer the supervisor until its end of the channel closes."""
     keep_freed_memory()
     frame, _ = channel.receive()
-    # Before anything of the task is imported: it is somebody's code as well.
+    # Before any import of the task: its code is untrusted as well.
     level = sandbox.confine_task(frame["readable"], frame["scratch"], frame["value_bytes"])
     try:
         device = open_device(frame["device"])
@@ -98,7 +98,7 @@ class _Judge:
         self._layouts: dict[str, tuple[int, str]] = {}
 
     def facts(self) -> dict[str, Any]:
-        """What the supervisor has to know of the task's functions."""
+        """Return the facts about the task's functions that the supervisor needs."""
         return {"baseline": callable(getattr(self._reference, "ref_kernel", None))}
 
     def forget(self) -> None:
@@ -143,7 +143,7 @@ class _Judge:
         return {"type": "generated", "size": laid.size, "work": work, "form": form, "steady": steady}, []
 
     def _is_steady(self, group: str, seed: int, layout: str) -> bool:
-        """Return whether another seed has given inputs of this layout, and none has given inputs of another one."""
+        """Return whether another seed has given inputs of this layout, and no seed inputs of another layout."""
         first_seed, first_layout = self._layouts.setdefault(group, (seed, layout))
         if layout != first_layout:
             self._layouts[group] = seed, ""
@@ -151,9 +151,9 @@ class _Judge:
         return seed != first_seed
 
     def _fill(self, frame: Frame, descriptor: int) -> Frame:
-        """Write the inputs of calls, or `lay` out their layouts alone, each at its base.
+        """Write the inputs of calls, or with `lay` their layouts alone, each at its base.
 
-        With `cold`, push them out of the caches then, as far as these are shared.
+        With `cold`, then evict them from the caches, as far as these are shared.
         """
         try:
             for number, base in zip(frame["calls"], frame["bases"], strict=True):
@@ -172,7 +172,7 @@ class _Judge:
         return {"type": "filled"}
 
     def _work_of(self, group: str, arguments: dict[str, Any]) -> dict[str, float] | None:
-        """What the task's `minimal_work` says of a case: the bytes that a right call has to move, its operations."""
+        """Return the `minimal_work` of a case: the bytes that a right call must move, and its operations."""
         if group not in self._work:
             minimal_work = getattr(self._reference, "minimal_work", None)
             found = None
@@ -183,7 +183,7 @@ class _Judge:
         return self._work[group]
 
     def _form_for_compiled(self, group: str, inputs: payload.Node) -> payload.Node:
-        """The form of a right answer, in whose memory a compiled submission writes its own."""
+        """Return the form of a right answer, in memory of which a compiled submission writes its own."""
         if group not in self._expected:
             raise ValueError(
                 "reference.py has no ref_kernel, from which a compiled submission's outputs get their form"
@@ -197,13 +197,13 @@ class _Judge:
         return form
 
     def _expect(self, group: str, inputs: str, data: Any) -> None:
-        """Know the form of a right answer: that of the case's last call, if the inputs' form is the same again."""
+        """Record the form of a right answer: that of the case's last call, if the inputs have the same form again."""
         known = group in self._expected and self._expected[group][0] == inputs and group not in self._varying
         if not known and hasattr(self._reference, "ref_kernel"):
             self._expected[group] = inputs, self._layout_of_reference(data)
 
     def _layout_of_reference(self, data: Any) -> payload.Node:
-        """The form of a right answer, from the reference on a copy of the inputs (it may write into them)."""
+        """Return the form of a right answer, from the reference on a copy of the inputs (it may write into them)."""
         inputs, outputs = (os.memfd_create(name, os.MFD_CLOEXEC) for name in ("inputs", "expected"))
         try:
             payload.write(data, inputs, self._value_bytes)
@@ -214,7 +214,7 @@ class _Judge:
             os.close(outputs)
 
     def _unchanged(self, data: Any, inputs: int, base: int) -> bool:
-        """Whether the inputs that a worker was given still are what they were."""
+        """Return whether the inputs given to a worker are unchanged."""
         scratch = os.memfd_create("pristine", os.MFD_CLOEXEC)
         try:
             payload.write(data, scratch, self._value_bytes)
@@ -260,7 +260,10 @@ class _Judge:
         return _failed(what, error, self._device.name, self._other_python)
 
     def _difference(self, group: str, data: Any, layout: payload.Node) -> Difference | None:
-        """How an output's form differs from the right one; a shape is looked up anew, it may depend on the values."""
+        """Return the difference between an output's form and the right one.
+
+        A shape that differs is compared with a new answer of the reference, since it may depend on the values.
+        """
         if group not in self._expected:
             return None
         inputs, expected = self._expected[group]
@@ -275,7 +278,7 @@ class _Judge:
 
 
 def _amounts(found: Any) -> list[float]:
-    """The bytes and operations that a task's `minimal_work` returned."""
+    """Return the bytes and operations that a task's `minimal_work` returned."""
     try:
         amounts = [float(each) for each in found] if isinstance(found, (list, tuple)) else []
     except (ArithmeticError, TypeError, ValueError):
@@ -288,7 +291,7 @@ def _amounts(found: Any) -> list[float]:
 
 
 def _opinion(answer: Any) -> tuple[bool, str]:
-    """What a check returned, in any of the three forms of the contract: bool, text ("" is right), (bool, text)."""
+    """Return a check's result from any of the three forms of the contract: bool, text ("" is right), (bool, text)."""
     if isinstance(answer, tuple) and len(answer) == 2:
         good, message = answer
         return bool(good), printable(str(message), _MESSAGE_MAX)
@@ -316,7 +319,7 @@ def _finite(value: Any) -> bool:
 
 
 def _finite_tensor(torch: Any, value: Any) -> bool:
-    """Whether all numbers of a tensor are finite; those of a type with which PyTorch cannot compute count as such."""
+    """Return whether all numbers of a tensor are finite; True for a dtype with which PyTorch cannot compute."""
     try:
         comparable = value.float() if value.is_floating_point() and value.element_size() < 2 else value
         return bool(torch.isfinite(comparable).all())
@@ -325,7 +328,7 @@ def _finite_tensor(torch: Any, value: Any) -> bool:
 
 
 def _seed_everything(seed: int) -> None:
-    """Seed the generators that a task may use without an argument of its own, each with what it takes of `seed`."""
+    """Seed the global generators that a task may use, each with as many bits of `seed` as it takes."""
     random.seed(seed)
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None:
@@ -354,7 +357,7 @@ def _checked(verdict: Verdict, message: str) -> Frame:
 
 
 def _failed(what: str, error: BaseException, device: str, other_python: str = "") -> Frame:
-    """That the task fails; or, where they are to blame, this Python, a GPU or its memory."""
+    """Return the frame that blames the task; or this Python, a GPU or its memory, if they caused the error."""
     library = lacking(error)
     if library:
         message = (
@@ -369,7 +372,7 @@ def _failed(what: str, error: BaseException, device: str, other_python: str = ""
     verdict = Verdict.TASK_ERROR
     if device != "cpu":
         if type(error).__name__ == "OutOfMemoryError":
-            # A GPU's memory is shared with the submission, which may have taken all of it.
+            # The submission shares the GPU's memory, and may have taken all of it.
             verdict = Verdict.OUT_OF_MEMORY
         elif fault(error) is Verdict.DEVICE_ERROR:
             verdict = Verdict.DEVICE_ERROR

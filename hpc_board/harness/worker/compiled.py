@@ -1,7 +1,7 @@
-"""Compiled submissions in the worker: the library's function as something that can be called with a task's values.
+"""Compiled submissions in the worker: a library's function as a callable that takes a task's values.
 
-`hpc_board.h` has the other side of what is declared here. Everything that a call needs is laid out before the clock
-starts; the timed part is one call through ctypes.
+`hpc_board.h` is the C side of these declarations. All arguments of a call are laid out before the clock starts; the
+timed part is one call through ctypes.
 """
 
 import ctypes
@@ -44,7 +44,7 @@ DTYPES = {
     "float8_e8m0fnu": 20,
     "float4_e2m1fn_x2": 21,
 }
-"""The numbers of `hpc_dtype` in hpc_board.h, by the names of PyTorch and NumPy."""
+"""Values of `hpc_dtype` in hpc_board.h, by the names of PyTorch and NumPy."""
 
 _LINE_BUFFERED = 1
 _FIRST_GPU = 0
@@ -55,7 +55,7 @@ _NUMBERS = ("bool", "int", "float")
 
 
 class KernelFailed(Exception):
-    """A submission returned a number other than 0."""
+    """A submission's function returned a nonzero status."""
 
 
 class _Tensor(ctypes.Structure):
@@ -82,7 +82,7 @@ class _Context(ctypes.Structure):
 
 
 class _Call:
-    """One call of a library's function, laid out."""
+    """A call of a library's function with all arguments laid out."""
 
     __slots__ = ("_arguments", "_entry", "_held", "_outputs")
 
@@ -100,7 +100,7 @@ class _Call:
 
 
 class CompiledKernel:
-    """The function of a library, and the workspace that it keeps from call to call."""
+    """A library's function, and the workspace that it keeps from call to call."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._entry = getattr(library, ENTRY)
@@ -112,21 +112,21 @@ class CompiledKernel:
         self._asked: dict[bytes, int] = {}
 
     def __call__(self, data: Any, outputs: Any, device: int = -1) -> None:
-        """Call the function once with the tensors and numbers of `data`, to write those of `outputs`.
+        """Call the function once on the tensors and numbers of `data`, with `outputs` to write.
 
         Raises:
-            KernelFailed: it returned a number other than 0.
+            KernelFailed: the function returned a nonzero status.
         """
         self.prepared(data, outputs, device)()
 
     def prepared(self, data: Any, outputs: Any, device: int = -1) -> Callable[[], Any]:
-        """A call of the function with everything laid out for it; it returns `outputs`.
+        """Return a call of the function with all arguments laid out; the call returns `outputs`.
 
-        Of the tensors and arrays it takes forms and addresses alone, so that their values may be written later.
+        Laying out reads only forms and addresses of tensors and arrays, so their values may be written later.
         """
         tensors, params, reals = _parts(data)
         written, _, _ = _parts(outputs)
-        # The null stream is the default one, on which a GPU's calls are timed.
+        # The null stream is the default stream, on which a GPU's calls are timed.
         context = _Context(None, device, ABI, None, 0, (ctypes.c_double * len(reals))(*reals), len(reals), 0)
         shared = (
             (_Tensor * len(tensors))(*map(_described, tensors)),
@@ -142,7 +142,7 @@ class CompiledKernel:
         return _Call(self._entry, shared, outputs, (data, workspace))
 
     def _given_workspace(self, arguments: tuple[Any, ...], context: _Context, device: int) -> Any:
-        """The workspace that the submission asks for, put into the context of its call."""
+        """Allocate the workspace that the submission requests, and put it into the context of its call."""
         size = 0 if self._workspace_entry is None else self._workspace_bytes(self._workspace_entry, arguments, context)
         if size == 0:
             return None
@@ -153,10 +153,10 @@ class CompiledKernel:
         return self._workspace[1]
 
     def _workspace_bytes(self, entry: Any, arguments: tuple[Any, ...], context: _Context) -> int:
-        """How large a workspace the submission asks for, by the forms of inputs and outputs alone, never their memory.
+        """Return the requested size of the workspace, from the forms of inputs and outputs alone, never their memory.
 
-        What it does when it is asked is not timed, and it may find inputs that nobody shows it, where they are in
-        memory by then. So it is asked once for the same forms and numbers, not for every call.
+        The request is not timed, and the submission could search memory for inputs that it is not given, if they are
+        there by then. So it is asked once for the same forms and numbers, not for every call.
         """
         given, n_given, written, n_written, params, *rest = arguments
         forms = _forms_of(given), _forms_of(written)
@@ -172,7 +172,7 @@ class CompiledKernel:
 
 
 def _forms_of(tensors: Any) -> Any:
-    """A copy of an array of descriptors without the addresses."""
+    """Return a copy of an array of descriptors without the addresses."""
     forms = type(tensors)(*tensors)
     for form in forms:
         form.data = None
@@ -180,24 +180,24 @@ def _forms_of(tensors: Any) -> Any:
 
 
 def open_kernel(path: Path) -> CompiledKernel:
-    """The function of the library at `path`, whose constructors run now; what it prints goes out line by line.
+    """Load the library at `path`, run its constructors, and return its function; make its output line-buffered.
 
     Raises:
-        OSError: it cannot be loaded.
+        OSError: the library cannot be loaded.
     """
     libc = ctypes.CDLL(None)
-    # A worker is killed in the end, and what a library's C code has in a full buffer would be lost with it.
+    # A worker is killed in the end, and output in a full buffer of the library's C code would be lost with it.
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _LINE_BUFFERED, 0)
     return CompiledKernel(ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL))
 
 
 def prepared(kernel: CompiledKernel, data: Any, outputs: Any, device: Device) -> Callable[[], Any]:
-    """A call of `kernel` on inputs that writes `outputs`, and returns them."""
+    """Return a call of `kernel` on inputs that writes `outputs`, and returns them."""
     return kernel.prepared(data, outputs, _FIRST_GPU if device.name == "cuda" else -1)
 
 
 def form_fault(inputs: payload.Node, answer: payload.Node) -> str:
-    """Why a task with values of these forms cannot take compiled submissions; empty where it can."""
+    """Return the reason why a task with values of these forms cannot take compiled submissions; "" if it can."""
     for node, place in _leaves(inputs, "data"):
         if node["k"] not in (*_TENSORS, *_NUMBERS):
             return f"{place} is {with_article(node['k'])}, which compiled submissions cannot be given"
@@ -225,7 +225,7 @@ def _leaves(node: payload.Node, place: str) -> Iterator[tuple[payload.Node, str]
 
 
 def _parts(value: Any) -> tuple[list[Any], list[int], list[float]]:
-    """The tensors and arrays of a value, its whole numbers and truth values, and its other numbers, each in order."""
+    """Return a value's tensors and arrays, its integers and booleans, and its other numbers, each in order."""
     tensors: list[Any] = []
     params: list[int] = []
     reals: list[float] = []
@@ -246,7 +246,7 @@ def _parts(value: Any) -> tuple[list[Any], list[int], list[float]]:
 
 
 def _described(value: Any) -> _Tensor:
-    """A tensor of PyTorch or an array of NumPy as the header has it."""
+    """Return the header's descriptor of a PyTorch tensor or NumPy array."""
     dtype = str(value.dtype).rpartition(".")[2]
     if hasattr(value, "data_ptr"):
         address, strides = int(value.data_ptr()), list(value.stride())
@@ -257,7 +257,7 @@ def _described(value: Any) -> _Tensor:
 
 
 def _memory(size: int, device: int) -> Any:
-    """Memory of the device, or of the host where that is -1."""
+    """Allocate memory of the device, or of the host if `device` is -1."""
     if device < 0:
         try:
             return mmap.mmap(-1, size)

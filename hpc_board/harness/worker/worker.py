@@ -1,14 +1,14 @@
-"""The worker: imports the submission and calls it on inputs that it is given one at a time.
+"""The worker: imports the submission and calls it on inputs that it receives one at a time.
 
-It holds no secret: neither reference nor seeds nor tolerances nor the other cases. What it answers is a claim; its
-outputs are checked byte by byte elsewhere and its times are bounded by the supervisor's clock. The reference is timed
-by such a worker too, so that it is known what a call costs beside the call itself. Under a profiler that has to start
-it (`traced`) a worker gives up less, see profile.py.
+It holds no secret: neither reference nor seeds nor tolerances nor the other cases. Its answers are claims; its outputs
+are checked byte by byte elsewhere and its times are bounded by the supervisor's clock. The reference is timed by such a
+worker too, which gives the overhead of a call beyond the call itself. Under a profiler that must start it (`traced`) a
+worker gives up fewer privileges, see profile.py.
 
 Frames: `load` -> `confined`, then `loaded` or `raised`; `prepare` -> `prepared`; `map` (with memory for inputs and for
-what is told of outputs) -> `mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are written, between
-`mapped` and `run`, the process is stopped; between `run` and `done` the supervisor's clock runs, so all that can be
-done before is done at `map`.
+the description of outputs) -> `mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are written,
+between `mapped` and `run`, the process is stopped; between `run` and `done` the supervisor's clock runs, so all work
+that can be done before is done at `map`.
 """
 
 import importlib.util
@@ -42,9 +42,9 @@ _MESSAGE_MAX = 8000
 
 
 def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
-    """Give up what a submission must not have, import it, and answer the supervisor until it is gone.
+    """Drop the privileges denied to a submission, import it, and answer the supervisor until its end closes.
 
-    A process that was not forked from the zygote imports `modules` before: they take long, and no call is to wait.
+    A process that was not forked from the zygote imports `modules` before: they take long, and no call should wait.
     """
     frame, _ = channel.receive()
     sandbox.show_memory()
@@ -53,9 +53,9 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
     traced = frame["traced"]
     landlock = sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)
     level = sandbox.level_of(landlock, filtered=not traced and deny_outside_effects())
-    # Not later: what comes after the import, the submission may have written.
+    # Not later: a frame sent after the import may come from the submission.
     channel.send({"type": "confined", "isolation": level})
-    # Not earlier: what they import may start threads, and a thread keeps what it had.
+    # Not earlier: their import may start threads, and a thread keeps its privileges.
     preload(modules)
     naming = _Naming(frame["folder"], frame["file"], frame["shown_as"])
     try:
@@ -130,12 +130,12 @@ class _Worker:
             return self._naming.raised(error, Verdict.EXCEPTION)
 
     def _map(self, frame: Frame, fds: list[int]) -> None:
-        """Take in the memory of the next calls, and lay out what is known of them before their inputs are there.
+        """Map the memory of the next calls, and lay out everything known about them before their inputs exist.
 
-        `bases` says where in the arena each call's inputs begin; the arena is the one of the calls before unless a new
-        one comes along. The layouts of `early` inputs are written already. The kernel is left out where the frame says
-        that its output is `repeated`: each call returns the value that lies in the descriptor, as a measure of what a
-        row takes beside the kernel.
+        `bases` holds the offset in the arena of each call's inputs; the frame's arena replaces the previous one, which
+        otherwise stays. The layouts of `early` inputs are written already. If the frame says that the output is
+        `repeated`, the kernel is left out: each call returns the value in the descriptor, to measure the overhead of a
+        row without the kernel.
         """
         self._holders.clear()
         self._data.clear()
@@ -162,7 +162,7 @@ class _Worker:
 
     def _run(self, frame: Frame, fds: list[int]) -> Frame:
         if fds:
-            # On a GPU, what has been begun there is not stopped, and memory must not be known before its call.
+            # On a GPU, work that has begun is not stopped, and memory must not be known before its call.
             self._arena = _Shared(fds[0])
         if not self._calls:
             self._lay_out()
@@ -186,7 +186,7 @@ class _Worker:
             return {"type": "overlapped"}
         if any(value is None for value in outputs):
             return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
-        told = self._told(outputs, frame)
+        told = self._located(outputs, frame)
         if frame["fresh_output"] and payload.share_memory(data[0], returned[0]):
             return _message(Verdict.WRONG_ALIASED, "the output lies in the memory of an input; it has to be new")
         if frame["const_inputs"] and self._device.name != "cpu" and self._arena is not None:
@@ -197,18 +197,18 @@ class _Worker:
             self._data, self._calls = [], []
         return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns, **told}
 
-    def _told(self, outputs: list[Any], frame: Frame) -> dict[str, Any]:
-        """Return where the outputs lie: parts that the supervisor can read in this process's memory, else in the room.
+    def _located(self, outputs: list[Any], frame: Frame) -> dict[str, Any]:
+        """Return the places of the outputs: in this process's memory where the supervisor can read it, else in the room.
 
-        Outputs that have the form of the last one that was told in full are told by their addresses alone.
+        Outputs with the form of the last one described in full are listed by their addresses alone.
         """
         self._holders += outputs
         addresses = self._known.addresses(outputs) if frame["alike"] and self._known is not None else None
         if addresses is not None and len(addresses) <= ADDRESSES_MAX:
             return {"outputs": [], "held": [], "alike": addresses}
-        return self._told_in_full(outputs, frame)
+        return self._described_in_full(outputs, frame)
 
-    def _told_in_full(self, outputs: list[Any], frame: Frame) -> dict[str, Any]:
+    def _described_in_full(self, outputs: list[Any], frame: Frame) -> dict[str, Any]:
         room, end = self._room, 0
         if room is None:
             raise ValueError("no room for outputs")
@@ -227,7 +227,7 @@ class _Worker:
         return {"outputs": [[each.base, each.size] for each in outlines], "held": held, "alike": []}
 
     def _call(self, data: Any) -> Callable[[], Any]:
-        """Return a call of the kernel on `data`, laid out as far as can be."""
+        """Return a call of the kernel on `data`, laid out as far as possible."""
         if self._repeated is not None:
             (value,) = self._repeated
             return lambda: payload.dense(payload.copied(value))
@@ -248,14 +248,14 @@ class _Shared:
         os.close(self.descriptor)
 
     def map(self) -> mmap.mmap:
-        """It in this process's pages, from the first time on."""
+        """Map the memory into this process on first use, and return the mapping."""
         if self._memory is None:
             self._memory = payload.mapped(self.descriptor)
         return self._memory
 
 
 class _Naming:
-    """How a submission's errors are told: by its own file's name, without the frames of the harness."""
+    """Wording of a submission's errors: with its own file's name, without frames of the harness."""
 
     def __init__(self, folder: str, file: str, shown_as: str) -> None:
         self._folder = folder
@@ -281,7 +281,7 @@ class _Naming:
 
 
 def _bring_in(size: int, count: int) -> None:
-    """Have memory in this process's pages for `count` outputs of a size, where malloc finds it for them."""
+    """Fault in memory for `count` outputs of a size, at the places where malloc will allocate them."""
     blocks = [b"\1" * min(size, KEPT_BLOCK_BYTES_MAX) for _ in range(count)]
     del blocks
 
