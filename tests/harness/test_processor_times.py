@@ -15,7 +15,7 @@ BEFORE = ProcessorTimes(wait_ns=50, others_ns=1000, last_pid=7, siblings=frozens
 
 
 def after(**changes: object) -> ProcessorTimes:
-    values = {"wait_ns": 90, "others_ns": 1000, "last_pid": 7, "beside": frozenset({5, 6}), **changes}
+    values = {"wait_ns": 90, "others_ns": 1000, "last_pid": 7, "siblings": frozenset({5, 6}), **changes}
     return ProcessorTimes(**values)  # type: ignore[arg-type]
 
 
@@ -30,7 +30,7 @@ def test_the_work_of_its_other_threads_and_processes_is_taken_off(others_ns: int
 
 @pytest.mark.parametrize(
     "changes",
-    [{"last_pid": 8}, {"last_pid": None}, {"beside": frozenset({5})}, {"beside": frozenset({5, 6, 9})}],
+    [{"last_pid": 8}, {"last_pid": None}, {"siblings": frozenset({5})}, {"beside": frozenset({5, 6, 9})}],
     ids=["begun", "unknown", "ended", "another"],
 )
 def test_nothing_is_excused_where_a_process_has_begun_or_ended(changes: dict[str, object]) -> None:

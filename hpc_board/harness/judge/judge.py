@@ -143,7 +143,7 @@ class _Judge:
         return {"type": "generated", "size": laid.size, "work": work, "form": form, "steady": steady}, []
 
     def _is_steady(self, group: str, seed: int, layout: str) -> bool:
-        """Return whether another seed has given inputs of this layout, and no seed inputs of another layout."""
+        """Return whether another seed has given inputs of this layout, and none has given inputs of another layout."""
         first_seed, first_layout = self._layouts.setdefault(group, (seed, layout))
         if layout != first_layout:
             self._layouts[group] = seed, ""
@@ -162,7 +162,7 @@ class _Judge:
                     laid.write_head(descriptor, base)
                 else:
                     laid.write(descriptor, base)
-        except BaseException as error:  # noqa: BLE001 - what a task made may fail only when it is read
+        except BaseException as error:  # noqa: BLE001 - a task's values may fail only when they are read
             return self._failed("the inputs cannot be written", error)
         if frame["type"] == "fill":
             for number in frame["calls"]:

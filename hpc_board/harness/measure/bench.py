@@ -1,9 +1,9 @@
-"""One call of a submission under the judge's eyes.
+"""One call of a submission, checked by the judge.
 
-Every call goes the same way, timed or not: the judge makes the inputs from a fresh seed, the worker is shown them and
+Every call takes the same path, timed or not: the judge makes the inputs from a fresh seed, the worker receives them and
 answers, the supervisor takes its own copy of the answer, and the judge checks that copy. The supervisor's clock runs
-from before the inputs are shown until the worker is stopped, and what is copied is what its memory holds then: nothing
-can be done outside of that time, and the copying itself is not in it.
+from before the inputs are shown until the worker is stopped, and the copy holds the worker's memory at that moment: no
+work can be done outside of that time, and the copying itself is not in it.
 """
 
 import os
@@ -28,17 +28,17 @@ from hpc_board.model.result import Verdict
 _LATE_PROBES = 4
 _FRAME_CALLS = 500
 _COOL_SECONDS = 0.5
-"""How long a device may wait for its inputs before it is prepared again: clocks fall, and caches fill."""
+"""Time after which a device that waits for its inputs is prepared again: clocks fall, and caches fill."""
 
 _entropy = random.SystemRandom()
 
 
 class Bench:
-    """The judge of a phase, its cases, and the calls of workers that it sees.
+    """The judge of a phase, its cases, and the calls of workers that it checks.
 
-    Workers and judge have clocks of their own, so that a slow reference costs a kernel nothing: all workers together
-    have the seconds of the phase, the judge those and `judge_seconds`. `steps_ns` is what each step of the last call
-    took.
+    Workers and judge have separate time budgets, so that a slow reference costs a kernel nothing: all workers together
+    have the seconds of the phase, the judge has those and `judge_seconds`. `steps_ns` holds the time of each step of
+    the last call.
     """
 
     def __init__(self, judge: Child, phase: Phase, limits: Limits, rules: Rules) -> None:
@@ -68,13 +68,13 @@ class Bench:
     ) -> Called:
         """Call the kernel of `worker` once for each seed, all in a row, and have every output checked.
 
-        With `copied`, the worker copies each output before the next call, for kernels that have one place for all.
-        With `made`, that many of the calls are made, and the others have a copy of the first one's output: what a slow
-        reference's row takes beside the kernel can be known without the kernel. Nothing is checked then. `first` is
-        done when the judge has made the inputs.
+        With `copied`, the worker copies each output before the next call, for kernels that return the same memory each
+        time. With `made`, only that many of the calls are made, and the others return a copy of the first one's output:
+        this measures the overhead of a slow reference's row without its kernel. Nothing is checked then. `first` runs
+        after the judge has made the inputs.
 
         Raises:
-            OutputsOverlap: outputs of the row are lost, since they lie in one place and were not `copied`.
+            OutputsOverlap: outputs of the row are lost, since they lie in the same memory and were not `copied`.
             CallFailed: an output was not right, or the call did not return.
         """
         worker.check_time(self.phase)
@@ -142,10 +142,11 @@ class Bench:
         return replace(called, message=message)
 
     def empty_row(self, trusted: Worker, index: int, count: int, *, described: bool = False) -> Called:
-        """Have a trusted worker go through a row of `count` calls without calling anything.
+        """Have a trusted worker go through a row of `count` calls without calling a kernel.
 
-        Each call returns the last output of the case instead. By the supervisor's clock the row takes what a row of a
-        kernel takes beside the kernel. The inputs are those of the trusted worker's last call, which nobody looks at.
+        Each call returns the last output of the case instead. By the supervisor's clock the row takes the overhead of a
+        kernel's row, the time besides the kernel. The inputs are those of the trusted worker's last call; no function
+        reads them.
         """
         room = os.memfd_create("outputs", os.MFD_CLOEXEC)
         try:
@@ -167,11 +168,11 @@ class Bench:
             os.close(room)
 
     def output_bytes(self, index: int) -> int:
-        """Return what the last output of a case took, 0 before the first."""
+        """Return the size of a case's last output, 0 before the first."""
         return os.fstat(self._outputs[index]).st_size if index in self._outputs else 0
 
     def _keep_output(self, index: int, copy: int) -> None:
-        """Keep an output of a case, so that it is known what handing over such an output takes."""
+        """Keep an output of a case, to measure the time for handing over such an output."""
         if index in self._outputs:
             os.close(self._outputs.pop(index))
         self._outputs[index] = os.dup(copy)
@@ -183,7 +184,7 @@ class Bench:
         self.steps_ns[name] = float(time.monotonic_ns() - start_ns)
 
     def _fill(self, numbers: Sequence[int], cold: bool, arena: int, bases: Sequence[int]) -> None:
-        """Have the inputs of calls written, in memory that may be cold afterwards."""
+        """Have the inputs of calls written, into memory that is cold afterwards if `cold`."""
         with self._step("write the inputs"):
             self._write_inputs("fill", numbers, cold, arena, bases)
 
@@ -219,7 +220,7 @@ class Bench:
         return answer
 
     def _check_inputs(self, numbers: Sequence[int], arena: int, bases: Sequence[int]) -> None:
-        """Have inputs compared with what they were, while the worker is stopped: it could put them back."""
+        """Have inputs compared with their originals while the worker is stopped: a running one could restore them."""
         with self._step("check the inputs"):
             for number, base in zip(numbers, bases, strict=True):
                 opinion = self._opinion({"type": "compare", "call": number, "base": base}, arena, "check the inputs")
@@ -245,7 +246,7 @@ class Bench:
         return opinion.message
 
     def _judged(self, expected: str, task: str) -> tuple[Answer, list[int]]:
-        """The judge's answer to what it was asked to do, with the descriptors that came along."""
+        """Return the judge's answer to a request, with its descriptors."""
         allowance, one = self._judge_allowance, self.limits.judge_seconds
         late = f"the task did not {task} within {one:g} s"
         if allowance.left_seconds < one:

@@ -1,9 +1,9 @@
-"""Whether a worker's claimed times can be true, by the supervisor's clock and by what the reference's calls cost.
+"""Plausibility of a worker's claimed times, by the supervisor's clock and the overhead of the reference's calls.
 
 A worker's clock shares its process with the submission, which may stop it, patch it, or do its work outside of it. The
-supervisor's clock runs around everything, and so around more than the kernel: the inputs have to be mapped and the
-outputs written. What that costs is known from the reference, which is called in just the same way and has no reason to
-lie. Beyond that, and a slack for noise, no time may pass that is not claimed.
+supervisor's clock runs around the whole call, and so around more than the kernel: the inputs have to be mapped and the
+outputs written. The reference gives the cost of that: it is called in exactly the same way and has no reason to lie.
+Beyond that cost, and a slack for noise, no unclaimed time may pass.
 """
 
 import statistics
@@ -14,13 +14,13 @@ from hpc_board.model.limits import Limits
 from hpc_board.model.measurement import TICK_NS
 
 OVERHEAD_SHARE = 1.3
-"""How much larger than the reference's the overhead of a kernel's calls may be."""
+"""Largest ratio of the overhead of a kernel's calls to that of the reference's."""
 
 WALL_SHARE = 0.05
-"""The part of all time that may pass without being claimed, whatever the reference's overhead is."""
+"""Share of the total time that may pass unclaimed, independent of the reference's overhead."""
 
 HOT_SHARE = 0.5
-"""A call with cold caches takes at least this part of one that is made in a row of others, all else being equal."""
+"""A call with cold caches takes at least this share of a call in a row of others, all else being equal."""
 
 _DISTURBED_SHARE = 1.5
 _OTHERS_MIN = 0.2
@@ -30,11 +30,11 @@ _EQUAL_CLAIM_NS_MIN = 1_000 * TICK_NS
 
 
 def disturbed(baseline: Sequence[Called], others_processors: float) -> str:
-    """In words, that the machine did other things as well while calls were timed; empty if nothing says so.
+    """Return a message if the machine did other work while calls were timed; "" without evidence of it.
 
-    Either others kept processors busy, a fifth of one at least, or the reference's calls did not all take the same: the
-    second longest by the supervisor's clock took half as long again as their median. That makes everybody's calls
-    longer, and nobody's claims true.
+    The evidence: other processes kept processors busy, a fifth of one at least, or the reference's calls did not all
+    take the same time: the second longest by the supervisor's clock took at least half as long again as their median.
+    Both make every submission's calls longer, and no false claim true.
     """
     if others_processors >= _OTHERS_MIN:
         return f"other work took {others_processors:.2g} of the processors"
@@ -47,11 +47,11 @@ def disturbed(baseline: Sequence[Called], others_processors: float) -> str:
 
 
 def unclaimed_time(called: Sequence[Called], baseline: Sequence[Called], limits: Limits) -> str | None:
-    """In words, that calls took longer than they claim beyond what the reference's calls do; None if they did not.
+    """Return a message if calls took longer than they claim, beyond the overhead of the reference's calls; else None.
 
     Each element of `called` may be a row of calls, all of the same number; the slack counts once for each. Medians are
-    compared, since the median claim is what counts: by a mean, half of the calls could hide what the others don't. The
-    reference's rows may be shorter, so its overhead is taken by the call, as the mean of the middle half.
+    compared, since the median claim is the score: by a mean, half of the calls could hide the excess of the others. The
+    reference's rows may be shorter, so its overhead is taken per call, as the mean of the middle half.
     """
     wall_ns = statistics.median(each.wall_ns for each in called)
     overhead_ns = wall_ns - statistics.median(each.claimed_ns for each in called)
@@ -73,10 +73,10 @@ def colder_than_hot(
     baseline: Sequence[Called],
     limits: Limits,
 ) -> str | None:
-    """In words, that single calls claim far less than calls in a row, which find their caches warm; None if not.
+    """Return a message if single calls claim far less than calls in a row, which find warm caches; else None.
 
-    Where the reference is slower in a row (`baseline`) than alone, so may a kernel be: the outputs of a row are all
-    kept, and memory that is used for the first time costs more than what the last call gave back.
+    If the reference is slower in a row (`baseline`) than alone, a kernel may be so too: the outputs of a row are all
+    kept, and memory used for the first time costs more than memory that the last call freed.
     """
     hot_ns = burst.claimed_ns / burst.calls
     usual_ns = _middle_mean([each.claimed_ns / each.calls for each in baseline])
@@ -90,9 +90,10 @@ def colder_than_hot(
 
 
 def equal_claims(claimed_ns: Sequence[float]) -> str | None:
-    """In words, that all claims of a worker are the same number, as no clock would have it; None if they are not.
+    """Return a message if all claims of a worker are the same number, which no clock would show; else None.
 
-    Fewer than 20 claims, or claims of less than 1.024 ms, may be: a clock of 1.024 us has few numbers there.
+    Fewer than 20 claims, or claims below 1.024 ms, may be equal: a clock with ticks of 1.024 us has few distinct values
+    there.
     """
     if len(claimed_ns) < _EQUAL_CLAIMS_MIN or claimed_ns[0] < _EQUAL_CLAIM_NS_MIN or len(set(claimed_ns)) > 1:
         return None
@@ -100,9 +101,9 @@ def equal_claims(claimed_ns: Sequence[float]) -> str | None:
 
 
 def drift(before_ns: Sequence[float], after_ns: Sequence[float]) -> float:
-    """By which share of the smaller the medians of two groups of the reference's times differ.
+    """Return the relative difference between the medians of two groups of the reference's times, by the smaller one.
 
-    What two ticks of a clock can make of equal times is no difference: each may be read one tick too long or too short.
+    A difference that two ticks of a clock can cause is ignored: each time may be read one tick too long or too short.
     """
     one, other = statistics.median(before_ns), statistics.median(after_ns)
     return max(0.0, abs(one - other) - 2 * TICK_NS) / min(one, other)

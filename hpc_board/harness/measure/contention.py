@@ -1,4 +1,4 @@
-"""What others do on this node's processors, as far as the system's accounts tell."""
+"""CPU contention: other processes' use of this node's processors, as far as the kernel accounts for it."""
 
 import os
 import time
@@ -13,7 +13,7 @@ _BUSY_FIELDS = (0, 1, 2, 5, 6, 7)
 
 
 class OtherWork:
-    """The work of others since this was made, on those processors that this process may use."""
+    """CPU time of other processes since this was created, on the processors that this process may use."""
 
     def __init__(self) -> None:
         self._since = time.monotonic()
@@ -21,9 +21,9 @@ class OtherWork:
         self._others = self._others_seconds()
 
     def processors(self) -> float:
-        """How many processors others have kept busy on average; 0 where the system doesn't tell.
+        """Return the mean number of processors that others kept busy; 0 if the kernel does not account for it.
 
-        The accounts are kept in ticks of a hundredth of a second or so: of a few ticks, nothing can be said.
+        The accounting is in ticks of about a hundredth of a second: a few ticks prove nothing.
         """
         now = self._others_seconds()
         seconds = time.monotonic() - self._since
@@ -32,7 +32,7 @@ class OtherWork:
         return max(0.0, now - self._others) / seconds
 
     def _others_seconds(self) -> float | None:
-        """What all but this process and its descendants have used so far, give or take a tick for each processor."""
+        """Return the CPU time of all but this process and its descendants, to within a tick for each processor."""
         all_ticks = _busy_ticks(self._processors)
         return None if all_ticks is None else (all_ticks - _own_ticks()) / _TICKS_PER_SECOND
 
@@ -48,7 +48,10 @@ def _busy_ticks(processors: set[int]) -> int | None:
 
 
 def _own_ticks() -> int:
-    """utime, stime, cutime and cstime of proc_pid_stat(5), for this process and all below it: those that ended too."""
+    """Return utime, stime, cutime and cstime of proc_pid_stat(5), for this process and all its descendants.
+
+    Descendants that have ended are included.
+    """
     total = 0
     for pid in (os.getpid(), *descendants_of(os.getpid())):
         with suppress(OSError):

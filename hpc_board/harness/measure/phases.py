@@ -1,7 +1,7 @@
 """The phases of an evaluation: tests, and the benchmarks of a GPU, whose work no signal stops.
 
-The benchmarks of a CPU are in row_benchmarks.py. The same calls are made in every mode; only their number and their
-seeds differ. A worker can tell the timed ones, and gains nothing by it: every output is checked.
+The benchmarks of a CPU are in row_benchmarks.py. Every mode makes the same calls; only their number and their seeds
+differ. A worker can tell the timed ones, and gains nothing by it: every output is checked.
 """
 
 import random
@@ -32,14 +32,14 @@ _ROW_CALLS_MIN = 2
 _entropy = random.SystemRandom()
 
 Say = Callable[[str, int | None, int | None, str], None]
-"""Takes a phase, the number of a case from 1, how many there are, and a message for whoever watches."""
+"""Callback for progress: a phase, the number of a case from 1, the number of cases, and a message."""
 
 
 def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool, ranked: bool) -> Iterator[Case]:
-    """The verdict of each case, with the task's own seed and, where `secret`, again with one nobody knows.
+    """Yield the verdict of each case, called with the task's own seed and, if `secret`, again with a secret one.
 
-    A case that passes with the first alone says so, and what that means for a `ranked` run. A case that costs the
-    worker its life is the last one.
+    The message of a case that passes with the first seed alone says so, and the consequence for a `ranked` run. A case
+    that ends the worker is the last one.
     """
     phase = bench.phase
     for index, case in enumerate(phase.cases):
@@ -67,9 +67,9 @@ def _call_secretly(bench: Bench, worker: Worker, index: int, *, ranked: bool) ->
 
 @dataclass
 class _Measured:
-    """What is known of one benchmark case: each worker's samples, and the reference's calls, single and in rows.
+    """Measurements of one benchmark case: each worker's samples, and the reference's calls, single and in rows.
 
-    Of `rows` every call is made; of `long_rows`, which are as long as a kernel's, the first one alone.
+    Every call of `rows` is made; of `long_rows`, as long as a kernel's, only the first.
     """
 
     passes: list[list[float]] = field(default_factory=list)
@@ -93,7 +93,7 @@ class _Measured:
 
     @property
     def overhead_rows(self) -> list[Called]:
-        """Those that tell what a kernel's row may take beside the kernel."""
+        """Return the rows that show the overhead of a kernel's row, the time besides the kernel."""
         return _longest(self.rows + self.long_rows)
 
 
@@ -101,8 +101,8 @@ class Benchmarks:
     """The timed part of an evaluation on a GPU, by the worker's claims and the rules of consistency.py.
 
     Each of the workers measures every case, and in between the reference is called in a worker of its own: its times
-    tell whether the machine was steady, and what a call costs beside the kernel. `alone` stops everything else for as
-    long, since a submission that keeps the node busy meanwhile would be excused for much.
+    show whether the machine was steady, and the overhead of a call besides the kernel. `alone` stops all other
+    processes meanwhile, since otherwise a submission that keeps the node busy would be excused for much.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Benchmarks:
         self._measured: dict[int, _Measured] = {}
 
     def run(self, first: Worker, workers: int) -> list[Case]:
-        """The times of each case, from the `first` worker and as many more as `workers` says; see `Limits`.
+        """Return the times of each case, from the `first` worker and as many more as `workers` says; see `Limits`.
 
         The first case that fails is the last one.
         """
@@ -153,7 +153,7 @@ class Benchmarks:
         return any(each.failure for each in self._measured.values())
 
     def _scattered(self, workers: int) -> list[int]:
-        """The cases whose workers differ by more than they should, of which there were `workers` at first."""
+        """Return the cases whose workers differ by more than the limit; `workers` is the initial number of workers."""
         medians = {index: [statistics.median(each) for each in of.passes] for index, of in self._measured.items()}
         return [index for index, each in medians.items() if scatters(each, self._limits, workers)]
 
@@ -178,10 +178,10 @@ class Benchmarks:
             self._dismiss(worker)
 
     def _measure(self, worker: Worker, index: int, measured: _Measured, workers: int) -> None:
-        """Time one case in one worker; what looks wrong is measured again before it is believed.
+        """Time one case in one worker; measure a suspicious result again before believing it.
 
-        Somewhere among its timed calls, each worker makes a row of them: a lie that one rule would miss has to pass the
-        other in the same process.
+        Among its timed calls, each worker makes one row: a lie that one rule would miss must pass the other in the same
+        process.
         """
         limits, bench = self._limits, self._bench
         for attempt in range(1, _ATTEMPTS + 1):
@@ -190,7 +190,7 @@ class Benchmarks:
             before = self._baseline_calls(index, measured)
             warm = [bench.call(worker, index, [secret_seed()], timed=True) for _ in range(limits.warmup_calls)]
             warm_ns = [each.claimed_ns for each in warm]
-            crowd = self._crowd(worker)
+            crowd = self._process_counts(worker)
             called: list[Called] = []
             row: Called | None = None
             row_after = _entropy.randrange(calls_needed(warm_ns, limits, workers))
@@ -202,7 +202,7 @@ class Benchmarks:
                 samples_ns.append(called[-1].claimed_ns)
             if self._burst_calls(index, statistics.median(samples_ns)) > 2 * (row.calls if row else 1):
                 row = self._row(worker, index, measured, samples_ns, again=True)
-            grown = self._crowd(worker)
+            grown = self._process_counts(worker)
             after = self._baseline_calls(index, measured)
             problem = _not_credible(called, crowd, grown) or _unsteady(before, after, limits)
             problem = problem or self._unclaimed(called, before + after, row, measured, other_work)
@@ -211,11 +211,11 @@ class Benchmarks:
             if attempt == _ATTEMPTS:
                 raise problem
             if problem.verdict is Verdict.UNSTABLE:
-                # Whatever it is that the machine does, it may soon be over.
+                # The machine's disturbance may soon be over.
                 time.sleep(attempt * _PAUSE_SECONDS)
 
-    def _crowd(self, worker: Worker) -> tuple[int, int]:
-        """How many threads a worker has, and how many processes it has left anywhere."""
+    def _process_counts(self, worker: Worker) -> tuple[int, int]:
+        """Return the number of a worker's threads, and of the processes that it has left anywhere."""
         return thread_count(worker.child.worker_pid), self._others()
 
     def _unclaimed(
@@ -226,7 +226,7 @@ class Benchmarks:
         measured: _Measured,
         other_work: OtherWork,
     ) -> CallFailed | None:
-        """What is inconsistent between the claims of one worker and the time that went by."""
+        """Return a failure if the claims of one worker are inconsistent with the elapsed time, else None."""
         if not baseline:
             return None
         words = unclaimed_time(called, baseline, self._limits)
@@ -245,7 +245,7 @@ class Benchmarks:
         return CallFailed(Verdict.TIMING_INCONSISTENT, words, worker_lost=True)
 
     def _baseline_calls(self, index: int, measured: _Measured) -> list[Called]:
-        """A few calls of the reference; none where the task has no reference to call."""
+        """Return a few calls of the reference; none if the task has no reference to call."""
         called: list[Called] = []
         if self._baseline is None:
             return called
@@ -263,18 +263,18 @@ class Benchmarks:
     def _row(
         self, worker: Worker, index: int, measured: _Measured, claimed_ns: Sequence[float], *, again: bool
     ) -> Called | None:
-        """Calls in a row, where the overhead of one is spread over many; and the reference's, if none is as long yet.
+        """Make calls in a row, which spreads a call's overhead over many; and the reference's, if none is as long yet.
 
-        A slow reference makes fewer: the row of a kernel must not be short for that, or it hides in the slack. Nor must
-        what a short row takes beside the reference be multiplied, since the most of it is spent once for a whole row;
-        so there is a long one as well, in which one call is made. Where the kernel keeps one buffer for its outputs,
-        these are copied between the calls, as are the reference's.
+        A slow reference makes fewer calls: the row of a kernel must not become short for that reason, or a lie hides in
+        the slack. Nor must the overhead of a short row of the reference be multiplied, since most of it is spent once
+        for a whole row; so a long row is made as well, in which one call is made. If the kernel keeps one buffer for
+        its outputs, these are copied between the calls, as are the reference's.
         """
         count = self._burst_calls(index, statistics.median(claimed_ns))
         if self._baseline is None or count < _ROW_CALLS_MIN:
             return None
         known = max((each.calls for each in measured.overhead_rows), default=0)
-        # A worker that claims to be slow must not have the short row by which the others are excused.
+        # A worker that claims to be slow must not get the short row by which the others are excused.
         if again or known < count:
             self._baseline_row(self._baseline, index, measured, count)
         row = self._called_in_row(worker, index, count)
@@ -290,7 +290,7 @@ class Benchmarks:
                 measured.long_rows.append(self._called_in_row(baseline, index, count, made=1))
 
     def _called_in_row(self, worker: Worker, index: int, count: int, made: int | None = None) -> Called:
-        """Calls in a row; once outputs were lost in one, they are copied in all, and older rows are forgotten."""
+        """Make calls in a row; once a row has lost outputs, copy them in all rows, and forget older rows."""
         seeds = [secret_seed() for _ in range(count)]
         try:
             return self._bench.call(worker, index, seeds, timed=True, cold=False, copied=self._copied, made=made)
@@ -320,7 +320,7 @@ class Benchmarks:
                 measured.failure = CallFailed(Verdict.BELOW_FLOOR, words)
 
     def cases(self) -> list[Case]:
-        """What is known of each case that was measured by one worker at least, or failed."""
+        """Return the results of each case that at least one worker has measured, or that failed."""
         phase = self._bench.phase
         cases: list[Case] = []
         for index, measured in sorted(self._measured.items()):
@@ -343,7 +343,7 @@ def _longest(rows: Sequence[Called]) -> list[Called]:
 
 @contextmanager
 def of_the_task() -> Iterator[None]:
-    """Whatever fails in here is the reference's doing, and so the task's."""
+    """Blame every failure within this block on the reference, and so on the task."""
     try:
         yield
     except CallFailed as error:
@@ -352,7 +352,7 @@ def of_the_task() -> Iterator[None]:
 
 
 def _not_credible(called: Sequence[Called], crowd: tuple[int, int], grown: tuple[int, int]) -> CallFailed | None:
-    """What no clock and no honest kernel would do, whatever else the machine does."""
+    """Return a failure for claims that no clock and no honest kernel would produce under any load of the machine."""
     words = equal_claims([each.claimed_ns for each in called])
     if words is None and (grown[0] > crowd[0] or grown[1] > crowd[1]):
         words = (
@@ -363,7 +363,7 @@ def _not_credible(called: Sequence[Called], crowd: tuple[int, int], grown: tuple
 
 
 def _unsteady(before: Sequence[Called], after: Sequence[Called], limits: Limits) -> CallFailed | None:
-    """That the machine changed its speed meanwhile, as the reference's times before and after say."""
+    """Return a failure if the reference's times before and after show that the machine changed its speed."""
     if min(len(before), len(after)) < limits.baseline_calls:
         return None
     share = drift([each.claimed_ns for each in before], [each.claimed_ns for each in after])

@@ -1,9 +1,9 @@
-"""Benchmarks by the supervisor's clock: rows of calls, less what a row takes beside the kernel.
+"""Benchmarks by the supervisor's clock: the time of rows of calls, minus the row's overhead besides the kernel.
 
-A row is as many calls as take some milliseconds together, each with inputs of its own, all of which are in memory when
-the clock starts. Nothing that the worker says of times counts. What a row takes beside the kernel is measured with a
-trusted worker that goes through a row of its own without the kernel, in turns with it. docs/design/timing.md has the
-estimator, its error, and what a submission can gain by lying.
+A row has as many calls as take some milliseconds together, each with inputs of its own, all of which are in memory when
+the clock starts. No time that the worker reports counts. The overhead of a row is measured with a trusted worker that
+goes through a row of its own without the kernel, in turns with the submission's. docs/design/timing.md has the
+estimator, its error, and the possible gain of a submission that lies.
 """
 
 import math
@@ -31,10 +31,10 @@ _MORE_PASSES = 5
 _ALONE_CALLS = 3
 _REFERENCE_SHARE = 4
 _PHASE_SHARE = 0.5
-"""The part of a phase's time after which no case is measured again: the kernel is not to run out of it for that."""
+"""Share of a phase's time after which no case is measured again: repetition must not use up the kernel's time."""
 
 _ROW_JUDGE_SECONDS = 1.0
-"""How long it may take to make the inputs of a row and to check its outputs."""
+"""Time limit for making the inputs of a row and checking its outputs."""
 
 _JUDGE_STEPS = ("make the inputs", "write the inputs", "copy the output", "check the output")
 
@@ -62,16 +62,16 @@ class _Measured:
     failure: CallFailed | None = None
 
     def call_ns(self, row: Called) -> float:
-        """Return what one call of a row took; a nanosecond where that is too little to be told from the rest.
+        """Return the time of one call of a row, at least a nanosecond if it cannot be told from the overhead.
 
-        Outputs that are written out within the row cost as much as they cost: where that were taken off, a worker that
-        writes them faster would gain it for each call.
+        Outputs that are written out within the row count with their full cost: if it were subtracted, a worker that
+        writes them faster would gain the difference for each call.
         """
         row_overhead_ns = min(self.row_overhead_ns[row.calls if row.by_address else 1])
         return max(1.0, (row.wall_ns - row.waited_ns - row_overhead_ns) / row.calls)
 
     def timing(self, floor_seconds: float) -> Timing | None:
-        """Return the times by now; None before the first row."""
+        """Return the times so far; None before the first row."""
         passes = [[self.call_ns(row) for row in each] for each in self.passes if each]
         if not passes:
             return None
@@ -89,16 +89,16 @@ class _Measured:
 
 
 def _trusted_ns(called: Called) -> float:
-    """Return what calls of the trusted worker took by its own clock, less what it waited meanwhile for a processor."""
+    """Return the time of the trusted worker's calls by its own clock, minus its waiting for a processor."""
     return called.claimed_ns - max(0.0, called.waited_ns - called.overhead_ns)
 
 
 class RowBenchmarks:
-    """The timed part of an evaluation on a device where all of a submission can be stopped.
+    """The timed part of an evaluation on a device where all processes of a submission can be stopped.
 
-    Each of the workers measures every case; where the interval of a case is wider than the limits want, more workers
-    measure it again, as long as `measure_seconds` are not over. `trusted` is a worker with the task's reference, or
-    with nothing where the task has none; `alone` stops everything else while it is called.
+    Each of the workers measures every case; if the interval of a case is wider than the limits allow, more workers
+    measure it again, within `measure_seconds`. `trusted` is a worker with the task's reference, or with no function if
+    the task has none; `alone` stops all other processes while it is called.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class RowBenchmarks:
         self._measured: dict[int, _Measured] = {}
 
     def run(self, first: Worker, workers: int) -> list[Case]:
-        """Measure each case with the `first` worker and as many more as `workers` says, and return what came of it.
+        """Measure each case with the `first` worker and as many more as `workers` says, and return the results.
 
         The first case that fails is the last one.
         """
@@ -192,7 +192,7 @@ class RowBenchmarks:
         measured.alone.append(self._row(worker, index, measured, 1))
         if measured.calls == 1:
             measured.calls = self._calls(index, measured.call_ns(measured.alone[-1]), measured)
-        # Where rows are of one call, each of them is a call alone.
+        # If rows have one call, each of them is a call alone.
         for _ in range(0 if again or measured.calls == 1 else _ALONE_CALLS - 1):
             measured.alone.append(self._row(worker, index, measured, 1))
         count = self._limits.rows + again
@@ -204,7 +204,7 @@ class RowBenchmarks:
             self._fill(worker, index, measured, rows, count)
 
     def _fill(self, worker: Worker, index: int, measured: _Measured, rows: list[Called], count: int) -> None:
-        """Add rows until there are `count`, each of as many calls as fill its time."""
+        """Add rows until `count` exist, each with as many calls as fill its time."""
         resizes = 0
         while len(rows) < count:
             others = OtherWork()
@@ -218,7 +218,7 @@ class RowBenchmarks:
                 measured.busy.append(others.processors())
 
     def _row(self, worker: Worker, index: int, measured: _Measured, count: int) -> Called:
-        """Have a row of calls made, with one that shows what a row takes beside the kernel just before."""
+        """Make a row of calls, right after one that measures the overhead of a row."""
         seeds = [secret_seed() for _ in range(count)]
         row = self._bench.call(
             worker, index, seeds, timed=True, first=lambda: self._call_nothing(index, measured, count)
@@ -228,7 +228,7 @@ class RowBenchmarks:
         return row
 
     def _calls(self, index: int, call_ns: float, measured: _Measured) -> int:
-        """Return how many calls of `call_ns` make a row: as many as fill its time, as memory and the judge allow."""
+        """Return the number of calls of `call_ns` in a row: as many as fill its time, as memory and the judge allow."""
         limits, bench = self._limits, self._bench
         call_bytes = bench.input_bytes[index] + bench.output_bytes(index)
         most = min(limits.row_calls, limits.row_bytes / max(1, call_bytes))
@@ -256,14 +256,14 @@ class RowBenchmarks:
         return called
 
     def _describe_outputs(self, index: int) -> None:
-        """Have the trusted worker know the form of the kernel's outputs, so that it hands them over in the same way."""
+        """Give the trusted worker the form of the kernel's outputs, so that it hands them over in the same way."""
         with self._alone(), of_the_task():
             self._bench.empty_row(self._trusted, index, 1, described=True)
 
     def _call_nothing(self, index: int, measured: _Measured, count: int) -> None:
         with self._alone(), of_the_task():
             called = self._bench.empty_row(self._trusted, index, count)
-        # Where it waited for a processor, it may have done so within its clock too: then this says too little.
+        # If it waited for a processor, it may have done so within its clock too: then this value is too small.
         measured.row_overhead_ns.setdefault(count, []).append(max(0.0, called.overhead_ns - called.waited_ns))
 
     def _check_floors(self) -> None:
@@ -278,7 +278,7 @@ class RowBenchmarks:
                 measured.failure = CallFailed(Verdict.BELOW_FLOOR, words)
 
     def cases(self) -> list[Case]:
-        """Return what is known of each case that was measured by one worker at least, or failed."""
+        """Return the results of each case that at least one worker has measured, or that failed."""
         phase = self._bench.phase
         cases: list[Case] = []
         for index, measured in sorted(self._measured.items()):

@@ -1,4 +1,4 @@
-"""Times of repeated calls: when enough have been measured, and what they come to."""
+"""Statistics of repeated calls, and the rule when enough have been measured."""
 
 import math
 import statistics
@@ -11,9 +11,9 @@ from hpc_board.model.result import Timing
 
 
 def timing(passes: Sequence[Sequence[float]], baseline_ns: Sequence[float] = (), *, noisy: bool = False) -> Timing:
-    """The statistics of the samples of each worker, of which there is at least one; `baseline_ns` is the reference's.
+    """Return the statistics of each worker's samples, for at least one worker; `baseline_ns` is the reference's.
 
-    The median is that of the workers' own medians; everything else is of all samples together. The error is that of
+    The median is that of the workers' own medians; all other values are of all samples together. The error is that of
     the mean, std / sqrt(n).
     """
     samples_ns = [sample for each in passes for sample in each]
@@ -44,8 +44,8 @@ def of_rows(
 ) -> Timing:
     """Return the statistics of the rows of each worker, each as the time of one call.
 
-    The time that counts is the lower quartile of all rows, or `floor_ns` or `least_ns` where that is more. Where calls
-    alone say `least_ns`, the interval reaches from the rows to that.
+    The time that counts is the lower quartile of all rows, or `floor_ns` or `least_ns` if that is more. If calls alone
+    give `least_ns`, the interval reaches from the rows to that.
     """
     least_ns = max(floor_ns, least_ns)
     samples_ns = [sample for each in passes for sample in each]
@@ -62,7 +62,7 @@ def of_rows(
 
 
 def enough(samples_ns: Sequence[float], case_seconds: float, limits: Limits, workers: int = 1) -> bool:
-    """Whether one of `workers` stops timing a case, `case_seconds` of wall time after its first timed call of it."""
+    """Return whether one of `workers` stops timing a case, `case_seconds` of wall time after its first timed call."""
     count = len(samples_ns)
     if count < calls_needed(samples_ns, limits, workers):
         return False

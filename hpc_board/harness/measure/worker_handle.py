@@ -1,4 +1,4 @@
-"""A worker as the supervisor sees it: the time that it has left, its calls, and the outputs that it is stopped for."""
+"""The supervisor's handle of a worker: its time budget, its calls, and the outputs for which it is stopped."""
 
 import fcntl
 import os
@@ -46,18 +46,18 @@ _STILL_SECONDS = 2.0
 _LOOKS = 2
 _PAGE_BYTES = 4096
 _LEAVING_NS = 50_000
-"""What the threads of a process may still run, all together, when they count as stopped: each leaves its processor."""
+"""Total time that a process's threads may still run after they count as stopped: each leaves its processor."""
 
 
 def no_siblings() -> list[int]:
-    """The siblings of a worker whose processes are left alone."""
+    """Return no siblings, for a worker whose processes are left alone."""
     return []
 
 
 class Worker:
-    """A process that calls a kernel, and the wall time that it may take for that.
+    """A process that calls a kernel, and its budget of wall time.
 
-    `siblings` tells the processes that it may have started, and that are stopped with it when its outputs are copied.
+    `siblings` returns the processes that it may have started, and that are stopped with it when its outputs are copied.
     """
 
     def __init__(
@@ -77,26 +77,26 @@ class Worker:
         self._signalled: set[int] = set()
         self._turns: Turns = {}
         self._called = False
-        # No signal stops what a GPU does, and it can be given any memory of its process to read and write.
+        # No signal stops a GPU's work, and a GPU can be given any memory of its process to read and write.
         self._stops = device == "cpu"
         self._readable = self._stops and may_read(child.worker_pid)
-        # One descriptor at most; a list, so that it is closed with the worker whichever it is by then.
+        # One descriptor at most; a list, so that the current one is closed with the worker.
         self._arena: list[int] = []
         self._model: Output | None = None
         weakref.finalize(self, close_all, self._arena)
         self.output_bytes: dict[int, int] = {}
-        """What the last output of each case took."""
+        """Size of the last output of each case."""
 
     @property
     def stops(self) -> bool:
-        """Whether all that a submission has begun can be stopped."""
+        """Return whether all work that a submission has begun can be stopped."""
         return self._stops
 
     def check_time(self, phase: Phase) -> None:
-        """Pass if there is time left for a call.
+        """Check that time is left for a call.
 
         Raises:
-            CallFailed: there is none.
+            CallFailed: no time is left.
         """
         if self._allowance.left_seconds <= 0:
             message = f"the {phase.seconds:g} s of the kernel for all {phase.name} cases were over before a call"
@@ -110,7 +110,7 @@ class Worker:
         """Wait until the caches are empty.
 
         Raises:
-            CallFailed: they are not in time, or the worker said something else.
+            CallFailed: they are not in time, or the worker sent another frame.
         """
         if not isinstance(self._ready(phase, "prepared"), Prepared):
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
@@ -124,16 +124,16 @@ class Worker:
         output_bytes: int,
         lay: Callable[[int, Sequence[int]], None] | None = None,
     ) -> tuple[int, list[int]]:
-        """Return memory for inputs of these sizes, and where in it each begins; the worker has it in its pages by then.
+        """Return memory for inputs of these sizes, and the offset of each; the worker has mapped it by then.
 
-        The memory of the calls before is used again where it is large enough, and not far too large. Where not all that
-        a submission has begun can be stopped, it is new for every call and only shown with it. With `lay`, the layouts
-        of the inputs are written now, and the worker builds its tensors over the memory before their values are there.
-        `room` takes what the worker tells of outputs, which have the `form` where the kernel has to know it, and take
-        `output_bytes` each, as far as that is known.
+        The memory of the previous calls is reused if it is large enough, and not far too large. If not all work that a
+        submission has begun can be stopped, it is new for every call and only shown with it. With `lay`, the layouts of
+        the inputs are written now, and the worker builds its tensors over the memory before their values exist. `room`
+        takes the worker's description of outputs, which have the `form` if the kernel must know it, and take
+        `output_bytes` each, if known.
 
         Raises:
-            CallFailed: it has no place for that, or said something else.
+            CallFailed: the worker has no space for it, or sent another frame.
         """
         bases, end = [], 0
         for size in sizes:
@@ -162,10 +162,10 @@ class Worker:
     def give_room_to_repeat(self, phase: Phase, count: int, room: int, value: int, *, early: bool) -> None:
         """Have the worker prepare `count` calls that return the value at a descriptor, all with the same inputs.
 
-        These are the first of its last row; with `early`, its tensors over them are built now.
+        These inputs are the first of its last row; with `early`, its tensors over them are built now.
 
         Raises:
-            CallFailed: it has no place for that, or said something else.
+            CallFailed: the worker has no space for it, or sent another frame.
         """
         early = early and self._stops
         frame = {
@@ -190,7 +190,7 @@ class Worker:
         return bool(self._arena) and size <= os.fstat(self._arena[0]).st_size <= 2 * size + _SPARE_BYTES
 
     def _ready(self, phase: Phase, expected: str) -> Answer:
-        """What the worker answers before a call, which is its own time."""
+        """Return the worker's answer before a call; that time is the worker's own."""
         seconds = min(self._limits.first_call_seconds, self._allowance.left_seconds)
         late = f"it was not ready for a {phase.name} call within {seconds:g} s"
         start = time.monotonic()
@@ -211,19 +211,19 @@ class Worker:
         alike: bool,
         rules: Rules,
     ) -> tuple[Called, Done]:
-        """Have the `count` calls made whose inputs the worker has room for.
+        """Have the `count` calls made for whose inputs the worker has room.
 
         The worker is stopped while `fill` writes the inputs, so that it does not see them before the clock runs. With
-        `copied` it copies each output before the next call. Of the calls the first ones are `made`; each of the others
-        has a copy of the first one's output. With `alike`, it tells outputs that have the form of the last one that it
-        told in full by their addresses alone.
+        `copied` it copies each output before the next call. Only the first `made` calls are made; each of the others
+        returns a copy of the first one's output. With `alike`, it lists outputs that have the form of the last one
+        described in full by their addresses alone.
 
         Returns:
-            The calls, and where the worker says that their outputs lie; it is stopped until it is told to go on.
+            The calls, and the places of their outputs by the worker's word; it is stopped until it is told to go on.
 
         Raises:
             OutputsOverlap: outputs lie in the same memory, so that the first ones are lost.
-            CallFailed: the calls did not return, or what the worker says of them cannot be.
+            CallFailed: the calls did not return, or the worker's report of them is impossible.
         """
         limits, left = self._limits, self._allowance.left_seconds
         allowed = limits.call_seconds if self._called else limits.first_call_seconds
@@ -275,15 +275,15 @@ class Worker:
         return Called(count, claimed_ns, wall_ns, waited_ns=waited_ns, by_address=by_address), answer
 
     def _processor_times(self) -> ProcessorTimes:
-        """What the system has accounted to the worker's first thread, and to all else of the submission, by now."""
+        """Return the processor times of the worker's first thread, and of the rest of the submission, so far."""
         return processor_times(self.child.worker_pid, self._companions) if self._stops else ProcessorTimes()
 
     def outputs(self, answer: Done, count: int, room: int) -> "list[Output]":
-        """Return the outputs of calls as the worker tells where they lie; reading them shows whether that is so.
+        """Return the outputs of calls at the places that the worker names; reading them shows whether that is true.
 
         Raises:
-            OutputsOverlap: they lie in the same memory.
-            CallFailed: what it tells does not fit together.
+            OutputsOverlap: the outputs lie in the same memory.
+            CallFailed: the worker's description is inconsistent.
         """
         found = self._alike(answer.alike, count) if answer.alike else self._described(answer, count, room)
         extents = [[(address, address + size) for _, address, size in each.parts] for each in found]
@@ -294,7 +294,7 @@ class Worker:
         return found
 
     def _alike(self, addresses: Sequence[int], count: int) -> "list[Output]":
-        """Return outputs that have the form of the last one that was described alone."""
+        """Return outputs that have the form of the last one, the only one described."""
         model = self._model
         width = 0 if model is None else len(model.parts)
         if model is None or len(addresses) != count * width:
@@ -313,14 +313,14 @@ class Worker:
         return [Output(self, room, extent, each) for extent, each in zip(answer.outputs, parts, strict=True)]
 
     def _fill(self, fill: Callable[[], None]) -> None:
-        """Write the inputs while nothing of the submission runs that knows their memory, and leave it stopped so."""
+        """Write the inputs while no process that knows their memory runs, and leave the submission stopped."""
         if not self._stops:
             fill()
             return
         self._stop()
         try:
             for descriptor in self._arena:
-                # Its flags are the worker's as well: with O_APPEND, nothing could be written at a place.
+                # The worker shares its flags: with O_APPEND, no write would go to its offset.
                 fcntl.fcntl(descriptor, fcntl.F_SETFL, 0)
             fill()
             if turns(self._turns) != self._turns:
@@ -334,12 +334,12 @@ class Worker:
         """Copy a part of an output from the worker's memory into a file.
 
         Raises:
-            CallFailed: there is no such memory.
+            CallFailed: the worker has no such memory.
         """
         try:
             if not self._readable:
                 raise PermissionError("it was told that its memory cannot be read")
-            # By way of a little memory that stays in the processor's caches: mapping the file would cost more.
+            # Through a small buffer that stays in the processor's caches: mapping the file would cost more.
             memory = bytearray(min(size, _READ_BYTES))
             for done in range(0, size, _READ_BYTES):
                 count = min(size - done, _READ_BYTES)
@@ -353,7 +353,7 @@ class Worker:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """A time in which the worker and its siblings are stopped.
+        """Stop the worker and its siblings within this block.
 
         Raises:
             CallFailed: they cannot be stopped, or one of them ran meanwhile.
@@ -364,7 +364,7 @@ class Worker:
 
     @contextmanager
     def thawed_after(self) -> Iterator[None]:
-        """A time at whose end the worker and its siblings, which are stopped, go on.
+        """Continue the worker and its siblings, which are stopped, at the end of this block.
 
         Raises:
             CallFailed: one of them ran meanwhile.
@@ -378,7 +378,7 @@ class Worker:
             self._go_on()
 
     def _go_on(self) -> None:
-        # Also those that are gone: a number may have become another process's before it was signalled.
+        # Also those that are gone: an id may belong to another process before it is signalled.
         signal_all(self._signalled, signal.SIGCONT)
         self._signalled.clear()
         self.child.thaw()
@@ -388,9 +388,9 @@ class Worker:
         signal_all(pids, signal.SIGSTOP)
 
     def _stop(self) -> int:
-        """Stop the worker and its siblings, and return the monotonic time in nanoseconds at which nothing ran any more.
+        """Stop the worker and its siblings, and return the monotonic time in nanoseconds at which none ran any more.
 
-        A worker without siblings is not charged for looking for it.
+        A worker without siblings is not charged for the search for them.
         """
         try:
             return self._stilled(time.monotonic() + _STILL_SECONDS)
@@ -406,13 +406,13 @@ class Worker:
         self._signal_stop(self._companions)
         self.child.freeze(deadline)
         still_ns, ran_ns = time.monotonic_ns(), processor_ns(self.child.worker_pid)
-        # Many threads take milliseconds to read of: only where one of them ran meanwhile does that count.
+        # Reading many threads takes milliseconds: that time counts only if one of them ran meanwhile.
         self._turns = turns([self.child.worker_pid])
         if processor_ns(self.child.worker_pid) - ran_ns > _LEAVING_NS:
             still_ns = time.monotonic_ns()
-        # Company may have run until it was seen to be still, and have woken and stopped by itself before that.
+        # Siblings may have run until they were seen to be still, and have woken and stopped by themselves before that.
         moved = bool(self._companions)
-        # Twice: a process that moves while it is looked for may be missed once.
+        # Twice: one scan may miss a process that moves meanwhile.
         looks = 0
         while looks < _LOOKS:
             found = self._siblings()
@@ -432,7 +432,7 @@ class Worker:
 
 
 class Output:
-    """An output of a worker: in the room at `extent` (offset, bytes) and, as far as `parts` say, in its memory."""
+    """An output of a worker: in the room at `extent` (offset, bytes) and, for its `parts`, in its memory."""
 
     def __init__(self, worker: Worker, room: int, extent: tuple[int, int], parts: Sequence[Held]) -> None:
         self._worker = worker
@@ -459,7 +459,7 @@ class Output:
         return output
 
     def copy(self, bytes_max: int) -> int:
-        """The output in memory that the worker cannot reach; the worker is stopped meanwhile."""
+        """Copy the output into memory that the worker cannot reach; the worker is stopped meanwhile."""
         if self._size > bytes_max:
             raise CallFailed(Verdict.OUTPUT_LIMIT, f"its output takes {self._size} bytes", worker_lost=True)
         copy = os.memfd_create("held", os.MFD_CLOEXEC)
@@ -483,7 +483,7 @@ class Output:
         _send(self._room, self._base, copy, done, size)
 
     def changes_later(self, copy: int, bytes_max: int) -> bool:
-        """Whether the output that was copied is another one a little later."""
+        """Return whether the copied output differs from the worker's memory a little later."""
         time.sleep(_LATE_SECONDS)
         try:
             with self._worker.frozen():
@@ -503,7 +503,7 @@ class Output:
 
 
 def _send(source: int, base: int, target: int, begin: int, end: int) -> None:
-    """Copy a range of what begins at `base` in one file to the same place in another."""
+    """Copy a range of the content at `base` in one file to the same place in another."""
     os.lseek(target, begin, os.SEEK_SET)
     while begin < end:
         count = os.sendfile(target, source, base + begin, min(end - begin, _SENT_BYTES))

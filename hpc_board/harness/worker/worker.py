@@ -198,9 +198,10 @@ class _Worker:
         return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns, **told}
 
     def _located(self, outputs: list[Any], frame: Frame) -> dict[str, Any]:
-        """Return the places of the outputs: in this process's memory where the supervisor can read it, else in the room.
+        """Return the places of the outputs: parts readable in this process's memory, else offsets in the room.
 
-        Outputs with the form of the last one described in full are listed by their addresses alone.
+        The supervisor reads both. Outputs with the form of the last one described in full are listed by their addresses
+        alone.
         """
         self._holders += outputs
         addresses = self._known.addresses(outputs) if frame["alike"] and self._known is not None else None
