@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.harness.build.cache import BuildCache, Kept
+from hpc_board.harness.build.cache import BuildCache, CachedLibrary
 from hpc_board.harness.build.exports import exported
 from hpc_board.harness.build.toolchain import Inside, ToolchainMissing, cache_key, command, toolchain
 from hpc_board.harness.confine import sandbox
@@ -195,19 +195,19 @@ def test_a_submission_cannot_write_where_libraries_are_kept(tmp_path: Path) -> N
 def test_builds_that_were_not_used_for_longest_go_first(tmp_path: Path) -> None:
     cache = BuildCache(tmp_path / "cache", bytes_max=3000)
     for age, key in enumerate(("old", "used", "new")):
-        cache.put(key, Kept(b"x" * 800, Log("text")))
+        cache.put(key, CachedLibrary(b"x" * 800, Log("text")))
         os.utime(tmp_path / "cache" / f"{key}.build", (age, age))
-    assert cache.get("old") == Kept(b"x" * 800, Log("text"))
-    cache.put("last", Kept(b"y" * 800, Log()))
+    assert cache.get("old") == CachedLibrary(b"x" * 800, Log("text"))
+    cache.put("last", CachedLibrary(b"y" * 800, Log()))
     assert cache.get("used") is None
     assert cache.get("old") is not None
-    cache.put("huge", Kept(b"z" * 5000, Log()))
+    cache.put("huge", CachedLibrary(b"z" * 5000, Log()))
     assert cache.get("huge") is None
 
 
 def test_a_folder_that_others_may_write_keeps_nothing(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    BuildCache(tmp_path).put("key", Kept(b"x", Log()))
+    BuildCache(tmp_path).put("key", CachedLibrary(b"x", Log()))
     assert list(tmp_path.iterdir()) == []
 
 

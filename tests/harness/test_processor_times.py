@@ -30,7 +30,7 @@ def test_the_work_of_its_other_threads_and_processes_is_taken_off(others_ns: int
 
 @pytest.mark.parametrize(
     "changes",
-    [{"last_pid": 8}, {"last_pid": None}, {"siblings": frozenset({5})}, {"beside": frozenset({5, 6, 9})}],
+    [{"last_pid": 8}, {"last_pid": None}, {"siblings": frozenset({5})}, {"siblings": frozenset({5, 6, 9})}],
     ids=["begun", "unknown", "ended", "another"],
 )
 def test_nothing_is_excused_where_a_process_has_begun_or_ended(changes: dict[str, object]) -> None:

@@ -1,7 +1,7 @@
-"""Compiling a submission: a process that confines itself and becomes the compiler, and the supervisor's watch over it.
+"""Compilation of a submission: a process that confines itself and becomes the compiler, watched by the supervisor.
 
-The compiler reads what a participant wrote, so it gets as little as the worker does: one folder to write, the system
-and the toolchain to read, no network, no GPU, and limits of time, memory and files. Nothing of the submission runs.
+The compiler reads a participant's source, so it gets as few rights as the worker: one folder to write, the system and
+the toolchain to read, no network, no GPU, and limits of time, memory and files. Nothing of the submission runs.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.build.cache import ENTRY_BYTES_MAX, BuildCache, Kept
+from hpc_board.harness.build.cache import ENTRY_BYTES_MAX, BuildCache, CachedLibrary
 from hpc_board.harness.build.exports import exported
 from hpc_board.harness.build.toolchain import (
     HEADER,
@@ -61,7 +61,7 @@ _NO_ENTRY = (
 
 
 class BuildFailed(Exception):
-    """No library came of a submission; `log` is what the compiler printed, `facts` what is known of the attempt."""
+    """A submission could not be compiled; `log` is the compiler's output, `facts` the known facts of the attempt."""
 
     def __init__(self, verdict: Verdict, message: str, log: Log | None = None) -> None:
         super().__init__(message)
@@ -73,7 +73,7 @@ class BuildFailed(Exception):
 
 @dataclass(frozen=True)
 class Built:
-    """A library, what the compiler printed, and facts for the result."""
+    """A library, the compiler's output, and facts for the result."""
 
     library: Path
     log: Log
@@ -81,9 +81,9 @@ class Built:
 
 
 def become_compiler(parent: int) -> None:
-    """The process of the role `build`: read the order from standard input, give up everything else, and compile.
+    """Read the order from standard input, drop all other privileges, and compile; this is the role `build`.
 
-    It ends with its `parent`, whichever that is for 0: a container's first process has another id inside.
+    The process ends with its `parent`, or for 0 with any parent: a container's first process has another id inside.
     """
     sandbox.die_with_parent(parent or os.getppid())
     order = json.loads(sys.stdin.buffer.read())
@@ -100,7 +100,7 @@ def become_compiler(parent: int) -> None:
         os.dup2(null, 0)
         landlock = sandbox.confine_compiler(order["readable"], order["folder"])
         level = sandbox.level_of(landlock, filtered=deny_outside_effects())
-        # The command of a container may close what it inherits.
+        # The command of a container may close inherited descriptors.
         with suppress(OSError):
             os.write(order["told"], level.encode())
             os.close(order["told"])
@@ -121,12 +121,12 @@ def build(
     *,
     container: Container | None = None,
 ) -> Built:
-    """The library of a job's submission: a kept one, or one that is compiled now, in the `container` if there is one.
+    """Return the library of a job's submission: a cached one, or one compiled now, in the `container` if there is one.
 
-    All other children of this process end with the compilation, but for those with the ids `keep`.
+    All other children of this process end with the compilation, except those with the ids `keep`.
 
     Raises:
-        BuildFailed: there is none, for the reason that its verdict names.
+        BuildFailed: the library cannot be built, for the reason in the verdict.
     """
     home = Path(tempfile.mkdtemp(prefix="build-", dir=scratch))
     includes = include_folders(job.language, environ)
@@ -163,7 +163,7 @@ def build(
 
 
 def _cache(job: JobSpec, folder: Path) -> BuildCache | None:
-    """Where libraries are kept; none where workers could write to it because the kernel has no Landlock."""
+    """Return the cache of libraries; None if workers could write to it because the kernel has no Landlock."""
     if not job.build_cache or sandbox.landlock_abi() < 1:
         return None
     return BuildCache((folder / job.build_cache).resolve())
@@ -171,7 +171,7 @@ def _cache(job: JobSpec, folder: Path) -> BuildCache | None:
 
 @dataclass(frozen=True)
 class CompilerRoom:
-    """Where a compiler runs: the folder that it writes, those that it reads, its environment, its container if any."""
+    """Surroundings of a compiler: its writable folder, its readable folders, its environment, its container if any."""
 
     home: Path
     readable: list[str]
@@ -180,19 +180,19 @@ class CompilerRoom:
 
     @property
     def prefix(self) -> list[str]:
-        """What stands before a command that runs there."""
+        """Return the command prefix that runs a command there."""
         if self.container is None:
             return []
         return self.container.command(self.home, sandbox.seen_by_compilers(self.readable))
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of such a command."""
+        """Return the environment of such a command."""
         return self.environ if self.container is None else self.container.environment(self.environ)
 
     @property
     def inside(self) -> Inside | None:
-        """The container, for whoever looks for a compiler in it."""
+        """Return the container in which to look for a compiler."""
         if self.container is None:
             return None
         return Inside(self.prefix, self.environment, self.container.kept(self.environ), self.container.identity)
@@ -206,7 +206,7 @@ def compiler_room(
     environ: Mapping[str, str],
     container: Container | None,
 ) -> CompilerRoom:
-    """Where a compiler of the job runs, in the folder `home`, and reads the folders of headers `includes`."""
+    """Return the surroundings of a job's compiler in the folder `home`, with the header folders `includes` to read."""
     hidden = (str(folder), str(Path.home()))
     readable = sandbox.readable_folders(environ, [*job.readable, *includes, *_listed(environ)], hidden)
     temporary = Path(tempfile.mkdtemp(prefix="tmp-", dir=home))
@@ -216,23 +216,23 @@ def compiler_room(
 
 def _compiled(
     job: JobSpec, harness: Path, room: CompilerRoom, command_line: list[str], facts: dict[str, Any], keep: Sequence[int]
-) -> Kept:
+) -> CachedLibrary:
     log = compiler_log(job, harness, room, command_line, facts, keep)
     library = built_file(room.home / LIBRARY)
     if ENTRY not in exported(library):
         raise BuildFailed(Verdict.COMPILE_ERROR, _NO_ENTRY, log)
-    return Kept(library, log)
+    return CachedLibrary(library, log)
 
 
 def compiler_log(
     job: JobSpec, harness: Path, room: CompilerRoom, command_line: list[str], facts: dict[str, Any], keep: Sequence[int]
 ) -> Log:
-    """What a compiler prints that succeeds; the level of isolation that it has reached is noted in `facts`.
+    """Run the compiler and return its output; record its isolation level in `facts`.
 
-    All other children of this process end with it, but for those with the ids `keep`.
+    All other children of this process end with it, except those with the ids `keep`.
 
     Raises:
-        BuildFailed: it does not, or takes too long, or too much.
+        BuildFailed: the compiler fails, takes too long, or exceeds a limit.
     """
     limits, home = job.limits, room.home
     order = {
@@ -260,12 +260,12 @@ def _listed(environ: Mapping[str, str]) -> list[str]:
 
 
 def _environment(job: JobSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a compiler is given of the job's environment: an allow-list, and what the settings give to the job."""
+    """Return the compiler's environment: an allow-list of the job's variables, and those that the settings define."""
     return {"LC_ALL": "C.UTF-8", **{name: environ[name] for name in (*_PASSED_ON, *job.environment) if name in environ}}
 
 
 def _failure(compiler: str, status: int, log: Log) -> BuildFailed:
-    """What a compiler that ended with `status` means."""
+    """Return the failure for a compiler that ended with `status`."""
     text = log.text
     if status == _NOT_STARTED:
         return BuildFailed(Verdict.INFRA_ERROR, one_line(text, 500), log)
@@ -280,10 +280,10 @@ def _failure(compiler: str, status: int, log: Log) -> BuildFailed:
 
 
 def built_file(path: Path) -> bytes:
-    """The library or the program that a compiler wrote.
+    """Return the library or the program that a compiler wrote.
 
     Raises:
-        BuildFailed: there is none, or none that can be taken.
+        BuildFailed: the file is missing or unusable.
     """
     try:
         file = open_regular(path)
@@ -302,17 +302,17 @@ def _without(log: Log, prefix: str) -> Log:
 
 
 def renamed_in(log: Log, job: JobSpec) -> Log:
-    """What a compiler printed, with the participant's own name for the file."""
+    """Return the compiler's output, with the participant's own name for the file."""
     return replace(log, head=renamed(log.head, job), tail=renamed(log.tail, job))
 
 
 def renamed(text: str, job: JobSpec) -> str:
-    """A compiler's words with the participant's own name for the file, which only the harness calls otherwise."""
+    """Return a compiler's message with the participant's own name for the file; only the harness uses another one."""
     return re.sub(rf"(?<![\w./-]){re.escape(job.submission)}(?![\w./-])", lambda _: job.shown_as, text)
 
 
 class _Watch:
-    """A running compiler, with the processes that it starts."""
+    """A running compiler, and the processes that it starts."""
 
     def __init__(self, harness: Path, room: CompilerRoom, order: Mapping[str, Any], keep: Sequence[int]) -> None:
         self.printed = Printed()
@@ -347,7 +347,7 @@ class _Watch:
         return self._process.stdout
 
     def end(self, seconds: float, memory_bytes: int, printed_bytes: int) -> "int | BuildFailed":
-        """The status with which the compiler ends, or why it was stopped."""
+        """Return the status with which the compiler ends, or the failure for which it was stopped."""
         deadline = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self._output, selectors.EVENT_READ)
@@ -358,7 +358,7 @@ class _Watch:
                     return self._status(deadline, seconds)
                 status = self._process.poll()
                 if status is not None:
-                    return self._told(status)
+                    return self._compiler_status(status)
                 now = time.monotonic()
                 if now >= deadline:
                     return _too_slow(seconds)
@@ -371,18 +371,18 @@ class _Watch:
                         return BuildFailed(Verdict.COMPILE_ERROR, f"{message}, and was stopped")
 
     def _status(self, deadline: float, seconds: float) -> "int | BuildFailed":
-        """The status of a compiler that has closed its output."""
+        """Return the status of a compiler that has closed its output."""
         try:
-            return self._told(self._process.wait(max(0.0, deadline - time.monotonic())))
+            return self._compiler_status(self._process.wait(max(0.0, deadline - time.monotonic())))
         except subprocess.TimeoutExpired:
             return _too_slow(seconds)
 
-    def _told(self, status: int) -> int:
-        """The compiler's status, by that of its container if it has one."""
+    def _compiler_status(self, status: int) -> int:
+        """Return the compiler's status, derived from its container's if it has one."""
         return signal_told(status) if self._contained else status
 
     def _drain(self) -> bool:
-        """Take in what was printed; false at its end."""
+        """Read pending output; return False at its end."""
         try:
             data = os.read(self._output.fileno(), READ_BYTES)
         except BlockingIOError:
@@ -391,7 +391,7 @@ class _Watch:
         return bool(data)
 
     def close(self) -> None:
-        """Kill what is left, and take in the rest of its output."""
+        """Kill the remaining processes, and read the rest of their output."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
@@ -412,7 +412,7 @@ def _too_slow(seconds: float) -> BuildFailed:
 
 
 def session_bytes(leader: int) -> int:
-    """The resident memory of all processes in the session that `leader` began."""
+    """Return the resident memory of all processes in the session that `leader` began."""
     total = 0
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -1,8 +1,8 @@
-"""Compiled submissions that are kept: written by the supervisor alone, believed as far as they prove themselves.
+"""Cache of compiled submissions: written by the supervisor alone, and verified on every read.
 
 An entry is one file, named by the sha256 of everything that the library depends on: a line of JSON with the name, the
-sha256 of the library and what the compiler printed, then the library. It is written whole under another name and
-renamed. One that belongs to another user, that others may write, or whose hashes differ counts as absent.
+sha256 of the library and the compiler's output, then the library. It is written whole under another name and renamed.
+An entry that belongs to another user, that others may write, or whose hashes differ counts as absent.
 """
 
 import hashlib
@@ -22,8 +22,8 @@ _OTHERS_WRITE = 0o022
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A library, and what the compiler printed when it was made."""
+class CachedLibrary:
+    """A library, and the compiler's output when it was built."""
 
     library: bytes
     log: Log
@@ -36,8 +36,8 @@ class BuildCache:
         self._folder = folder
         self._bytes_max = bytes_max
 
-    def get(self, key: str) -> Kept | None:
-        """What is kept under `key`."""
+    def get(self, key: str) -> CachedLibrary | None:
+        """Return the cached library under `key`."""
         path = self._folder / f"{key}{_SUFFIX}"
         try:
             if not _ours(self._folder.lstat()):
@@ -51,8 +51,8 @@ class BuildCache:
                 os.utime(path)
         return kept
 
-    def put(self, key: str, kept: Kept) -> None:
-        """Keep a library under `key`, and let go of the entries that were not used for longest."""
+    def put(self, key: str, kept: CachedLibrary) -> None:
+        """Store a library under `key`, and remove the least recently used entries."""
         facts = {"key": key, "sha256": hashlib.sha256(kept.library).hexdigest(), "log": asdict(kept.log)}
         data = json.dumps(facts).encode() + b"\n" + kept.library
         if len(data) > min(ENTRY_BYTES_MAX, self._bytes_max):
@@ -69,7 +69,7 @@ class BuildCache:
             file.write(data)
 
     def _prune(self) -> None:
-        """Remove entries, the longest unused first, until the rest fits; drafts of writers that died count as well."""
+        """Remove entries, the least recently used first, until the rest fits; drafts of dead writers count as well."""
         found: list[tuple[float, int, Path]] = []
         for path in self._folder.iterdir():
             if path.suffix == _SUFFIX or path.name.startswith(DRAFT):
@@ -93,14 +93,14 @@ def _read(path: Path) -> bytes | None:
 
 
 def _ours(status: os.stat_result) -> bool:
-    """Whether nobody else can have written it."""
+    """Return whether no other user can have written the file."""
     return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
 
 
-def _kept(key: str, data: bytes) -> Kept | None:
+def _kept(key: str, data: bytes) -> CachedLibrary | None:
     line, _, library = data.partition(b"\n")
     facts = json.loads(line)
     if facts["key"] != key or facts["sha256"] != hashlib.sha256(library).hexdigest():
         return None
     log = facts["log"]
-    return Kept(library, Log(str(log["head"]), str(log["tail"]), int(log["omitted_bytes"])))
+    return CachedLibrary(library, Log(str(log["head"]), str(log["tail"]), int(log["omitted_bytes"])))

@@ -1,4 +1,4 @@
-"""The names that a shared library offers, read from the file alone: nothing of it runs."""
+"""Exported names of a shared library, read from the file alone: no code of it runs."""
 
 import struct
 
@@ -11,7 +11,7 @@ _SECTIONS_MAX, _SYMBOLS_MAX = 10_000, 1_000_000
 
 
 def exported(library: bytes) -> set[str]:
-    """The names that the 64-bit little-endian ELF library defines for others; none where it is no such library."""
+    """Return the names that a 64-bit little-endian ELF library exports; none if the file is no such library."""
     try:
         return _exported(library)
     except (IndexError, ValueError, struct.error):

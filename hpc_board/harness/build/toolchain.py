@@ -1,4 +1,4 @@
-"""How a compiled submission becomes a shared library: which compiler, for which architecture, by which command.
+"""Compilation of a submission to a shared library: the compiler, the architecture, and the command.
 
 The harness owns the command. A task adds flags from a list (`model/build_flags.py`), a submission adds nothing.
 """
@@ -27,7 +27,7 @@ _CPU_ARCH = re.compile(r"[a-z0-9][a-z0-9.+-]{1,60}")
 _SPECIFIC_FROM = 90
 """From compute capability 9.0 on, code for one architecture alone (sm_90a) may use all of its instructions."""
 
-# A source can give itself the name of such a message by #line, but a place and a colon would follow it.
+# A source can name itself like such a message by #line, but a place and a colon would follow the name.
 _BROKEN = (
     r"nvcc fatal\s*: (Unsupported gpu architecture|Cannot find compiler)[^\n:()]*"
     r"|clang[+\w-]*: error: (unsupported HIP gpu architecture: \w+|cannot find ROCm[^\n:()]*)"
@@ -37,11 +37,11 @@ _HOMES = {Language.CU: "CUDA_HOME", Language.HIP: "ROCM_PATH"}
 _CPU_FACTS = ("vendor_id", "model name", "cpu family", "model", "stepping", "flags", "CPU part", "Features")
 
 PASSED_TO_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
-"""Variables by which a site's modules tell compilers where headers and libraries are."""
+"""Variables by which a site's modules give compilers the folders of headers and libraries."""
 
 
 class ToolchainMissing(Exception):
-    """The node cannot compile for this board; `verdict` says whether its device or its software is the reason."""
+    """The node cannot compile for this board; `verdict` blames its device or its software."""
 
     def __init__(self, verdict: Verdict, message: str) -> None:
         super().__init__(message)
@@ -51,10 +51,10 @@ class ToolchainMissing(Exception):
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler of this node, and what it compiles for.
+    """A compiler of this node, and its target architecture.
 
-    `identity` is text that differs wherever the same command could give another library: the versions of the compiler
-    and of the host's, and for code that is made for this very CPU also the CPU.
+    `identity` is text that differs whenever the same command could produce another library: the versions of the
+    compiler and of the host compiler, and for code that targets this very CPU also the CPU.
     """
 
     language: Language
@@ -66,9 +66,9 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Inside:
-    """A container in which the compiler is: the command that runs another one there, and its environment.
+    """A container with a compiler: the command that runs another one inside, and its environment.
 
-    `environ` is that of what runs there, `identity` text that tells its compilers from those of the node.
+    `environ` is the environment inside; `identity` distinguishes its compilers from those of the node.
     """
 
     command: Sequence[str]
@@ -78,7 +78,7 @@ class Inside:
 
 
 def header_text() -> str:
-    """The header that compiled submissions include."""
+    """Return the header that compiled submissions include."""
     data = pkgutil.get_data("hpc_board.harness.build", HEADER)
     if data is None:
         raise FileNotFoundError(HEADER)
@@ -86,12 +86,12 @@ def header_text() -> str:
 
 
 def toolchain(language: Language, arch: str, environ: Mapping[str, str], inside: Inside | None = None) -> Toolchain:
-    """The compiler for `language` on this node, for `arch` where the settings name one, else for what the node has.
+    """Return this node's compiler for `language`, targeting `arch` if the settings name one, else the node's hardware.
 
-    It is looked up `inside` a container, where that is where submissions are compiled.
+    If submissions are compiled in a container, the compiler is looked up `inside` it.
 
     Raises:
-        ToolchainMissing: there is no compiler, or nothing says what to compile for.
+        ToolchainMissing: no compiler was found, or the target architecture is unknown.
     """
     compiler = _compiler(language, environ, inside)
     arch = {Language.CPP: _cpu_arch, Language.CU: _cuda_arch, Language.HIP: _hip_arch}[language](arch, environ)
@@ -110,11 +110,11 @@ def toolchain(language: Language, arch: str, environ: Mapping[str, str], inside:
 def command(
     tools: Toolchain, flags: Sequence[str], source: str, includes: Sequence[str] = (), library: str = LIBRARY
 ) -> list[str]:
-    """The command that compiles `source` in the folder that it lies in; `flags` are those that the task asks for."""
+    """Return the command that compiles `source` in its own folder; `flags` are the task's flags."""
     taken = flags_for(tools.language, flags)
     standard = [] if any(flag.startswith("-std=") for flag in taken) else ["-std=c++17"]
     specific = {Language.CPP: _cpp_options, Language.CU: _cuda_options, Language.HIP: _hip_options}
-    # Libraries stand behind the source that needs them.
+    # Libraries come after the source that needs them.
     libraries = [flag for flag in taken if flag.startswith("-l")]
     others = [flag for flag in taken if not flag.startswith("-l")]
     return [
@@ -133,7 +133,7 @@ def command(
 
 
 def program_command(tools: Toolchain, program: EvalProgram, includes: Sequence[str], output: str) -> list[str]:
-    """The command that compiles a task's own eval with the submission to one program, in the folder of its files."""
+    """Return the command that compiles a task's own eval with the submission to one program, in their folder."""
     own = [flag for flag in program.compile_flags if flag.startswith(("-std=", "--std="))]
     options = {Language.CPP: _cpp_program, Language.CU: _cuda_program, Language.HIP: _hip_program}
     return [
@@ -148,7 +148,7 @@ def program_command(tools: Toolchain, program: EvalProgram, includes: Sequence[s
         "-o",
         output,
         *program.sources,
-        # Libraries stand behind the sources that need them.
+        # Libraries come after the sources that need them.
         *(f"-l{name}" for name in program.libraries),
     ]
 
@@ -166,7 +166,7 @@ def _hip_program(arch: str) -> list[str]:
     return [f"--offload-arch={arch}", "-Rpass-analysis=kernel-resource-usage", *_HOST_OPTIONS]
 
 
-# Evals of KernelBot are written for these: they look at bytes of one type through pointers to another.
+# KernelBot's evals need this option: they access bytes of one type through pointers to another.
 _HOST_OPTIONS = ("-fno-strict-aliasing", "-Wno-psabi")
 
 
@@ -206,7 +206,7 @@ _LIBRARY_OPTIONS = ("-fPIC", "-fvisibility=hidden", "-Wl,-z,now,-z,relro")
 
 
 def include_folders(language: Language, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Folders of headers that the settings offer beside the compiler's own: CUTLASS, where `CUTLASS_PATH` names it."""
+    """Return header folders from the settings besides the compiler's own: CUTLASS, if `CUTLASS_PATH` names it."""
     root = environ.get("CUTLASS_PATH", "")
     if language is not Language.CU or not root.startswith("/"):
         return ()
@@ -232,7 +232,7 @@ def _compiler(language: Language, environ: Mapping[str, str], inside: Inside | N
 
 
 def _cpu_arch(arch: str, _environ: Mapping[str, str]) -> str:
-    """What g++ compiles for: the settings' architecture, unless that is a GPU's; else the very CPU of the node."""
+    """Return the target of g++: the settings' architecture, unless that is a GPU's; else the node's own CPU."""
     if not arch or _CUDA_ARCH.fullmatch(arch) or _HIP_ARCH.fullmatch(arch):
         return "native"
     return _checked(arch, _CPU_ARCH, "g++ takes names such as x86-64-v3")
@@ -241,7 +241,7 @@ def _cpu_arch(arch: str, _environ: Mapping[str, str]) -> str:
 def _cuda_arch(arch: str, environ: Mapping[str, str]) -> str:
     if arch:
         return _checked(arch, _CUDA_ARCH, "nvcc takes names such as sm_90a")
-    found = re.match(r"(\d+)\.(\d)\s", _said(_nvidia_smi(environ), environ) + "\n")
+    found = re.match(r"(\d+)\.(\d)\s", _output_of(_nvidia_smi(environ), environ) + "\n")
     if found is None:
         raise _unknown_arch("nvidia-smi reports no GPU on this node", "sm_90a")
     number = int(found[1]) * 10 + int(found[2])
@@ -257,7 +257,7 @@ def _nvidia_smi(environ: Mapping[str, str]) -> list[str]:
 def _hip_arch(arch: str, environ: Mapping[str, str]) -> str:
     if arch:
         return _checked(arch, _HIP_ARCH, "hipcc takes names such as gfx942")
-    found = [word for word in _said(["rocm_agent_enumerator"], environ).split() if _HIP_ARCH.fullmatch(word)]
+    found = [word for word in _output_of(["rocm_agent_enumerator"], environ).split() if _HIP_ARCH.fullmatch(word)]
     real = [word for word in found if word != "gfx000"]
     if not real:
         raise _unknown_arch("rocm_agent_enumerator reports no GPU on this node", "gfx942")
@@ -276,35 +276,35 @@ def _unknown_arch(why: str, example: str) -> ToolchainMissing:
 
 
 def _found(name: str, paths: Sequence[str], inside: Inside | None) -> str | None:
-    """Where the program `name` is on the search `paths`; in a container these come after its own."""
+    """Return the path of the program `name` on the search `paths`; in a container these come after its own."""
     if inside is None:
         return shutil.which(name, path=":".join(paths))
-    # An empty part of a search path would be the current folder.
+    # An empty element of a search path would mean the current folder.
     look = 'PATH="$PATH${2:+:$2}"; command -v "$1"'
     more = ":".join(filter(None, paths))
-    said = _said([*inside.command, "sh", "-c", look, "sh", name, more], inside.environment).strip()
+    said = _output_of([*inside.command, "sh", "-c", look, "sh", name, more], inside.environment).strip()
     return said if said.startswith("/") else None
 
 
 def _version(compiler: str, environ: Mapping[str, str], inside: Inside | None) -> str:
     if inside is None:
-        text = _said([compiler, "--version"], environ).strip()
+        text = _output_of([compiler, "--version"], environ).strip()
     else:
-        text = _said([*inside.command, compiler, "--version"], inside.environment).strip()
+        text = _output_of([*inside.command, compiler, "--version"], inside.environment).strip()
     if not text:
         raise ToolchainMissing(Verdict.INFRA_ERROR, f"{compiler} does not run on this node: it states no version")
     return text[:2000]
 
 
 def _summary(version: str) -> str:
-    """The one line of a compiler's `--version` that has the number; nvcc's comes late."""
+    """Return the line with the number from a compiler's `--version`; nvcc prints it late."""
     lines = [line.strip() for line in version.splitlines() if re.search(r"\d\.\d", line)]
     named = [line for line in lines if "release" in line]
     return (named or lines or [version.partition("\n")[0]])[0][:200]
 
 
-def _said(command_line: Sequence[str], environ: Mapping[str, str]) -> str:
-    """What a program of the site prints; nothing where it cannot or does not run."""
+def _output_of(command_line: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return a site program's output; "" if it cannot run or fails."""
     program = shutil.which(command_line[0], path=environ.get("PATH"))
     if program is None:
         return ""
@@ -325,7 +325,7 @@ def _said(command_line: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def _cpu_identity() -> str:
-    """A digest of all that `-march=native` could look at; another one for another model of CPU."""
+    """Return a digest of everything that `-march=native` may depend on; it differs for another model of CPU."""
     try:
         first = Path("/proc/cpuinfo").read_text(errors="replace").partition("\n\n")[0]
     except OSError:
@@ -335,7 +335,7 @@ def _cpu_identity() -> str:
 
 
 def cache_key(tools: Toolchain, command_line: Sequence[str], source: bytes, environ: Mapping[str, str]) -> str:
-    """The sha256 of everything that a library depends on, the compiler's environment `environ` included."""
+    """Return the sha256 of everything that a library depends on, the compiler's environment `environ` included."""
     digest = hashlib.sha256()
     variables = [f"{name}={value}" for name, value in sorted(environ.items())]
     for part in (header_text(), tools.identity, *command_line, *variables):
@@ -345,5 +345,5 @@ def cache_key(tools: Toolchain, command_line: Sequence[str], source: bytes, envi
 
 
 def broken(output: str) -> bool:
-    """Whether a failed compiler blames the settings or its own installation, and nothing in the source."""
+    """Return whether a failed compiler blames the settings or its own installation, and nothing in the source."""
     return re.fullmatch(_BROKEN, output.strip()) is not None

@@ -1,4 +1,4 @@
-"""Compiling a task's own eval together with the submission to one program, under the same watch as any compiler."""
+"""Compilation of a task's own eval and the submission to one program, under the same watch as any compiler."""
 
 import hashlib
 import os
@@ -22,12 +22,12 @@ PROGRAM = "eval.out"
 def built_program(
     job: JobSpec, folder: Path, processes: Processes, texts: Mapping[str, bytes]
 ) -> tuple[bytes, Log, dict[str, Any]]:
-    """The program that the task's files `texts` make, what its compiler printed, and facts for the result.
+    """Return the program compiled from the task's files `texts`, the compiler's output, and facts for the result.
 
-    Nothing of the submission runs meanwhile, and nothing but the program is left of it.
+    Nothing of the submission runs meanwhile, and no file except the program is left.
 
     Raises:
-        BuildFailed: there is none, for the reason that its verdict names.
+        BuildFailed: the program cannot be built, for the reason in the verdict.
     """
     home = Path(tempfile.mkdtemp(prefix="build-", dir=processes.scratch))
     for name, text in texts.items():

@@ -1,7 +1,7 @@
-"""Evaluating by the task's own eval, with KernelBot's protocol: what is started in which order, and what comes of it.
+"""Evaluation by the task's own eval with KernelBot's protocol: the order of its starts, and their results.
 
-Each start has its files anew, as they were sent, in a folder that it can only read; of an earlier one nothing is left
-but what compilers keep.
+Each start gets its files anew, as they were sent, in a folder that it can only read; nothing is left of an earlier
+start except the caches of compilers.
 """
 
 import base64
@@ -23,7 +23,7 @@ from hpc_board.harness.measure.phases import Say
 from hpc_board.harness.node import gpu_facts, visible_gpu
 from hpc_board.harness.own_eval.build import PROGRAM, built_program
 from hpc_board.harness.own_eval.program import Program
-from hpc_board.harness.own_eval.report import Ended, Report, Stage, failure, told
+from hpc_board.harness.own_eval.report import Ended, Report, Stage, failure, reported
 from hpc_board.harness.own_eval.score_report import scored
 from hpc_board.harness.processes.calls import CallFailed, secret_seed
 from hpc_board.harness.processes.output import Printed
@@ -39,9 +39,9 @@ _PROFILE_MAX = 100_000
 
 
 def stages(job: JobSpec, secret: int) -> Iterator[Stage]:
-    """What the eval is started for in this mode, in order; of a ranked run the second half has the `secret` seed.
+    """Yield the starts of the eval in this mode, in order; the second half of a ranked run has the `secret` seed.
 
-    Where the last benchmark alone makes the score, mode `leaderboard` gets no other: KernelBot's evals expect it so.
+    If the last benchmark alone makes the score, mode `leaderboard` gets no other: KernelBot's evals expect this.
     """
     tests, benchmarks = tuple(enumerate(job.tests)), tuple(enumerate(job.benchmarks))
     times = job.phase_seconds
@@ -79,7 +79,7 @@ class OwnEval:
         """Start the eval for each stage, until one does not pass.
 
         Raises:
-            CallFailed: why it did not, where no case says it.
+            CallFailed: a stage did not pass, and no case says so.
         """
         self._texts = self._sent_files()
         if self._job.device == "cuda":
@@ -97,10 +97,10 @@ class OwnEval:
                 return
 
     def cases(self) -> list[Case]:
-        """The cases that the eval has reported on by now, tests first."""
+        """Return the cases that the eval has reported on so far, tests first."""
         if self._current is not None:
             stage, program = self._current
-            self._note(stage, told(program.report, stage, self._floor_ns))
+            self._note(stage, reported(program.report, stage, self._floor_ns))
         return [self._cases[key] for key in sorted(self._cases, key=lambda key: (key[0] != "test", key[1]))]
 
     @property
@@ -108,10 +108,10 @@ class OwnEval:
         return self._job.limits.floor_seconds * 1e9
 
     def _sent_files(self) -> dict[str, bytes]:
-        """The files of the task and the submission, each of them as it was sent.
+        """Return the files of the task and the submission, each unchanged since it was sent.
 
         Raises:
-            CallFailed: one of them is not.
+            CallFailed: a file has changed.
         """
         texts = {name: (self._folder / "task" / name).read_bytes() for name in self._job.files}
         for name, text in texts.items():
@@ -122,10 +122,10 @@ class OwnEval:
         return texts
 
     def _build(self) -> None:
-        """Compile the eval and the submission to a program; from then on that is the only file.
+        """Compile the eval and the submission to a program, from then on the only file.
 
         Raises:
-            CallFailed: there is none.
+            CallFailed: the program cannot be built.
         """
         self._say("build", None, None, "compiling the task's eval and the submission")
         try:
@@ -138,9 +138,10 @@ class OwnEval:
         self._texts = {PROGRAM: program}
 
     def _warm_up(self) -> None:
-        """Run the submission once by itself, so that what it compiles when it is imported costs no stage its time.
+        """Run the submission once by itself, so that its compilation on import costs no stage its time.
 
-        How it ends says nothing of it: the stages tell. But a status with which a stage ends, too, comes from it.
+        Its end decides nothing: the stages do. But an exit status that occurs here too is the submission's when a stage
+        ends with it.
 
         Raises:
             CallFailed: it took too long.
@@ -165,17 +166,17 @@ class OwnEval:
             raise CallFailed(ended.verdict, ended.message)
 
     def _run(self, stage: Stage) -> None:
-        """Start the eval for one stage and take in what it reports.
+        """Start the eval for one stage and record its report.
 
         Raises:
-            CallFailed: it has not passed, and that is told by no case.
+            CallFailed: the stage has not passed, and no case says so.
         """
         texts = {**self._texts, _CASES_FILE: stage.cases_text.encode()}
         environment = {} if stage.seed is None else {_SEED: str(stage.seed)}
         if self._job.world_size > 1:
             environment.update(_for_ranks(self._job.world_size))
         program, ended = self._ended(stage, self._command(stage.mode, _CASES_FILE), texts, environment)
-        cases = told(program.report, stage, self._floor_ns)
+        cases = reported(program.report, stage, self._floor_ns)
         self._note(stage, cases)
         failed = failure(program.report, stage, cases, ended)
         if failed is not None:
@@ -183,13 +184,16 @@ class OwnEval:
         if stage.mode == "profile":
             self._keep_profile(stage, program.report)
         elif stage.secret and stage.mode == "leaderboard" and failed is None:
-            # Whoever knows the public inputs is slower on these.
+            # A submission that recognizes the public inputs is slower on these.
             self.facts["unseen_score_s"] = score_s(cases, self._job.ranking_by)
 
     def _ended(
         self, stage: Stage, command: list[str], texts: Mapping[str, bytes], environment: Mapping[str, str]
     ) -> tuple[Program, Ended]:
-        """The eval when it has run for a stage with just these files, and all that it has left is gone."""
+        """Run the eval for a stage with exactly these files, and return it with its end.
+
+        Everything that it left is removed by then.
+        """
         job, processes = self._job, self._processes
         folder = self._laid("eval", texts)
         program = processes.program(
@@ -215,7 +219,7 @@ class OwnEval:
         """Start an eval that takes no arguments, and knows one score and no cases: these pass or fail together.
 
         Raises:
-            CallFailed: why it has not passed.
+            CallFailed: the eval has not passed.
         """
         job = self._job
         if job.mode is Mode.PROFILE:
@@ -234,10 +238,10 @@ class OwnEval:
                 self._cases[phase, index] = Case(phase, index, case_text(case), Verdict.PASS, "", time)
 
     def _blame(self, stage: Stage, cases: list[Case], failed: CallFailed) -> None:
-        """Give a failure to the case that it met: the one after all that are told of; where all are, to the whole.
+        """Assign a failure to its case: the one after all reported cases; if all are reported, to the whole.
 
         Raises:
-            CallFailed: it belongs to no case.
+            CallFailed: the failure belongs to no case.
         """
         if any(case.verdict is not Verdict.PASS for case in cases):
             return
@@ -248,7 +252,7 @@ class OwnEval:
         self._note(stage, [Case(stage.phase, index, case_text(case), failed.verdict, failed.message)])
 
     def _note(self, stage: Stage, cases: list[Case]) -> None:
-        """Keep what is known of cases now; with a secret seed, a failure alone: what is shown and ranked is public."""
+        """Record the known results of cases; with a secret seed, only a failure: shown and ranked values are public."""
         for case in cases:
             key = (case.phase, case.index)
             if not stage.secret:
@@ -258,13 +262,13 @@ class OwnEval:
                 self._cases[key] = replace(self._cases[key], verdict=case.verdict, message=message)
 
     def _command(self, *arguments: str) -> list[str]:
-        """The command that starts the eval in the folder of its files, as KernelBot does."""
+        """Return the command that starts the eval in the folder of its files, as KernelBot does."""
         if self._job.eval.sources:
             return [f"./{PROGRAM}", *arguments]
         return [self._processes.python, "-B", "-u", self._job.eval.main, *arguments]
 
     def _laid(self, name: str, texts: Mapping[str, bytes]) -> Path:
-        """A folder with just these files, which are all that a program may read of the task."""
+        """Create a folder with exactly these files, the only ones of the task that a program may read."""
         folder = self._processes.scratch / f"{name}-files"
         remove(folder)
         if os.path.lexists(folder):
@@ -278,7 +282,7 @@ class OwnEval:
         return folder
 
     def _keep_profile(self, stage: Stage, report: Report) -> None:
-        """Add the table that a profile has reported, in KernelBot's own base64."""
+        """Add the table of a reported profile, in KernelBot's own base64."""
         coded = report.word("benchmark.0.report").encode()
         try:
             text = base64.b64decode(coded, altchars=b"+*", validate=True).decode(errors="replace")
@@ -289,9 +293,9 @@ class OwnEval:
 
 
 def _for_ranks(world_size: int) -> dict[str, str]:
-    """What an eval needs to start its ranks on this node: how many GPUs there are, and where they meet.
+    """Return the variables with which an eval starts its ranks on this node: the number of GPUs, and the rendezvous.
 
-    The port is free now. Another process may take it before the ranks do, as with any port that is handed over so.
+    The port is free now. Another process may take it before the ranks do, as with any port passed on like this.
     """
     with socket.socket() as probe:
         probe.bind((_HERE, 0))
@@ -301,13 +305,13 @@ def _for_ranks(world_size: int) -> dict[str, str]:
         "WORLD_SIZE": str(world_size),
         "MASTER_ADDR": _HERE,
         "MASTER_PORT": str(port),
-        # The name of a node need not lead to it within a job.
+        # Within a job, the name of a node need not resolve to the node.
         "GLOO_SOCKET_IFNAME": "lo",
     }
 
 
 class _Watch:
-    """Says which case the eval is at, as far as its report tells."""
+    """Progress of the eval: the current case, according to its report."""
 
     def __init__(self, stage: Stage, report: Report, say: Say, of: int) -> None:
         self._stage = stage
@@ -331,7 +335,7 @@ def _secretly_failed(message: str) -> str:
 
 
 def _changed(folder: Path, texts: Mapping[str, bytes]) -> str:
-    """The first file of a folder that is not what it was, "" if all are."""
+    """Return the first changed file of a folder, "" if all are unchanged."""
     for name, text in texts.items():
         try:
             if folder.is_symlink():

@@ -1,8 +1,8 @@
-"""A task's own eval as a process: confined before it starts, drained while it runs, and gone with all that it has left.
+"""A task's own eval as a process: confined before it starts, its output read while it runs, all remains removed.
 
-The eval and the submission are one program here, so this process gives up what a worker does. It keeps a pipe for its
-report, a folder of files to read, and a private folder to write. Beside that it may write to `/dev/shm`, without which
-Python's `multiprocessing` has no locks: to one of its own where the system lets it have that.
+The eval and the submission are one program here, so this process gives up the same privileges as a worker. It keeps a
+pipe for its report, a folder of files to read, and a private folder to write. In addition it may write to `/dev/shm`,
+without which Python's `multiprocessing` has no locks: to a private one if the system permits that.
 """
 
 import json
@@ -37,11 +37,11 @@ _NOT_STARTED = 113
 
 
 def become_program(parent: int) -> None:
-    """The process of the role `program`: read the order from standard input, give up everything else, and run it.
+    """Read the order from standard input, drop all other privileges, and run the program; this is the role `program`.
 
-    What it says before goes to the descriptor `told`, which closes when the program has started: the level of isolation
-    that it has reached, or why there is no program. It ends with its `parent`, whichever that is for 0: a container's
-    first process has another id inside.
+    Earlier messages go to the descriptor `told`, which closes when the program has started: the isolation level, or the
+    reason for a failed start. The process ends with its `parent`, or for 0 with any parent: a container's first process
+    has another id inside.
     """
     sandbox.die_with_parent(parent or os.getppid())
     order = json.loads(sys.stdin.buffer.read())
@@ -66,10 +66,10 @@ def become_program(parent: int) -> None:
 
 @dataclass(frozen=True)
 class Room:
-    """Where a program runs: the `folder` of its files, its `home` to write, and what it may read beside.
+    """Surroundings of a program: the `folder` of its files, its `home` to write, and its other readable folders.
 
-    `prefix` is the command of the container around it, if there is one, and `python` the interpreter there. With
-    `network` it may speak to other processes by TCP: without a container of its own, the level then is S1.
+    `prefix` is the command of the container around it, if any, and `python` the interpreter there. With `network` it
+    may talk to other processes by TCP: without a container of its own, the level is then S1.
     """
 
     folder: Path
@@ -84,7 +84,7 @@ class Room:
 
 
 class Program:
-    """A running program, with its `report`, what it prints, and the `scores` in that."""
+    """A running program, with its `report`, its output, and the `scores` in that output."""
 
     def __init__(
         self, command: Sequence[str], harness: Path, room: Room, stdout: Printed, stderr: Printed, *, reports: bool
@@ -137,7 +137,7 @@ class Program:
         self._told = told[0]
 
     def _pipe(self, *adds: Callable[[bytes], None]) -> int:
-        """A pipe whose content is given to all of `adds`; its end to write."""
+        """Return the write end of a pipe whose content goes to all of `adds`."""
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._pipes[reader] = adds
@@ -150,10 +150,10 @@ class Program:
             file.write(json.dumps(order).encode())
 
     def level(self, seconds: float) -> str:
-        """The level of isolation with which the program has started.
+        """Return the isolation level with which the program has started.
 
         Raises:
-            CallFailed: it could not be started within so many seconds.
+            CallFailed: it could not be started within that many seconds.
         """
         said, deadline = b"", time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
@@ -172,9 +172,9 @@ class Program:
         return level
 
     def ended(self, seconds: float, printed_bytes: int, watch: Callable[[], None]) -> Ended:
-        """Wait until the program ends, or stop it after so many seconds, or when it says too much.
+        """Wait until the program ends; stop it after that many seconds, or when its output exceeds the limit.
 
-        `watch` is called now and then meanwhile. What the program has started may still run afterwards.
+        `watch` is called periodically meanwhile. Processes that the program has started may still run afterwards.
         """
         deadline = self._began + seconds
         while True:
@@ -200,7 +200,7 @@ class Program:
                 return Ended(0, now - self._began, Verdict.TIMEOUT, message)
 
     def _drain(self, descriptor: int) -> bool:
-        """Take in some of what is in a pipe; whether there may be more."""
+        """Read some of a pipe's content; return whether more may follow."""
         try:
             data = os.read(descriptor, READ_BYTES)
         except BlockingIOError:
@@ -215,9 +215,9 @@ class Program:
         return True
 
     def end(self, patience_seconds: float = REAP_SECONDS) -> None:
-        """Kill the program with its session, and take in what is left in its pipes.
+        """Kill the program with its session, and read the rest of its pipes.
 
-        What has left the session lives on, below the supervisor, until somebody kills it.
+        Processes that left the session live on below the supervisor, until they are killed.
         """
         if not self._reaped:
             for kill in (os.killpg, os.kill):
@@ -235,7 +235,7 @@ class Program:
         self.scores.end()
 
     def close(self) -> None:
-        """Close what connects the supervisor with the program."""
+        """Close the descriptors between the supervisor and the program."""
         for descriptor in (*self._pipes, self._told, self._pidfd):
             if descriptor is not None:
                 os.close(descriptor)
@@ -243,7 +243,7 @@ class Program:
         self._selector.close()
 
     def last_words(self) -> str:
-        """The last line that it has printed to standard error, "" for none."""
+        """Return the last line of the program's standard error, "" if it is empty."""
         if self._stderr.total_bytes == self._stderr_from:
             return ""
         log = self._stderr.log()

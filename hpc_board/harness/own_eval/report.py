@@ -1,7 +1,7 @@
-"""What a task's own eval reports: KernelBot's `key: value` lines, its exit statuses, and what follows for the cases.
+"""The report of a task's own eval: KernelBot's `key: value` lines, its exit statuses, and the resulting cases.
 
 The submission runs in the same process as the eval, or below it, and could write any of this itself. So the lines are
-bounded and each is taken once; what is missing, said twice, or at odds with the clock is never a pass.
+bounded and each is accepted once; a value that is missing, reported twice, or at odds with the clock is never a pass.
 """
 
 import math
@@ -17,13 +17,13 @@ from hpc_board.model.task import CaseValue, case_text
 from hpc_board.model.text import one_line, printable
 
 REPORT_BYTES_MAX = 4 * 2**20
-"""A program that reports more than this is stopped."""
+"""Size limit of a report; a program that exceeds it is stopped."""
 
 _KEYS_MAX = 50_000
 _MESSAGE_MAX = 8000
 _RUNS_MAX = 10**9
 _NUMBER_MAX = 1e18
-"""In nanoseconds thirty years; sums of such numbers stay finite."""
+"""Thirty years in nanoseconds; sums of such numbers stay finite."""
 _ROUNDING = 1e-6
 _KEY = re.compile(r"(?:(?:test|benchmark)\.(?:0|[1-9][0-9]{0,4})\.[a-z_]{1,32}|(?:test|benchmark)-count|check)")
 _MODULE_MISSING = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '(torch|numpy|triton)'")
@@ -31,13 +31,13 @@ _MODULE_MISSING = re.compile(r"(?:ModuleNotFoundError|ImportError): No module na
 _TOO_LARGE = f"it reported more than {REPORT_BYTES_MAX // 2**20} MiB, or {_KEYS_MAX:,} values"
 
 USAGE, DEVICE_FAILED, NO_PIPE, NOT_VALID, BAD_CASE, TOO_LATE = 2, 110, 111, 112, 113, 114
-"""The exit statuses that have a meaning of their own."""
+"""Exit statuses with a meaning of their own."""
 
 
 class Report:
-    """The lines that came through a program's pipe until now; `fault` is what was wrong with them, "" for nothing.
+    """The lines received through a program's pipe so far; `fault` is the error in them, "" for none.
 
-    A line that begins with no key of the protocol goes on with the value before: messages may have several lines.
+    A line that begins with no key of the protocol continues the previous value: messages may have several lines.
     """
 
     def __init__(self) -> None:
@@ -50,15 +50,15 @@ class Report:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was reported yet."""
+        """Return whether the report is still empty."""
         return not self._values
 
     def add(self, data: bytes) -> None:
-        """Take in the next piece of the pipe; nothing more once it was too large."""
+        """Add the next piece of the pipe's content; ignore it once the report was too large."""
         self._bytes += len(data)
         self.too_large = self.too_large or self._bytes > REPORT_BYTES_MAX
         if not self.too_large:
-            # A long line may come byte by byte: only what ends one is worth a copy.
+            # A long line may arrive byte by byte: only a piece that ends a line is worth a copy.
             self._rest += data
             if b"\n" in data:
                 *lines, rest = bytes(self._rest).split(b"\n")
@@ -67,7 +67,7 @@ class Report:
                     self._take(line)
 
     def end(self) -> None:
-        """Take in a last line that no line break has ended."""
+        """Process a last line without a line break."""
         rest, self._rest = bytes(self._rest), bytearray()
         if rest and not self.too_large:
             self._take(rest)
@@ -88,32 +88,32 @@ class Report:
             self._last = self._values[key] = [value.strip()]
 
     def word(self, key: str) -> str:
-        """The first line of a value, "" where there is none."""
+        """Return the first line of a value, "" if it is missing."""
         return self._values.get(key, [""])[0]
 
     def text(self, key: str) -> str:
-        """A value with all its lines, safe to show. KernelBot's evals write line breaks as two characters."""
+        """Return a value with all its lines, safe to show. KernelBot's evals write line breaks as two characters."""
         lines = "\n".join(self._values.get(key, [])).replace("\\n", "\n")
         return printable(lines, _MESSAGE_MAX).strip()
 
     @property
     def failed(self) -> str:
-        """The first case that failed, by its key, such as "test.0"; "" where none did."""
+        """Return the first failed case by its key, such as "test.0"; "" if none failed."""
         failed = (key for key, lines in self._values.items() if key.endswith(".status") and lines[0] == "fail")
         return next(failed, "").rpartition(".")[0]
 
     def begun(self, phase: str) -> int:
-        """How many cases of a phase it has named so far."""
+        """Return the number of cases of a phase that the report has named so far."""
         numbers = [int(key.split(".")[1]) for key in self._values if key.startswith(f"{phase}.")]
         return max(numbers, default=-1) + 1
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended: by itself with a `status` (-n for signal n), or stopped for a `verdict`.
+    """The end of a program: by itself with a `status` (-n for signal n), or stopped for a `verdict`.
 
-    `last_words` is the last line that it printed to standard error. `as_alone` says that the submission ends with that
-    status also where it runs by itself, without an eval.
+    `last_words` is the last line of its standard error. `as_alone`: the submission ends with that status also if it
+    runs by itself, without an eval.
     """
 
     status: int
@@ -126,9 +126,9 @@ class Ended:
 
 @dataclass(frozen=True)
 class Stage:
-    """One start of the eval: the `mode` that it is told, the cases of a phase with their numbers, and its time.
+    """One start of the eval: its `mode`, the numbered cases of a phase, and its time.
 
-    `seed` is what POPCORN_SEED says, None for nothing; `secret` says that nobody is told.
+    `seed` is the value of POPCORN_SEED, None for no variable; `secret` marks a seed that is never shown.
     """
 
     mode: str
@@ -140,28 +140,30 @@ class Stage:
 
     @property
     def cases_text(self) -> str:
-        """The file of cases as KernelBot writes it: one to a line."""
+        """Return the file of cases as KernelBot writes it: one per line."""
         return "".join(f"{case_text({key: _listed(value) for key, value in case.items()})}\n" for _, case in self.cases)
 
 
 def _listed(value: CaseValue) -> CaseValue:
-    """A value of a case that reads as YAML's lists do in Python."""
+    """Return a value of a case such that it prints like one of YAML's lists in Python."""
     listed: CaseValue = list(map(_listed, value)) if isinstance(value, tuple) else value  # type: ignore[assignment]
     return listed
 
 
-def told(report: Report, stage: Stage, floor_ns: float) -> list[Case]:
-    """The cases of a stage on which the report has the last word, up to the first one on which it has none."""
+def reported(report: Report, stage: Stage, floor_ns: float) -> list[Case]:
+    """Return the cases of a stage decided by the report, up to the first undecided one."""
     cases: list[Case] = []
     for number, (index, case) in enumerate(stage.cases):
-        verdict, message, timing = _told(report, stage, f"{stage.phase}.{number}", floor_ns)
+        verdict, message, timing = _reported_case(report, stage, f"{stage.phase}.{number}", floor_ns)
         if verdict is None:
             break
         cases.append(Case(stage.phase, index, case_text(case), verdict, message, timing))
     return cases
 
 
-def _told(report: Report, stage: Stage, key: str, floor_ns: float) -> tuple[Verdict | None, str, Timing | None]:
+def _reported_case(
+    report: Report, stage: Stage, key: str, floor_ns: float
+) -> tuple[Verdict | None, str, Timing | None]:
     status = report.word(f"{key}.status")
     if status == "fail":
         return Verdict.WRONG_VALUE, report.text(f"{key}.error") or "the task's check says that it is wrong", None
@@ -184,10 +186,10 @@ def _told(report: Report, stage: Stage, key: str, floor_ns: float) -> tuple[Verd
 
 
 def _timing(report: Report, key: str) -> Timing:
-    """The times that a benchmark reports; it has no samples, so that its mean stands for the median, too.
+    """Return the times that a benchmark reports; it has no samples, so its mean serves as the median too.
 
     Raises:
-        ValueError: they are no times.
+        ValueError: the values are no valid times.
     """
     mean = _number(report.word(f"{key}.mean"), "mean")
     best, worst = (_number(report.word(f"{key}.{name}") or str(mean), name) for name in ("best", "worst"))
@@ -211,7 +213,7 @@ def _number(text: str, name: str, least: float = math.ulp(0.0)) -> float:
 
 
 def failure(report: Report, stage: Stage, cases: Sequence[Case], ended: Ended) -> CallFailed | None:
-    """Why a stage as a whole has not passed, whatever its `cases` say for themselves; None where it has."""
+    """Return the failure of a stage as a whole, independent of its `cases`; None if it has passed."""
     if ended.verdict is not None:
         return CallFailed(ended.verdict, ended.message)
     if report.too_large:
@@ -232,10 +234,10 @@ def failure(report: Report, stage: Stage, cases: Sequence[Case], ended: Ended) -
 
 
 def by_status(stage: Stage, ended: Ended, *, begun: bool = False) -> CallFailed:
-    """What it means that the program ended with another status than 0.
+    """Return the failure for a program that ended with another status than 0.
 
-    One that has `begun` to report knows its mode, its pipe and its cases: then their statuses are the submission's, as
-    are all those with which the submission ends by itself.
+    A program that has `begun` to report knows its mode, its pipe and its cases: then those statuses are the
+    submission's, as are all statuses with which the submission ends by itself.
     """
     status, words = ended.status, f": {ended.last_words}" if ended.last_words else ""
     if status < 0:
@@ -268,7 +270,7 @@ def _signal_name(number: int) -> str:
 
 
 def _miscounted(report: Report, stage: Stage, cases: Sequence[Case]) -> CallFailed | None:
-    """That it has not reported just the cases that it was sent; a profile has no count."""
+    """Return a failure unless the report covers exactly the cases that were sent; a profile has no count."""
     sent, count = len(stage.cases), report.word(f"{stage.phase}-count")
     if len(cases) == sent == report.begun(stage.phase) and count in ("", str(sent)):
         return None
@@ -281,7 +283,7 @@ def _miscounted(report: Report, stage: Stage, cases: Sequence[Case]) -> CallFail
 
 
 def _impossible(cases: Sequence[Case], ended: Ended) -> CallFailed | None:
-    """That its calls would have taken longer than it ran."""
+    """Return a failure if the reported calls took longer than the program ran."""
     claimed_ns = math.fsum(case.timing.mean_ns * case.timing.runs for case in cases if case.timing)
     if claimed_ns <= ended.seconds * 1e9:
         return None

@@ -1,6 +1,7 @@
-"""What an eval of KernelBot's first generation reports: one line `score: SECONDS` among all that it prints.
+"""The report of a first-generation KernelBot eval: one line `score: SECONDS` within its output.
 
-Such an eval imports the submission as `train`, knows neither modes nor cases nor seeds, and checks and times in one go.
+Such an eval imports the submission as `train`, knows neither modes nor cases nor seeds, and checks and times in one
+run.
 """
 
 import re
@@ -16,7 +17,7 @@ _LINE_BYTES_MAX = 4096
 
 
 class Scores:
-    """The scores in what a program prints to standard output; more than one are as bad as none."""
+    """The scores in a program's standard output; more than one are as invalid as none."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -24,14 +25,14 @@ class Scores:
         self._rest = b""
 
     def add(self, data: bytes) -> None:
-        """Take in the next piece of the stream."""
+        """Add the next piece of the stream."""
         *lines, rest = (self._rest + data).split(b"\n")
         self._rest = rest[:_LINE_BYTES_MAX]
         for line in lines:
             self._take(line)
 
     def end(self) -> None:
-        """Take in a last line that no line break has ended."""
+        """Process a last line without a line break."""
         rest, self._rest = self._rest, b""
         self._take(rest)
 
@@ -43,7 +44,7 @@ class Scores:
 
 
 def scored(scores: Scores, stage: Stage, ended: Ended, floor_ns: float) -> tuple[CallFailed | None, Timing | None]:
-    """Why a program has not passed, or the time that it has told."""
+    """Return the failure of a program, or the time that it reported."""
     if ended.verdict is not None:
         return CallFailed(ended.verdict, ended.message), None
     if scores.failed or (ended.status == 1 and ended.last_words.startswith("AssertionError")):
