@@ -1,1 +1,1 @@
-"""Examination of a task by right and cheap answers."""
+"""Lint of a task: the judge's verdicts on right and on cheap answers."""

@@ -1,4 +1,4 @@
-"""The examination of one case: is it repeatable, what does its reference do, and which cheap answers pass?"""
+"""Lint of one case: repeatability, the behaviour of its reference, and the cheap answers that pass."""
 
 import math
 import os
@@ -21,7 +21,7 @@ _STEPS_PER_OCTAVE = 4
 
 @dataclass(frozen=True)
 class _Taken:
-    """What the prober said of the reference on one case, and the probes that it can make."""
+    """The prober's report about the reference on one case, and the available probes."""
 
     behaviour: Behaviour
     probes: tuple[str, ...]
@@ -29,7 +29,7 @@ class _Taken:
 
 
 class Examination:
-    """One case under examination, and what has come of it so far."""
+    """One case under examination, and its results so far."""
 
     def __init__(self, inquiry: Inquiry, phase: str, index: int, case: Mapping[str, CaseValue]) -> None:
         self._inquiry = inquiry
@@ -48,7 +48,7 @@ class Examination:
         self.unfinished = False
 
     def result(self) -> CheckedCase:
-        """What is known by now."""
+        """Return the results so far."""
         taken = self._taken
         return CheckedCase(
             phase=self._phase,
@@ -70,7 +70,7 @@ class Examination:
 
         Raises:
             CallFailed: the judge or the reference failed.
-            TimeOver: there is no time left.
+            TimeOver: no time is left.
         """
         with ExitStack() as held:
             other_seed = _OTHER_SEED if self._seed != _OTHER_SEED else 0
@@ -102,7 +102,7 @@ class Examination:
             raise CallFailed(error.verdict, message, worker_lost=error.worker_lost) from None
 
     def _answered(self, make: Frame) -> tuple[str, str, bool]:
-        """The verdict of an answer that the prober makes, its message, and whether it is the right answer itself."""
+        """Return the verdict of the prober's answer, its message, and whether it equals the right answer."""
         with ExitStack() as held:
             room = os.memfd_create("probe", os.MFD_CLOEXEC)
             held.callback(os.close, room)
@@ -114,7 +114,7 @@ class Examination:
             return str(verdict), printable(message, MESSAGE_MAX), bool(made["same"])
 
     def _largest_error(self, roundoff: float) -> float | None:
-        """The largest relative error of every number that passes, found by bisection of its logarithm."""
+        """Return the largest relative error of every number that passes, found by bisection of its logarithm."""
         low, high = _STEPS_PER_OCTAVE * round(math.log2(roundoff)), 0
         if not self._tolerates(low):
             return 0.0

@@ -1,6 +1,6 @@
-"""The numbers in a value, whatever holds them: tensors, arrays, and lists of plain numbers.
+"""The numbers in a value of any container: tensors, arrays, and lists of plain numbers.
 
-A value is made of parts, each of which can be turned into another one of the same form.
+A value consists of parts, each of which can be replaced by another one of the same form.
 """
 
 import cmath
@@ -27,41 +27,41 @@ class Part(Protocol):
     """Numbers of one type; every method returns a value of the same kind with other numbers in it."""
 
     value: Any
-    """The whole of it."""
+    """The whole part."""
     count: int
     roundoff: float | None
-    """The relative error of rounding to the part's type; None where it has no floating point."""
+    """Relative error of rounding to the part's type; None without floating point."""
 
     def filled(self, number: Any) -> Any:
-        """One number everywhere; NaN and infinity only where the type has them."""
+        """Return one number everywhere; NaN and infinity only if the type has them."""
 
     def mean(self) -> Any:
-        """The mean of all numbers, everywhere."""
+        """Return the mean of all numbers, everywhere."""
 
     def rounded(self, format_: str) -> Any:
-        """Each number as it comes back from a coarser format; numbers that are no finer stay."""
+        """Return each number rounded to a coarser format; numbers of no finer type stay."""
 
     def noisy(self, error: float) -> Any:
-        """Each number larger or smaller by the relative `error`, at random but always the same way."""
+        """Return each number increased or decreased by the relative `error`, pseudo-randomly with a fixed seed."""
 
     def changed(self, position: int) -> Any:
-        """The number at `position` far off; another truth value, the next whole number."""
+        """Return a copy with the number at `position` far off: the other truth value, the next whole number."""
 
     def replaced(self, position: int, number: float) -> Any:
-        """The number at `position` replaced, where the type can hold it."""
+        """Return a copy with `number` at `position`, if the type can hold it."""
 
     def retyped(self) -> Any:
-        """The same numbers in another type."""
+        """Return the same numbers in another type."""
 
     def reshaped(self) -> Any:
-        """The same numbers in another shape."""
+        """Return the same numbers in another shape."""
 
     def constant(self) -> bool:
-        """Whether there are several numbers, all of them the same."""
+        """Return whether the part has several numbers, all of them equal."""
 
 
 def part_of(value: Any) -> Part | None:
-    """The part that `value` is as a whole, None where it is none."""
+    """Return the part that `value` as a whole is, None if it is none."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(value, torch.Tensor):
         return _Tensor(torch, value)
@@ -75,14 +75,14 @@ def part_of(value: Any) -> Part | None:
 
 
 def parts(value: Any) -> list[Part]:
-    """All parts of `value`."""
+    """Return all parts of `value`."""
     found: list[Part] = []
     mapped(value, found.append)
     return found
 
 
 def mapped(value: Any, change: Callable[[Part], Any]) -> Any:
-    """`value` with each of its parts changed."""
+    """Return `value` with `change` applied to each of its parts."""
     part = part_of(value)
     if part is not None:
         return change(part)
@@ -94,7 +94,7 @@ def mapped(value: Any, change: Callable[[Part], Any]) -> Any:
 
 
 def form(value: Any) -> Any:
-    """What two values have in common that can stand for each other: structure, types and shapes."""
+    """Return structure, types and shapes, the common properties of interchangeable values."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(value, torch.Tensor):
         return "tensor", str(value.dtype), tuple(value.shape)
@@ -108,7 +108,7 @@ def form(value: Any) -> Any:
 
 
 def values_in(value: Any) -> list[Any]:
-    """`value` itself and all that lies in it, lists of plain numbers as one."""
+    """Return `value` itself and all values inside it, lists of plain numbers as one."""
     if part_of(value) is not None or type(value) not in (list, tuple, dict):
         return [value]
     items = value.values() if type(value) is dict else value
@@ -315,7 +315,7 @@ def _other_type(dtype: str) -> str:
 
 
 def _of_type(old: Any, number: Any) -> Any:
-    """`number` in the type of `old`; `old` itself where that type cannot hold it."""
+    """Return `number` in the type of `old`; `old` itself if that type cannot hold it."""
     if type(old) in (float, complex):
         return type(old)(number) if not isinstance(number, complex) or type(old) is complex else number.real
     if not _finite(number):
@@ -351,7 +351,7 @@ def _rounded_number(number: Any, format_: str) -> Any:
 
 
 def _dropped(bits: Any, count: int) -> Any:
-    """The bits of float32 numbers without the last `count`, rounded to the nearest, ties to even."""
+    """Return the bits of float32 numbers without the last `count`, rounded to nearest, ties to even."""
     odd = (bits >> count) & 1
     return (bits + ((1 << (count - 1)) - 1) + odd) & ~((1 << count) - 1)
 

@@ -1,7 +1,7 @@
-"""The linter: examines a task by asking its real judge about right and cheap answers.
+"""The linter: examines a task by giving its real judge right and cheap answers.
 
-It starts zygote and judge as the supervisor does, and the prober in place of a worker: the judge makes inputs, the
-prober makes answers to them, and the judge checks these. What comes of it is written to `lint.json`, as facts.
+It starts zygote and judge like the supervisor, and the prober in place of a worker: the judge makes inputs, the prober
+makes answers to them, and the judge checks these. The results are written to `lint.json`, as facts.
 """
 
 import json
@@ -47,14 +47,14 @@ def lint(path: Path, harness: Path, cases_max: int, seconds: float) -> int:
 
 
 class Linter:
-    """One look at a task: at as many of its cases as there is time for."""
+    """An examination of as many of a task's cases as the time allows."""
 
     def __init__(self, job: JobSpec, processes: Processes) -> None:
         self._job = job
         self._processes = processes
 
     def lint(self, cases_max: int, deadline: float) -> Lint:
-        """What the judge says on up to `cases_max` cases, asked until the `deadline`."""
+        """Return the judge's verdicts on up to `cases_max` cases, until the `deadline`."""
         chosen, left_out = _chosen(self._job.tests, self._job.benchmarks, cases_max)
         cases: list[CheckedCase] = []
         message, of_machine = "", False
@@ -75,7 +75,7 @@ class Linter:
         return Lint(message, tuple(cases), tuple(left_out), printed, of_machine)
 
     def _inquiry(self, deadline: float) -> Inquiry:
-        """A judge to ask, and a prober if there is a reference to make answers from."""
+        """Return a judge, and a prober if a reference exists to make answers from."""
         processes, prober = self._processes, None
         processes.other_python = "with --python"
         processes.start()
@@ -88,10 +88,10 @@ class Linter:
 
 
 def _examined(examination: Examination) -> CheckedCase:
-    """What comes of an examination.
+    """Return the result of an examination.
 
     Raises:
-        CallFailed: this machine lacks what it needs.
+        CallFailed: this machine lacks a required resource.
     """
     try:
         examination.examine()
@@ -107,7 +107,7 @@ def _examined(examination: Examination) -> CheckedCase:
 def _chosen(
     tests: Sequence[Mapping[str, CaseValue]], benchmarks: Sequence[Mapping[str, CaseValue]], cases_max: int
 ) -> tuple[list[_Planned], list[LeftOut]]:
-    """The cases to look at, as many of one kind as of the other where they are bounded, and those left out."""
+    """Return the selected cases and the left-out ones; a bounded selection takes as many of each kind."""
     planned: list[_Planned] = [("test", index, case) for index, case in enumerate(tests)]
     planned += [("benchmark", index, case) for index, case in enumerate(benchmarks)]
     taken = {(phase, index) for phase, index, _ in sorted(planned, key=lambda each: each[1])[:cases_max]}

@@ -1,8 +1,8 @@
-"""The prober: makes right and cheap answers to a task's cases from those of its own reference, for the judge to check.
+"""The prober: derives right and cheap answers to a task's cases from its reference's answers, for the judge to check.
 
-It is used where a task is examined, never where a submission is. Frames: `load` -> `ready` or `failed`; `take` (with
-the inputs of a case and those of another seed) -> `taken` or `failed`; `make` (with room for an answer) -> `made`, or
-`unmade` where the probe makes no sense for the answer.
+It is part of a task's lint, never of a submission's evaluation. Frames: `load` -> `ready` or `failed`; `take` (with the
+inputs of a case and those of another seed) -> `taken` or `failed`; `make` (with room for an answer) -> `made`, or
+`unmade` if the probe does not apply to the answer.
 """
 
 import importlib
@@ -31,11 +31,11 @@ _COPY_BYTES = 2**24
 
 
 class NotApplicable(Exception):
-    """There is no such probe of this answer."""
+    """The probe does not apply to this answer."""
 
 
 def serve(channel: Channel) -> None:
-    """Answer the supervisor until it is gone."""
+    """Answer the supervisor until its end of the channel closes."""
     frame, _ = channel.receive()
     sandbox.confine_task(frame["readable"], frame["scratch"], frame["value_bytes"])
     try:
@@ -122,7 +122,7 @@ class _Prober:
         return {"type": "made", "same": payload.same(room, self._right)}
 
     def _probes(self, right: Any, again: Any, other: Any) -> dict[str, Callable[[], Any]]:
-        """How each probe of an answer is made, see `PROBES`."""
+        """Return the function that makes each probe of an answer, see `PROBES`."""
 
         def each(change: Callable[[Part], Any]) -> Callable[[], Any]:
             return lambda: mapped(right, change)
@@ -153,7 +153,7 @@ class _Prober:
         return makers
 
     def _from_rounded(self, format_: str) -> Callable[[], Any]:
-        """The reference's answer to inputs that have been rounded; a number alone is a parameter and stays."""
+        """Return a function for the reference's answer to rounded inputs; plain numbers are parameters and stay."""
         rounded = _rounding(format_)
         return lambda: self._kernel(
             mapped(
@@ -166,7 +166,7 @@ class _Prober:
         return payload.read(descriptor, self._device.place)[0]
 
     def _fresh(self, descriptor: int) -> Any:
-        """A value in memory of its own: what a kernel writes into it is written there."""
+        """Return a value in memory of its own, which a kernel may write."""
         copy = _copy(descriptor)
         try:
             return self._value(copy)
@@ -183,7 +183,7 @@ class _Prober:
         return room
 
     def _settled(self, value: Any) -> Any:
-        """An answer as the judge sees it, in memory of its own."""
+        """Return an answer as the judge sees it, in memory of its own."""
         room = self._written(value)
         try:
             return self._value(room)
@@ -199,7 +199,7 @@ class _Prober:
 
 
 def _copy(descriptor: int) -> int:
-    """The same bytes in memory of their own."""
+    """Return a copy of the bytes in memory of their own."""
     copy = os.memfd_create("copy", os.MFD_CLOEXEC)
     size = os.fstat(descriptor).st_size
     os.ftruncate(copy, size)
@@ -218,7 +218,7 @@ def _always(value: Any) -> Callable[[], Any]:
 
 
 def _with_one(value: Any, change: Callable[[Part, int], Any], *, last: bool) -> Any:
-    """`value` with one number changed: one anywhere, or the last one."""
+    """Return `value` with one number changed: one anywhere, or the last one."""
     found = [part for part in parts(value) if part.count]
     if not found:
         raise NotApplicable("the answer holds no numbers")

@@ -1,4 +1,4 @@
-"""What the linter asks of a judge and a prober, which both have imported the task."""
+"""Requests of the linter to a judge and a prober that have imported the task."""
 
 import os
 import time
@@ -14,17 +14,17 @@ from hpc_board.model.task import CaseValue
 from hpc_board.model.text import printable
 
 MESSAGE_MAX = 4000
-"""How many characters of a message are kept."""
+"""Number of characters of a message that are kept."""
 
 _PROBER_ANSWERS = 4
 
 
 class TimeOver(Exception):
-    """There is no time left to ask for more."""
+    """No time is left for further requests."""
 
 
 class Inquiry:
-    """A judge, and a prober where there is a reference to make answers from; no inputs are made after `deadline`."""
+    """A judge, and a prober if the task has a reference; no inputs are made after `deadline`."""
 
     def __init__(self, judge: Child, prober: Child | None, judge_seconds: float, deadline: float) -> None:
         self._judge = judge
@@ -33,11 +33,11 @@ class Inquiry:
         self._deadline = deadline
 
     def inputs(self, held: ExitStack, case: Mapping[str, CaseValue], group: str, call: int, seed: int) -> int:
-        """The inputs that the judge makes of a case and a seed, open until `held` is left.
+        """Return the judge's inputs of a case and a seed, open until `held` is left.
 
         Raises:
-            CallFailed: it made none.
-            TimeOver: there is no time left to ask.
+            CallFailed: the judge made none.
+            TimeOver: no time is left for the request.
         """
         if time.monotonic() >= self._deadline:
             raise TimeOver
@@ -60,7 +60,7 @@ class Inquiry:
         raise CallFailed(Verdict.TASK_ERROR, "the judge answered something else", worker_lost=True)
 
     def opinion(self, group: str, call: int, output: int) -> tuple[Verdict, str]:
-        """The judge's verdict of an output, with its message.
+        """Return the judge's verdict of an output, with its message.
 
         Raises:
             CallFailed: the judge is gone.
@@ -84,11 +84,11 @@ class Inquiry:
 
     @property
     def probes(self) -> bool:
-        """Whether there is a reference to make answers from."""
+        """Return whether the task has a reference to make answers from."""
         return self._prober is not None
 
     def asked(self, frame: Frame, fds: Sequence[int], expected: Sequence[str]) -> Frame:
-        """The prober's answer.
+        """Return the prober's answer.
 
         Raises:
             CallFailed: the reference failed, or the prober is gone.

@@ -1,8 +1,8 @@
-"""Mode `profile`: the benchmark cases once more under a profiler, after their outputs were found right without one.
+"""Mode `profile`: the benchmark cases once more under a profiler, after their outputs passed without one.
 
-Nothing of it is ranked. A profiler that starts its target itself (ncu, nsys, rocprofv3) speaks with it by sockets and
-shared files, so that its worker goes without the system-call filter and without Landlock's scopes; Landlock for files,
-limits and the scrubbed environment stay. perf and torch.profiler lift nothing.
+Nothing of it is ranked. A profiler that starts its target itself (ncu, nsys, rocprofv3) communicates with it by sockets
+and shared files, so its worker runs without the system-call filter and without Landlock's scopes; Landlock for files,
+limits and the scrubbed environment stay. perf and torch.profiler lift no restriction.
 """
 
 import tempfile
@@ -29,7 +29,7 @@ from hpc_board.model.task import case_text
 from hpc_board.model.text import one_line, printable
 
 FOLDER = "profile"
-"""Where in the job folder the files of the profilers are kept."""
+"""The folder of the profilers' files in the job folder."""
 
 _TEXT_MAX = 90_000
 _CASE_TEXT_MIN = 4000
@@ -37,9 +37,9 @@ _STEP_CALLS = 3
 
 
 class Workers:
-    """The workers of the profilers. A profiler replays calls, so that only all of them together have a limit.
+    """The workers of the profilers. A profiler replays calls, so only all calls together have a time limit.
 
-    The isolation of a worker that a profiler has started is noted in `facts`.
+    `facts` records the isolation of a worker that a profiler has started.
     """
 
     def __init__(self, processes: Processes, limits: Limits, seconds: float, facts: dict[str, Any]) -> None:
@@ -50,23 +50,23 @@ class Workers:
         self._children: list[Child] = []
 
     def folders(self) -> tuple[Path, Path]:
-        """A folder for the next worker, and one for its profiler."""
+        """Return a folder for the next worker, and one for its profiler."""
         scratch = self._processes.scratch
         return worker_home(scratch, "profile"), Path(tempfile.mkdtemp(prefix="profiler-", dir=scratch))
 
     def forked(self, how: str, home: Path) -> Worker:
-        """A worker whose calls are profiled within it; see Session."""
+        """Return a worker whose calls are profiled within it; see Session."""
         child = self._processes.worker(home=home, profile=how)
         return self._loaded(child, lambda: self._processes.siblings(child))
 
     def started(self, command: Sequence[str], home: Path, folder: Path) -> tuple[Worker, Printed]:
-        """A worker that a profiler's command starts, which writes into `folder`, and what that prints."""
+        """Return a worker started by a profiler's command, which writes into `folder`, and the command's output."""
         printed = Printed()
         child = self._processes.worker(home=home, profile="nvtx", prefix=command, folder=folder, printed=printed)
         return self._loaded(child, reached=self._note_isolation), printed
 
     def dismiss(self) -> None:
-        """End those that there are."""
+        """End the existing workers."""
         while self._children:
             self._processes.dismiss(self._children.pop())
 
@@ -85,7 +85,7 @@ class Workers:
 
 
 class Profile:
-    """The text and the files that come of profiling one case after the other."""
+    """The text and the files from profiling one case after the other."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Profile:
         self._room_bytes = ALL_BYTES_MAX
 
     def steps(self, worker: Worker, index: int) -> None:
-        """Note how long each step of a call takes by the harness's own clock."""
+        """Record the time of each step of a call by the harness's own clock."""
         found: dict[str, list[float]] = {}
         for _ in range(_STEP_CALLS):
             self._bench.call(worker, index, [secret_seed()], timed=True)
@@ -120,7 +120,7 @@ class Profile:
         ]
 
     def case(self, index: int) -> None:
-        """Profile a case by the first profiler that can; one that cannot is not tried again."""
+        """Profile a case with the first usable profiler; one that fails is not tried again."""
         self._parts.append(self._title(index))
         while self._profilers:
             profiler = self._profilers[0]
@@ -141,12 +141,12 @@ class Profile:
         self._parts.append("  not profiled: there is no profiler that can be used; the harness's own times are above")
 
     def note(self, text: str) -> None:
-        """Say something beside."""
+        """Add a remark."""
         if text:
             self._parts.append(text)
 
     def log(self) -> Log:
-        """All of it, as text of bounded size."""
+        """Return the whole text, bounded in size."""
         printed = Printed(_TEXT_MAX)
         printed.add("\n".join(self._parts).encode("utf-8", "replace"))
         return printed.log()
@@ -180,7 +180,7 @@ class Profile:
         self._bench.call(worker, index, [secret_seed()], timed=cold)
 
     def _kept(self, profiler: Profiler, index: int, folders: Sequence[Path]) -> str:
-        """Copy the profiler's files beside the result, and say in words which."""
+        """Copy the profiler's files beside the result, and return text that lists them."""
         said: list[str] = []
         self._target.mkdir(mode=0o700, exist_ok=True)
         for name, ending in profiler.files.items():

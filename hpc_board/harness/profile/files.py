@@ -1,4 +1,4 @@
-"""Files that a profiler, or a submission in its place, has left: read and copied without trust."""
+"""Files left by a profiler, or by a submission in its place: read and copied without trust."""
 
 import os
 from pathlib import Path
@@ -8,16 +8,16 @@ from hpc_board.harness.files import open_regular
 from hpc_board.model.text import printable
 
 FILE_BYTES_MAX = 64 * 2**20
-"""A larger file is not kept."""
+"""Size limit of one kept file."""
 
 ALL_BYTES_MAX = 256 * 2**20
-"""What all files that are kept of a run may take."""
+"""Size limit of all kept files of a run."""
 
 _COPY_BYTES = 2**20
 
 
 def head_of(path: Path, limit: int) -> str:
-    """The first `limit` bytes of a regular file as text that is safe to show; "" where there is none."""
+    """Return the first `limit` bytes of a regular file as text that is safe to show; "" if it is missing."""
     file = _opened(path)
     if file is None:
         return ""
@@ -26,7 +26,7 @@ def head_of(path: Path, limit: int) -> str:
 
 
 def keep(source: Path, target: Path, room_bytes: int) -> int:
-    """Copy a regular file to where nothing is yet, and return its size; 0 where there is none, or it is too large."""
+    """Copy a regular file to an unused path and return its size; 0 if it is missing or too large."""
     file = _opened(source)
     if file is None:
         return 0

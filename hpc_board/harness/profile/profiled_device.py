@@ -1,4 +1,4 @@
-"""A device that profiles the calls it times, within the worker's own process."""
+"""A device that profiles its timed calls, within the worker's own process."""
 
 import sys
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _ROWS = 25
 class ProfiledDevice:
     """A device whose calls are marked for a profiler outside ("nvtx"), or profiled by PyTorch ("torch").
 
-    The first call is left alone: it may compile.
+    The first call is neither marked nor profiled: it may compile.
     """
 
     def __init__(self, device: Device, how: str, folder: Path) -> None:
@@ -27,11 +27,11 @@ class ProfiledDevice:
         self._calls = 0
 
     def prepare(self, *, warm: bool = False) -> None:
-        """What the device itself does, without the work that raises its clocks: a trace would show little else."""
+        """Prepare the device, without the work that raises its clocks: a trace would show little else."""
         self._device.prepare(warm=warm)
 
     def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> tuple[Any, float]:
-        """What `call` returns, and the nanoseconds it took with the profiler's own."""
+        """Return the value of `call`, and its nanoseconds including the profiler's own."""
         self._calls += 1
         if self._calls == 1:
             return self._device.timed(call, shown, cold=cold)

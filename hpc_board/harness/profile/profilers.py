@@ -1,6 +1,6 @@
-"""The profilers that mode `profile` knows: their commands, and what they say when a site does not let them count.
+"""The profilers of mode `profile`: their commands, and their messages when a site denies performance counters.
 
-Each profiles one case in a worker of its own and raises `Unusable` where it cannot, so that the next one is tried.
+Each profiles one case in a worker of its own and raises `Unusable` if it cannot, so that the next one is tried.
 """
 
 import os
@@ -23,10 +23,10 @@ from hpc_board.model.task import ENTRY
 from hpc_board.model.text import one_line
 
 LAUNCHES_MAX = 10
-"""How many kernel launches of a case are profiled with every counter; each is replayed dozens of times for that."""
+"""Largest number of kernel launches of a case profiled with every counter; each is replayed dozens of times."""
 
 NVTX_RANGE = ENTRY
-"""The range around a profiled call, by which a profiler tells its kernels from those of the harness."""
+"""The range around a profiled call, by which a profiler separates its kernels from those of the harness."""
 
 _TEXT_BYTES_MAX = 128 * 1024
 _PERF_CALLS_MAX = 1000
@@ -43,17 +43,17 @@ _NO_COUNTERS = (
 
 
 class Unusable(Exception):
-    """A profiler cannot profile here; the message says why, and what would help."""
+    """A profiler cannot profile here; the message gives the reason and a remedy."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """What a profiler is given for one case.
+    """The inputs of a profiler for one case.
 
-    `call` has the kernel called once on cold caches and its output checked, `warm_call` leaves the caches alone.
-    `forked` is a worker in its sandbox with a profiler of its own process ("torch") or none (""), `started` one that a
-    command runs, with what that command prints. `folder` is where the profiler writes, `home` where the worker may,
-    `deadline` when all has to be over by the monotonic clock.
+    `call` has the kernel called once on cold caches and its output checked; `warm_call` leaves the caches alone.
+    `forked` returns a worker in its sandbox with a profiler of its own process ("torch") or none (""); `started`
+    returns one run by a command, with the command's output. `folder` is writable for the profiler, `home` for the
+    worker; `deadline` is the end of all profiling by the monotonic clock.
     """
 
     call: Callable[[Worker], None]
@@ -66,10 +66,10 @@ class Session:
     deadline: float
 
     def text_of(self, command: Sequence[str]) -> str:
-        """What a command of the profiler prints.
+        """Return the output of a command of the profiler.
 
         Raises:
-            Unusable: it failed, or took too long.
+            Unusable: the command failed, or took too long.
         """
         path = self.folder / "printed"
         try:
@@ -93,19 +93,19 @@ class Session:
 
 
 class Profiler(Protocol):
-    """One way to profile a case."""
+    """A method to profile a case."""
 
     name: str
-    """The name of its command, or of its library."""
+    """Name of its command, or of its library."""
 
     files: ClassVar[Mapping[str, str]]
-    """Which of the files that it leaves are kept, by their names, and their endings in the job folder."""
+    """Names of the files to keep, and their endings in the job folder."""
 
     def profile(self, session: Session) -> str:
-        """Profile one case and return what there is to read.
+        """Profile one case and return the report's text.
 
         Raises:
-            Unusable: it cannot be done here.
+            Unusable: it cannot profile here.
             CallFailed: a call under the profiler failed.
         """
 
@@ -117,7 +117,7 @@ class Ncu:
     files: ClassVar[Mapping[str, str]] = {"ncu.ncu-rep": "ncu-rep"}
 
     def profile(self, session: Session) -> str:
-        """The details page of the kernels of one call."""
+        """Return the details page of the kernels of one call."""
         report = session.folder / "ncu.ncu-rep"
         said = _run_under(session, [*_NCU, "--export", str(report)])
         if "ERR_NVGPUCTRPERM" in said:
@@ -132,13 +132,13 @@ _NCU += ["--launch-count", str(LAUNCHES_MAX), "--force-overwrite"]
 
 
 class Nsys:
-    """Nsight Systems: what was launched when, without counters."""
+    """Nsight Systems: the timeline of launches, without counters."""
 
     name = "nsys"
     files: ClassVar[Mapping[str, str]] = {"nsys.nsys-rep": "nsys-rep"}
 
     def profile(self, session: Session) -> str:
-        """The times of kernels, copies and API calls."""
+        """Return the times of kernels, copies and API calls."""
         report = session.folder / "nsys.nsys-rep"
         command = ["nsys", "profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true"]
         said = _run_under(session, [*command, f"--output={report}"])
@@ -151,7 +151,7 @@ class Nsys:
 
 
 class Rocprof:
-    """AMD's rocprofv3: what was launched when. Its library writes from within the worker's process."""
+    """AMD's rocprofv3: the timeline of launches. Its library writes from within the worker's process."""
 
     name = "rocprofv3"
     files: ClassVar[Mapping[str, str]] = {
@@ -160,7 +160,7 @@ class Rocprof:
     }
 
     def profile(self, session: Session) -> str:
-        """The times of kernels."""
+        """Return the times of kernels."""
         command = ["rocprofv3", "--kernel-trace", "--memory-copy-trace", "--stats"]
         command += ["--output-format", "csv", "pftrace", "--output-directory", str(session.home)]
         said = _run_under(session, [*command, "--output-file", "rocprof", "--"])
@@ -177,7 +177,7 @@ class Torch:
     files: ClassVar[Mapping[str, str]] = {"trace.json": "trace.json"}
 
     def profile(self, session: Session) -> str:
-        """The operators and kernels of one call."""
+        """Return the operators and kernels of one call."""
         worker = session.forked("torch")
         session.call(worker)
         session.call(worker)
@@ -194,7 +194,7 @@ class Perf:
     files: ClassVar[Mapping[str, str]] = {"perf.data": "perf.data"}
 
     def profile(self, session: Session) -> str:
-        """The counters of many calls, and the functions in which they spent their time."""
+        """Return the counters of many calls, and the functions that took their time."""
         worker = session.forked("")
         session.call(worker)
         counted, sampled = session.folder / "stat.txt", session.folder / "perf.data"
@@ -217,7 +217,7 @@ class Perf:
 
 
 def available(device: str, path: str, *, torch: bool) -> list[Profiler]:
-    """The profilers for a kind of device that are on the search path `path`, best first."""
+    """Return the profilers for a kind of device found on the search path `path`, best first."""
     gpu: list[Profiler] = [Ncu(), Nsys()] if device == "cuda" else [Rocprof()]
     commands: list[Profiler] = [Perf()] if device == "cpu" else gpu
     found = [each for each in commands if shutil.which(each.name, path=path)]
@@ -227,14 +227,14 @@ def available(device: str, path: str, *, torch: bool) -> list[Profiler]:
 
 
 def absent(device: str, path: str) -> str:
-    """Which profilers for a kind of device are not on the search path, in words; "" where all are."""
+    """Return text that lists the profilers for a kind of device missing on the search path; "" if none is."""
     names = {"cuda": ("ncu", "nsys"), "hip": ("rocprofv3",)}.get(device, ("perf",))
     missing = [name for name in names if not shutil.which(name, path=path)]
     return f"not on this node's PATH: {', '.join(missing)}" if missing else ""
 
 
 def _run_under(session: Session, command: Sequence[str]) -> str:
-    """Have one call made to warm up and one to profile in a worker under `command`, and return what that printed."""
+    """Make one warm-up call and one profiled call in a worker under `command`, and return the command's output."""
     worker, printed = session.started(command)
     session.call(worker)
     session.call(worker)
@@ -247,10 +247,10 @@ def _run_under(session: Session, command: Sequence[str]) -> str:
 
 @contextmanager
 def _attached(session: Session, command: Sequence[str]) -> Iterator[None]:
-    """Have perf count or sample within this context: it is started, awaited, and told to end.
+    """Run perf within this context: start it, wait until it counts or samples, and end it.
 
     Raises:
-        Unusable: it did not begin, or failed.
+        Unusable: perf did not begin, or failed.
     """
     log = session.folder / f"{command[1]}.log"
     orders, order = os.pipe()
@@ -290,7 +290,7 @@ def _attached(session: Session, command: Sequence[str]) -> Iterator[None]:
 
 
 def _answered(descriptor: int) -> bool:
-    """Whether perf says within some seconds that it has begun; its end of the pipe closes where it fails."""
+    """Return whether perf confirms its begin within some seconds; its end of the pipe closes if it fails."""
     ready, _, _ = select.select([descriptor], [], [], _PERF_ACK_SECONDS)
     return bool(ready) and os.read(descriptor, 100).startswith(b"ack")
 
