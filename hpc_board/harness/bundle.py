@@ -6,7 +6,7 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-# Any Python can read this much, and an older one is told what is missing.
+# Any Python can parse this part, so an older one reports the required version.
 _MAIN = """\
 import sys
 if sys.version_info < (3, 10):

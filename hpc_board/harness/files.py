@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 DRAFT = ".draft-"
-"""How the name of an unfinished file begins."""
+"""Prefix of the name of an unfinished file."""
 
 
 @contextmanager
@@ -17,14 +17,14 @@ def whole_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
     """Open a draft that gets the name `path` at the end: a crash at any point leaves the old file or the new one.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     draft = path.with_name(f"{DRAFT}{os.urandom(8).hex()}")
     try:
         with draft.open("xb") as file:
             yield file
             file.flush()
-            # Some file systems know one mode alone, and refuse to change it.
+            # Some file systems have one mode alone, and refuse to change it.
             if mode != stat.S_IMODE(os.fstat(file.fileno()).st_mode):
                 os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
@@ -35,10 +35,10 @@ def whole_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading; never follows a link, and never waits for a pipe or a device.
+    """Open a regular file for reading; never follow a link, never wait for a pipe or a device.
 
     Raises:
-        OSError: it is something else, does not exist, or cannot be read.
+        OSError: the path is not a regular file, does not exist, or cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

@@ -1,4 +1,4 @@
-"""What `job.json` says."""
+"""The content of `job.json`."""
 
 import json
 from collections.abc import Mapping
@@ -16,13 +16,12 @@ from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking
 
 @dataclass(frozen=True)
 class JobSpec:
-    """What to evaluate and how; the login side writes it and it holds no secret.
+    """Submission, task and settings of an evaluation; the login side writes it and it holds no secret.
 
-    `environment` has the names of the variables that the processes of a submission get, `job_environment` those in
-    which the scheduler tells the job what it is.
-    `data` are folders that the task's functions may read, beside what a submission may.
-    Where the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's files,
-    `seed` is KernelBot's public one, and `world_size` the most ranks of a case.
+    `environment` lists the variables passed on to the processes of a submission, `job_environment` those by which the
+    scheduler describes the job. `data` are folders that the task's functions may read, in addition to those of a
+    submission. If the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's
+    files, `seed` is KernelBot's public one, and `world_size` the largest number of ranks of a case.
     """
 
     run: int
@@ -61,7 +60,7 @@ class JobSpec:
 
 
 def facts(path: Path) -> JobSpec:
-    """The facts in the file at `path`.
+    """Read the job's specification from the file at `path`.
 
     Raises:
         ValueError: the file was not written by hpc-board, or by a version too new for this harness.
@@ -109,7 +108,7 @@ def facts(path: Path) -> JobSpec:
 
 
 def is_probe(path: Path) -> bool:
-    """Whether the job file at `path` asks for a look at the node, and for no evaluation."""
+    """Return whether the job file at `path` requests a node probe instead of an evaluation."""
     try:
         return "inspect" in json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The processes of one evaluation: a zygote, and what it forks: the judge, workers, the baseline, the prober."""
+"""The processes of one evaluation: a zygote and its children: the judge, workers, the baseline, the prober."""
 
 import os
 import sys
@@ -49,13 +49,13 @@ _SPARED_PROCESSES = 32
 
 
 def _spared_processes() -> int:
-    """How many processes and threads of the user a submission leaves to the harness."""
+    """Return the number of the user's processes and threads that a submission leaves to the harness."""
     return _SPARED_PROCESSES + 2 * (os.cpu_count() or 1)
 
 
 @contextmanager
 def processes_for(job: JobSpec, folder: Path, harness: Path) -> Iterator["Processes"]:
-    """Those of a job, in a scratch folder of their own; neither is left afterwards."""
+    """Yield the processes of a job, in a scratch folder of their own; remove both afterwards."""
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH))
     processes = Processes(job, folder, harness, scratch)
     try:
@@ -66,12 +66,12 @@ def processes_for(job: JobSpec, folder: Path, harness: Path) -> Iterator["Proces
 
 
 class Processes:
-    """The processes that judge and run one submission, and what they have printed.
+    """The processes that judge and run one submission, and their output.
 
-    A compiled submission runs from `library` as soon as there is one, all workers in the `container` if there is one.
-    `isolation` is the level that the last worker has reached, `left_processes` how many the system would not let go.
-    `zygote_failed` says that it started no process when asked for one; `judge_said` may have the reason. `other_python`
-    says how to have another Python where this one lacks what the task imports.
+    A compiled submission runs from `library` once it exists, and all workers in the `container` if the settings ask for
+    one. `isolation` is the level of the last worker; `left_processes` counts the processes that the kernel did not
+    release. `zygote_failed`: the zygote started no process when asked for one; `judge_said` may hold the reason.
+    `other_python` says how to select another Python if this one lacks a library of the task.
     """
 
     def __init__(self, job: JobSpec, folder: Path, harness: Path, scratch: Path) -> None:
@@ -97,15 +97,15 @@ class Processes:
         self._children: list[Child | Program] = []
 
     def start(self) -> None:
-        """Start the process that all others are forked from."""
+        """Start the zygote, from which all other processes are forked."""
         self.modules = modules_of([self._submission, self._task], self._job.device)
         self._zygote = Zygote(self.harness, env=self.environment, modules=self.modules, printed=self.judge_said)
 
     def contain(self) -> dict[str, str]:
-        """Have the container that the settings ask for, if they do, and return what a result says of it.
+        """Create the container if the settings ask for one, and return its description for the result.
 
         Raises:
-            CallFailed: this node cannot make it.
+            CallFailed: this node cannot create it.
         """
         if self._job.sandbox is None:
             return {}
@@ -116,11 +116,11 @@ class Processes:
         return {"sandbox": self.container.description}
 
     def judge(self) -> Child:
-        """A new process that imports the task, to make inputs and to check outputs."""
+        """Start a process that imports the task, to make inputs and to check outputs."""
         return self._of_task("judge", compiled=self._job.language.compiled)
 
     def prober(self) -> Child:
-        """A new process that imports the task, to answer in the place of a submission."""
+        """Start a process that imports the task, to answer in the place of a submission."""
         return self._of_task("prober")
 
     def worker(
@@ -132,10 +132,10 @@ class Processes:
         folder: Path | None = None,
         printed: Printed | None = None,
     ) -> Child:
-        """A new process that imports the submission, or loads what has become of it.
+        """Start a process that imports the submission, or loads its compiled library.
 
-        `prefix` is the profiler that starts it, if one does, and writes into `folder`; `profile` is how its calls are
-        profiled or marked, and `printed` takes what it prints with that profiler.
+        `prefix` is the command of the profiler that starts it, if any, which writes into `folder`; `profile` selects
+        how its calls are profiled or marked, and `printed` takes its output together with that profiler's.
         """
         home = home or worker_home(self.scratch, "worker")
         if self.library is None:
@@ -154,15 +154,15 @@ class Processes:
         return child
 
     def loaded_worker(self) -> Child:
-        """A new process that has imported the submission."""
+        """Start a process and wait until it has imported the submission."""
         child = self.worker()
         self.await_worker(child)
         return child
 
     def baseline(self, *, reference: bool = True) -> Child:
-        """A new process that has imported the reference, and calls it as others do the submission.
+        """Start a process that has imported the reference, and calls it like the others call the submission.
 
-        Without a `reference` it has imported nothing: it only shows what a row of calls takes beside them.
+        Without a `reference` it has imported nothing: it only measures the overhead of a row of calls.
         """
         home = worker_home(self.scratch, "baseline")
         copy(self._job.files, self._task, home / CODE)
@@ -177,20 +177,20 @@ class Processes:
         return child
 
     def await_ready(self, child: Child) -> dict[str, Any]:
-        """Wait until judge or prober has imported the task, and return what it says of the device.
+        """Wait until judge or prober has imported the task, and return its facts about the device.
 
         Raises:
-            CallFailed: it could not.
+            CallFailed: the import failed.
         """
         late = f"importing the reference did not return within {self._job.limits.load_seconds:g} s"
         answer, _ = judge_answer(child, ("ready", "failed"), self._load_deadline(), late)
         return dict(answer.facts) if isinstance(answer, Ready) else {}
 
     def await_judge(self, judge: Child) -> dict[str, Any]:
-        """Wait until the judge has imported the task, and return what it says of the device.
+        """Wait until the judge has imported the task, and return its facts about the device.
 
         Raises:
-            CallFailed: it could not.
+            CallFailed: the import failed.
         """
         try:
             found = self.await_ready(judge)
@@ -203,15 +203,15 @@ class Processes:
         """Wait until a worker has imported the submission.
 
         Raises:
-            CallFailed: it could not, or it is less isolated than the board's ranked runs have to be.
+            CallFailed: the import failed, or the worker is less isolated than the board's ranked runs must be.
         """
         self.await_loaded(worker, "submission", self.reached)
 
     def reached(self, level: str) -> None:
-        """Note the level of isolation at which the submission runs.
+        """Record the isolation level of the submission.
 
         Raises:
-            CallFailed: the board's ranked runs have to be isolated further.
+            CallFailed: the board's ranked runs require a higher level.
         """
         self.isolation = level
         wanted = self._job.minimum_isolation
@@ -220,10 +220,10 @@ class Processes:
             raise CallFailed(Verdict.INFRA_ERROR, message + sandbox.lacking(level, wanted))
 
     def await_loaded(self, worker: Child, what: str, reached: Callable[[str], None] | None = None) -> None:
-        """Wait until a worker has imported `what`; `reached` is told before at which level that runs.
+        """Wait until a worker has imported `what`; pass its isolation level to `reached` before.
 
         Raises:
-            CallFailed: it could not.
+            CallFailed: the import failed.
         """
         late = f"importing the {what} did not return within {self._job.limits.load_seconds:g} s"
         deadline = self._load_deadline()
@@ -234,10 +234,10 @@ class Processes:
 
     @contextmanager
     def alone(self, *trusted: Child | None) -> Iterator[None]:
-        """A time in which all is stopped but the zygote, those `trusted`, and what they have started.
+        """Stop, within this block, all processes except the zygote, those `trusted`, and their descendants.
 
         Raises:
-            CallFailed: something starts processes faster than they can be stopped, or did not stay stopped.
+            CallFailed: processes start others faster than they can be stopped, or one did not stay stopped.
         """
         try:
             with stopped_but([each.pid for each in (*trusted, self._zygote) if each is not None]):
@@ -247,18 +247,18 @@ class Processes:
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True) from None
 
     def others(self, *trusted: Child | None) -> int:
-        """How many processes there are beside the zygote and those `trusted`, whoever they belong to by now."""
+        """Return the number of processes besides the zygote and those `trusted`, whatever their parents are by now."""
         self.reap()
         known = [each.pid for each in (*trusted, self._zygote) if each is not None]
         return sum(not ended(pid) for pid in descendants_of(os.getpid(), known))
 
     @property
     def device(self) -> str:
-        """The kind of device that the job is for."""
+        """Return the job's kind of device."""
         return self._job.device
 
     def siblings(self, worker: Child) -> list[int]:
-        """The processes beside a worker that a submission has started."""
+        """Return the processes besides a worker that a submission has started."""
         self.reap()
         trusted = [pid for pid in self.pids() if pid != worker.pid]
         own = (*worker.launchers, worker.worker_pid)
@@ -273,7 +273,7 @@ class Processes:
         *,
         reports: bool,
     ) -> Program:
-        """A new process of the task's own eval, in the `folder` of its files, which it may only read.
+        """Start a process of the task's own eval, in the `folder` of its files, which it may only read.
 
         `environment` is added to that of all processes; `printed` takes standard output and standard error.
         """
@@ -303,25 +303,25 @@ class Processes:
 
     @property
     def python(self) -> str:
-        """The interpreter with which programs of the task run."""
+        """Return the interpreter for programs of the task."""
         return sys.executable if self.container is None else self.container.python
 
     def dismiss(self, child: Child | Program) -> None:
-        """End a process, and whatever processes it has left."""
+        """End a process, and all processes that it has left."""
         child.end()
         self._children.remove(child)
         self._note_left(kill_orphans(self.pids()))
 
     def reap(self) -> None:
-        """Take the status of every process that others have left, and that has ended."""
+        """Reap every orphan that has ended."""
         reap_orphans(self.pids())
 
     def pids(self) -> list[int]:
-        """Their ids, the zygote's among them."""
+        """Return the ids of these processes, the zygote's among them."""
         return [each.pid for each in (*self._children, self._zygote) if each is not None]
 
     def close(self, patience_seconds: float = REAP_SECONDS) -> None:
-        """End every process that is left."""
+        """End all remaining processes."""
         for child in self._children:
             child.end(patience_seconds)
         self._children.clear()
@@ -372,12 +372,12 @@ class Processes:
         )
 
     def _load(self, child: Child, folder: Path, **more: object) -> None:
-        """Tell a process where it finds what it is to import."""
+        """Send a process the places of its imports."""
         common = {"device": self._job.device, "value_bytes": self._job.limits.value_bytes}
         child.send({"type": "load", "folder": str(folder), **common, **more})
 
     def _new_worker(self, home: Path, prints: tuple[Printed, Printed], printed_bytes_max: int) -> Child:
-        """A process that is a worker: forked, or started in the container, which is one for each."""
+        """Start a worker process: forked, or in the container, which is created for each."""
         if self.container is None:
             return self._forked("worker", home, home, prints, printed_bytes_max)
         try:
@@ -393,7 +393,7 @@ class Processes:
         profiler: Sequence[str] = (),
         writable: Sequence[Path] = (),
     ) -> Child:
-        """A worker that a command starts: a profiler, the container, or a profiler in the container."""
+        """Start a worker by a command: a profiler, the container, or a profiler in the container."""
         environment, prefix, python = scrubbed(os.environ, home, self._job.environment), list(profiler), sys.executable
         if self.container is not None:
             folders = sandbox.seen_by_workers(self._readable)

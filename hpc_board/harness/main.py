@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _worker(path: str, modules: Sequence[str]) -> int:
-    """The worker of a profiler or a container, which has started this process."""
+    """Serve as the worker of a profiler or a container, which has started this process."""
     import os
     import socket
 

@@ -1,4 +1,4 @@
-"""Facts about the node that a result carries: what ran where, how the GPU was, and whether memory ran out."""
+"""Facts about the node for a result: hardware and system, the state of the GPU, and out-of-memory kills."""
 
 import os
 import platform
@@ -17,14 +17,14 @@ _GPU_UUID = re.compile(r"GPU-[0-9A-Fa-f-]{8,64}")
 _GPU_FIELDS = ("name", "uuid", "driver_version", "mig.mode.current", "compute_mode")
 _GPU_STATE_FIELDS = ("clocks.sm", "clocks.mem", "temperature.gpu")
 _SLOWDOWN_FIELDS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
-"""What a driver calls the reasons for lower clocks: the newer name, then the older one."""
+"""The driver's fields for the reasons of lower clocks: the newer name, then the older one."""
 
 MEMORY_RAN_OUT = "the node's system has killed in this job for lack of memory"
-"""What a verdict says when `oom_kills` has grown."""
+"""Part of a verdict's message when `oom_kills` has grown."""
 
 
 def node_facts(job: JobEnvironment) -> dict[str, Any]:
-    """Return host, processor and kernel, and the names that the scheduler has for the node and its partition."""
+    """Return host, processor and kernel, and the scheduler's names of the node and its partition."""
     return {
         "host": socket.gethostname().split(".")[0],
         "cpu": _cpu_name(),
@@ -36,7 +36,7 @@ def node_facts(job: JobEnvironment) -> dict[str, Any]:
 
 
 def is_root() -> bool:
-    """Whether this process is the node's root, not that of a user namespace, which is somebody else outside."""
+    """Return whether this process is the node's root; root of a user namespace is another user outside."""
     if os.geteuid() != 0:
         return False
     with suppress(OSError, ValueError):
@@ -57,7 +57,7 @@ def _cpu_name() -> str:
 
 
 def visible_gpu(environ: Mapping[str, str]) -> str:
-    """The UUID of the first GPU that a job with this environment may use, as nvidia-smi knows it; else ""."""
+    """Return the UUID of the first GPU that a job with this environment may use, by nvidia-smi; else ""."""
     uuids = [line.strip() for line in _smi_lines(["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"])]
     chosen = environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0].strip()
     if chosen.isdigit() and len(chosen) < 4:
@@ -66,12 +66,12 @@ def visible_gpu(environ: Mapping[str, str]) -> str:
 
 
 def gpu_facts(uuid: str) -> dict[str, str]:
-    """The GPU of this UUID and the state that it is in, as nvidia-smi describes them; empty where it does not."""
+    """Return description and state of the GPU with this UUID by nvidia-smi; empty if it reports none."""
     return _gpu_query(uuid, (*_GPU_FIELDS, *_GPU_STATE_FIELDS), "gpu_")
 
 
 def gpu_state_after(uuid: str) -> dict[str, str]:
-    """The state alone, under names that begin with `gpu_after_`."""
+    """Return the state alone, under names that begin with `gpu_after_`."""
     return _gpu_query(uuid, _GPU_STATE_FIELDS, "gpu_after_")
 
 
@@ -87,14 +87,14 @@ def _gpu_query(uuid: str, fields: Sequence[str], prefix: str) -> dict[str, str]:
 
 
 def _nvidia_smi(uuid: str, fields: Sequence[str]) -> list[str]:
-    """The values of `fields`, or none."""
+    """Return the values of `fields`; empty if nvidia-smi fails."""
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits", f"--id={uuid}"]
     values = [value.strip()[:200] for line in _smi_lines(command)[:1] for value in line.split(",")]
     return values if len(values) == len(fields) else []
 
 
 def _smi_lines(command: Sequence[str]) -> list[str]:
-    """What nvidia-smi prints, none where it fails."""
+    """Return nvidia-smi's output lines; empty if it fails."""
     try:
         done = subprocess.run(
             command, capture_output=True, timeout=_GPU_SECONDS, check=True, text=True, errors="replace"
@@ -105,9 +105,9 @@ def _smi_lines(command: Sequence[str]) -> list[str]:
 
 
 def oom_kills(own: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> int:
-    """How many processes the kernel has killed in this process's control group for lack of memory; 0 if unknown.
+    """Return the number of out-of-memory kills in this process's control group; 0 if unknown.
 
-    In version 2 the nearest group that counts is asked, in version 1 the memory controller's.
+    In version 2 the nearest group with a counter is read, in version 1 the memory controller's.
     """
     with suppress(OSError, ValueError):
         for line in own.read_text().splitlines():

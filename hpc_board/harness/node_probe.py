@@ -1,7 +1,7 @@
-"""The inspector: in a probe job it takes the place of the supervisor and reports what the node is like.
+"""The node probe: takes the supervisor's place in a probe job and reports the properties of the node.
 
-The same batch script starts it, so that what it finds is what a run would find: modules, environment, Python, GPU. Its
-report is the job's `result.json`.
+The same batch script starts it, so it finds the same modules, environment, Python and GPU as a run. Its report is the
+job's `result.json`.
 """
 
 import json
@@ -49,7 +49,7 @@ _GPU_FIELDS = (
     "clocks.max.sm",
     "clocks.mem",
 )
-# What stands beside the driver's name for it is ROCm's or CUDA's release.
+# The release of ROCm or CUDA, reported beside the driver's name for the device.
 _TORCH_QUESTION = """
 import json, torch
 releases = {"ROCm": torch.version.hip, "CUDA": torch.version.cuda}
@@ -63,13 +63,13 @@ _SOME_ARCH = {"g++": "x86-64", "nvcc": "sm_80", "hipcc": "gfx90a"}
 
 
 def inspect(path: Path, harness: Path) -> int:
-    """Look at this node and write the report beside the job file at `path`; return the exit status."""
+    """Inspect this node and write the report beside the job file at `path`; return the exit status."""
     job: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     folder = path.resolve().parent
     environment = JobEnvironment.of(job.get("job_environment", {}))
     node = node_facts(environment)
     os.umask(0o077)
-    # Landlock confines a process with one thread alone, so this comes before the thread that waits.
+    # Landlock confines a process with one thread alone, so this precedes the waiting thread.
     level = isolation()
     greeted_at = _written(folder, GREETING, lambda: asdict(Greeting(time.time())))["at"]
     answer = _Answer(folder / ANSWER, float(job["inspect"]["answer_seconds"]))
@@ -102,7 +102,7 @@ def inspect(path: Path, harness: Path) -> int:
 
 
 def isolation() -> str:
-    """The level that a worker reaches here, tried by a process that is gone afterwards; "" if it could not be tried."""
+    """Return the isolation level of a worker here, tried in a process that ends afterwards; "" if the trial fails."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -120,7 +120,7 @@ def isolation() -> str:
 
 
 class _Answer:
-    """The answer of the login side, awaited beside everything else; `seconds` from now at most."""
+    """The login side's answer, awaited in the background for at most `seconds` from now."""
 
     def __init__(self, path: Path, seconds: float) -> None:
         self._path = path
@@ -130,13 +130,13 @@ class _Answer:
         self._thread.start()
 
     def seen_at(self) -> float:
-        """When it was first there, by this node's clock; 0 if it did not come."""
+        """Return the time of its first appearance by this node's clock; 0 if it did not appear."""
         self._thread.join()
         return self._seen_at
 
     def _look(self) -> None:
         while time.monotonic() < self._deadline:
-            # Listing the folder has a network file system ask its server anew.
+            # Listing the folder makes a network file system ask its server anew.
             if self._path.name in os.listdir(self._path.parent):  # noqa: PTH208 - names alone
                 self._seen_at = time.time()
                 return
@@ -144,7 +144,7 @@ class _Answer:
 
 
 def _written(folder: Path, name: str, content: Any) -> dict[str, Any]:
-    """Write a file whole; its content is asked for as late as can be, as it may have the time."""
+    """Write a file whole; compute its content as late as possible, since it may contain the time."""
     with whole_file(folder / name) as file:
         value: dict[str, Any] = content()
         file.write(json.dumps(value, allow_nan=False).encode())
@@ -152,7 +152,7 @@ def _written(folder: Path, name: str, content: Any) -> dict[str, Any]:
 
 
 def _contained(wanted: Mapping[str, str] | None, harness: Path, scratch: Path) -> tuple[str, str]:
-    """What the container that the settings ask for is, and why it cannot be made."""
+    """Return the description of the requested container, or the error that prevents it."""
     if wanted is None:
         return "", ""
     asked = Sandbox(SandboxRuntime(wanted["runtime"]), wanted["image"], wanted["setting"])
@@ -163,14 +163,14 @@ def _contained(wanted: Mapping[str, str] | None, harness: Path, scratch: Path) -
 
 
 def _gpus() -> list[SeenGpu]:
-    """The GPUs that nvidia-smi lists; none where there is none, or no nvidia-smi."""
+    """Return the GPUs that nvidia-smi lists; none without a GPU or nvidia-smi."""
     query = ["nvidia-smi", f"--query-gpu={','.join(_GPU_FIELDS)}", "--format=csv,noheader,nounits"]
     rows = [[_cut(value.strip()) for value in line.split(",")] for line in _said(query, _GPU_SECONDS)[0].splitlines()]
     return [SeenGpu(*row) for row in rows if len(row) == len(_GPU_FIELDS)][:_GPUS_MAX]
 
 
 def _torch() -> Torch:
-    """PyTorch under this very Python, asked in a process of its own: it may crash."""
+    """Return facts about PyTorch under this very Python, read in a process of its own: it may crash."""
     output, error = _said([sys.executable, "-I", "-B", "-c", _TORCH_QUESTION], _TORCH_SECONDS)
     try:
         value = json.loads(output.strip().rpartition("\n")[2])
@@ -184,7 +184,7 @@ def _torch() -> Torch:
 
 
 def _compilers(environ: Mapping[str, str]) -> dict[str, str]:
-    """The version of each compiler that submissions could be compiled with."""
+    """Return the version of each compiler available for submissions."""
     found = {}
     for name, language in _LANGUAGES.items():
         try:
@@ -195,7 +195,7 @@ def _compilers(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _said(argv: list[str], seconds: float) -> tuple[str, str]:
-    """What a program prints to standard output and standard error."""
+    """Return a program's standard output and standard error."""
     try:
         done = subprocess.run(
             argv,

@@ -1,4 +1,4 @@
-"""The result of a job whose supervisor left none, from what its progress file says."""
+"""The result of a job whose supervisor left none, derived from its progress file."""
 
 import signal
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from hpc_board.model.result import INTERRUPTED, Case, Verdict
 def account(path: Path, status: int) -> int:
     """Write the result of a job whose supervisor ended with `status` and left none; called by the batch script.
 
-    A supervisor that was killed while cases ran was killed by the submission, or with it. One that was told to end
-    (SIGTERM, SIGINT) before it could heed that was interrupted.
+    A supervisor killed while cases ran was killed by the submission, or with it. One that was told to end (SIGTERM,
+    SIGINT) before it could heed the signal was interrupted.
     """
     folder = path.resolve().parent
     job = facts(path)
@@ -45,7 +45,7 @@ def account(path: Path, status: int) -> int:
 
 
 def killed(number: int, last: Step, memory_ran_out: bool) -> tuple[Verdict, str]:
-    """What is known of a supervisor that was killed by a signal while a case ran."""
+    """Return verdict and message for a supervisor that was killed by a signal while a case ran."""
     message = f"the supervisor was killed by signal {number} {last.words()}"
     if number != signal.SIGKILL:
         return Verdict.CRASH, f"{message}; a kernel that kills its parent ends so"

@@ -1,4 +1,4 @@
-"""The progress file: what an evaluation is at, for whoever watches, and for the result where its supervisor is gone."""
+"""The progress file: the current step of an evaluation, for the login side, and for the result of a dead supervisor."""
 
 import errno
 import json
@@ -13,13 +13,13 @@ PROGRESS = "progress.jsonl"
 
 
 def now_text() -> str:
-    """The time of day, as it stands in files."""
+    """Return the time of day in the format of the files."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True)
 class Step:
-    """What an evaluation is at: a phase and, in most of them, one `case` (from 1) `of` so many."""
+    """The current step of an evaluation: a phase and, in most phases, one `case` (from 1) of `of`."""
 
     phase: str
     case: int | None
@@ -27,12 +27,12 @@ class Step:
     message: str
 
     def words(self) -> str:
-        """When something happened that happened in this step."""
+        """Return text that dates an event by this step."""
         return f"while {self.phase} case {self.case} of {self.of} ran ({self.message})"
 
 
 class Progress:
-    """The steps of one evaluation, of which the latest is remembered."""
+    """The steps of one evaluation; the latest is kept."""
 
     def __init__(self, folder: Path) -> None:
         self.step: Step | None = None
@@ -40,19 +40,19 @@ class Progress:
         self._began = self._step_began = time.monotonic()
 
     def say(self, phase: str, case: int | None, of: int | None, message: str, **more: object) -> None:
-        """Begin a step, and write a line that says so."""
+        """Begin a step, and write its line."""
         self.step, self._step_began = Step(phase, case, of, message), time.monotonic()
         line = {"at": now_text(), "phase": phase, "case": case, "of": of, "message": message, **more}
         try:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
         except OSError as error:
-            # Whoever has filled the disk is told of by the result, for which room is made.
+            # The result reports a full disk, and space is made for it.
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
 
     def where(self) -> str:
-        """How long the evaluation has taken until now, and the step that it is in."""
+        """Return the evaluation's time so far, and its current step."""
         now = time.monotonic()
         text = f"after {now - self._began:.1f} s"
         if self.step is None:
@@ -64,9 +64,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Past:
-    """What the progress file says of a supervisor that is gone: the last case that was begun, and its beginnings.
+    """The progress file's record of a dead supervisor: the last case that began, and facts from its start.
 
-    `isolation` is the level that the submission ran at, "" where it did not run.
+    `isolation` is the level of the submission, "" if it did not run.
     """
 
     last: Step | None = None
@@ -76,7 +76,7 @@ class Past:
 
 
 def past(folder: Path) -> Past:
-    """What is known of the supervisor of this job folder, which is as little as nothing."""
+    """Return the record of this job folder's supervisor, even if it is empty."""
     known = Past()
     with suppress(OSError, ValueError, KeyError, IndexError, TypeError):
         lines = [json.loads(line) for line in (folder / PROGRESS).read_text(encoding="utf-8").splitlines()]

@@ -1,4 +1,4 @@
-"""The result file: what every result says of its job, and how it is written."""
+"""The result file: the provenance in every result, and its writing."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ RESULT = "result.json"
 
 
 def provenance_of(job: JobSpec) -> dict[str, Any]:
-    """The facts about a job's inputs that each of its results carries."""
+    """Return the facts about a job's inputs in each of its results."""
     hashes = {f"{name}_sha256": job.sha256[name] for name in ("harness", "task", "submission")}
     container = {"container": job.container} if job.container else {}
     return {**hashes, "harness": job.harness, "emulated": job.emulated, **container}
@@ -31,7 +31,7 @@ def result_of(
     *,
     started_at: str,
 ) -> Result:
-    """The result of a job that ends now."""
+    """Return the result of a job that ends now."""
     return Result(
         run=job.run,
         nonce=job.nonce,
@@ -48,9 +48,9 @@ def result_of(
 
 
 def judged_before(folder: Path, job: JobEnvironment) -> bool:
-    """Whether an earlier attempt of this job has left a whole result; anything less that it left is set aside.
+    """Return whether an earlier attempt of this job has left a whole result; set any partial files of it aside.
 
-    `result.json` and `progress.jsonl` are then called after the attempt before this one: `result.0.json`.
+    `result.json` and `progress.jsonl` are then named after the attempt before this one: `result.0.json`.
     """
     attempt = job.restart_count(os.environ)
     if not attempt:

@@ -45,9 +45,9 @@ _KILLED = "signal 9"
 def supervise(path: Path, harness: Path) -> int:
     """Evaluate the submission that the job file at `path` describes, and write its result beside it.
 
-    Returns the exit status of the job: 0 if there is a result, whatever its verdict; where the job was told to end
-    before, 128 more than the signal's number. A job is judged once: where its scheduler began it again although an
-    earlier attempt has left a whole result, that stays the result.
+    Return the exit status of the job: 0 if a result exists, whatever its verdict; if a signal told the job to end
+    before, 128 plus the signal's number. A job is judged once: if its scheduler restarted it although an earlier
+    attempt has left a whole result, that result stays.
     """
     sandbox.guard_supervisor()
     interruption = Interruption()
@@ -63,7 +63,7 @@ def supervise(path: Path, harness: Path) -> int:
 
 
 def _write_result_and_remove(result: Result, folder: Path, scratch: Path) -> None:
-    """Write the result, and remove what the submission left, which may be all that fills the disk.
+    """Write the result, and remove the submission's files, which alone may fill the disk.
 
     An interrupted job has no time to remove anything first.
     """
@@ -77,7 +77,7 @@ def _write_result_and_remove(result: Result, folder: Path, scratch: Path) -> Non
 
 
 class Supervisor:
-    """One evaluation: what is judged in which order, and what has come of it so far."""
+    """One evaluation: the order of its steps, and its results so far."""
 
     def __init__(self, job: JobSpec, folder: Path, processes: Processes) -> None:
         self._job = job
@@ -93,8 +93,8 @@ class Supervisor:
         self._build_log = self._profile_log = Log()
         self._own_eval = self._own_eval_of(job) if job.harness == OWN else None
 
-    # What few jobs need is imported by these alone, since from within a zip that takes a tenth of a second; and before
-    # a submission runs, which may be able to write that zip where nothing isolates it.
+    # Only the jobs that need these modules import them, since from within a zip that takes a tenth of a second; and
+    # before a submission runs, which may be able to write that zip if it is not isolated.
 
     def _own_eval_of(self, job: JobSpec) -> "OwnEval":
         from hpc_board.harness.own_eval.evaluation import OwnEval
@@ -102,7 +102,7 @@ class Supervisor:
         return OwnEval(job, self._folder, self._processes, self._say)
 
     def result(self, interruption: Interruption) -> Result:
-        """The evaluation from its first process to its verdict, or as far as it came when it was interrupted."""
+        """Run the evaluation from its first process to its verdict or its interruption, and return the result."""
         processes, patience_seconds = self._processes, REAP_SECONDS
         verdict, message, stopped_by = Verdict.PASS, "", ""
         try:
@@ -150,18 +150,18 @@ class Supervisor:
         )
 
     def _cases_by_now(self) -> list[Case]:
-        """The cases that were tested, and those of benchmarks with what was measured of them, whatever ended that."""
+        """Return the tested cases, and the benchmark cases with their measurements, even of an evaluation that failed."""
         timed = self._benchmarks.cases() if self._benchmarks else []
         own = self._own_eval.cases() if self._own_eval else []
-        return [*self._cases, *self._memory_told([*timed, *own])]
+        return [*self._cases, *self._with_oom_kills([*timed, *own])]
 
     def _unless_filled(self, verdict: Verdict, message: str) -> tuple[Verdict, str]:
-        """A verdict that blames task or node, and its message; or the kernel's, where that has filled the disk."""
+        """Return a verdict that blames task or node, with its message; or the kernel's, if that has filled the disk."""
         filled = self._disk.filled()
         return (Verdict.OUTPUT_LIMIT, f"{filled}; then {message}") if filled else (verdict, message)
 
     def _stopped(self, name: str, cases: Sequence[Case]) -> str:
-        """Where a signal has stopped the evaluation, how long that had taken, and what was done by then."""
+        """Return the message for an evaluation stopped by a signal: its step, its time, and its progress."""
         parts = [f"stopped by {name} {self._progress.where()}"]
         step = self._progress.step
         for phase, sent in (("test", self._job.tests), ("benchmark", self._job.benchmarks)):
@@ -171,7 +171,7 @@ class Supervisor:
         return "; ".join(parts)
 
     def _check_account(self) -> None:
-        """Whether the job runs under an account that may judge: what confines a submission guards little from root."""
+        """Check that the job's account may judge: the confinement of a submission guards little against root."""
         if not is_root():
             return
         self._provenance["root"] = True
@@ -183,14 +183,14 @@ class Supervisor:
             raise CallFailed(Verdict.INFRA_ERROR, message)
 
     def _check_files(self) -> None:
-        """Whether the job folder still holds what was sent."""
+        """Check that the files in the job folder are those that were sent."""
         paths = {"harness": self._processes.harness, "submission": self._folder / "submission" / self._job.submission}
         for name, path in paths.items():
             if hashlib.sha256(path.read_bytes()).hexdigest() != self._job.sha256[name]:
                 raise CallFailed(Verdict.INFRA_ERROR, f"{path.name} is not the file that was sent: its hash differs")
 
     def _check_cases(self) -> None:
-        """Whether each phase of this mode has a case: without one nothing would be judged, and so nothing pass."""
+        """Check that each phase of this mode has a case: without one nothing would be judged, so nothing may pass."""
         phases = {"test": self._job.tests, "benchmark": self._job.benchmarks}
         needed = {Mode.TEST: ("test",), Mode.RANKED: ("test", "benchmark")}
         for name in needed.get(self._job.mode, ("benchmark",)):
@@ -218,7 +218,7 @@ class Supervisor:
             self._benchmark(judge, processes.loaded_worker(), job.phase_seconds["ranked"], job.limits.workers)
 
     def _build(self) -> None:
-        """Compile the submission; one for a GPU is compiled on a CPU board too, and goes no further there."""
+        """Compile the submission; one for a GPU is compiled on a CPU board too, and not run there."""
         from hpc_board.harness.build.builder import BuildFailed, build
 
         job, processes = self._job, self._processes
@@ -244,7 +244,7 @@ class Supervisor:
             raise CallFailed(Verdict.DEVICE_ERROR, message)
 
     def _test(self, judge: Child, child: Child) -> bool:
-        """Check the test cases in a worker and dismiss it; whether all have passed."""
+        """Check the test cases in a worker and dismiss it; return whether all have passed."""
         job, seconds = self._job, self._job.phase_seconds["test"]
         bench = Bench(judge, Phase("test", job.tests, seconds), job.limits, job.rules)
         passed = self._tested(bench, self._worker(child, TimeBudget(seconds)), secret=job.mode is Mode.RANKED)
@@ -252,13 +252,13 @@ class Supervisor:
         return passed
 
     def _tested(self, bench: Bench, worker: Worker, *, secret: bool) -> bool:
-        """Check the cases of a phase; whether all have passed."""
+        """Check the cases of a phase; return whether all have passed."""
         for case in tested(bench, worker, self._say, secret=secret, ranked=self._job.mode is Mode.RANKED):
-            self._cases += self._memory_told([case])
+            self._cases += self._with_oom_kills([case])
         return all(case.verdict is Verdict.PASS for case in self._cases)
 
     def _benchmark(self, judge: Child, first: Child, seconds: float, workers: int) -> None:
-        """Time the benchmark cases in the worker that there is, and in as many more as `workers` says."""
+        """Time the benchmark cases in the existing worker, and in as many more as `workers` says."""
         allowance = TimeBudget(seconds)
         timed = self._rows if self._job.device == "cpu" else self._claims
         self._benchmarks = timed(judge, seconds, lambda: self._worker(self._processes.loaded_worker(), allowance))
@@ -266,7 +266,7 @@ class Supervisor:
         self._provenance.update(gpu_state_after(self._gpu_uuid()))
 
     def _rows(self, judge: Child, seconds: float, new_worker: Callable[[], Worker]) -> RowBenchmarks:
-        """Return the benchmarks of a device where all that a submission has begun can be stopped."""
+        """Return the benchmarks of a device where all work that a submission has begun can be stopped."""
         job, processes = self._job, self._processes
         trusted = processes.baseline(reference=processes.has_baseline)
         return RowBenchmarks(
@@ -281,7 +281,7 @@ class Supervisor:
         )
 
     def _claims(self, judge: Child, seconds: float, new_worker: Callable[[], Worker]) -> Benchmarks:
-        """Return the benchmarks of a device that goes on with its work while the worker's process is stopped."""
+        """Return the benchmarks of a device that continues its work while the worker's process is stopped."""
         job, processes = self._job, self._processes
         baseline = processes.baseline() if processes.has_baseline else None
         return Benchmarks(
@@ -306,7 +306,7 @@ class Supervisor:
             return
         workers = Workers(processes, job.limits, seconds, self._provenance)
         path = os.environ.get("PATH", "")
-        # What a library computes on a CPU, PyTorch does not see.
+        # PyTorch does not see the CPU work of a library.
         seen = job.device != "cpu" or not job.language.compiled
         profile = Profile(
             bench=self._bench_of_benchmarks(judge, seconds, workers.limits),
@@ -334,8 +334,8 @@ class Supervisor:
     def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits) -> Bench:
         return Bench(judge, Phase("benchmark", self._job.benchmarks, seconds), limits, self._job.rules)
 
-    def _memory_told(self, cases: list[Case]) -> list[Case]:
-        """The cases, in which a worker that the system has killed for lack of memory is told from one that crashed."""
+    def _with_oom_kills(self, cases: list[Case]) -> list[Case]:
+        """Return the cases, with out-of-memory kills of a worker distinguished from its crashes."""
         if oom_kills() <= self._oom_kills:
             return cases
         return [
@@ -354,7 +354,7 @@ class Supervisor:
 
 
 def _verdict(cases: Sequence[Case]) -> tuple[Verdict, str]:
-    """The verdict of the whole: that of the first case which did not pass."""
+    """Return the verdict of the whole: that of the first case that did not pass."""
     for case in cases:
         if case.verdict is not Verdict.PASS:
             first_line = case.message.partition("\n")[0]
