@@ -1,4 +1,4 @@
-"""Compiler flags that a task may ask for, and which compiler each of them is for.
+"""Compiler flags that a task may request, and the compilers that take each of them.
 
 The harness owns the command that compiles a submission; a task only chooses from this list.
 """
@@ -16,7 +16,7 @@ _CU, _HIP, _CPP = Language.CU, Language.HIP, Language.CPP
 
 @dataclass(frozen=True)
 class _Allowed:
-    """A form of flag: how it is written, what it must match, the languages whose compilers take it."""
+    """A form of flag: its spelling, its pattern, the languages whose compilers take it."""
 
     written: str
     pattern: Pattern[str]
@@ -43,7 +43,7 @@ _ALLOWED = (
 
 
 def flag_fault(flag: str) -> str:
-    """Why a task may not ask for `flag`; empty where it may."""
+    """Return the reason why a task may not request `flag`; "" if it may."""
     if _allowed(flag) is not None:
         return ""
     words = [form.written for form in _ALLOWED]
@@ -51,7 +51,7 @@ def flag_fault(flag: str) -> str:
 
 
 def flags_for(language: Language, flags: Iterable[str]) -> tuple[str, ...]:
-    """Those of a task's flags that the compiler of `language` takes, as it takes them.
+    """Return the task's flags that the compiler of `language` takes, in its spelling.
 
     Raises:
         ValueError: one of the flags is not allowed.

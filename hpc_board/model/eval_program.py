@@ -1,4 +1,4 @@
-"""The program of a task with an eval of its own: how `config` in its `task.yml` says to start it, or to compile it."""
+"""The program of a task with its own eval: its start or compilation, as `config` in its `task.yml` defines it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,10 +10,10 @@ from hpc_board.model.names import suggestion
 from hpc_board.model.task import Language, Task
 
 Faults = list[tuple[str, str]]
-"""What is wrong with a task's program: the keys of `task.yml`, and what to say of each."""
+"""Faults in a task's program: keys of `task.yml`, with a message for each."""
 
 RANKS_MAX = 64
-"""More ranks than any node has GPUs."""
+"""A number of ranks above any node's number of GPUs."""
 
 _MAIN = "eval.py"
 _FIRST_GENERATION = "train"
@@ -45,7 +45,7 @@ class EvalProgram:
 
 
 def eval_program(task: Task) -> tuple[EvalProgram, Faults]:
-    """The program of a task, and everything that is wrong with it."""
+    """Return the program of a task, and all faults in it."""
     of_python = task.language is Language.PY
     known = ("main",) if of_python else _COMPILED
     faults = [

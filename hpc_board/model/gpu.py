@@ -1,4 +1,4 @@
-"""GPUs as boards name them, and the clusters that have them."""
+"""GPUs by their names on boards, and the clusters that have them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Device(str, Enum):
 
 
 class SandboxRuntime(str, Enum):
-    """What makes the container around the processes that run a submission."""
+    """The program that creates the container around the processes of a submission."""
 
     BUBBLEWRAP = "bubblewrap"
     APPTAINER = "apptainer"
@@ -35,7 +35,7 @@ class Sandbox:
 
 
 class ContainerRuntime(str, Enum):
-    """What starts the container in which the whole of a job's judging happens; pyxis is the plugin of srun."""
+    """The program that starts the container for a job's whole evaluation; pyxis is the plugin of srun."""
 
     APPTAINER = "apptainer"
     PYXIS = "pyxis"
@@ -46,7 +46,7 @@ class ContainerRuntime(str, Enum):
 
 @dataclass(frozen=True)
 class JobContainer:
-    """The container in which the judge of a job runs, and all that it starts.
+    """The container in which the judge of a job and all its processes run.
 
     `mounts` are folders of the node that it may read under the same paths, `setting` the key that asks for it.
     """
@@ -59,10 +59,10 @@ class JobContainer:
 
 @dataclass(frozen=True)
 class Login:
-    """An account on a login node, by SSH; what is "" or None here is up to the user's SSH configuration.
+    """An account on a login node, by SSH; the user's SSH configuration decides about values that are "" or None.
 
     `key` is the path of a private key. `proxy_jump` ("[user@]host[:port]", several joined by commas) and
-    `proxy_command` are as OpenSSH has them.
+    `proxy_command` have OpenSSH's meaning.
     """
 
     host: str
@@ -77,10 +77,10 @@ class Login:
 class Cluster:
     """A scheduler that runs jobs: `scheduler` is its name in the registry of schedulers.
 
-    `poll_seconds` is the shortest time between two questions to the scheduler, for all clients of the board. `ssh` is
-    the login node on which the scheduler's commands run, None for this machine; job folders then lie below
-    `board_folder` there. `allow_root` says whether jobs may judge as root, None where that is up to the scheduler.
-    `scheduler_options` are the keys of the settings that are the scheduler's own; its package alone reads them.
+    `poll_seconds` is the minimum time between two queries of the scheduler, for all clients of the board. `ssh` is the
+    login node on which the scheduler's commands run, None for this machine; job folders then lie below `board_folder`
+    there. `allow_root` says whether jobs may judge as root, None if the scheduler decides. `scheduler_options` are the
+    scheduler's own keys of the settings; its package alone reads them.
     """
 
     name: str
@@ -94,13 +94,13 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU name that boards use, and how a job gets one.
+    """A GPU's name on boards, and the settings of its jobs.
 
-    `time_limit_seconds` is None where the task's own limits decide. `minimum_isolation` is the least level (S0 to S4)
-    at which a submission may run to be ranked, "" for any; `sandbox` is the container around it, `container` the one
-    in which the judge itself runs, `python` being the image's then. `emulated` marks a GPU name whose jobs run on the
-    CPU: a test cluster. `partition` is the part of the cluster that has it, "" where there are no parts.
-    `scheduler_options` are the keys of the settings that are the scheduler's own; its package alone reads them.
+    `time_limit_seconds` is None if the task's own limits decide. `minimum_isolation` is the lowest level (S0 to S4) at
+    which a submission may run to be ranked, "" for any; `sandbox` is the container around it, `container` the one in
+    which the judge itself runs, `python` being the image's then. `emulated` marks a GPU name whose jobs run on the CPU:
+    a test cluster. `partition` is the cluster's partition with this GPU, "" without partitions. `scheduler_options` are
+    the scheduler's own keys of the settings; its package alone reads them.
     """
 
     name: str
@@ -120,13 +120,13 @@ class Gpu:
 
     @property
     def emulated(self) -> bool:
-        """Whether this board's kernels run on a CPU although its name says otherwise."""
+        """Return whether this board's kernels run on a CPU although its name says otherwise."""
         return self.device is Device.CPU and self.name.upper() != "CPU"
 
 
 @dataclass(frozen=True)
 class Availability:
-    """How much of a GPU a cluster has at the moment; None where the scheduler does not say.
+    """A GPU's current availability on a cluster; None for values that the scheduler does not report.
 
     `queued` counts all users' waiting jobs of the partition.
     """
@@ -140,10 +140,10 @@ class Availability:
 
 @dataclass(frozen=True)
 class GpuStatus:
-    """A GPU of the settings, and how much of it is free; `problem` says why that is not known.
+    """A GPU of the settings, and its availability; `problem` is the reason if that is unknown.
 
-    `warning` says why its jobs may fail although there are some of it. `asked_at` is when the scheduler was asked for
-    all clients of the board, None where each of them has asked for itself, at this moment.
+    `warning` is the reason why its jobs may fail although some are available. `asked_at` is the time of the query for
+    all clients of the board, None if each client makes its own query at this moment.
     """
 
     gpu: Gpu

@@ -1,4 +1,4 @@
-"""The environment of a job: the variables by which its scheduler tells it what it is."""
+"""The environment of a job: the variables by which its scheduler describes it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class JobEnvironment:
-    """The names of a scheduler's variables, each "" where its jobs have none.
+    """The names of a scheduler's variables, each "" if its jobs have no such variable.
 
     Attributes:
-        prefix: the beginning of the names of all its variables, which a container has to be told of.
+        prefix: the common prefix of all its variables, which a container must receive.
         job_id: the id of the job.
-        array_id: the id of the job array that the job is a task of.
+        array_id: the id of the job array of which the job is a task.
         array_index: the index of the task in that array.
-        restarts: how often the scheduler has begun the job before.
+        restarts: the number of times the scheduler restarted the job.
         node: the scheduler's name of the node.
-        partition: the part of the cluster that the node is in.
+        partition: the partition of the node.
         passed_on: the variables that the processes of a submission get too.
     """
 
@@ -31,14 +31,14 @@ class JobEnvironment:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> "JobEnvironment":
-        """Return the one whose attributes JSON has as `value`."""
+        """Return the environment with the attributes in the JSON object `value`."""
         return cls(**{**value, "passed_on": tuple(value.get("passed_on", ()))})
 
     def own_id(self, environ: Mapping[str, str]) -> str:
-        """Return the job's id in `environ`: of a task of an array, as users write it, its id there and its index."""
+        """Return the job's id in `environ`; for a task of an array, the array's id and the index as users write it."""
         array, index = environ.get(self.array_id, ""), environ.get(self.array_index, "")
         return f"{array}_{index}" if array and index else environ.get(self.job_id, "")
 
     def restart_count(self, environ: Mapping[str, str]) -> int:
-        """Return how often the scheduler has begun the job of `environ` before."""
+        """Return the number of times the scheduler restarted the job of `environ`."""
         return int(environ.get(self.restarts, "0"))

@@ -1,44 +1,44 @@
-"""Limits and timing numbers of the harness, and how far a task may move them."""
+"""Limits and timing numbers of the harness, and the bounds within which a task may change them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 MORE_WORKERS = 2
-"""How many workers a ranked run adds where the first ones differ by too much."""
+"""Number of workers that a ranked run adds if the first ones differ by too much."""
 
 
 def _limit(default: float, least: float, most: float, *, cpu: float | None = None) -> Any:
-    """A number with its default, the bounds within which a task may move it, and the default on a CPU if it differs."""
+    """Return a field with its default, its bounds for a task's value, and the default on a CPU if it differs."""
     return field(default=default, metadata={"least": least, "most": most, "cpu": default if cpu is None else cpu})
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a submission may take, how long its times are measured, and how far they are believed.
+    """The resources of a submission, the length of its measurement, and the tolerances for its times.
 
     `build_seconds` and `build_bytes` bound the time and the memory of compiling the submission, `load_seconds` bounds
     importing it, `first_call_seconds` the first call of a worker (it may compile), `call_seconds` any other call,
-    `judge_seconds` what the reference takes to make one call's inputs or to check its output. `printed_bytes` is what
-    the compiler, and then a worker, may print before it is stopped, `value_bytes` what the inputs or outputs of one
-    call may weigh.
+    `judge_seconds` the reference's time to make one call's inputs or to check its output. `printed_bytes` bounds the
+    output of the compiler, and then of a worker, before it is stopped, `value_bytes` the size of the inputs or outputs
+    of one call.
 
-    A ranked run measures each benchmark case in `workers` fresh processes, any other run in one; before that, each has
-    `warmup_calls`. Nothing takes less than `floor_seconds`.
+    A ranked run measures each benchmark case in `workers` fresh processes, any other run in one; before that, each
+    makes `warmup_calls`. No honest call takes less than `floor_seconds`.
 
     On a CPU each worker makes at least `rows` rows of calls, each of as many as take `row_seconds`, of `row_calls` at
-    most, whose inputs and outputs weigh `row_bytes` at most. Where the interval of the result is wider than the share
+    most, whose inputs and outputs take `row_bytes` at most. If the interval of the result is wider than the share
     `interval`, more workers measure the case again, as long as the benchmarks have not taken `measure_seconds`.
 
     On a GPU `spread` is the share of the median by which the workers may differ before two more are added, and then all
     but one before the case is marked as noisy. Of all workers together, a case has at least `timed_calls_min` timed
     calls, and ends at `timed_calls_max`, at `timed_seconds` of summed times, at `case_seconds` of wall time, or when
     the relative standard error of the mean is at most `relative_error` and `timed_seconds_min` are summed up.
-    `baseline_calls` of the reference are timed before and after each worker's; where their medians differ by more than
-    the share `drift`, the machine was not steady. For `drift` and `spread`, what two ticks of 1.024 us explain is no
-    difference. A call may take `slack_seconds` longer by the supervisor's clock than the worker claims beyond what the
-    reference's calls do; `burst_calls` are made in a row to spread that over many. A call in such a row may take
-    `launch_seconds` longer than one alone, whose launch is hidden behind the emptying of the caches.
+    `baseline_calls` of the reference are timed before and after each worker's; if their medians differ by more than the
+    share `drift`, the machine was not steady. For `drift` and `spread`, a difference that two ticks of 1.024 us explain
+    is ignored. A call may take `slack_seconds` longer by the supervisor's clock than the worker claims, beyond the
+    overhead of the reference's calls; `burst_calls` are made in a row to spread that over many. A call in such a row
+    may take `launch_seconds` longer than a single one, whose launch is hidden behind the emptying of the caches.
     """
 
     build_seconds: float = _limit(120, 1, 3600)
@@ -76,7 +76,7 @@ class Limits:
 
     @staticmethod
     def of_task(values: Mapping[str, float], device: str = "cuda") -> "Limits":
-        """The limits on a kind of `device` ("cuda", "hip" or "cpu") with a task's own values in their place.
+        """Return the limits on a kind of `device` ("cuda", "hip" or "cpu"), replaced by a task's own values.
 
         Raises:
             ValueError: a name is unknown or a value out of bounds; the message lists every fault.
@@ -93,7 +93,7 @@ class Limits:
 
 
 def limit_faults(values: Mapping[str, float]) -> dict[str, str]:
-    """What is wrong with a task's own limits: a message for each name."""
+    """Return the faults in a task's own limits: a message for each name."""
     known = {item.name: item for item in fields(Limits)}
     faults: dict[str, str] = {}
     for name, value in values.items():

@@ -1,12 +1,12 @@
-"""What checking a task has found out: how its judge answers to right and to cheap answers.
+"""Results of a task's lint: the judge's verdicts on right and on cheap answers.
 
-These are facts, written by the harness; `findings.py` says what follows from them.
+These are facts, written by the harness; `findings.py` draws the conclusions.
 """
 
 from dataclasses import dataclass
 
 LINT_BYTES_MAX = 16 * 2**20
-"""A `lint.json` larger than this is not read."""
+"""Size limit of a `lint.json` that is read."""
 
 FORMATS = ("tf32", "float16", "bfloat16")
 """Number formats coarser than float32, each coarser than those before it."""
@@ -14,9 +14,9 @@ FORMATS = ("tf32", "float16", "bfloat16")
 
 @dataclass(frozen=True)
 class Probe:
-    """An answer that is given to the judge: what it is in words, and whether it is right.
+    """An answer given to the judge: its description, and whether it is right.
 
-    `acceptable_as` is the declaration that makes a wrong one right, "" where none does.
+    `acceptable_as` is the declaration that makes a wrong one right, "" if no declaration does.
     """
 
     title: str
@@ -31,7 +31,7 @@ def _rounded() -> dict[str, Probe]:
 
 
 INPUTS_MAX = 4
-"""As many inputs are tried as answers."""
+"""Number of inputs that are tried as answers."""
 
 PROBES: dict[str, Probe] = {
     "reference": Probe("the reference's answer", right=True),
@@ -50,23 +50,23 @@ PROBES: dict[str, Probe] = {
     "dtype": Probe("another type of numbers"),
     "shape": Probe("another shape"),
 }
-"""Every probe by its name, in the order in which they are made."""
+"""Every probe by its name, in the order of execution."""
 
 
 UNMADE = "unmade"
 
 
 def accepted_formats(accepts: tuple[str, ...]) -> tuple[str, ...]:
-    """All that a task accepts: a number format stands for the finer ones as well."""
+    """Return all formats that a task accepts: a number format includes the finer ones."""
     coarsest = max((FORMATS.index(name) for name in accepts if name in FORMATS), default=-1)
     return (*FORMATS[: coarsest + 1], *(name for name in accepts if name not in FORMATS))
 
 
 @dataclass(frozen=True)
 class Probed:
-    """What the judge said to one probe; `same` where it was the reference's own answer, bit by bit.
+    """The judge's verdict on one probe; `same`: it was the reference's own answer, bit by bit.
 
-    The verdict is `UNMADE` where there is no such probe of the answer.
+    The verdict is `UNMADE` if the probe does not apply to the answer.
     """
 
     probe: str
@@ -77,7 +77,7 @@ class Probed:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How the reference behaves on one case.
+    """The reference's behaviour on one case.
 
     `writes`: into its inputs; `aliases`: its answer lies in their memory; `repeats`: the same inputs give the same
     answer, bit by bit; `constant`: its answer is one number everywhere; `varies`: another seed gives another answer.
@@ -92,12 +92,12 @@ class Behaviour:
 
 @dataclass(frozen=True)
 class CheckedCase:
-    """What was found out on one case.
+    """Lint results of one case.
 
-    `failure` says why the judge could not go on, `lost` that it is gone since. `repeatable`: a seed gives the same
-    inputs again; `seeded`: another seed gives others. `margin` is the largest relative error of every element that
-    passed, 1 where any did, and `roundoff` the relative error of rounding to the answer's own type; None where the
-    answer has no floating-point numbers. `unfinished` says that the time was over before the last probe.
+    `failure` is the reason why the judge could not continue, `lost`: it is gone since. `repeatable`: a seed gives the
+    same inputs again; `seeded`: another seed gives others. `margin` is the largest relative error of every element that
+    passed, 1 if any did, and `roundoff` the relative error of rounding to the answer's own type; None if the answer has
+    no floating-point numbers. `unfinished`: the time was over before the last probe.
     """
 
     phase: str
@@ -115,13 +115,13 @@ class CheckedCase:
 
     @property
     def name(self) -> str:
-        """The case as people say it: "benchmark 2"."""
+        """Return the case's name for people: "benchmark 2"."""
         return f"{self.phase} {self.index + 1}"
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A case that was not looked at, and why."""
+    """A case that was left out, and the reason."""
 
     phase: str
     index: int
@@ -130,9 +130,9 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Lint:
-    """All that checking a task has found out; `message` says why nothing was, "" where something was.
+    """All results of a task's lint; `message` is the reason if it found nothing out, else "".
 
-    `of_machine` says that it is this machine which lacks something, and not the task.
+    `of_machine`: this machine lacks a requirement, and the task is not to blame.
     """
 
     message: str = ""

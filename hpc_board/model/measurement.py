@@ -1,6 +1,6 @@
-"""When a case counts as measured: how many calls, by how many workers, and how far these may differ.
+"""The rules for a measured case: number of calls, number of workers, and their largest difference.
 
-The harness goes by these rules, and its results are held to them.
+The harness follows these rules, and its results are checked against them.
 """
 
 import math
@@ -10,21 +10,21 @@ from collections.abc import Sequence
 from hpc_board.model.limits import Limits
 
 TICK_NS = 1_024
-"""What a clock resolves at worst: CUDA documents 0.5 us between two events, and some devices count in about 1 us."""
+"""Worst resolution of a clock: CUDA documents 0.5 us between two events, and some devices count in about 1 us."""
 
 _SLOW_CALL_NS = 200e6
 _SLOW_CALLS_MIN = 5
 
 
 def calls_needed(samples_ns: Sequence[float], limits: Limits, workers: int = 1) -> int:
-    """The fewest timed calls of one of `workers` that count as a measurement: fewer where a call takes over 200 ms."""
+    """Return the minimum of timed calls of one of `workers`; it is smaller if a call takes over 200 ms."""
     slow = bool(samples_ns) and statistics.median(samples_ns) > _SLOW_CALL_NS
     needed = min(limits.timed_calls_min, _SLOW_CALLS_MIN) if slow else limits.timed_calls_min
     return -(-needed // workers)
 
 
 def spread(medians_ns: Sequence[float], *, leaving_out: int = 0) -> float:
-    """By which share of their median the medians of several workers differ, without those that make it largest."""
+    """Return the relative difference between several workers' medians, without those that make it largest."""
     ordered = sorted(medians_ns)
     kept = len(ordered) - leaving_out
     widths = [ordered[first + kept - 1] - ordered[first] for first in range(leaving_out + 1)]
@@ -32,11 +32,10 @@ def spread(medians_ns: Sequence[float], *, leaving_out: int = 0) -> float:
 
 
 def scatters(medians_ns: Sequence[float], limits: Limits, workers: int) -> bool:
-    """Whether the medians of a case's workers differ by more than they should.
+    """Return whether the medians of a case's workers differ by more than the limit.
 
-    Where there are more than the `workers` that measure a case at first, one of them may be an outlier. One alone
-    differs from nobody. What two ticks of a clock can make of equal times is no difference: each may be read one tick
-    too long or too short.
+    If there are more than the initial `workers`, one of them may be an outlier. A single worker does not differ. A
+    difference that two ticks of a clock can cause is ignored: each time may be read one tick too long or too short.
     """
     if workers == 1:
         return False
@@ -45,10 +44,10 @@ def scatters(medians_ns: Sequence[float], limits: Limits, workers: int) -> bool:
 
 
 QUARTILE = 0.25
-"""The part of rows below the time that counts: whatever else a machine does makes a row longer, and never shorter."""
+"""Share of rows below the time that counts: other load of a machine makes a row longer, and never shorter."""
 
 BUSY_PROCESSORS = 0.1
-"""From how many processors on that others use, a machine counts as busy."""
+"""Number of processors used by others from which a machine counts as busy."""
 
 _TAIL = 0.1
 _ALONE_SHARE = 0.9
@@ -56,7 +55,7 @@ _ALONE_NS = 100_000.0
 
 
 def lower_quartile(values: Sequence[float]) -> float:
-    """Return the lower quartile, between the two nearest values in proportion; the least of fewer than two."""
+    """Return the lower quartile, interpolated between the two nearest values; the minimum of fewer than two."""
     ordered = sorted(values)
     place = QUARTILE * (len(ordered) - 1)
     below = int(place)
@@ -65,7 +64,7 @@ def lower_quartile(values: Sequence[float]) -> float:
 
 
 def quartile_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return two of the values between which the lower quartile of all possible ones lies in 8 of 10 measurements.
+    """Return two of the values that enclose the true lower quartile in 8 of 10 measurements.
 
     The number of values below the quartile is binomial, so no form of their distribution is assumed (order statistics:
     Conover, Practical Nonparametric Statistics, 3.2). A tenth is left out at either end, as far as so few values allow.
@@ -83,9 +82,10 @@ def quartile_interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def least_of_alone_ns(alone_ns: Sequence[float]) -> float:
-    """Return what a call takes at least, by the times of calls that were made one by one; 0 where there are none.
+    """Return a lower bound of a call's time, from calls that were made one by one; 0 without such calls.
 
-    Calls in a row cannot be much faster than the fastest whose inputs were shown alone, unless they overlap. Such a
-    call follows a stop of its process, and finds not even its code in the caches: a tenth of it and 0.1 ms are allowed.
+    Calls in a row cannot be much faster than the fastest call whose inputs were shown alone, unless they overlap. Such
+    a call follows a stop of its process, and finds not even its code in the caches: a tenth of it and 0.1 ms are
+    allowed.
     """
     return max(0.0, _ALONE_SHARE * min(alone_ns, default=0.0) - _ALONE_NS)

@@ -1,28 +1,28 @@
-"""What a probe job reports of its node: found out by the harness, read on the login side."""
+"""The report of a probe job on its node: collected by the harness, read on the login side."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 INSPECTION_BYTES_MAX = 64 * 1024
-"""A report larger than this is not read."""
+"""Size limit of a report that is read."""
 
 GREETING = "greeting.json"
-"""What a probe job writes first; the login side answers it at once."""
+"""First file of a probe job; the login side answers it at once."""
 
 ANSWER = "answer.json"
-"""The answer; what it took both ways tells how late files are, and how the clocks differ."""
+"""The answer; the times of both show the delay of files, and the difference of the clocks."""
 
 
 @dataclass(frozen=True)
 class Greeting:
-    """The file of one side: when it was written, in seconds since the epoch by the writer's clock."""
+    """The file of one side: its time of writing, in seconds since the epoch by the writer's clock."""
 
     at: float
 
 
 @dataclass(frozen=True)
 class SeenGpu:
-    """A GPU as nvidia-smi describes it; clocks in MHz, memory in MiB, "" where it does not say."""
+    """A GPU as nvidia-smi describes it; clocks in MHz, memory in MiB, "" for a missing value."""
 
     name: str
     uuid: str = ""
@@ -36,7 +36,7 @@ class SeenGpu:
 
 @dataclass(frozen=True)
 class Torch:
-    """PyTorch on the node: `error` says why it does not import; `devices` are the GPUs that it can use."""
+    """PyTorch on the node: `error` is the reason if it does not import; `devices` are the usable GPUs."""
 
     version: str = ""
     runtime: str = ""
@@ -46,12 +46,12 @@ class Torch:
 
 @dataclass(frozen=True)
 class NodeProbe:
-    """A node as a job of one GPU entry finds it.
+    """A node as seen by a job of one GPU entry.
 
-    `visible` is what the variables for visible devices hold, `compilers` the version of each compiler that is there.
-    `sandbox` describes the container that the settings ask for, `sandbox_error` says why the node cannot make it.
+    `visible` holds the variables for visible devices, `compilers` the version of each available compiler. `sandbox`
+    describes the container that the settings ask for, `sandbox_error` is the reason if the node cannot create it.
     `greeted_at` and `answered_at` are the times by the node's clock at which it wrote its greeting and saw the answer;
-    0 where there was none.
+    0 without one.
     """
 
     nonce: str

@@ -1,14 +1,14 @@
-"""What devices can move and compute at most, by their vendors' data sheets, and how near to that a call comes."""
+"""Peak bandwidth and throughput of devices by their vendors' data sheets, and a call's share of them."""
 
 from dataclasses import dataclass
 
 WORK_MAX = 1e30
-"""More bytes or operations than any call has."""
+"""An upper bound of any call's bytes or operations."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """The least that a right call has to do: bytes moved between memory and processor, arithmetic operations."""
+    """The minimum work of a right call: bytes moved between memory and processor, arithmetic operations."""
 
     memory_bytes: float
     operations: float
@@ -16,7 +16,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Peak:
-    """What a device can do at most, per second."""
+    """A device's maximum rates per second."""
 
     memory_bytes: float
     operations: float
@@ -51,8 +51,8 @@ _PEAKS = {
 }
 
 
-# Of models that are sold with several memories, those that have less than the fastest of them, by the words in their
-# names; the first that fits counts.
+# For models sold with several memories, the variants slower than the fastest, by words in their names; the first match
+# counts.
 _SLOWER_MEMORIES: tuple[tuple[str, tuple[str, ...], float], ...] = (
     ("A100", ("40GB",), 1.555 * _TERA),
     ("A100", ("PCIE",), 1.935 * _TERA),
@@ -64,17 +64,17 @@ _SLOWER_MEMORIES: tuple[tuple[str, tuple[str, ...], float], ...] = (
 
 
 def peak_of(device_name: str) -> Peak | None:
-    """The peak of the device that calls itself `device_name` ("NVIDIA H100 80GB HBM3"), None where it is not known.
+    """Return the peak of the device named `device_name` ("NVIDIA H100 80GB HBM3"), None if it is unknown.
 
-    Of a model that is sold with several memories it is the fastest one's, which no device of that name exceeds.
+    For a model sold with several memories it is the fastest variant's, which no device of that name exceeds.
     """
     return next((_PEAKS[word] for word in _words(device_name) if word in _PEAKS), None)
 
 
 def own_peak_of(device_name: str) -> Peak | None:
-    """The peak of this very device, as far as its name tells its memory from those of others of the same model.
+    """Return the peak of this very device, as far as its name identifies its memory variant.
 
-    None where it is not known, and for a part of a device ("NVIDIA A100 80GB PCIe MIG 1g.10gb").
+    None if the variant is unknown, and for a part of a device ("NVIDIA A100 80GB PCIe MIG 1g.10gb").
     """
     peak, words = peak_of(device_name), _words(device_name)
     if peak is None or "MIG" in words:
@@ -91,7 +91,7 @@ def _words(device_name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Share:
-    """How near a call comes to what its device can do: `share` of the `rate` per second of `resource`.
+    """A call's share of its device's peak: `share` of the `rate` per second of `resource`.
 
     The resource is the one that takes longer at its peak, "memory" or "arithmetic".
     """
@@ -102,7 +102,7 @@ class Share:
 
 
 def share_of_peak(work: Work, peak: Peak, time_ns: float) -> Share | None:
-    """The share of the peak that the least work takes of a call; None where there is no work, or no time."""
+    """Return the share of a call's time that its minimum work takes at peak; None without work, or time."""
     moving, computing = work.memory_bytes / peak.memory_bytes, work.operations / peak.operations
     if time_ns <= 0 or max(moving, computing) <= 0:
         return None

@@ -1,4 +1,4 @@
-"""Results: what the harness found out about one run, as it travels from the node in `result.json`."""
+"""Results: the harness's findings about one run, as they travel from the node in `result.json`."""
 
 import json
 import statistics
@@ -11,26 +11,26 @@ from hpc_board.model.measurement import BUSY_PROCESSORS
 from hpc_board.model.peaks import WORK_MAX, Peak, Share, Work, own_peak_of, share_of_peak
 
 RESULT_BYTES_MAX = 32 * 1024 * 1024
-"""A `result.json` larger than this is not read."""
+"""Size limit of a `result.json` that is read."""
 
 CASES_MAX = 10_000
 SAMPLES_MAX = 10_000
 TEXT_MAX = 256 * 1024
 
 WIDE_INTERVAL = 0.1
-"""From which share of a time on its interval is told beside it."""
+"""Share of a time from which its interval is shown beside it."""
 
 INTERRUPTED = "interrupted"
-"""The fact in a result's provenance that names the signal by which its job was told to end."""
+"""The fact in a result's provenance that names the signal which told its job to end."""
 LIBRARY_MISSING = "which the task needs: install it there"
-"""What every message says of a library that the Python of a job lacks, so that reports know it from other faults."""
+"""Part of every message about a library missing in a job's Python, by which reports recognize this fault."""
 
 _BRACKETS_MAX = 4 * TEXT_MAX + 4 * CASES_MAX
-"""More opening brackets than in any honest result: three for each case, and some in what was printed."""
+"""More opening brackets than in any honest result: three for each case, and some in printed output."""
 
 
 class Verdict(str, Enum):
-    """How a finished run ended: a closed set. A failed kernel is a result, not an error of ours."""
+    """The end of a finished run: a closed set. A failed kernel is a result, not an error of ours."""
 
     PASS = "pass"  # noqa: S105
     WRONG_SHAPE = "wrong_shape"
@@ -60,7 +60,7 @@ class Verdict(str, Enum):
 
     @property
     def blames_kernel(self) -> bool:
-        """Whether the submission is the cause, rather than the task or the machine."""
+        """Return whether the submission is the cause, rather than the task or the machine."""
         return self not in _BLAMELESS
 
 
@@ -68,26 +68,26 @@ _BLAMELESS = (Verdict.PASS, Verdict.DEVICE_ERROR, Verdict.UNSTABLE, Verdict.TASK
 
 
 PUBLIC_PASSED = "passed with the public seed, failed with a secret one"
-"""How the message of a case begins that is right for the seed that everybody sees alone."""
+"""Beginning of the message of a case that passes with the public seed alone."""
 
 
 class ResultError(ValueError):
-    """A result that is not one: wrong shape, type, size or number. The message names the place."""
+    """A malformed result: wrong shape, type, size or number. The message names the place."""
 
 
 @dataclass(frozen=True)
 class Timing:
     """Statistics of the timed calls of one case, all in nanoseconds.
 
-    `err_ns` is the standard error of the mean, `std_ns` the sample standard deviation (n - 1). The samples are those
-    of several workers, one after the other, and `worker_runs` says how many each has made; `median_ns` is the median of
-    their medians. `baseline_ns` is the median of the reference's calls in between, None where there were none. `noisy`
-    says that the workers differ by more than the task's limits allow.
+    `err_ns` is the standard error of the mean, `std_ns` the sample standard deviation (n - 1). The samples are those of
+    several workers, one after the other; `worker_runs` holds the number of samples of each; `median_ns` is the median
+    of their medians. `baseline_ns` is the median of the reference's calls in between, None without such calls. `noisy`:
+    the workers differ by more than the task's limits allow.
 
     On a device where a submission can be stopped, a sample is the time of one call of a row by the supervisor's clock,
-    `median_ns` is the time that counts, their lower quartile, and `low_ns` to `high_ns` its interval. `least_ns` is
-    what a call takes at least, whatever rows say. `claimed_ns` is the median by the worker's own clock, which counts
-    for nothing; `busy_processors` is what others used meanwhile.
+    `median_ns` is the time that counts, their lower quartile, and `low_ns` to `high_ns` its interval. `least_ns` is the
+    lower bound of a call's time, independent of the rows. `claimed_ns` is the median by the worker's own clock, which
+    counts for nothing; `busy_processors` is the number of processors that others used meanwhile.
     """
 
     runs: int
@@ -109,29 +109,29 @@ class Timing:
 
     @property
     def interval(self) -> float:
-        """The width of the interval as a share of the time that counts; 0 where there is none."""
+        """Return the width of the interval as a share of the time that counts; 0 without an interval."""
         if self.low_ns is None or self.high_ns is None or not self.median_ns:
             return 0.0
         return (self.high_ns - self.low_ns) / self.median_ns
 
     @property
     def is_wide(self) -> bool:
-        """Whether the interval is too wide to be left out."""
+        """Return whether the interval is too wide to be omitted."""
         return self.interval > WIDE_INTERVAL
 
     @property
     def is_busy(self) -> bool:
-        """Whether others used the machine meanwhile."""
+        """Return whether others used the machine meanwhile."""
         return self.busy_processors >= BUSY_PROCESSORS
 
     @property
     def speedup(self) -> float | None:
-        """How many times as fast as the reference a call is; None where that was not measured."""
+        """Return the ratio of the reference's time to a call's; None if the reference was not measured."""
         return self.baseline_ns / self.median_ns if self.baseline_ns and self.median_ns else None
 
     @property
     def worker_samples_ns(self) -> tuple[tuple[float, ...], ...]:
-        """The samples of each worker."""
+        """Return the samples of each worker."""
         samples, begin = [], 0
         for count in self.worker_runs or (self.runs,):
             samples.append(self.samples_ns[begin : begin + count])
@@ -140,15 +140,15 @@ class Timing:
 
     @property
     def worker_medians_ns(self) -> tuple[float, ...]:
-        """The median of each worker's samples."""
+        """Return the median of each worker's samples."""
         return tuple(map(statistics.median, self.worker_samples_ns))
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case of one phase ("test" or "benchmark"): its verdict, and its times where it was timed.
+    """One case of one phase ("test" or "benchmark"): its verdict, and its times if it was timed.
 
-    `work` is the least that a right call has to do, where the task says and the case was timed.
+    `work` is the minimum work of a right call, if the task declares it and the case was timed.
     """
 
     phase: str
@@ -162,7 +162,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Log:
-    """What a process printed: the beginning and the end, and how many bytes were left out between them."""
+    """A process's output: the beginning and the end, and the number of bytes left out between them."""
 
     head: str = ""
     tail: str = ""
@@ -170,7 +170,7 @@ class Log:
 
     @property
     def text(self) -> str:
-        """Head and tail as one text, with a line that says what is missing."""
+        """Return head and tail as one text, with a line about the omitted bytes."""
         if not self.omitted_bytes:
             return self.head + self.tail
         return f"{self.head}\n[... {self.omitted_bytes} bytes left out ...]\n{self.tail}"
@@ -178,11 +178,11 @@ class Log:
 
 @dataclass(frozen=True)
 class Result:
-    """What one run on one node came to.
+    """The result of one run on one node.
 
-    `build` is what a compiler printed, empty where none ran. `provenance` holds flat facts (text, numbers, booleans) on
-    the machine, the tools and the hashes of the inputs. `profile` is what a run in mode `profile` found out, empty in
-    any other.
+    `build` is the compiler's output, empty if none ran. `provenance` holds flat facts (text, numbers, booleans) on the
+    machine, the tools and the hashes of the inputs. `profile` is the report of a run in mode `profile`, empty in any
+    other.
     """
 
     run: int
@@ -204,23 +204,23 @@ class Result:
 
     @property
     def interrupted(self) -> bool:
-        """Whether the job was told to end before it was done, so that this is no more than it had found by then."""
+        """Return whether the job was told to end before it was done, so that this is a partial result."""
         return bool(self.provenance.get(INTERRUPTED))
 
     def to_json(self) -> str:
-        """This result as the text of `result.json`."""
+        """Return this result as the text of `result.json`."""
         return json.dumps(asdict(self), allow_nan=False, indent=1)
 
     @staticmethod
     def from_json(data: bytes) -> "Result":
-        """The result in `data`, whatever wrote it: every field's type, size and range is checked.
+        """Parse the result in `data` of any origin: check every field's type, size and range.
 
         Raises:
             ResultError: the data is no well-formed result.
         """
         if len(data) > RESULT_BYTES_MAX:
             raise ResultError(f"result.json has more than {RESULT_BYTES_MAX} bytes")
-        # Empty lists take thirty times as much memory as their text, so what is made of little else is not parsed.
+        # Empty lists take thirty times as much memory as their text, so text made of little else is not parsed.
         if data.count(b"[") + data.count(b"{") > _BRACKETS_MAX:
             raise ResultError(f"result.json has more than {_BRACKETS_MAX} opening brackets")
         try:
@@ -235,21 +235,21 @@ def _no_constant(name: str) -> float:
 
 
 def device_peak(result: Result) -> Peak | None:
-    """What the device of a result can do at most; None where it is not known, or the job had a part of it alone."""
+    """Return the peak of a result's device; None if it is unknown, or the job had only a part of the device."""
     if str(result.provenance.get("gpu_mig_mode_current", "")).casefold() == "enabled":
         return None
     return own_peak_of(str(result.provenance.get("gpu_name", "")))
 
 
 def case_share(case: Case, peak: Peak | None) -> Share | None:
-    """How near the median of a case comes to what its device can do; None where either is not known."""
+    """Return the share of the device's peak that a case's median reaches; None if either is unknown."""
     if case.timing is None or case.work is None or peak is None:
         return None
     return share_of_peak(case.work, peak, case.timing.median_ns)
 
 
 def secretly_failed(message: str, *, ranked: bool) -> str:
-    """What to say of a case that passed with its public seed, and of which `message` says how it failed then."""
+    """Return the message for a case that passed with its public seed and failed with a secret one by `message`."""
     return f"{PUBLIC_PASSED}{'; the run is not ranked' if ranked else ''}: {message}"
 
 

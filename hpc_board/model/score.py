@@ -1,4 +1,4 @@
-"""Scores: how the times of benchmark cases become one number, and how times are written."""
+"""Scores: one number from the times of benchmark cases, and the notation of times."""
 
 import math
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ from hpc_board.model.task import Ranking
 
 @dataclass(frozen=True)
 class Interval:
-    """The bounds between which a score lies, in seconds."""
+    """Lower and upper bound of a score, in seconds."""
 
     low_s: float
     high_s: float
 
     def is_wide(self, score_s: float) -> bool:
-        """Return whether these bounds of the score are too far apart to be left out."""
+        """Return whether these bounds of the score are too far apart to be omitted."""
         return self.high_s - self.low_s > WIDE_INTERVAL * score_s
 
 
 def score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
-    """The score in seconds, from the medians of the benchmark cases; None where there is none to rank.
+    """Return the score in seconds from the medians of the benchmark cases; None without a score to rank.
 
     Every benchmark case counts for `mean` and `geom` (KernelBot's `compute_score`); a median of zero gives no score,
     since one zero would pull a geometric mean to zero.
@@ -33,7 +33,7 @@ def score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
 
 
 def reference_score_s(cases: Sequence[Case], ranking_by: Ranking) -> float | None:
-    """What the task's own reference scored beside these cases; None unless it was timed for every benchmark case."""
+    """Return the score of the task's own reference for these cases; None unless every benchmark case timed it."""
     timings = [case.timing for case in cases if case.phase == "benchmark"]
     times = [timing.baseline_ns / 1e9 for timing in timings if timing is not None and timing.baseline_ns]
     return score_of(times, ranking_by) if times and len(times) == len(timings) else None
@@ -50,12 +50,12 @@ def score_interval(cases: Sequence[Case], ranking_by: Ranking) -> Interval | Non
 
 
 def overlaps(low_s: float, better_high_s: float) -> bool:
-    """Return whether a score, from `low_s` on, cannot be told from a better one that may take `better_high_s`."""
+    """Return whether a score with lower bound `low_s` is indistinguishable from a better one up to `better_high_s`."""
     return low_s <= better_high_s
 
 
 def score_of(times: Sequence[float], ranking_by: Ranking) -> float:
-    """The score of benchmark cases that took these times, at least one and all positive, in the same unit."""
+    """Return the score of benchmark cases with these times, at least one and all positive, in the same unit."""
     if ranking_by is Ranking.LAST:
         return times[-1]
     if ranking_by is Ranking.MEAN:
@@ -64,14 +64,14 @@ def score_of(times: Sequence[float], ranking_by: Ranking) -> float:
 
 
 def told_score(score_s: float, interval: Interval | None) -> str:
-    """Return a score with its unit, and with its interval where that is wide: "2.10 ms (1.90 to 2.40 ms)"."""
+    """Return a score with its unit, and with its interval if that is wide: "2.10 ms (1.90 to 2.40 ms)"."""
     time = duration_text(score_s * 1e9)
     told = wide_interval_text(score_s, interval)
     return f"{time} ({told})" if told else time
 
 
 def wide_interval_text(score_s: float, interval: Interval | None) -> str:
-    """Return the interval of a score as text; empty where there is none or it is narrow."""
+    """Return the interval of a score as text; "" if it is missing or narrow."""
     if interval is None or not interval.is_wide(score_s):
         return ""
     return interval_text(interval.low_s * 1e9, interval.high_s * 1e9)
@@ -86,7 +86,7 @@ def interval_text(low_ns: float, high_ns: float) -> str:
 
 
 def duration_text(nanoseconds: float) -> str:
-    """A time with three significant digits and its unit."""
+    """Return a time with three significant digits and its unit."""
     unit, scale = _unit(nanoseconds)
     return f"{_three_digits(nanoseconds / scale)} {unit}"
 

@@ -1,4 +1,4 @@
-"""Tasks: what to implement, on which cases, and how a score comes from the times."""
+"""Tasks: the function to implement, its cases, and the score from its times."""
 
 import hashlib
 import json
@@ -10,13 +10,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 CaseValue = int | float | bool | str | tuple[Any, ...]
-"""What a test or benchmark case may hold under one key."""
+"""A value of a test or benchmark case under one key."""
 
 SUBMISSION = "@SUBMISSION@"
 """The `source` of the one file of a task that the participant writes."""
 
 ENTRY = "custom_kernel"
-"""The function that a submission defines, in whatever language."""
+"""The function that a submission defines, in any language."""
 
 REFERENCE_ENTRY = "ref_kernel"
 """The function of a task's `reference.py` that returns the right answer."""
@@ -30,7 +30,7 @@ OWN = "task"
 
 
 class Mode(str, Enum):
-    """What a run is for."""
+    """The purpose of a run."""
 
     TEST = "test"
     BENCHMARK = "benchmark"
@@ -41,7 +41,7 @@ class Mode(str, Enum):
 
 
 class Ranking(str, Enum):
-    """How the score comes from the benchmark cases: the last one, the arithmetic or the geometric mean."""
+    """The rule for a score from the benchmark cases: the last one, the arithmetic or the geometric mean."""
 
     LAST = "last"
     MEAN = "mean"
@@ -51,7 +51,7 @@ class Ranking(str, Enum):
 
 
 class Language(str, Enum):
-    """What a submission is written in, by KernelBot's names where it has one."""
+    """The language of a submission, by KernelBot's name if it has one."""
 
     PY = "py"
     CPP = "cpp"
@@ -62,12 +62,12 @@ class Language(str, Enum):
 
     @property
     def compiled(self) -> bool:
-        """Whether a submission becomes a shared library before it runs."""
+        """Return whether a submission becomes a shared library before it runs."""
         return self is not Language.PY
 
     @property
     def extensions(self) -> tuple[str, ...]:
-        """The endings of file names by which a submission is known to be in this language; the first is the usual."""
+        """Return the file name extensions of submissions in this language; the first is the usual one."""
         return _EXTENSIONS[self]
 
 
@@ -80,14 +80,14 @@ _EXTENSIONS = {
 
 
 def language_of(file_name: str) -> Language | None:
-    """The language of a submission of this name, None where its ending says none."""
+    """Return the language of a submission with this name, None if its extension is unknown."""
     ending = PurePosixPath(file_name).suffix
     return next((language for language in Language if ending in language.extensions), None)
 
 
 @dataclass(frozen=True)
 class TaskFile:
-    """One file of a task; `text` is None for the one that the participant writes."""
+    """One file of a task; `text` is None for the participant's file."""
 
     name: str
     text: str | None
@@ -95,7 +95,7 @@ class TaskFile:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds that each mode may take on the node."""
+    """Time limits of each mode on the node, in seconds."""
 
     test_seconds: int = 180
     benchmark_seconds: int = 180
@@ -104,9 +104,9 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class Milestone:
-    """A submission of the task's author, which stands on each board beside the ranks, but for those of `exclude_gpus`.
+    """A submission of the task's author, shown on each board beside the ranks, except on those of `exclude_gpus`.
 
-    `file_name` and `text` are its file, `description` says what it is to readers.
+    `file_name` and `text` are its file, `description` is its text for readers.
     """
 
     name: str
@@ -116,21 +116,21 @@ class Milestone:
     exclude_gpus: tuple[str, ...] = ()
 
     def shown_on(self, gpu: str) -> bool:
-        """Whether the milestone belongs on the board of `gpu`."""
+        """Return whether the milestone belongs on the board of `gpu`."""
         return gpu.casefold() not in {name.casefold() for name in self.exclude_gpus}
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to implement: the files, the cases and the rules.
+    """A task to implement: the files, the cases and the rules.
 
-    `gpus` is empty where every GPU of the settings is allowed. `files` has their names relative to the task's folder
-    and never climbs out of it. `cases` are flat mappings from argument names of `generate_input` to values.
-    `limits` are the task's own values for limits and timing numbers of the harness (seconds, counts). With
-    `const_inputs` a call must leave its inputs alone, with `fresh_output` its output must not lie in their memory.
-    `languages` are those of submissions where they are not `language` alone, `flags` what compilers are told beside
-    their usual flags. `milestones` are shown on boards and change no result. `accepts` are the cheap answers that the
-    task means to let pass, for whoever checks the task.
+    `gpus` is empty if every GPU of the settings is allowed. `files` has their names relative to the task's folder and
+    never climbs out of it. `cases` are flat mappings from argument names of `generate_input` to values. `limits` are
+    the task's own values for limits and timing numbers of the harness (seconds, counts). With `const_inputs` a call
+    must leave its inputs unchanged, with `fresh_output` its output must not share their memory. `languages` are the
+    languages of submissions if `language` is not the only one, `flags` the compiler flags in addition to the usual
+    ones. `milestones` are shown on boards and change no result. `accepts` are the cheap answers that the task
+    deliberately lets pass, for the task's lint.
     """
 
     name: str
@@ -160,22 +160,22 @@ class Task:
 
     @property
     def accepted(self) -> tuple[Language, ...]:
-        """The languages of submissions, the task's preferred one first."""
+        """Return the languages of submissions, the task's preferred one first."""
         return self.languages or (self.language,)
 
     @property
     def submission_name(self) -> str:
-        """The name that the participant's file gets on the node, in the task's own language."""
+        """Return the name of the participant's file on the node, in the task's own language."""
         return next(file.name for file in self.files if file.text is None)
 
     @property
     def world_size(self) -> int:
-        """The most ranks, each on a GPU of its own, that a case of a `multi_gpu` task has; 1 for any other task."""
+        """Return the maximum of ranks, one GPU each, in a case of a `multi_gpu` task; 1 for any other task."""
         sizes = [case.get("world_size") for case in (*self.tests, *self.benchmarks)] if self.multi_gpu else []
         return max((size for size in sizes if isinstance(size, int)), default=1)
 
     def name_on_node(self, file_name: str) -> str:
-        """The name that the participant's file `file_name` gets on the node, with the ending of its language."""
+        """Return the name of the participant's file `file_name` on the node, with the extension of its language."""
         own = PurePosixPath(self.submission_name)
         ending = PurePosixPath(file_name).suffix
         if language_of(file_name) in (None, language_of(own.name)):
@@ -183,12 +183,12 @@ class Task:
         return str(own.with_suffix(ending))
 
     def text(self, name: str) -> str | None:
-        """The text of the task's file `name`, or None."""
+        """Return the text of the task's file `name`, or None."""
         return next((file.text for file in self.files if file.name == name), None)
 
     @property
     def version(self) -> str:
-        """The sha256 of all that affects a result; standings of different versions are kept apart."""
+        """Return the sha256 of all that affects a result; standings of different versions are kept apart."""
         facts: dict[str, Any] = {
             "benchmarks": [dict(case) for case in self.benchmarks],
             "config": dict(self.config),
@@ -209,5 +209,5 @@ class Task:
 
 
 def case_text(case: Mapping[str, CaseValue]) -> str:
-    """A case as KernelBot writes it: "size: 127; seed: 4242"."""
+    """Return a case as KernelBot writes it: "size: 127; seed: 4242"."""
     return "; ".join(f"{key}: {value}" for key, value in case.items())

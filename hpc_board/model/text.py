@@ -1,4 +1,4 @@
-"""Text from outside, made safe to show: no control characters, no escape sequences, a bounded size."""
+"""Untrusted text made safe to show: no control characters, no escape sequences, a bounded size."""
 
 import re
 import unicodedata
@@ -19,14 +19,14 @@ _CONTROLS = re.compile(
     "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]"
 )
 _AN = re.compile(r"[AEFHILMNORSX](?![a-z])|[AEIOaeio]|8")
-"""What "an" stands before: letters that are spoken as such ("H100", "MI300"), and vowels."""
+"""Words that take "an": with a first letter spoken with a vowel ("H100", "MI300"), and vowels."""
 
 _MARKS_MAX = 4
-"""How many combining marks a character may bear: more are found in no language, and paint over their neighbours."""
+"""Largest number of combining marks on a character: no language uses more, and they paint over their neighbours."""
 
 
 def printable(text: str, limit: int = 64 * 1024) -> str:
-    """`text` with escape sequences removed, other control and invisible characters shown as "·", at most `limit` long.
+    """Return `text` without escape sequences, other control and invisible characters as "·", at most `limit` long.
 
     Newlines and tabs stay; a carriage return starts a new line. The end of a text that is too long is cut.
     """
@@ -35,18 +35,18 @@ def printable(text: str, limit: int = 64 * 1024) -> str:
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """`text` made printable on one line of at most `limit` characters."""
+    """Return `text` made printable on one line of at most `limit` characters."""
     flat = " ".join(printable(text, 4 * limit).split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def with_article(name: str) -> str:
-    """A name after "a" or "an", as it is spoken: "an H100", "a B200", "an array", "a NoneType"."""
+    """Return a name after "a" or "an", as it is spoken: "an H100", "a B200", "an array", "a NoneType"."""
     return f"an {name}" if _AN.match(name) else f"a {name}"
 
 
 def _few_marks(text: str) -> str:
-    """`text` without the combining marks that are too many on their character."""
+    """Return `text` without the excess combining marks on each character."""
     if text.isascii():
         return text
     kept, marks = [], 0
@@ -58,6 +58,6 @@ def _few_marks(text: str) -> str:
 
 
 def _has_no_width(character: str) -> bool:
-    """Whether a terminal puts the character into the cell of the one before it."""
+    """Return whether a terminal puts the character into the cell of the one before it."""
     hangul = "\u1161" <= character <= "\u11ff" or "\ud7b0" <= character <= "\ud7ff"
     return hangul or unicodedata.category(character) in ("Mn", "Me")
