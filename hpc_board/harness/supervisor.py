@@ -150,7 +150,7 @@ class Supervisor:
         )
 
     def _cases_by_now(self) -> list[Case]:
-        """Return the tested cases, and the benchmark cases with their measurements, even of an evaluation that failed."""
+        """Return the tested cases, and the benchmark cases with their measurements, even of a failed evaluation."""
         timed = self._benchmarks.cases() if self._benchmarks else []
         own = self._own_eval.cases() if self._own_eval else []
         return [*self._cases, *self._with_oom_kills([*timed, *own])]

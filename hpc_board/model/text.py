@@ -9,7 +9,7 @@ _ESCAPES = re.compile(
     r"|\x1b(?![\]PX^_])[ -/]*[0-~]"
 )
 _CONTROLS = re.compile(
-    "\x1b[\\]PX^_]"  # the introducer alone: what never ends must not hide what follows
+    "\x1b[\\]PX^_]"  # the introducer alone: an unterminated sequence must not hide the text after it
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
     # format characters
     "\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"

@@ -1,5 +1,5 @@
 /*
- * hpc_board.h: what a compiled submission and hpc-board agree on. Plain C, for C++, CUDA and HIP.
+ * hpc_board.h: the interface between a compiled submission and hpc-board. Plain C, for C++, CUDA and HIP.
  *
  * Include this file and define custom_kernel. Memory of every tensor is on the device that the board runs on: GPU
  * memory on a GPU, host memory on a CPU. The outputs are allocated already and hold garbage: write every element.
@@ -53,7 +53,7 @@ typedef struct hpc_tensor {
 } hpc_tensor;
 
 /*
- * Where a call runs. Work on a GPU belongs on `stream`: what is left on another one when the call returns is late,
+ * The device and stream of a call. Work on a GPU belongs on `stream`: work left on another one at return is late,
  * unless that stream was made without the flag NonBlocking, so that `stream` waits for it.
  */
 typedef struct hpc_context {
@@ -61,7 +61,7 @@ typedef struct hpc_context {
     int32_t device;          /* the GPU's index; -1 on a CPU */
     int32_t abi;             /* HPC_BOARD_ABI of the harness */
     void *workspace;         /* device memory of workspace_bytes, aligned to 256 bytes, with garbage in it; or null */
-    int64_t workspace_bytes; /* what hpc_workspace_bytes asked for */
+    int64_t workspace_bytes; /* the size that hpc_workspace_bytes returned */
     const double *reals;     /* the floating-point arguments of the task, in their order */
     int32_t n_reals;
     int32_t reserved;

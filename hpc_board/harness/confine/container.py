@@ -263,8 +263,8 @@ def _try_out(made: Container, wanted: Sandbox, home: Path, environ: Mapping[str,
         output.seek(0)
         said = output.read(4000).decode("utf-8", "replace")
     if not (home / "ready").exists():
-        what = one_line(said, 500) or "it said nothing"
-        message = f"{_asked(wanted)}, and it does not start on this node ({ended}): {what}"
+        reason = one_line(said, 500) or "it said nothing"
+        message = f"{_asked(wanted)}, and it does not start on this node ({ended}): {reason}"
         raise ContainerUnavailable(f"{message}. It needs Python in the container, and unprivileged user namespaces")
     numbers = said.split()[-2:]
     if not all(each.isdigit() for each in numbers) or tuple(map(int, numbers)) < _PYTHON_MIN:

@@ -345,7 +345,7 @@ class _Kept:
         self.event = cuda.Event
         self.record, self.wait = cuda.Event.record, cuda.Event.synchronize
         self.elapsed_ms = cuda.Event.elapsed_time
-        native = torch._C  # noqa: SLF001 - what is kept from there has no other name
+        native = torch._C  # noqa: SLF001 - these functions have no public name
         # PyTorch's own function looks this one up at each call; CPU builds lack it.
         self.synchronize = getattr(native, "_cuda_synchronize", cuda.synchronize)
         self.set_stream = cuda.set_stream

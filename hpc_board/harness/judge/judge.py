@@ -51,7 +51,7 @@ def serve(channel: Channel) -> None:
             compiled=frame.get("compiled", False),
             other_python=frame["other_python"],
         )
-    except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
+    except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
         channel.send(_failed("reference.py cannot be imported", error, frame["device"], frame["other_python"]))
         return
     channel.send({"type": "ready", "facts": _facts(device) | judge.facts() | {"judge_isolation": level}})
@@ -119,24 +119,24 @@ class _Judge:
         return self._check(frame, fds)
 
     def _generate(self, frame: Frame) -> tuple[Frame, list[int]]:
-        what = "the task cannot make the inputs: generate_input fails"
+        step = "the task cannot make the inputs: generate_input fails"
         try:
             _seed_everything(frame["seed"])
             arguments = dict(frame["case"])
             if "seed" in arguments:
                 arguments["seed"] = frame["seed"]
             data = self._reference.generate_input(**arguments)
-            what = "the task's inputs cannot be handed over"
+            step = "the task's inputs cannot be handed over"
             shift = _shifts.randrange(_SHIFTS) if self._device.name == "cpu" else 0
             laid = payload.laid_out(data, self._value_bytes, shift=shift)
-            what = "the task cannot answer its own inputs: ref_kernel fails"
+            step = "the task cannot answer its own inputs: ref_kernel fails"
             self._expect(frame["group"], json.dumps(laid.layout), data)
-            what = "the task cannot take compiled submissions"
+            step = "the task cannot take compiled submissions"
             form = self._form_for_compiled(frame["group"], laid.layout) if self._compiled else None
-            what = "the task's minimal_work fails"
+            step = "the task's minimal_work fails"
             work = self._work_of(frame["group"], arguments)
-        except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
-            return self._failed(what, error), []
+        except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
+            return self._failed(step, error), []
         self._held[frame["call"]] = data
         self._laid[frame["call"]] = laid
         steady = self._is_steady(frame["group"], frame["seed"], json.dumps(laid.layout))
@@ -245,7 +245,7 @@ class _Judge:
             if difference is not None and difference.final:
                 return _checked(difference.verdict, difference.message), []
             good, message = _opinion(self._reference.check_implementation(data, output))
-        except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
+        except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
             failed = self._failed("the task cannot check the output", error)
             if difference is None or failed["verdict"] not in (Verdict.TASK_ERROR, Verdict.OUT_OF_MEMORY):
                 return failed, []
@@ -256,8 +256,8 @@ class _Judge:
             return _checked(difference.verdict, f"{difference.message}; {message}"), []
         return _checked(Verdict.WRONG_VALUE if _finite(output) else Verdict.WRONG_NONFINITE, message), []
 
-    def _failed(self, what: str, error: BaseException) -> Frame:
-        return _failed(what, error, self._device.name, self._other_python)
+    def _failed(self, step: str, error: BaseException) -> Frame:
+        return _failed(step, error, self._device.name, self._other_python)
 
     def _difference(self, group: str, data: Any, layout: payload.Node) -> Difference | None:
         """Return the difference between an output's form and the right one.
@@ -356,7 +356,7 @@ def _checked(verdict: Verdict, message: str) -> Frame:
     return {"type": "checked", "verdict": verdict, "message": printable(message, _MESSAGE_MAX)}
 
 
-def _failed(what: str, error: BaseException, device: str, other_python: str = "") -> Frame:
+def _failed(step: str, error: BaseException, device: str, other_python: str = "") -> Frame:
     """Return the frame that blames the task; or this Python, a GPU or its memory, if they caused the error."""
     library = lacking(error)
     if library:
@@ -368,7 +368,7 @@ def _failed(what: str, error: BaseException, device: str, other_python: str = ""
     if isinstance(error, DeviceMissing):
         return {"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": str(error)}
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    message = f"{what}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
+    message = f"{step}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
     verdict = Verdict.TASK_ERROR
     if device != "cpu":
         if type(error).__name__ == "OutOfMemoryError":

@@ -45,7 +45,7 @@ def serve(channel: Channel) -> None:
     except DeviceMissing as error:
         channel.send({"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": str(error)})
         return
-    except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
+    except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
         channel.send(_failed("reference.py cannot be imported", error))
         return
     channel.send({"type": "ready", "facts": {}})
@@ -77,7 +77,7 @@ class _Prober:
         if frame["type"] == "take":
             try:
                 return self._take(*fds)
-            except BaseException as error:  # noqa: BLE001 - whatever a task's author wrote ends as a message
+            except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
                 return _failed("ref_kernel cannot answer", error)
         try:
             return self._make(frame, *fds)
@@ -236,7 +236,7 @@ def _with_one(value: Any, change: Callable[[Part, int], Any], *, last: bool) -> 
     return mapped(value, changed)
 
 
-def _failed(what: str, error: BaseException) -> Frame:
+def _failed(step: str, error: BaseException) -> Frame:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    message = f"{what}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
+    message = f"{step}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
     return {"type": "failed", "verdict": Verdict.TASK_ERROR, "message": printable(message, 2 * _MESSAGE_MAX)}

@@ -107,7 +107,7 @@ class Child:
             ProtocolViolation: the frame is malformed or of another type.
         """
         if not self._reads:
-            raise ProtocolViolation("nothing to the point: it does not read what it is sent")
+            raise ProtocolViolation("no frame, and it does not read the frames sent to it")
         while True:
             remaining = deadline - time.monotonic()
             if remaining <= 0:

@@ -206,12 +206,12 @@ def form_fault(inputs: payload.Node, answer: payload.Node) -> str:
     tensors = list(_leaves(answer, "the reference's answer"))
     for node, place in tensors:
         if node["k"] not in _TENSORS or len(node["shape"]) > DIMENSIONS_MAX:
-            what = (
+            fault = (
                 f"is {with_article(node['k'])}"
                 if node["k"] not in _TENSORS
                 else f"has more than {DIMENSIONS_MAX} dimensions"
             )
-            return f"{place} {what}; compiled submissions write tensors and arrays of at most {DIMENSIONS_MAX}"
+            return f"{place} {fault}; compiled submissions write tensors and arrays of at most {DIMENSIONS_MAX}"
     return "" if tensors else "the reference's answer holds no tensor or array for a compiled submission to write"
 
 

@@ -67,7 +67,7 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
             kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"])
         elif frame["file"]:
             kernel = _kernel(Path(frame["folder"]), frame["file"], frame["entry"], frame["shown_as"])
-    except BaseException as error:  # noqa: BLE001 - whatever a submission raises is a result
+    except BaseException as error:  # noqa: BLE001 - any exception of a submission is a result
         channel.send(naming.raised(error, Verdict.LOAD_ERROR))
         return
     channel.send({"type": "loaded"})
@@ -126,7 +126,7 @@ class _Worker:
             return _message(Verdict.OUTPUT_LIMIT, f"the output cannot be taken: {error}")
         except payload.PayloadError as error:
             return _message(Verdict.WRONG_DTYPE, f"the output cannot be taken: {error}")
-        except BaseException as error:  # noqa: BLE001 - whatever a submission raises is a result
+        except BaseException as error:  # noqa: BLE001 - any exception of a submission is a result
             return self._naming.raised(error, Verdict.EXCEPTION)
 
     def _map(self, frame: Frame, fds: list[int]) -> None:
