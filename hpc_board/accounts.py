@@ -70,7 +70,7 @@ def _group_name(gid: int) -> str:
         return ""
 
 
-def unknown_people(names: Iterable[str]) -> tuple[str, ...]:
+def unknown_accounts(names: Iterable[str]) -> tuple[str, ...]:
     """Those of `names`, of users and with a `@` of groups, that this machine does not know; it knows every number."""
     return tuple(name for name in names if not _is_known(name))
 

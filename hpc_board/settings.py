@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from hpc_board import bundled
 from hpc_board.domain.gpu_names import gpu_model_name
-from hpc_board.domain.roles import SOMEBODY, SOMEBODY_WORDS, Roles
+from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import (
     Cluster,
@@ -46,7 +46,7 @@ BUNDLED = "bundled"
 _SYSTEM_FILE = Path("/etc/hpc-board/config.yaml")
 _TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
 
-Somebody = Annotated[str, Meta(pattern=rf"\A{SOMEBODY}\Z", description=SOMEBODY_WORDS)]
+AccountName = Annotated[str, Meta(pattern=rf"\A{ACCOUNT_PATTERN}\Z", description=ACCOUNT_PATTERN_WORDS)]
 
 
 class DefaultsSection(Section, frozen=True):
@@ -59,11 +59,11 @@ class DefaultsSection(Section, frozen=True):
 class RolesSection(Section, frozen=True):
     """`roles:`: who may do what on the board. The owner of the board's folder is always an admin."""
 
-    admins: list[Somebody] = msgspec.field(default_factory=list)
+    admins: list[AccountName] = msgspec.field(default_factory=list)
     """Who may do everything: rules of play, backups, others' submissions."""
-    creators: list[Somebody] = msgspec.field(default_factory=list)
+    creators: list[AccountName] = msgspec.field(default_factory=list)
     """Who may create boards, and change and delete their own."""
-    participants: list[Somebody] = msgspec.field(default_factory=list)
+    participants: list[AccountName] = msgspec.field(default_factory=list)
     """Who may submit: everybody who reaches the board if this is empty."""
 
 

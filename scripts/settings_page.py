@@ -28,7 +28,7 @@ _KINDS = {
     "memory": slurm.Memory,
     "count": slurm.Count,
     "port": sections.Port,
-    "user or group": settings.Somebody,
+    "user or group": settings.AccountName,
     "ssh name": sections.SshWord,
     "folder": sections.Mount,
     "seconds": sections.Seconds,

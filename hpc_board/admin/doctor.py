@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpc_board.accounts import unknown_people
+from hpc_board.accounts import unknown_accounts
 from hpc_board.catalog.folders import Catalog
 from hpc_board.domain.diagnostic import Diagnostic, Severity, diagnostic
 from hpc_board.domain.run import Run
@@ -103,7 +103,7 @@ def _roles(installation: Installation) -> Iterator[Diagnostic]:
     """The users and groups in `roles` that this machine does not know: nobody gets a role by a name with a slip."""
     roles = installation.settings.roles
     for key, names in (("admins", roles.admins), ("creators", roles.creators), ("participants", roles.participants)):
-        unknown = unknown_people(names)
+        unknown = unknown_accounts(names)
         if unknown:
             message = f"roles.{key}: this machine does not know {one_line(', '.join(unknown), 500)}"
             hint = "Correct the names: a group has @ before it. Nobody has a role by one that is not known."

@@ -20,7 +20,7 @@ from typing import TypeVar
 import msgspec
 
 from hpc_board.domain.diagnostic import Diagnostic, Severity
-from hpc_board.domain.gpu_names import misfit
+from hpc_board.domain.gpu_names import name_mismatch
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.harness.confine.sandbox import lacking, reaches
@@ -453,7 +453,7 @@ def _gpu_diagnostics(gpu: Gpu, found: NodeProbe) -> Iterator[Diagnostic]:
         return
     one = found.gpus[0] if len(found.gpus) == 1 else None
     mig = "MIG-" in found.visible or bool(one and one.mig == "Enabled")
-    why = misfit(gpu.name, names[0], mig=mig)
+    why = name_mismatch(gpu.name, names[0], mig=mig)
     if why:
         hint = f"Correct {where}.request, {where}.constraint or the entry's name: runs would be ranked under it."
         yield Diagnostic(Severity.ERROR, "gpu", one_line(why), hint)

@@ -14,7 +14,7 @@ from hpc_board.domain.roles import Role
 from hpc_board.errors import Refused
 from hpc_board.runs.clusters import Clusters
 from hpc_board.store import Store
-from hpc_board.store.sharing import hindrance, is_shared, make_own_folder, own_folder
+from hpc_board.store.sharing import access_problem, is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
     from hpc_board.boards.moderation import Rules
@@ -35,7 +35,7 @@ class Context:
         self.clusters = Clusters(settings, self._warn)
         self.groups = Groups()
         self.known_tasks = folders.TaskCache()
-        self._told_hindrance = False
+        self._access_problem_shown = False
 
     def _warn(self, text: str) -> None:
         # A front end may put another function in its place at any time.
@@ -110,8 +110,8 @@ class Context:
 
     def tell_hindrance(self) -> None:
         """Say once that boards are missing from the lists of somebody who is kept out of the folder that has them."""
-        if not self._told_hindrance and (found := hindrance(self.settings.board)):
-            self._told_hindrance = True
+        if not self._access_problem_shown and (found := access_problem(self.settings.board)):
+            self._access_problem_shown = True
             self.warn(f"{found}. Only the tasks of the settings can be seen.")
 
     # Clusters, runs and leaderboards

@@ -58,7 +58,7 @@ class Leaderboards:
         return found
 
     def plan_creation(
-        self, source: str, name: str | None = None, wishes: RequestedOptions = UNCHANGED
+        self, source: str, name: str | None = None, options: RequestedOptions = UNCHANGED
     ) -> tuple[Plan, ...]:
         """How boards of the tasks in `source` would be made, or one called `name`; nothing is stored.
 
@@ -72,9 +72,9 @@ class Leaderboards:
         tasks = self._offered(source)
         if name is not None:
             tasks = (replace(chosen_task(name, tasks, source), name=name),)
-        return self._context.editor.creation(tasks, wishes, self._tasks.of_settings(), utc_now())
+        return self._context.editor.creation(tasks, options, self._tasks.of_settings(), utc_now())
 
-    def plan_update(self, name: str, source: str | None = None, wishes: RequestedOptions = UNCHANGED) -> Plan:
+    def plan_update(self, name: str, source: str | None = None, options: RequestedOptions = UNCHANGED) -> Plan:
         """What would become of the board `name` with the task in `source`, else its own, and as is wished.
 
         Raises:
@@ -83,7 +83,7 @@ class Leaderboards:
         """
         board = self.own(name)
         task = board.task if source is None else chosen_task(name, self._offered(source), source)
-        return self._context.editor.update(board, task, wishes, utc_now())
+        return self._context.editor.update(board, task, options, utc_now())
 
     def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> tuple[Synced, ...]:
         """What has to be done for the boards to be those of a competition; nothing is stored.

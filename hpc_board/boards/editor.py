@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hpc_board.accounts import unknown_people
+from hpc_board.accounts import unknown_accounts
 from hpc_board.catalog.folders import Catalog
 from hpc_board.domain.board_options import BoardOptions, CodeShown, Visibility, moment_words
-from hpc_board.domain.roles import SOMEBODY, SOMEBODY_WORDS, Role
+from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Role
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Difference, Entries, Plan, differences
 from hpc_board.errors import DocumentError, InputError, Refused, StorageError
 from hpc_board.files import whole_file
@@ -157,7 +157,7 @@ class Boards:
         return submitted_at >= promised_at
 
     def creation(
-        self, tasks: Sequence[Task], wishes: RequestedOptions, of_settings: Catalog, now: datetime
+        self, tasks: Sequence[Task], options: RequestedOptions, of_settings: Catalog, now: datetime
     ) -> tuple[Plan, ...]:
         """How a board for each of `tasks` would be made, under the task's name.
 
@@ -171,8 +171,8 @@ class Boards:
             before = newest.get(task.name)
             try:
                 _check_name(task.name, before)
-                _check_own_deadline(task, wishes, now)
-                terms = self._terms(BoardOptions(self._person().name, task.deadline, task.gpus), task, wishes, now)
+                _check_own_deadline(task, options, now)
+                terms = self._terms(BoardOptions(self._person().name, task.deadline, task.gpus), task, options, now)
                 _check_stays_closed(terms, before)
             except InputError as error:
                 faults.append(error)
@@ -183,13 +183,13 @@ class Boards:
             self._require_name(plan)
         return tuple(plans)
 
-    def update(self, board: CreatedBoard, task: Task, wishes: RequestedOptions, now: datetime) -> Plan:
+    def update(self, board: CreatedBoard, task: Task, options: RequestedOptions, now: datetime) -> Plan:
         """What would become of `board` with this task, and with terms as they are wished.
 
         Raises:
             InputError: something that is wished cannot be.
         """
-        return self._changed(board, task, self._terms(board.terms, task, wishes, now))
+        return self._changed(board, task, self._terms(board.terms, task, options, now))
 
     def of_competition(self, task: Task, of_settings: Catalog, now: datetime) -> Plan:
         """What would become of the board of a competition's task: what the competition says counts, else what was.
@@ -337,7 +337,7 @@ class Boards:
             board.change.id,
         )
 
-    def _terms(self, terms: BoardOptions, task: Task, wishes: RequestedOptions, now: datetime) -> BoardOptions:
+    def _terms(self, terms: BoardOptions, task: Task, options: RequestedOptions, now: datetime) -> BoardOptions:
         """The terms as they are wished.
 
         Raises:
@@ -346,20 +346,20 @@ class Boards:
         faults: list[InputError] = []
         changes: dict[str, Any] = {}
         for name, wished in (
-            ("deadline", lambda: _deadline(terms.deadline, wishes.deadline, now)),
-            ("gpus", lambda: terms.gpus if wishes.gpus is None else self._named(wishes.gpus)),
-            ("members", lambda: _members(terms.members, wishes)),
+            ("deadline", lambda: _deadline(terms.deadline, options.deadline, now)),
+            ("gpus", lambda: terms.gpus if options.gpus is None else self._named(options.gpus)),
+            ("members", lambda: _members(terms.members, options)),
         ):
             try:
                 changes[name] = wished()
             except InputError as error:
                 faults.append(error)
-        if wishes.closed is not None:
-            changes["visibility"] = Visibility.CLOSED if wishes.closed else Visibility.PUBLIC
-        if wishes.show_code is not None:
-            changes["code_shown"] = CodeShown.AFTER_DEADLINE if wishes.show_code else CodeShown.NEVER
+        if options.closed is not None:
+            changes["visibility"] = Visibility.CLOSED if options.closed else Visibility.PUBLIC
+        if options.show_code is not None:
+            changes["code_shown"] = CodeShown.AFTER_DEADLINE if options.show_code else CodeShown.NEVER
         changed = replace(terms, **changes)
-        if wishes.members and changed.visibility is Visibility.PUBLIC:
+        if options.members and changed.visibility is Visibility.PUBLIC:
             faults.append(InputError("only a closed board has members.", hint="Add --closed, or leave out --member."))
         if not faults:
             try:
@@ -541,8 +541,8 @@ def _hidden_from(person: Person, newest: Collection[Newest]) -> frozenset[str]:
     return frozenset(change.name for change in changes if not person.sees(change.terms))
 
 
-def _check_own_deadline(task: Task, wishes: RequestedOptions, now: datetime) -> None:
-    if wishes.deadline is None and task.deadline is not None and task.deadline <= now:
+def _check_own_deadline(task: Task, options: RequestedOptions, now: datetime) -> None:
+    if options.deadline is None and task.deadline is not None and task.deadline <= now:
         raise InputError(
             f"{task.name}: its own deadline, {moment_words(task.deadline)}, has passed.",
             hint="Give another one, or none: --deadline +30d, --deadline none.",
@@ -553,11 +553,11 @@ def _deadline(before: datetime | None, wished: str | None, now: datetime) -> dat
     return before if wished is None else end_given(wished, now, what="deadline", option="--deadline")
 
 
-def _members(before: Sequence[str], wishes: RequestedOptions) -> tuple[str, ...]:
-    added, taken = (listed(words) for words in (wishes.members, wishes.no_members))
+def _members(before: Sequence[str], options: RequestedOptions) -> tuple[str, ...]:
+    added, taken = (listed(words) for words in (options.members, options.no_members))
     for name in added:
-        if not re.fullmatch(SOMEBODY, name):
-            raise InputError(f'"{one_line(name, 80)}" cannot be a member.', hint=f"Give {SOMEBODY_WORDS}.")
+        if not re.fullmatch(ACCOUNT_PATTERN, name):
+            raise InputError(f'"{one_line(name, 80)}" cannot be a member.', hint=f"Give {ACCOUNT_PATTERN_WORDS}.")
     for name in taken:
         if name not in before:
             raise InputError(
@@ -571,7 +571,7 @@ def _members(before: Sequence[str], wishes: RequestedOptions) -> tuple[str, ...]
 def unknown_members(plan: Plan) -> tuple[str, ...]:
     """The new members whom this machine does not know, by typing error or because they have no account yet."""
     before = plan.before.terms.members if plan.before else ()
-    return unknown_people(name for name in plan.terms.members if name not in before)
+    return unknown_accounts(name for name in plan.terms.members if name not in before)
 
 
 def _raise_together(faults: Sequence[InputError]) -> None:

@@ -80,8 +80,8 @@ def create(
     if len(words) not in (1, 2):
         raise click.UsageError("Give NAME and SOURCE, or SOURCE alone.")
     board = open_()
-    wishes = RequestedOptions(deadline, gpus or None, closed or None, members, show_code=show_code or None)
-    plans = board.leaderboards.plan_creation(words[-1], words[0] if len(words) == 2 else None, wishes)
+    options = RequestedOptions(deadline, gpus or None, closed or None, members, show_code=show_code or None)
+    plans = board.leaderboards.plan_creation(words[-1], words[0] if len(words) == 2 else None, options)
     if len(plans) > 1 and not (yes or dry_run):
         _confirm(f"Make {len(plans)} boards: {', '.join(plan.name for plan in plans)}?")
     if not dry_run:
@@ -143,7 +143,7 @@ def update(
     from hpc_board.report import plan_report
 
     board = open_()
-    wishes = RequestedOptions(
+    options = RequestedOptions(
         deadline,
         gpus or None,
         None if open_to_all is None else not open_to_all,
@@ -152,11 +152,11 @@ def update(
         show_code,
     )
     if history:
-        if source is not None or wishes != RequestedOptions() or force or dry_run or reason:
+        if source is not None or options != RequestedOptions() or force or dry_run or reason:
             raise click.UsageError("--history changes nothing; leave out the other options.")
         _print_history(board, name, as_json=as_json)
         return
-    plan = board.leaderboards.plan_update(name, source, wishes)
+    plan = board.leaderboards.plan_update(name, source, options)
     if plan.needs_force and not (force or dry_run or as_json):
         print_blocks(*plan_report(plan))
     if not dry_run:

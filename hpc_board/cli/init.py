@@ -40,14 +40,14 @@ def init(folder: Path | None, group: str | None, output: Path, *, force: bool) -
     """
     from hpc_board.cli.output import remark
     from hpc_board.files import new_file
-    from hpc_board.store.sharing import found
+    from hpc_board.store.sharing import create_board_folder
 
     board = _expanded(folder or Path("~/hpc-board")).absolute()
     if not str(board).isprintable():
         raise InputError("The name of the board's folder has characters that cannot be printed.")
     detected = _settings(board)
     with new_file(output, force=force) as file:
-        made = found(board, group)
+        made = create_board_folder(board, group)
         file.write(detected.text.encode())
     whose = f"shared by the group {group}" if group else "yours alone"
     remark(f"{board} {'is made' if made else 'was there already'}, and {whose}.")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, StrEnum
 from typing import Any, TypeVar
 
-from hpc_board.domain.roles import Role, names_someone
+from hpc_board.domain.roles import Role, includes_user
 
 DEADLINE_WORDS = (
     'a date or a time such as "2030-12-31", "2030-12-31 18:00" or "2030-12-31T18:00+01:00" (UTC where it names no '
@@ -65,7 +65,7 @@ class BoardOptions:
             self.visibility is Visibility.PUBLIC
             or role is Role.ADMIN
             or user == self.creator
-            or names_someone(self.members, user, groups)
+            or includes_user(self.members, user, groups)
         )
 
     def changeable_by(self, user: str, role: Role) -> bool:

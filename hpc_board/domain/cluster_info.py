@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class SiteNode:
+class ClusterNode:
     """A node with the partitions that it is in, its generic resources as Slurm writes them, and its features."""
 
     name: str
@@ -50,7 +50,7 @@ class ClusterInfo:
     """A cluster: `configuration` is what its controller says of itself, `unknown` what could not be asked."""
 
     partitions: tuple[Partition, ...]
-    nodes: tuple[SiteNode, ...]
+    nodes: tuple[ClusterNode, ...]
     configuration: Mapping[str, str]
     unknown: tuple[str, ...] = ()
 

@@ -41,7 +41,7 @@ _HIP: dict[str, str] = {
     "gfx908": "MI100",
     "gfx906": "MI50 MI60",
 }
-_FURTHER: dict[str, str] = {
+_OTHER_NAMES: dict[str, str] = {
     "RTX A4000": "A4000",
     "RTX A4500": "A4500",
     "RTX A5000": "A5000",
@@ -69,7 +69,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Named:
+class GpuDescription:
     """What a text says of a GPU.
 
     `model` is None where no model of the table is named. `memory` ("80GB"), `form` ("SXM", "PCIe", "NVL") and the MIG
@@ -101,7 +101,7 @@ _FORM = re.compile(r"(?:(s[xm]{2}|hbm3(?!e))|(pcie?)|(nvl))[0-9]?(?![a-z0-9])")
 _ALIASES: list[tuple[tuple[str, ...], str]] = [
     (tuple(re.split(r"[- ]", alias.lower())), name)
     for alias, name in sorted(
-        {**{name: name for name in MODELS}, **_FURTHER}.items(), key=lambda pair: (-len(pair[0]), pair[0])
+        {**{name: name for name in MODELS}, **_OTHER_NAMES}.items(), key=lambda pair: (-len(pair[0]), pair[0])
     )
 ]
 """The words of each alias, the longest alias first, and the name that boards use."""
@@ -118,7 +118,7 @@ def _says(text: str, words: tuple[str, ...]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def named(text: str) -> Named:
+def parse_gpu_name(text: str) -> GpuDescription:
     """What `text` says of a GPU: the longest name of the table in it, and how that is qualified."""
     folded = text[:200].lower()
     mig = _MIG.search(folded)
@@ -128,7 +128,7 @@ def named(text: str) -> Named:
     memory = None if model is not None and model.name.startswith("G") else _MEMORY.search(bare)
     form = _FORM.search(bare)
     forms = dict(zip((1, 2, 3), ("SXM", "PCIe", "NVL"), strict=True))
-    return Named(
+    return GpuDescription(
         model,
         memory=f"{memory[1] or memory[2]}GB" if memory else "",
         form=next((word for group, word in forms.items() if form and form[group]), ""),
@@ -136,13 +136,13 @@ def named(text: str) -> Named:
     )
 
 
-def named_by_any(texts: Iterable[str]) -> list[Named]:
+def parse_gpu_names(texts: Iterable[str]) -> list[GpuDescription]:
     """What several texts together say: one entry for each model among them, in the order of the models' names."""
-    found: dict[str, Named] = {}
-    for each in map(named, texts):
+    found: dict[str, GpuDescription] = {}
+    for each in map(parse_gpu_name, texts):
         if each.model is not None:
             known = found.get(each.model.name, each)
-            found[each.model.name] = Named(
+            found[each.model.name] = GpuDescription(
                 each.model, known.memory or each.memory, known.form or each.form, known.mig or each.mig
             )
     return [found[name] for name in sorted(found)]
@@ -150,7 +150,7 @@ def named_by_any(texts: Iterable[str]) -> list[Named]:
 
 def gpu_model_name(model: str) -> str:
     """A board's name for a GPU model as its driver calls it: "NVIDIA A100-SXM4-80GB" is an A100."""
-    known = named(model).model
+    known = parse_gpu_name(model).model
     if known is not None:
         return known.name
     short = re.search(r"\b[A-Z]{1,2}[0-9]{1,4}[A-Z]?\b", model)
@@ -160,12 +160,12 @@ def gpu_model_name(model: str) -> str:
     return "-".join(words)[:64].rstrip("-") or "GPU"
 
 
-def misfit(board: str, found: str, *, mig: bool = False) -> str:
+def name_mismatch(board: str, found: str, *, mig: bool = False) -> str:
     """Why a GPU that its driver calls `found`, or a slice of it by `mig`, is none for the board's name; "" if it fits.
 
     A name that tells no model fits every GPU.
     """
-    wanted, is_ = named(board), named(found)
+    wanted, is_ = parse_gpu_name(board), parse_gpu_name(found)
     if wanted.model is not None and wanted.model != is_.model:
         return f"it is {found}, and the name says {wanted.model.name}"
     for kind, asked, got in (("memory", wanted.memory, is_.memory), ("form", wanted.form, is_.form)):

@@ -7,11 +7,11 @@ from enum import StrEnum
 GROUP = "@"
 """What the name of a group begins with, where users and groups stand beside each other."""
 
-SOMEBODY = r"@?[A-Za-z0-9_][A-Za-z0-9_.@\\+-]{0,254}\$?"
+ACCOUNT_PATTERN = r"@?[A-Za-z0-9_][A-Za-z0-9_.@\\+-]{0,254}\$?"
 """The regular expression of the name of a Unix user, or of a group with a `@` before it."""
 
-SOMEBODY_WORDS = "the name of a Unix user, or of a group with @ before it"
-"""What `SOMEBODY` means, for people."""
+ACCOUNT_PATTERN_WORDS = "the name of a Unix user, or of a group with @ before it"
+"""What `ACCOUNT_PATTERN` means, for people."""
 
 
 class Role(StrEnum):
@@ -20,7 +20,7 @@ class Role(StrEnum):
     ADMIN = "admin"
     CREATOR = "creator"
     PARTICIPANT = "participant"
-    NOBODY = "nobody"
+    NONE = "nobody"
 
     def may_act_as(self, least: "Role") -> bool:
         """Whether this role may do what `least` may."""
@@ -49,15 +49,15 @@ class Roles:
 
         The board's `owner` is an admin, whatever the lists say: nobody could mend them otherwise.
         """
-        if owner or names_someone(self.admins, user, groups):
+        if owner or includes_user(self.admins, user, groups):
             return Role.ADMIN
-        if names_someone(self.creators, user, groups):
+        if includes_user(self.creators, user, groups):
             return Role.CREATOR
-        if not self.participants or names_someone(self.participants, user, groups):
+        if not self.participants or includes_user(self.participants, user, groups):
             return Role.PARTICIPANT
-        return Role.NOBODY
+        return Role.NONE
 
 
-def names_someone(names: Collection[str], user: str, groups: Collection[str]) -> bool:
+def includes_user(names: Collection[str], user: str, groups: Collection[str]) -> bool:
     """Whether `names`, of users and with a `@` of groups, has the user or one of the groups."""
     return user in names or any(GROUP + group in names for group in groups)

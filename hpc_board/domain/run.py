@@ -248,23 +248,23 @@ def next_status(
     *,
     result_grace: timedelta = RESULT_GRACE,
     interrupted: bool = False,
-    hindrance: str = "",
+    result_problem: str = "",
     unreadable: bool = False,
 ) -> Status:
     """The status of a run without a result, after the scheduler said `news` of its job.
 
     A job that ended, or that the scheduler does not know, gets time for its result to become visible: `collecting`
     until the grace is over, then the state that explains the missing result. Anything unknown changes nothing. The job
-    of an `interrupted` run has left what it had, so that only the scheduler's word is missing. `hindrance` says what is
-    wrong with a result file that is there and is no result yet. Where it is `unreadable`, nobody knows whether there is
-    a result: the run waits for that without an end, unless it is to be cancelled, and the grace begins afterwards.
+    of an `interrupted` run has left its partial result, so that only the scheduler's answer is missing.
+    `result_problem` names the fault of a result file that is incomplete. An `unreadable` file may hold a result: the
+    run waits for it without a limit, unless a cancel was requested, and the grace begins afterwards.
     """
     known = replace(
         status,
         job_id=news.job_id or status.job_id,
         node=news.node or status.node,
         reason=news.reason,
-        source="; ".join(filter(None, (news.source, hindrance))),
+        source="; ".join(filter(None, (news.source, result_problem))),
         expected_start=_expected_start(status.expected_start, news.expected_start, now),
         ended_in_queue_at=None,
         unanswered=False,
@@ -287,7 +287,7 @@ def next_status(
         grace = min(grace, CANCELLED_GRACE)
     if now - since < grace:
         return replace(known.moved(RunState.COLLECTING, now), ended_in_queue_at=since)
-    waited = f"{hindrance or 'no result file'} after {_duration(grace)}, since {since:%H:%M} UTC"
+    waited = f"{result_problem or 'no result file'} after {_duration(grace)}, since {since:%H:%M} UTC"
     source = "; ".join(filter(None, (news.source, waited)))
     return replace(known.moved(_ENDED_AS[news.state], now), source=source)
 

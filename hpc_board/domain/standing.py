@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from hpc_board.model.score import Interval, duration_text, told_score
+from hpc_board.model.score import Interval, duration_text, full_score_text
 from hpc_board.model.task import ISOLATED
 
 _FACTOR_FROM = 2.0
@@ -122,16 +122,16 @@ class Version:
     entries: int
 
 
-PLACES_TOLD = 10
+RANKS_SHOWN = 10
 """Down to which rank a run is told its place; below, that it is its user's best."""
 
 
 def verdict_line(gpu: str, score_s: float, placing: Placing, interval: Interval | None = None) -> str:
     """What a ranked run that passed has come to on the board of `gpu`, in one line without a full stop."""
-    rank, time = placing.rank, told_score(score_s, interval)
+    rank, time = placing.rank, full_score_text(score_s, interval)
     if rank is None:
         return f"Successful on {gpu}: {time}, {_behind(score_s, placing)}"
-    if rank <= PLACES_TOLD:
+    if rank <= RANKS_SHOWN:
         place = {1: "First", 2: "Second", 3: "Third"}.get(rank, f"{rank}th")
         return f"{place} place on {gpu}: {time}"
     what = "First successful submission" if placing.first else "Personal best"

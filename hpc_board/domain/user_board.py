@@ -114,7 +114,7 @@ def differences(before: Task, after: Task, old: BoardOptions, new: BoardOptions)
     return (*_of_tasks(before, after), *_of_terms(old, new))
 
 
-def what_changed(change: BoardChange, before: BoardChange | None) -> str:
+def change_summary(change: BoardChange, before: BoardChange | None) -> str:
     """What an update made different from the change `before` it, in a few words; empty for anything but an update.
 
     What no listing of terms has a place for is told with its new value.

@@ -63,7 +63,7 @@ def score_of(times: Sequence[float], ranking_by: Ranking) -> float:
     return math.exp(math.fsum(math.log(time) for time in times) / len(times))
 
 
-def told_score(score_s: float, interval: Interval | None) -> str:
+def full_score_text(score_s: float, interval: Interval | None) -> str:
     """Return a score with its unit, and with its interval if that is wide: "2.10 ms (1.90 to 2.40 ms)"."""
     time = duration_text(score_s * 1e9)
     told = wide_interval_text(score_s, interval)

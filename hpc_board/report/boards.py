@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.board_options import BoardOptions, Visibility, moment_words
-from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries, Plan, what_changed
+from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries, Plan, change_summary
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
 from hpc_board.report.formatting import count_text, moment_text
@@ -83,7 +83,7 @@ def changes_table(changes: Sequence[BoardChange]) -> Table:
             moment_words(change.terms.deadline),
             ", ".join(map(one_line, change.terms.gpus)) or "all",
             change.terms.visibility.value,
-            one_line(what_changed(change, before), 200),
+            one_line(change_summary(change, before), 200),
             one_line(change.reason),
         )
         for before, change in zip((None, *changes), changes, strict=False)

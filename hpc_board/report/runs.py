@@ -11,7 +11,7 @@ from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.peaks import Peak, Share
 from hpc_board.model.result import PUBLIC_PASSED, Case, Result, Timing, Verdict, case_share, device_peak
 from hpc_board.model.result import Log as Printed
-from hpc_board.model.score import duration_text, told_score
+from hpc_board.model.score import duration_text, full_score_text
 from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
@@ -269,9 +269,8 @@ def _achievement(run: Run, result: Result | None, placing: Placing | None) -> st
     line = _verdict_line(run, placing)
     if line:
         return f"{line[0].lower()}{line[1:]}"
-    return (
-        f"score {told_score(run.score_s, run.interval)}{', removed from the standings' if run.remarks.removal else ''}"
-    )
+    removed = ", removed from the standings" if run.remarks.removal else ""
+    return f"score {full_score_text(run.score_s, run.interval)}{removed}"
 
 
 def _verdict_line(run: Run, placing: Placing | None) -> str:
@@ -279,7 +278,7 @@ def _verdict_line(run: Run, placing: Placing | None) -> str:
     if run.score_s is None:
         return ""
     if run.milestone:
-        return f"Milestone {one_line(run.milestone)} on {run.gpu}: {told_score(run.score_s, run.interval)}"
+        return f"Milestone {one_line(run.milestone)} on {run.gpu}: {full_score_text(run.score_s, run.interval)}"
     return "" if placing is None else verdict_line(run.gpu, run.score_s, placing, run.interval)
 
 
@@ -360,7 +359,7 @@ def _passed_text(run: Run, result: Result, placing: Placing | None) -> str:
     if line:
         parts.append(f"{line}.")
     elif run.score_s is not None:
-        parts.append(f"Score {told_score(run.score_s, run.interval)}.")
+        parts.append(f"Score {full_score_text(run.score_s, run.interval)}.")
     return " ".join(parts)
 
 

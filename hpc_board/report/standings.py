@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version
-from hpc_board.model.score import told_score, wide_interval_text
+from hpc_board.model.score import full_score_text, wide_interval_text
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
@@ -186,7 +186,7 @@ def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
 def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[str, str]]:
     yield "rank", f"{row.rank} of {count_text(page.total, 'user')}"
     yield "user", one_line(row.user)
-    yield "score", told_score(row.score_s, row.interval)
+    yield "score", full_score_text(row.score_s, row.interval)
     if row.overlaps_above:
         yield "overlap", "cannot be told from the one above: their intervals overlap"
     if row.score_s > leader.score_s:

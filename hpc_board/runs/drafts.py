@@ -347,10 +347,10 @@ def _chosen_gpus(task: Task, options: Sequence[str], header: Directives, gpus: S
         )
     from_header = _resolved_from_header(header, task, allowed, gpus)
     from_options = _resolved(options, task, allowed, gpus)
-    strangers = [chosen.name for chosen in from_options if chosen not in from_header]
-    if header.gpus and strangers:
+    not_in_header = [chosen.name for chosen in from_options if chosen not in from_header]
+    if header.gpus and not_in_header:
         raise InputError(
-            f"The command names {', '.join(strangers)}, the submission script header only "
+            f"The command names {', '.join(not_in_header)}, the submission script header only "
             f"{', '.join(chosen.name for chosen in from_header)}.",
             hint="Leave out --gpu, choose from the header's GPUs, or correct the header.",
         )

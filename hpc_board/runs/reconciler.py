@@ -64,7 +64,7 @@ class _Leftover:
 
     partial: Result | None = None
     whole: bool = False
-    hindrance: str = ""
+    result_problem: str = ""
     unreadable: bool = False
 
 
@@ -241,7 +241,7 @@ class Reconciler:
             self._record(run, RunState.ERROR, reason=f"the settings no longer have cluster {run.cluster}; submit again")
         else:
             reason = f"the settings no longer have cluster {run.cluster}: nobody is asked"
-            self._look_into_folder(self._record(run, run.state, reason=reason, source=self._left(run).hindrance))
+            self._look_into_folder(self._record(run, run.state, reason=reason, source=self._left(run).result_problem))
 
     def _may_send(self, run: Run, asked: Sequence[str]) -> bool:
         """Whether a run is to be sent in this turn, in which the schedulers of the clusters `asked` are asked."""
@@ -533,9 +533,11 @@ class Reconciler:
         except NotRegularFileError:
             return _Leftover(whole=True)
         except OSError as error:
-            return _Leftover(hindrance=f"{job_folder.RESULT} cannot be read now: {error.strerror}", unreadable=True)
+            return _Leftover(
+                result_problem=f"{job_folder.RESULT} cannot be read now: {error.strerror}", unreadable=True
+            )
         if not data:
-            return _Leftover(hindrance=f"{job_folder.RESULT} is empty")
+            return _Leftover(result_problem=f"{job_folder.RESULT} is empty")
         try:
             result = self._accepted(run, self.store.submissions.task(run.task, run.task_version), data)
         except ResultError:
@@ -655,19 +657,19 @@ class Reconciler:
         if left.whole:
             # It has come since the folder was looked into: the next turn takes it.
             return run.status
-        partial, hindrance = left.partial, left.hindrance
+        partial, result_problem = left.partial, left.result_problem
         if partial is not None and news.restarts is not None and partial.restart_count != news.restarts:
             # What an earlier attempt had come to explains nothing of this one.
             partial = None
         if partial is not None and news.state is JobState.MISSING:
-            hindrance = f"{job_folder.RESULT} is of a job that was told to end"
+            result_problem = f"{job_folder.RESULT} is of a job that was told to end"
         status = next_status(
             run.status,
             news,
             _now(),
             result_grace=self._kind(run.cluster).result_grace,
             interrupted=partial is not None,
-            hindrance=hindrance,
+            result_problem=result_problem,
             unreadable=left.unreadable,
         )
         if status.state.ended and partial is not None:

@@ -81,8 +81,8 @@ def contents(path: Path) -> Contents:
                 raise InputError(
                     f"{path}: the backup was made by a newer version of hpc-board", hint="Upgrade hpc-board."
                 )
-            if misshapen := _misshapen(db, ()):
-                raise InputError(f"{path}: this is no backup of a board: {misshapen}", hint=hint)
+            if problem := _schema_problem(db, ()):
+                raise InputError(f"{path}: this is no backup of a board: {problem}", hint=hint)
             return _contents(db)
     except sqlite3.Error as error:
         raise InputError(f"{path}: this is no backup of a board, or a damaged one ({error})", hint=hint) from error
@@ -114,13 +114,13 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
             _connected(draft.path.absolute().as_uri()) as copy,
         ):
             given.backup(copy)
-        with _input_blamed(source), draft.writing() as db:
-            misshapen = _misshapen(db, _shapes(Path(folder), file.mounts))
-            if not misshapen and max(_numbers(db).values(), default=0) > _NUMBER_MAX:
-                misshapen = "the numbers of its rows are used up"
-            if misshapen:
+        with _backup_errors(source), draft.writing() as db:
+            problem = _schema_problem(db, _shapes(Path(folder), file.mounts))
+            if not problem and max(_numbers(db).values(), default=0) > _NUMBER_MAX:
+                problem = "the numbers of its rows are used up"
+            if problem:
                 raise InputError(
-                    f"{source}: this is no backup of a board: {misshapen}",
+                    f"{source}: this is no backup of a board: {problem}",
                     hint="Give a file that `hpc-board admin backup` wrote.",
                 )
             forgotten = going - {row[0] for row in db.execute("SELECT id FROM runs").fetchall()}
@@ -173,7 +173,7 @@ def _contents(db: "Database") -> Contents:
 
 
 @contextmanager
-def _input_blamed(source: Path) -> Iterator[None]:
+def _backup_errors(source: Path) -> Iterator[None]:
     """Say of a failure that nobody else can act on that `source` is no backup."""
     try:
         yield
@@ -200,7 +200,7 @@ def _shapes_in(db: "Database") -> Iterator[Shape]:
             yield kind, name, " ".join(str(sql).split())
 
 
-def _misshapen(db: "Database", wanted: Sequence[Shape]) -> str:
+def _schema_problem(db: "Database", wanted: Sequence[Shape]) -> str:
     """What keeps a database from being one of this program's, "" for nothing; where none are wanted, tables that miss.
 
     Tables of its own do no harm. A view or trigger of its own would run its statements in every command.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Newest = CreatedBoard | BoardChange
 """A board, or the change that deleted it."""
 
-_OF_THE_VERSION = frozenset({"name", "files", "tests", "benchmarks"})
+_VERSION_KEYS = frozenset({"name", "files", "tests", "benchmarks"})
 """What of a task's definition is large and the same in every board of a version: `tasks` has it."""
 
 _NEWEST = "SELECT MAX(id) AS id FROM boards GROUP BY name ORDER BY name"
@@ -68,7 +68,7 @@ class BoardGateway:
         What is `known` from before is not read again: a change never changes.
         """
         known = known or {}
-        with self._file.looking() as connection:
+        with self._file.existing() as connection:
             if connection is None or not _has_boards(connection):
                 return {}
             numbers = [row["id"] for row in _rows(connection, _NEWEST)]
@@ -76,7 +76,7 @@ class BoardGateway:
 
     def changes(self, name: str) -> tuple[BoardChange, ...]:
         """Return the changes of all boards of this name, oldest first."""
-        with self._file.looking() as connection:
+        with self._file.existing() as connection:
             if connection is None or not _has_boards(connection):
                 return ()
             rows = _rows(connection, "SELECT * FROM boards WHERE name = ? ORDER BY id", name)
@@ -140,7 +140,7 @@ def _add(db: "Database", new: NewChange) -> None:
     document = new.terms.to_json()
     if new.task is not None:
         definition = json.loads(task_definition(new.task))
-        document["task"] = {key: value for key, value in definition.items() if key not in _OF_THE_VERSION}
+        document["task"] = {key: value for key, value in definition.items() if key not in _VERSION_KEYS}
         version = {"name": new.name, "version": new.task.version, "definition": json.dumps(definition)}
         db.table("tasks").insert({**version, "added_at": moment}, ignore=True)
     db.table("boards").insert(

@@ -137,7 +137,7 @@ class DatabaseFile:
         return os.path.exists(self.path)  # noqa: PTH110 - False, and no error, in a folder that is closed to this user
 
     @contextmanager
-    def looking(self) -> Iterator[sqlite3.Connection | None]:
+    def existing(self) -> Iterator[sqlite3.Connection | None]:
         """Open the database as it is for one call that sees one state of it; None where there is none.
 
         Nothing is made or brought up to date, so tables may be missing.

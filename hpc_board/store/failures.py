@@ -86,7 +86,7 @@ def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
         failure = _failure(error)
         if failure is None:
             raise
-        if failure is _DAMAGED and (found := misfit(path)):
+        if failure is _DAMAGED and (found := find_misfit(path)):
             told = unreadable(*found)
             raise UnreadableError(f"{path}: {told.message}", hint=told.hint) from error
         if failure in (_UNOPENABLE, _INPUT_OUTPUT) and _is_full(path):
@@ -109,7 +109,7 @@ def _failure(error: sqlite3.Error) -> tuple[str, str] | None:
     return None if code is None else _FAILURES.get(code & 0xFF)  # the low byte is the kind, the rest its details
 
 
-def misfit(path: Path, *, seconds: float = _LOOK_SECONDS) -> tuple[str, str, str] | None:
+def find_misfit(path: Path, *, seconds: float = _LOOK_SECONDS) -> tuple[str, str, str] | None:
     """A table, one of its rows, and what that holds which does not fit its column; None where nothing is found.
 
     Each table is read once, the large ones last, and nothing more after these `seconds`.

@@ -26,7 +26,7 @@ def is_shared(board: Path) -> bool:
         return False
 
 
-def found(board: Path, group: str | None = None) -> bool:
+def create_board_folder(board: Path, group: str | None = None) -> bool:
     """Make the folder of a board, for this account alone or for a Unix group; False where there is a fitting one.
 
     Raises:
@@ -86,7 +86,7 @@ def _check_fits(board: Path, group: str | None, gid: int | None) -> None:
         )
 
 
-def hindrance(board: Path) -> str:
+def access_problem(board: Path) -> str:
     """What keeps this account out of the folder of a board, in words; empty where nothing does, or it is not there."""
     try:
         gid = board.stat().st_gid

@@ -17,7 +17,7 @@ from hpc_board.model.lint import LINT_BYTES_MAX, Lint
 from hpc_board.model.task import ISOLATED, OWN, Task
 from hpc_board.model.text import printable
 from hpc_board.runs.drafts import check_support
-from hpc_board.task_check.local_job import gpu_here, local_job
+from hpc_board.task_check.local_job import local_gpu, local_job
 
 CASES_MAX = 20
 SECONDS = 300
@@ -135,7 +135,7 @@ def _own_eval(task: Task, missing: Sequence[str]) -> Diagnostic:
 
 def _asked(task: Task, bounds: Bounds) -> Lint:
     """What the harness finds out in a process that is started as a job is."""
-    with local_job(task, gpu_here(bounds.device, bounds.python)) as job:
+    with local_job(task, local_gpu(bounds.device, bounds.python)) as job:
         limits = (str(bounds.cases_max), str(bounds.seconds))
         seconds = _seconds_at_most(task, bounds)
         data = job.outcome("lint", *limits, timeout_seconds=seconds, file=LINT, bytes_max=LINT_BYTES_MAX)

@@ -24,7 +24,7 @@ _DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBL
 _TOLD_MAX = 2000
 
 
-def gpu_here(device: Device, python: str) -> Gpu:
+def local_gpu(device: Device, python: str) -> Gpu:
     """This machine's device of a kind as boards know GPUs; the harness runs under the program `python`."""
     return Gpu("CPU" if device is Device.CPU else "GPU", Cluster("here", EMBEDDED), device, python=python)
 

@@ -10,7 +10,7 @@ from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError
 from hpc_board.model.score import score_interval
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import drafts, job_folder
-from hpc_board.task_check.local_job import gpu_here, local_job
+from hpc_board.task_check.local_job import local_gpu, local_job
 
 _END_SECONDS = 60
 """Time for the harness to end and write beside what a job of its kind may take."""
@@ -33,7 +33,7 @@ def try_out(
         InputError: the submission does not fit the task, the device or the mode.
         BoardError: the harness cannot be started, or left no result.
     """
-    gpu = gpu_here(device, python)
+    gpu = local_gpu(device, python)
     drafts.check_fit(source, task, (gpu,), mode)
     seconds = job_folder.time_limit_seconds(task, gpu, mode) + _END_SECONDS
     with local_job(task, gpu, mode=mode, file_name=source.file_name, code=source.data) as job:

@@ -48,7 +48,7 @@ _WITH_VARIABLES = (
 """What sh does to run its arguments with the variables that its input begins with, and without those it sets itself."""
 
 
-class Rest:
+class RetryDelay:
     """What did not answer is left alone for a while: the same error comes at once.
 
     A host that swallows what is sent to it must not take most of the time of a board's other clusters.
@@ -85,7 +85,7 @@ class Connection:
         self.login = login
         self._lock = threading.Lock()
         self._link: Link | None = None
-        self._rest = Rest()
+        self._retry_delay = RetryDelay()
 
     @property
     def name(self) -> str:
@@ -106,17 +106,17 @@ class Connection:
             if self._link is not None:
                 self._link.close()
                 self._link = None
-            self._rest.check()
+            self._retry_delay.check()
             began = time.monotonic()
             try:
                 self._link = log_in(self.login)
             except LoginRefused as error:
-                self._rest.begin(error, began, at_least_seconds=REFUSED_SECONDS)
+                self._retry_delay.begin(error, began, at_least_seconds=REFUSED_SECONDS)
                 raise
             except SchedulerError as error:
-                self._rest.begin(error, began)
+                self._retry_delay.begin(error, began)
                 raise
-            self._rest.end()
+            self._retry_delay.end()
             return self._link
 
     def channel(self, seconds: float = _OPEN_SECONDS) -> "tuple[Link, Channel]":

@@ -15,7 +15,7 @@ from hpc_board.errors import SchedulerError
 from hpc_board.files import NotRegularFileError
 from hpc_board.model.text import one_line
 from hpc_board.transport import RENEW_SECONDS, draft_of
-from hpc_board.transport.ssh import RETRY_SECONDS, Connection, Rest
+from hpc_board.transport.ssh import RETRY_SECONDS, Connection, RetryDelay
 
 if TYPE_CHECKING:
     from paramiko import Channel, SFTPClient
@@ -50,7 +50,7 @@ class SshFiles:
         self._connection = connection
         self._stall_seconds = stall_seconds
         self._lock = threading.Lock()
-        self._rest = Rest(retry_seconds)
+        self._retry_delay = RetryDelay(retry_seconds)
         self._session: tuple[Link, SFTPClient] | None = None
 
     def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -152,7 +152,7 @@ class SshFiles:
 
         words, silent = "", False
         with self._lock:
-            self._rest.check()
+            self._retry_delay.check()
             began = time.monotonic()
             for _ in range(2):
                 link, opened = self._opened()
@@ -171,7 +171,7 @@ class SshFiles:
                     break
             if silent:
                 silence = self._silence()
-                self._rest.begin(silence, began)
+                self._retry_delay.begin(silence, began)
                 raise silence
         raise SchedulerError(
             f"the connection to {self._connection.name} for files was lost: {words}",

@@ -67,14 +67,14 @@ def log_in(login: Login) -> Link:
     return _link(destination(login), hops=0)
 
 
-class Closing(Protocol):
+class Closable(Protocol):
     """What waits for a host until it is closed: a connection, or a session on one."""
 
     def close(self) -> object:
         """End it, from any thread."""
 
 
-def close_quietly(what: Closing) -> None:
+def close_quietly(what: Closable) -> None:
     """Close `what`, from any thread; that its connection breaks meanwhile is as good."""
     import paramiko
 
@@ -83,7 +83,7 @@ def close_quietly(what: Closing) -> None:
 
 
 @contextmanager
-def closed_after(seconds: float, what: Closing) -> Iterator[threading.Event]:
+def closed_after(seconds: float, what: Closable) -> Iterator[threading.Event]:
     """Close `what` if the block takes longer than `seconds`, however it waits; the event says that this happened."""
     with _after(seconds, lambda: close_quietly(what)) as late:
         yield late

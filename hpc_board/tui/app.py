@@ -186,7 +186,7 @@ class BoardApp(App[None]):
         self._forgetful = False
         self._side: SideChosen | None = None
         self._meant_for: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
-        self._role = Role.NOBODY
+        self._role = Role.NONE
         themes.dress(self)
         self.theme = self._first_theme()
         themes.redress(self)

@@ -72,7 +72,7 @@ PEOPLE = (
     ),
     PersonState(
         "mallory",
-        Role.NOBODY,
+        Role.NONE,
         Decision(BAN, USER, "mallory", "zoe", NOW - 40 * DAY, "returns what an earlier call computed, again and again"),
         NOW - 41 * DAY,
     ),
@@ -233,15 +233,15 @@ class AdminBoard(FakeBoard):
             for each in self.known_runs
         ]
 
-    def plan_update(self, name: str, source: str | None = None, wishes: RequestedOptions = UNCHANGED) -> Plan:  # noqa: ARG002
+    def plan_update(self, name: str, source: str | None = None, options: RequestedOptions = UNCHANGED) -> Plan:  # noqa: ARG002
         self._enter("plan_update")
         (state,) = [each for each in self.states if each.name == name]
         terms = BoardOptions(state.creator, state.deadline, state.gpus, state.visibility)
-        if wishes.deadline is not None:
-            new = replace(terms, deadline=deadline_of(wishes.deadline, NOW))
+        if options.deadline is not None:
+            new = replace(terms, deadline=deadline_of(options.deadline, NOW))
             found = Difference("deadline", moment_words(terms.deadline), moment_words(new.deadline))
         else:
-            new = replace(terms, visibility=Visibility.CLOSED if wishes.closed else Visibility.PUBLIC)
+            new = replace(terms, visibility=Visibility.CLOSED if options.closed else Visibility.PUBLIC)
             found = Difference("visibility", str(terms.visibility), str(new.visibility))
         return Plan(name, Action.UPDATE, new, differences=(found,))
 

@@ -71,7 +71,7 @@ def row(app: Any, begin: str) -> str:
 # Who has it
 
 
-@pytest.mark.parametrize("role", [Role.PARTICIPANT, Role.NOBODY])
+@pytest.mark.parametrize("role", [Role.PARTICIPANT, Role.NONE])
 async def test_who_is_no_admin_has_neither_key_nor_entry(role: Role) -> None:
     async with app_on(AdminBoard(role=role)).run_test(size=(80, 50)) as pilot:
         await settled(pilot)

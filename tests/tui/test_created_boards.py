@@ -28,7 +28,7 @@ async def test_the_tasks_have_the_boards_that_one_sees_and_reloading_finds_new_o
         await settled(pilot)
         assert "course_secret" not in text_of(app)
         admin.leaderboards.carry_out(
-            [admin.leaderboards.plan_update("course_secret", wishes=RequestedOptions(closed=False))]
+            [admin.leaderboards.plan_update("course_secret", options=RequestedOptions(closed=False))]
         )
         await press(pilot, "f5")
         await until(pilot, lambda: "course_secret" in text_of(app))
@@ -54,7 +54,7 @@ async def test_a_board_that_is_made_meanwhile_appears_by_itself_and_the_selectio
         await until(pilot, lambda: "course_one" in text_of(app))
         assert grid.current == "course_two"
         admin.leaderboards.carry_out(
-            [admin.leaderboards.plan_update("course_one", wishes=RequestedOptions(deadline="2030-05-18 12:00"))]
+            [admin.leaderboards.plan_update("course_one", options=RequestedOptions(deadline="2030-05-18 12:00"))]
         )
         moments[0] += timedelta(seconds=6)
         await until(pilot, lambda: any("course_one" in line and "23 h" in line for line in text_of(app).splitlines()))

@@ -635,8 +635,8 @@ def test_somebody_who_looked_before_another_changed_the_board_is_told(place: Rec
     made(place)
     mine, theirs = of(place), of(place)
     plans = (
-        mine.leaderboards.plan_update("echo", wishes=RequestedOptions("+1d")),
-        theirs.leaderboards.plan_update("echo", wishes=RequestedOptions("+2d")),
+        mine.leaderboards.plan_update("echo", options=RequestedOptions("+1d")),
+        theirs.leaderboards.plan_update("echo", options=RequestedOptions("+2d")),
     )
     theirs.leaderboards.carry_out([plans[1]])
     with pytest.raises(InputError, match="was changed by"):
@@ -810,7 +810,7 @@ def test_a_participant_makes_changes_and_deletes_no_board(place: Recorded) -> No
         ("admin", "sync", folder),
     ):
         assert call(place, *words, user="eve").exit_code == 5
-    plan = of(place).leaderboards.plan_update("echo", wishes=RequestedOptions("+1d"))
+    plan = of(place).leaderboards.plan_update("echo", options=RequestedOptions("+1d"))
     creation = of(place).leaderboards.plan_creation(str(folder), "mine")
     for act in (
         lambda: eve.leaderboards.plan_creation(str(folder), "mine"),

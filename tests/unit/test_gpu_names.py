@@ -2,7 +2,16 @@
 
 import pytest
 
-from hpc_board.domain.gpu_names import MODELS, Model, Named, board_name, gpu_model_name, misfit, named, named_by_any
+from hpc_board.domain.gpu_names import (
+    MODELS,
+    GpuDescription,
+    Model,
+    board_name,
+    gpu_model_name,
+    name_mismatch,
+    parse_gpu_name,
+    parse_gpu_names,
+)
 from hpc_board.model.gpu import Device
 
 
@@ -66,13 +75,13 @@ def test_a_gpu_model_has_a_short_name(model: str, name: str) -> None:
 def test_a_text_is_searched_for_the_longest_name_and_what_qualifies_it(
     text: str, model: str | None, memory: str, form: str, mig: str
 ) -> None:
-    assert named(text) == Named(MODELS[model] if model else None, memory, form, mig)
+    assert parse_gpu_name(text) == GpuDescription(MODELS[model] if model else None, memory, form, mig)
 
 
 def test_several_texts_say_together_what_each_says_alone() -> None:
-    (only,) = named_by_any(["ib", "a100", "a100_80gb", "sxm4"])
+    (only,) = parse_gpu_names(["ib", "a100", "a100_80gb", "sxm4"])
     assert (only.model, only.memory) == (MODELS["A100"], "80GB")
-    assert [each.model for each in named_by_any(["v100", "p100", "cpu"])] == [MODELS["P100"], MODELS["V100"]]
+    assert [each.model for each in parse_gpu_names(["v100", "p100", "cpu"])] == [MODELS["P100"], MODELS["V100"]]
 
 
 @pytest.mark.parametrize(
@@ -92,13 +101,13 @@ def test_several_texts_say_together_what_each_says_alone() -> None:
     ],
 )
 def test_a_gpu_is_compared_with_what_the_name_of_its_board_says(board: str, found: str, mig: bool, why: str) -> None:
-    said = misfit(board, found, mig=mig)
+    said = name_mismatch(board, found, mig=mig)
     assert (said.startswith(why), bool(said)) == (True, bool(why))
 
 
 @pytest.mark.parametrize("found", MODELS.values(), ids=lambda model: model.name)
 def test_a_model_is_found_by_its_own_name_and_has_an_architecture_that_its_compiler_takes(found: Model) -> None:
-    assert named(found.name).model == found
+    assert parse_gpu_name(found.name).model == found
     assert board_name([found.name]) == found.name
     if found.arch and found.device is Device.HIP:
         assert found.arch.startswith("gfx")
@@ -114,4 +123,4 @@ def test_a_board_s_name_keeps_no_letter_that_no_name_may_have() -> None:
 
 
 def test_the_memory_of_a_superchip_s_cpu_is_not_taken_for_the_gpu_s() -> None:
-    assert named("NVIDIA GH200 480GB") == Named(MODELS["GH200"])
+    assert parse_gpu_name("NVIDIA GH200 480GB") == GpuDescription(MODELS["GH200"])

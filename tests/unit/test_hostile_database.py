@@ -102,7 +102,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     board.leaderboards.carry_out(
         board.leaderboards.plan_creation("vectoradd_py", "course", RequestedOptions(deadline="+30d"))
     )
-    board.leaderboards.carry_out([board.leaderboards.plan_update("course", wishes=RequestedOptions(deadline="+60d"))])
+    board.leaderboards.carry_out([board.leaderboards.plan_update("course", options=RequestedOptions(deadline="+60d"))])
     return place
 
 

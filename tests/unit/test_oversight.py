@@ -100,7 +100,7 @@ def test_people_are_those_who_sent_something_were_decided_about_or_are_named(pla
     assert (roles["ada"], roles["carl"], roles["mia"], roles["zoe"]) == (
         Role.PARTICIPANT,
         Role.CREATOR,
-        Role.NOBODY,
+        Role.NONE,
         Role.ADMIN,
     )
     assert [person.name for person in people if person.ban] == ["kim"]
@@ -183,4 +183,4 @@ def test_what_no_hpc_board_has_written_is_told_with_its_row_or_hides_nobody_else
 
 def test_a_name_that_no_account_can_have_is_nobody(place: Recorded) -> None:
     sent(place, "a\0b")
-    assert ("a\0b", Role.NOBODY) in {(person.name, person.role) for person in board_of(place).admin_views.people()}
+    assert ("a\0b", Role.NONE) in {(person.name, person.role) for person in board_of(place).admin_views.people()}

@@ -24,7 +24,7 @@ ROLES = Roles(admins=("ada", "@ops"), creators=("@staff",), participants=("@stud
         ("bob", ("staff", "students"), Role.CREATOR),
         ("bob", ("students",), Role.PARTICIPANT),
         ("eve", (), Role.PARTICIPANT),
-        ("bob", (), Role.NOBODY),
+        ("bob", (), Role.NONE),
     ],
 )
 def test_the_highest_role_counts(user: str, groups: tuple[str, ...], role: Role) -> None:
@@ -44,7 +44,7 @@ def test_each_role_may_do_what_those_below_it_may() -> None:
     assert Role.CREATOR.may_act_as(Role.PARTICIPANT)
     assert Role.CREATOR.may_act_as(Role.CREATOR)
     assert not Role.PARTICIPANT.may_act_as(Role.CREATOR)
-    assert not Role.NOBODY.may_act_as(Role.PARTICIPANT)
+    assert not Role.NONE.may_act_as(Role.PARTICIPANT)
 
 
 def _settings(folder: Path, roles: str) -> config.Settings:
@@ -65,7 +65,7 @@ def test_a_group_of_the_machine_gives_its_members_a_role(tmp_path: Path) -> None
         os.chown(tmp_path / "board", 12345, 12345)
         assert Board(settings).role is Role.CREATOR
     stranger = Board(settings, user="hpc-board-nobody-has-this-name")
-    assert stranger.role is Role.NOBODY
+    assert stranger.role is Role.NONE
     with pytest.raises(Refused, match=r"you may not create boards: that takes the role creator, and .*s is nobody"):
         stranger.context.require(Role.CREATOR, "create boards")
 

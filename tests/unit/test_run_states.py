@@ -64,7 +64,7 @@ def test_a_result_that_cannot_be_read_is_waited_for_and_has_its_grace_afterwards
     news, words = JobStatus(state, source="squeue: X"), "result.json cannot be read now: Input/output error"
     status = next_status(QUEUED, news, NOON)
     for hours in range(1, 30):
-        status = next_status(status, news, NOON + timedelta(hours=hours), hindrance=words, unreadable=True)
+        status = next_status(status, news, NOON + timedelta(hours=hours), result_problem=words, unreadable=True)
         assert (status.state, status.source) == (RunState.COLLECTING, f"squeue: X; {words}")
         assert "cancel it" in status.reason
     later = NOON + timedelta(hours=30)
@@ -76,8 +76,10 @@ def test_a_result_that_cannot_be_read_is_waited_for_and_has_its_grace_afterwards
 def test_a_result_that_cannot_be_read_is_given_up_when_the_run_is_cancelled() -> None:
     words = "result.json cannot be read now: Input/output error"
     wanted = replace(QUEUED, cancel_requested=True)
-    first = next_status(wanted, JobStatus(JobState.CANCELLED), NOON, hindrance=words, unreadable=True)
-    last = next_status(first, JobStatus(JobState.CANCELLED), NOON + CANCELLED_GRACE, hindrance=words, unreadable=True)
+    first = next_status(wanted, JobStatus(JobState.CANCELLED), NOON, result_problem=words, unreadable=True)
+    last = next_status(
+        first, JobStatus(JobState.CANCELLED), NOON + CANCELLED_GRACE, result_problem=words, unreadable=True
+    )
     assert (last.state, last.source) == (RunState.CANCELLED, f"{words} after 5 s, since 12:00 UTC")
 
 

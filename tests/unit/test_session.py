@@ -117,7 +117,7 @@ def test_what_fails_leaves_no_transaction_behind(store: Store) -> None:
     with store.file.session():
         with pytest.raises(ValueError, match="broken"):
             forget(store)
-        with pytest.raises(ValueError, match="broken"), store.file.looking():
+        with pytest.raises(ValueError, match="broken"), store.file.existing():
             raise ValueError("broken")
         with pytest.raises(ValueError, match="broken"), store.file.reading():
             raise ValueError("broken")

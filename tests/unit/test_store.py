@@ -28,7 +28,7 @@ from hpc_board.model.result import RESULT_BYTES_MAX, Case, Log, Result, ResultEr
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.failures import misfit
+from hpc_board.store.failures import find_misfit
 from hpc_board.store.journal import file_system, journal_mode
 from hpc_board.store.migrations import MIGRATIONS
 from hpc_board.store.runs import RunGateway
@@ -801,8 +801,8 @@ def test_the_row_that_is_damaged_is_not_looked_for_without_end(path: Path, store
         )
     path.write_bytes(path.read_bytes().replace(b"gpu-h100", b"gpu-\xff\xff\xff\xff"))
 
-    assert misfit(path, seconds=3600) == ("runs", "1", "its partition is no text")
-    assert misfit(path, seconds=0) is None
+    assert find_misfit(path, seconds=3600) == ("runs", "1", "its partition is no text")
+    assert find_misfit(path, seconds=0) is None
 
 
 def test_a_stored_result_that_is_none_is_reported(path: Path, store: Store) -> None:

@@ -10,7 +10,7 @@ from hpc_board.harness.measure.timing import enough, of_rows, timing
 from hpc_board.model.limits import Limits, limit_faults
 from hpc_board.model.measurement import calls_needed, scatters, spread
 from hpc_board.model.result import Case, Timing, Verdict
-from hpc_board.model.score import Interval, duration_text, interval_text, score_interval, score_s, told_score
+from hpc_board.model.score import Interval, duration_text, full_score_text, interval_text, score_interval, score_s
 from hpc_board.model.task import Ranking
 from tests.unit.recorded import row_case
 
@@ -122,9 +122,9 @@ def test_an_interval_has_one_unit_where_that_leaves_digits(low_ns: float, high_n
 
 
 def test_an_interval_is_told_beside_its_score_where_it_is_wide() -> None:
-    assert told_score(2.1e-3, Interval(1.9e-3, 2.4e-3)) == "2.10 ms (1.90 to 2.40 ms)"
-    assert told_score(2e-3, Interval(1.96e-3, 2.05e-3)) == "2.00 ms"
-    assert told_score(2e-3, None) == "2.00 ms"
+    assert full_score_text(2.1e-3, Interval(1.9e-3, 2.4e-3)) == "2.10 ms (1.90 to 2.40 ms)"
+    assert full_score_text(2e-3, Interval(1.96e-3, 2.05e-3)) == "2.00 ms"
+    assert full_score_text(2e-3, None) == "2.00 ms"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from hpc_board.domain.cluster_info import ClusterInfo, Partition, SiteNode
+from hpc_board.domain.cluster_info import ClusterInfo, ClusterNode, Partition
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.slurm.outputs import table
@@ -41,7 +41,7 @@ def site(host: Host, timeout_seconds: float = 60.0) -> ClusterInfo:
             if argv is NODES:
                 raise
             unknown.append(error.message)
-    nodes, partitions = site_nodes(answers[NODES])
+    nodes, partitions = cluster_nodes(answers[NODES])
     described = partition_facts(answers.get(PARTITIONS, ""))
     known = {name: _joined(found, described.get(name)) for name, found in partitions.items()}
     return ClusterInfo(
@@ -52,13 +52,13 @@ def site(host: Host, timeout_seconds: float = 60.0) -> ClusterInfo:
     )
 
 
-def site_nodes(stdout: str) -> tuple[tuple[SiteNode, ...], dict[str, Partition]]:
+def cluster_nodes(stdout: str) -> tuple[tuple[ClusterNode, ...], dict[str, Partition]]:
     """The nodes and the partitions that `sinfo --Node --Format=SITE_FORMAT` printed, the nodes by their names.
 
     Raises:
         SchedulerError: it printed something else.
     """
-    nodes: dict[str, SiteNode] = {}
+    nodes: dict[str, ClusterNode] = {}
     partitions: dict[str, Partition] = {}
     for node, partition, available, state, cpus, time, gres, features, _ in table("sinfo", stdout, 9)[:_NODES_MAX]:
         name = partition.removesuffix("*")
@@ -69,7 +69,7 @@ def site_nodes(stdout: str) -> tuple[tuple[SiteNode, ...], dict[str, Partition]]
         if known is None:
             words = () if features in ("(null)", "N/A") else tuple(filter(None, features.split(",")))
             count = int(cpus) if re.fullmatch("[0-9]{1,6}", cpus) else 0
-            nodes[node] = SiteNode(node, (name,), state.lower(), count, gres, words)
+            nodes[node] = ClusterNode(node, (name,), state.lower(), count, gres, words)
         elif name not in known.partitions:
             nodes[node] = replace(known, partitions=tuple(sorted((*known.partitions, name))))
     return tuple(nodes[name] for name in sorted(nodes)), partitions

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hpc_board.domain.cluster_info import ClusterInfo, Partition, SiteNode
-from hpc_board.domain.gpu_names import MODELS, Model, board_name, named, named_by_any
+from hpc_board.domain.cluster_info import ClusterInfo, ClusterNode, Partition
+from hpc_board.domain.gpu_names import MODELS, Model, board_name, parse_gpu_name, parse_gpu_names
 from hpc_board.model.gpu import Device
 from hpc_board.model.names import NAME
 from hpc_board.model.text import one_line
@@ -49,7 +49,7 @@ class _Offer:
 
     kind: _Kind
     partition: Partition
-    nodes: tuple[tuple[SiteNode, int], ...]
+    nodes: tuple[tuple[ClusterNode, int], ...]
     others: tuple[Partition, ...]
     constraint: str
     told_apart: bool
@@ -97,7 +97,7 @@ def detected_settings(site: ClusterInfo, cluster: str | None = None, board: str 
 
 
 def _offers(site: ClusterInfo) -> Iterator[_Offer]:
-    members: dict[_Kind, list[tuple[SiteNode, int]]] = {}
+    members: dict[_Kind, list[tuple[ClusterNode, int]]] = {}
     for node in site.nodes:
         counts: dict[_Kind, int] = {}
         for gpu in _gpus(node):
@@ -116,15 +116,15 @@ def _offers(site: ClusterInfo) -> Iterator[_Offer]:
                 yield _Offer(kind, ranked[0], nodes, tuple(ranked[1:]), constraint, told_apart)
 
 
-def _gpus(node: SiteNode) -> list[Gres]:
+def _gpus(node: ClusterNode) -> list[Gres]:
     return [gres for gres in gres_list(node.gres) if gres.name == "gpu" and gres.count > 0]
 
 
 @lru_cache(maxsize=50_000)
 def _kind(type_: str, features: tuple[str, ...]) -> _Kind:
     """The kind of a node's GPUs: by their type in Slurm where that tells the model, else by the node's features."""
-    said = named(type_)
-    others = named_by_any(features)
+    said = parse_gpu_name(type_)
+    others = parse_gpu_names(features)
     if said.model is not None:
         same = next((each for each in others if each.model == said.model), said)
         found = replace(said, memory=said.memory or same.memory, form=said.form or same.form)
@@ -140,7 +140,7 @@ def _kind(type_: str, features: tuple[str, ...]) -> _Kind:
 
 def _gpu_memory(feature: str) -> str:
     folded = feature.lower()
-    return named(feature).memory if "gpu" in folded and "mem" in folded else ""
+    return parse_gpu_name(feature).memory if "gpu" in folded and "mem" in folded else ""
 
 
 def _order(kind: _Kind) -> tuple[object, ...]:
@@ -148,7 +148,7 @@ def _order(kind: _Kind) -> tuple[object, ...]:
     return (known, kind.mig, kind.memory, kind.form, kind.type, kind.candidates)
 
 
-def _components(nodes: Iterable[SiteNode]) -> list[list[str]]:
+def _components(nodes: Iterable[ClusterNode]) -> list[list[str]]:
     """The partitions of these nodes, those together that have nodes in common."""
     groups: list[set[str]] = []
     for node in nodes:
@@ -163,12 +163,12 @@ def _components(nodes: Iterable[SiteNode]) -> list[list[str]]:
     return sorted(sorted(group) for group in groups)
 
 
-def _within(members: Iterable[tuple[SiteNode, int]], partition: str) -> tuple[tuple[SiteNode, int], ...]:
+def _within(members: Iterable[tuple[ClusterNode, int]], partition: str) -> tuple[tuple[ClusterNode, int], ...]:
     return tuple((node, count) for node, count in members if partition in node.partitions)
 
 
 def _preference(
-    in_each: dict[str, tuple[tuple[SiteNode, int], ...]],
+    in_each: dict[str, tuple[tuple[ClusterNode, int], ...]],
 ) -> Callable[[Partition], tuple[object, ...]]:
     """Orders partitions that have the same GPUs: first one that takes everybody's jobs and has the most of them."""
 
@@ -180,7 +180,7 @@ def _preference(
     return key
 
 
-def _rivals(site: ClusterInfo, kind: _Kind, partition: str) -> list[SiteNode]:
+def _rivals(site: ClusterInfo, kind: _Kind, partition: str) -> list[ClusterNode]:
     """The nodes of a partition with GPUs of another kind that the same request would get."""
     return [
         node
@@ -191,13 +191,15 @@ def _rivals(site: ClusterInfo, kind: _Kind, partition: str) -> list[SiteNode]:
     ]
 
 
-def _constraint(kind: _Kind, nodes: Sequence[tuple[SiteNode, int]], rivals: Sequence[SiteNode]) -> tuple[str, bool]:
+def _constraint(
+    kind: _Kind, nodes: Sequence[tuple[ClusterNode, int]], rivals: Sequence[ClusterNode]
+) -> tuple[str, bool]:
     """The features to ask for beside the GPU, "" for none, and whether that tells its nodes from the `rivals`."""
     if kind.model is None or (kind.type and not rivals):
         return "", not rivals
     common = set(nodes[0][0].features).intersection(*(node.features for node, _ in nodes))
     usable = sorted((word for word in common if _WORD.fullmatch(word)), key=lambda word: (len(word), word))
-    naming = [word for word in usable if named(word).model == kind.model]
+    naming = [word for word in usable if parse_gpu_name(word).model == kind.model]
     telling = naming + [word for word in usable if word not in naming and _gpu_memory(word)]
     alone = [word for word in telling if not any(word in rival.features for rival in rivals)]
     if kind.type:
@@ -207,7 +209,7 @@ def _constraint(kind: _Kind, nodes: Sequence[tuple[SiteNode, int]], rivals: Sequ
     return "&".join(words), not any(set(words) <= set(rival.features) for rival in rivals)
 
 
-def _cpu_partitions(site: ClusterInfo) -> list[tuple[Partition, list[SiteNode]]]:
+def _cpu_partitions(site: ClusterInfo) -> list[tuple[Partition, list[ClusterNode]]]:
     """The partitions without GPUs, the one to begin with first."""
     with_gpus = {name for node in site.nodes if _has_gpus(node) for name in node.partitions}
     found = []
@@ -229,15 +231,15 @@ def _cpu_partitions(site: ClusterInfo) -> list[tuple[Partition, list[SiteNode]]]
     )
 
 
-def _has_gpus(node: SiteNode) -> bool:
+def _has_gpus(node: ClusterNode) -> bool:
     return bool(_gpus(node)) or _model_without_gres(node) is not None
 
 
-def _model_without_gres(node: SiteNode) -> Model | None:
+def _model_without_gres(node: ClusterNode) -> Model | None:
     """The model of GPU that a node's features name although Slurm counts none there."""
     if _gpus(node):
         return None
-    found = named_by_any(word for word in node.features if len(word) > 3 or word.lower().startswith("gpu"))
+    found = parse_gpu_names(word for word in node.features if len(word) > 3 or word.lower().startswith("gpu"))
     return found[0].model if len(found) == 1 else None
 
 
@@ -347,7 +349,7 @@ def _about(offer: _Offer) -> Iterator[str]:
         if kind.candidates:
             yield f"Which model they are is open: the nodes' features name {', '.join(kind.candidates)}."
         else:
-            hint = named(partition.name).model
+            hint = parse_gpu_name(partition.name).model
             suggests = f"; the partition's name suggests {hint.name}" if hint else ""
             yield f"Their model is not known{suggests}. A name, `device` and `arch` are for you to add."
     elif kind.by_features:
@@ -411,7 +413,7 @@ def _limits(partition: Partition) -> Iterator[str]:
         )
 
 
-def _cpu_entry(found: Sequence[tuple[Partition, list[SiteNode]]], cluster: str) -> list[str]:
+def _cpu_entry(found: Sequence[tuple[Partition, list[ClusterNode]]], cluster: str) -> list[str]:
     partition, nodes = found[0]
     lines = list(comment(f"{len(nodes)} {'node' if len(nodes) == 1 else 'nodes'} without GPUs.", "  "))
     for other, _ in found[1:]:
@@ -430,14 +432,14 @@ def _cpu_entry(found: Sequence[tuple[Partition, list[SiteNode]]], cluster: str) 
 
 def _without_gres(site: ClusterInfo, cluster: str) -> Iterator[list[str]]:
     """Nodes whose features name a GPU that Slurm does not count: whole nodes may be the way to get it."""
-    found: dict[tuple[str, str], list[SiteNode]] = {}
+    found: dict[tuple[str, str], list[ClusterNode]] = {}
     for node in site.nodes:
         model = _model_without_gres(node)
         if model is not None:
             for partition in node.partitions:
                 found.setdefault((model.name, partition), []).append(node)
     for (model_name, partition), nodes in sorted(found.items()):
-        words = [word for word in nodes[0].features if named(word).model and _WORD.fullmatch(word)]
+        words = [word for word in nodes[0].features if parse_gpu_name(word).model and _WORD.fullmatch(word)]
         if words and _WORD.fullmatch(partition):
             lines = list(
                 comment(

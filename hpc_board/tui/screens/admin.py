@@ -429,9 +429,9 @@ class AdminScreen(BoardScreen):
             return False
         return True
 
-    def _changed(self, name: str, wishes: RequestedOptions, reason: str) -> str:
+    def _changed(self, name: str, options: RequestedOptions, reason: str) -> str:
         """The terms of a board changed as wished; what has changed, in words."""
-        plan = self.board.leaderboards.plan_update(name, wishes=wishes)
+        plan = self.board.leaderboards.plan_update(name, options=options)
         self.board.leaderboards.carry_out([plan], reason=reason)
         changes = ", ".join(f"{each.what} {each.after} (was {each.before})" for each in plan.differences)
         return f"{name}: {changes or 'nothing is to be changed'}."

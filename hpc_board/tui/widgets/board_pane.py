@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
-from hpc_board.model.score import told_score, wide_interval_text
+from hpc_board.model.score import full_score_text, wide_interval_text
 from hpc_board.model.task import ISOLATED
 from hpc_board.report import OVERLAPS, rank_text, span_text, speedup_text
 from hpc_board.tui import paging
@@ -278,6 +278,6 @@ class BoardPane(ListPane[Placed]):
         if page.own is None:
             people = "1 user" if page.total == 1 else f"{page.total:,} users"
             return toned(f"{people} on {self.gpu}.{removed}", Tone.MUTED)
-        own = told_score(page.own.score_s, page.own.interval)
+        own = full_score_text(page.own.score_s, page.own.interval)
         where = f"You are {page.own.rank:,} of {page.total:,} on {self.gpu}, with {own}."
         return toned(where + removed, Tone.OWN)
