@@ -13,6 +13,7 @@ from hpc_board.boards.editor import (
     RequestedOptions,
     Synced,
     archive,
+    archived,
     chosen_task,
     not_a_board,
     synced,
@@ -143,21 +144,8 @@ class Leaderboards:
 
     def _kept(self, plan: Plan, now: datetime, reason: str) -> BoardArchive:
         version = (plan.before.change.task_version if plan.before else None) or ""
-        rows = {each.gpu: self._context.store.standings.list(plan.name, version, each.gpu) for each in plan.left}
         standings = {
-            gpu: [
-                {
-                    "rank": row.rank,
-                    "user": row.user,
-                    "score_s": row.score_s,
-                    "submission": row.submission,
-                    "run": row.run,
-                    "submitted_at": row.submitted_at.isoformat(),
-                    "file_name": row.file_name,
-                }
-                for row in found
-            ]
-            for gpu, found in rows.items()
+            each.gpu: archived(self._context.store.standings.list(plan.name, version, each.gpu)) for each in plan.left
         }
         history = [
             {

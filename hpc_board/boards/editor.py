@@ -16,6 +16,7 @@ from hpc_board.accounts import unknown_accounts
 from hpc_board.catalog.folders import Catalog
 from hpc_board.domain.board_options import BoardOptions, CodeShown, Visibility, moment_words
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Role
+from hpc_board.domain.standing import Standing
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Difference, Entries, Plan, differences
 from hpc_board.errors import DocumentError, InputError, Refused, StorageError
 from hpc_board.files import whole_file
@@ -428,6 +429,19 @@ def loss(plan: Plan) -> str:
     what = ", ".join(difference.what for difference in plan.differences if difference.restarts)
     who = ", ".join(f"{each.gpu}: {each.users}" for each in plan.left)
     return f"the standings of {plan.name} would start anew ({what}), and users are on them ({who})."
+
+
+def archived(rows: Sequence[Standing]) -> list[dict[str, Any]]:
+    """Return standings as the archive of a deleted board has them: texts as they were given, moments in ISO 8601."""
+    from hpc_board.report.standing_columns import Document, Line, values
+
+    return [
+        {
+            key: value.isoformat() if isinstance(value, datetime) else value
+            for key, value in values(Line(row), Document.ARCHIVE).items()
+        }
+        for row in rows
+    ]
 
 
 def archive(kept: BoardArchive, board: Path) -> Path:

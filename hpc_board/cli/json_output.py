@@ -1,6 +1,6 @@
 """The JSON that scripts read. Keys are added, never renamed or removed; times are ISO 8601 UTC, scores seconds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from hpc_board.model.score import Interval
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.report import bests, diagnostic_object, feed_line, finding_object
+from hpc_board.report.standing_columns import Document, Line, Value, values
 from hpc_board.runs.dispatch import Preview
 from hpc_board.store import WholeRun
 
@@ -413,34 +414,19 @@ def _entries(entries: Sequence[Entries]) -> list[dict[str, Any]]:
 
 def standing_object(row: Standing, page: Page) -> dict[str, Any]:
     """A row of a board."""
-    return {
-        "rank": row.rank,
-        "user": one_line(row.user),
-        "score_s": row.score_s,
-        "submission": row.submission,
-        "run": row.run,
-        "submitted_at": moment(row.submitted_at),
-        "file_name": one_line(row.file_name),
-        "trust": row.trust,
-        "emulated": row.emulated,
-        "harness": row.harness,
-        "speedup": page.speedup(row.score_s),
-        **_interval(row.interval),
-        "overlaps_above": row.overlaps_above,
-    }
+    return _written(values(Line(row, page), Document.SHOW))
 
 
 def _mark(mark: Mark, page: Page) -> dict[str, Any]:
+    about = {"kind": str(mark.kind), "name": one_line(mark.name)}
+    return {**about, **_written(values(Line(mark, page), Document.MARKS))}
+
+
+def _written(found: Mapping[str, Value]) -> dict[str, Any]:
+    """Values as scripts read them: moments to the second, texts printable."""
     return {
-        "kind": str(mark.kind),
-        "name": one_line(mark.name),
-        "score_s": mark.score_s,
-        "submission": mark.submission,
-        "run": mark.run,
-        "submitted_at": moment(mark.submitted_at),
-        "file_name": one_line(mark.file_name),
-        "emulated": mark.emulated,
-        "speedup": page.speedup(mark.score_s),
+        key: moment(value) if isinstance(value, datetime) else one_line(value) if isinstance(value, str) else value
+        for key, value in found.items()
     }
 
 

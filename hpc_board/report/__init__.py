@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hpc_board.report.diagnostics import diagnostic_object, diagnostics_report, finding_object
     from hpc_board.report.explanations import Meaning, state_meaning, verdict_meaning
     from hpc_board.report.feeds import feed_line, feed_lines
-    from hpc_board.report.formatting import span_text
+    from hpc_board.report.formatting import span_text, speedup_text
     from hpc_board.report.histories import bests, history_report
     from hpc_board.report.logs import nothing_printed, run_logs
     from hpc_board.report.moderation import (
@@ -47,16 +47,8 @@ if TYPE_CHECKING:
         step_text,
         trial_report,
     )
-    from hpc_board.report.standings import (
-        OVERLAPS,
-        SHORT_VERSION,
-        board_report,
-        rank_report,
-        rank_text,
-        speedup_text,
-        standings_table,
-        versions_table,
-    )
+    from hpc_board.report.standing_columns import OVERLAPS
+    from hpc_board.report.standings import SHORT_VERSION, board_report, rank_report, standings_table, versions_table
     from hpc_board.report.tables import gpus_table, tasks_table
     from hpc_board.report.tasks import task_report
     from hpc_board.report.times import advice, in_rows, processors_of, scatter_name, scatter_text
@@ -69,7 +61,7 @@ _PARTS = {
     "diagnostics": "diagnostic_object diagnostics_report finding_object",
     "explanations": "Meaning state_meaning verdict_meaning",
     "feeds": "feed_line feed_lines",
-    "formatting": "span_text",
+    "formatting": "span_text speedup_text",
     "histories": "bests history_report",
     "logs": "nothing_printed run_logs",
     "moderation": (
@@ -82,9 +74,8 @@ _PARTS = {
         "outcome outcome_line run_evidence run_overview run_report run_summary run_tone runs_table step_text "
         "trial_report"
     ),
-    "standings": (
-        "OVERLAPS SHORT_VERSION board_report rank_report rank_text speedup_text standings_table versions_table"
-    ),
+    "standing_columns": "OVERLAPS",
+    "standings": "SHORT_VERSION board_report rank_report standings_table versions_table",
     "tables": "gpus_table tasks_table",
     "tasks": "task_report",
     "times": "advice in_rows processors_of scatter_name scatter_text",
@@ -145,7 +136,6 @@ __all__ = [
     "plan_report",
     "processors_of",
     "rank_report",
-    "rank_text",
     "remarks_text",
     "removal_text",
     "removed_blocks",

@@ -11,6 +11,13 @@ def score_text(score_s: float | None) -> str:
     return "" if score_s is None else duration_text(score_s * 1e9)
 
 
+def speedup_text(speedup: float | None) -> str:
+    """Return a speedup over the reference; empty where it is not known."""
+    if speedup is None:
+        return ""
+    return f"{speedup:.2f}x" if speedup < 10 else f"{speedup:.3g}x"
+
+
 def moment_text(moment: datetime) -> str:
     """A moment in the reader's time zone, to the minute."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")

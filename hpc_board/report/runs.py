@@ -16,10 +16,9 @@ from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.explanations import state_meaning, verdict_meaning
-from hpc_board.report.formatting import count_text, moment_text, score_text, telling_line
+from hpc_board.report.formatting import count_text, moment_text, score_text, speedup_text, telling_line
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import remarks_text, removal_text
-from hpc_board.report.standings import speedup_text
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {

@@ -3,11 +3,10 @@
 from datetime import datetime, timedelta
 
 from hpc_board.domain.run import Run, RunState
-from hpc_board.domain.standing import Standing
 from hpc_board.model.gpu import Availability
 from hpc_board.model.result import Verdict
 from hpc_board.model.score import duration_text
-from hpc_board.model.task import ISOLATED, Language, Mode, Ranking, Task
+from hpc_board.model.task import Language, Mode, Ranking, Task
 from hpc_board.report import outcome, span_text
 from hpc_board.tui.palette import Tone
 
@@ -102,10 +101,9 @@ def languages(task: Task) -> str:
     return both if len(both) <= _LANGUAGES_CELLS else f"{names[0]}+{len(names) - 1}"
 
 
-def trust(made: Run | Standing) -> str:
-    """What a reader has to know about how a time was made: "self-run", "verified, emulated", "self-run, own eval"."""
-    own = isinstance(made, Standing) and made.harness != ISOLATED
-    return ", ".join(filter(None, (made.trust, "own eval" if own else "", "emulated" if made.emulated else "")))
+def trust(run: Run) -> str:
+    """Return the trust in a time: "self-run", "verified, emulated"."""
+    return ", ".join(filter(None, (run.trust, "emulated" if run.emulated else "")))
 
 
 def listing(words: tuple[str, ...]) -> str:

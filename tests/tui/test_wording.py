@@ -9,11 +9,11 @@ import pytest
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode, Ranking
-from hpc_board.report import outcome, plain, standings_table, task_report
-from hpc_board.tui.formatting import MODE_HELP, RANKED_BY, languages, listing, state, time_left, trust, why
+from hpc_board.report import outcome, plain, task_report
+from hpc_board.tui.formatting import MODE_HELP, RANKED_BY, languages, listing, state, time_left, why
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.widgets.path_input import completion
-from tests.tui.fake_board import NOW, STANDINGS, TASKS, run
+from tests.tui.fake_board import NOW, TASKS, run
 
 
 @pytest.mark.parametrize("run_state", RunState)
@@ -27,12 +27,6 @@ def test_a_verdict_is_called_what_reports_call_it(verdict: Verdict) -> None:
     finished = run(1, RunState.FINISHED, verdict=verdict, message="see the log")
     assert state(finished) == (outcome(finished), Tone.GOOD if verdict is Verdict.PASS else Tone.BAD)
     assert why(finished) == "see the log"
-
-
-@pytest.mark.parametrize("gpu", STANDINGS)
-def test_the_trust_in_a_time_is_named_as_in_the_table_of_standings(gpu: str) -> None:
-    rows = STANDINGS[gpu]
-    assert [trust(row) for row in rows] == [cells[-1] for cells in standings_table(rows).rows]
 
 
 @pytest.mark.parametrize("mode", Mode)

@@ -427,7 +427,7 @@ def test_what_has_no_rank_keeps_its_place_when_ranks_are_sorted() -> None:
         Mark(MarkKind.MILESTONE, "naive", 9e-3, 8, 8, AT, "m.py"),
     )
     found = Page("CPU", "v", (standing(1, 2e-3), standing(2, 3e-3)), 2, marks=marks)
-    assert [float(row.order) for row in page._rows(found)] == [0.5, 1, 2, 2.5]
+    assert [float(row.cells[0].order) for row in page._rows(found)] == [0.5, 1, 2, 2.5]
     # What is slower than all that is shown may be faster than what is not.
     assert len(list(page._rows(replace(found, total=3)))) == 3
 

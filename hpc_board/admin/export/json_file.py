@@ -7,6 +7,7 @@ from typing import IO, Any
 
 from hpc_board.admin.export.columns import Column, Value
 from hpc_board.model.text import one_line
+from hpc_board.report.standing_columns import Document, Line, values
 from hpc_board.store import Store
 from hpc_board.store.batches import RunSelection
 from hpc_board.store.export import RankedBoard
@@ -47,20 +48,7 @@ def _board(store: Store, key: RankedBoard) -> dict[str, Any]:
         "task_version": key.task_version,
         "gpu": one_line(key.gpu),
         "rows": [
-            {
-                "rank": row.rank,
-                "user": one_line(row.user),
-                "score_s": row.score_s,
-                "submission": row.submission,
-                "run": row.run,
-                "submitted_at": moment(row.submitted_at),
-                "file_name": one_line(row.file_name),
-                "trust": row.trust,
-                "emulated": row.emulated,
-                "score_low_s": None if row.interval is None else row.interval.low_s,
-                "score_high_s": None if row.interval is None else row.interval.high_s,
-                "overlaps_above": row.overlaps_above,
-            }
+            {key: _plain(_printable(value)) for key, value in values(Line(row), Document.EXPORT).items()}
             for row in store.standings.list(key.task, key.task_version, key.gpu)
         ],
     }
@@ -73,6 +61,10 @@ def moment(at: datetime) -> str:
 
 def _plain(value: Value) -> Any:
     return moment(value) if isinstance(value, datetime) else value
+
+
+def _printable(value: Value) -> Value:
+    return one_line(value) if isinstance(value, str) else value
 
 
 def _text(value: Any) -> str:

@@ -20,8 +20,9 @@ from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing
 from hpc_board.model.score import duration_text, wide_interval_text
 from hpc_board.model.task import ISOLATED, Ranking, Task
 from hpc_board.model.text import one_line
-from hpc_board.report.formatting import count_text
-from hpc_board.report.standings import OVERLAPS_MEANING, rank_text, speedup_text
+from hpc_board.report.formatting import count_text, speedup_text
+from hpc_board.report.standing_columns import Drawn, Line, drawn_columns
+from hpc_board.report.standings import OVERLAPS_MEANING
 from hpc_board.report.tables import first_sentence
 from hpc_board.store import Store
 from hpc_board.store.export import Best, RankedBoard
@@ -48,20 +49,27 @@ _RANKED_BY = {
 
 
 @dataclass(frozen=True)
+class _Cell:
+    """A cell of a column: `order` is the value that it is sorted by."""
+
+    drawn: Drawn
+    order: str | float
+    text: str
+
+
+@dataclass(frozen=True)
 class _Row:
-    """A row of a table: `order` is the value that its rank is sorted by, `below` are lines below the name."""
+    """A row of a table: its cells, and for those that show more, lines `below` the name and the interval of the time.
+
+    `kind` is the class of the row, "first" or "beside" the ranks.
+    """
 
     kind: str
-    order: str
-    rank: str
-    name: str
+    cells: Sequence[_Cell]
     notes: Sequence[str]
     below: Sequence[str]
-    score_s: float
     interval: str
-    ratio: float
     at: datetime
-    run: int
 
 
 @dataclass(frozen=True)
@@ -108,6 +116,7 @@ def write(sink: IO[bytes], store: Store, tasks: Mapping[str, Task], ranked: Sequ
         counts=f"{count_text(len(chosen), 'task')}, {count_text(count, 'board')}",
         at=at,
         names=[one_line(name) for name in chosen],
+        columns=drawn_columns(),
         # A section is read while it is written, so that memory holds one board at a time.
         sections=(_section(name, tasks.get(name), boards, store, at) for name, boards in chosen.items()),
         version=__version__,
@@ -185,18 +194,18 @@ def _rows(found: Page, said: Mapping[int, Run] = MappingProxyType({})) -> Iterat
 
     `said` are the runs in the rows, which have the remarks on them.
     """
-    best_s = found.rows[0].score_s
     marks = list(found.marks)
     for index, row in enumerate(found.rows):
         while marks and marks[0].score_s < row.score_s:
-            yield _mark(marks.pop(0), index, best_s)
-        yield _row(row, said.get(row.run), best_s)
+            mark = marks.pop(0)
+            yield _mark(Line(mark, found, above=index), mark)
+        yield _row(Line(row, found), row, said.get(row.run))
     if len(found.rows) == found.total:
         for mark in marks:
-            yield _mark(mark, found.total, best_s)
+            yield _mark(Line(mark, found, above=found.total), mark)
 
 
-def _row(row: Standing, run: Run | None, best_s: float) -> _Row:
+def _row(line: Line, row: Standing, run: Run | None) -> _Row:
     again = run.remarks.rerun if run else None
     notes = (
         "verified" if row.trust == "verified" else "",
@@ -205,35 +214,29 @@ def _row(row: Standing, run: Run | None, best_s: float) -> _Row:
     )
     return _Row(
         kind="first" if row.rank == 1 else "",
-        order=str(row.rank),
-        rank=rank_text(row),
-        name=one_line(row.user),
+        cells=_cells(line),
         notes=[*filter(None, notes)],
         below=[*filter(None, (one_line(row.file_name), _said(run)))],
-        score_s=row.score_s,
         interval=wide_interval_text(row.score_s, row.interval),
-        ratio=row.score_s / best_s,
         at=row.submitted_at.astimezone(UTC),
-        run=row.run,
     )
 
 
-def _mark(mark: Mark, before: int, best_s: float) -> _Row:
-    """Return a row without a rank, which follows as many others in the order of the ranks as stand `before` it."""
+def _mark(line: Line, mark: Mark) -> _Row:
+    """Return a row without a rank, which follows as many others in the order of the ranks as stand above it."""
     notes = ("" if mark.kind is MarkKind.REFERENCE else str(mark.kind), "emulated" if mark.emulated else "")
     return _Row(
         kind="beside",
-        order=f"{before}.5",
-        rank="",
-        name=one_line(mark.name),
+        cells=_cells(line),
         notes=[*filter(None, notes)],
         below=[*filter(None, (one_line(mark.file_name),))],
-        score_s=mark.score_s,
         interval="",
-        ratio=mark.score_s / best_s,
         at=mark.submitted_at.astimezone(UTC),
-        run=mark.run,
     )
+
+
+def _cells(line: Line) -> Sequence[_Cell]:
+    return [_Cell(drawn, drawn.order(line), (drawn.text or column.text)(line)) for column, drawn in drawn_columns()]
 
 
 def _said(run: Run | None) -> str:

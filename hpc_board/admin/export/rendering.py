@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpc_board.admin.export.json_file import moment
-from hpc_board.model.score import duration_text
 
 if TYPE_CHECKING:
     import jinja2
@@ -29,16 +28,12 @@ def _environment() -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(moment=moment, minute=_minute, duration=_duration, tenth=_tenth)
+    environment.filters.update(moment=moment, minute=_minute, tenth=_tenth)
     return environment
 
 
 def _minute(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M}"
-
-
-def _duration(seconds: float) -> str:
-    return duration_text(seconds * 1e9)
 
 
 def _tenth(number: float) -> str:

@@ -1,7 +1,7 @@
 """The board of one GPU: its rows with what stands between them, and a line about them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rich.text import Text
@@ -9,54 +9,25 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from hpc_board.domain.run import Run
-from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
+from hpc_board.domain.standing import Mark, Page, Standing
 from hpc_board.model.score import full_score_text, wide_interval_text
-from hpc_board.model.task import ISOLATED
-from hpc_board.report import OVERLAPS, rank_text, span_text, speedup_text
+from hpc_board.report import OVERLAPS
+from hpc_board.report.standing_columns import (
+    Emphasis,
+    Layout,
+    Line,
+    Listed,
+    StandingColumn,
+    all_listed,
+    in_use,
+    listed_columns,
+)
 from hpc_board.tui import paging
-from hpc_board.tui.formatting import moment, score, trust
 from hpc_board.tui.paging import Order, Part, Span
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
-_RANK = Column("rank", "Rank", 5, right=True)
-_MARKED_RANK = Column("rank", "Rank", 6, right=True)
-_SCORE = Column("score", "Score", 8, right=True)
-_SPEEDUP = Column("speedup", "Speedup", 7, right=True)
-_INTERVAL = Column("interval", "Interval", 18)
-_AGE = Column("age", "Age", 6, right=True)
-_WIDE = (
-    _RANK,
-    Column("user", "User", 12, grows=True),
-    _SCORE,
-    _SPEEDUP,
-    Column("file", "File", 12, grows=True),
-    _AGE,
-    Column("date", "Submitted", 16, from_width=108),
-    Column("run", "Run", 6, right=True, from_width=86),
-    Column("trust", "Trust", 18),
-)
-_NARROW = (_RANK, Column("user", "User", 14, grows=True), _SCORE, _SPEEDUP, _AGE, Column("sure", "Trust", 8))
-_WIDE_WITH_INTERVALS = (
-    _RANK,
-    Column("user", "User", 12, grows=True),
-    _SCORE,
-    _INTERVAL,
-    _SPEEDUP,
-    Column("file", "File", 12, grows=True, from_width=96),
-    _AGE,
-    Column("date", "Submitted", 16, from_width=120),
-    Column("run", "Run", 6, right=True, from_width=104),
-    Column("sure", "Trust", 8),
-)
-_NARROW_WITH_INTERVALS = (
-    _RANK,
-    Column("user", "User", 10, grows=True),
-    _SCORE,
-    _INTERVAL,
-    Column("sure", "Trust", 8),
-)
 _NARROW_BELOW = 78
 _LEGEND = f"{OVERLAPS} cannot be told from the one above."
 
@@ -90,6 +61,38 @@ def with_marks(
             yield max(0, len(rows) - 1), mark
 
 
+def _columns(layout: Layout, lines: Sequence[Line] | None = None) -> tuple[Column, ...]:
+    """Return the columns of a layout; without those that have nothing in these lines, if they are given."""
+    return tuple(
+        Column(column.key, column.title, width.cells, column.right, width.grows, width.from_width)
+        for column, _, width in listed_columns(layout)
+        if lines is None or in_use(column, lines)
+    )
+
+
+def _cell(line: Line, column: StandingColumn, listed: Listed) -> Text:
+    text = (listed.text or column.text)(line)
+    has_none = column.optional and not text and not isinstance(line.row, Standing)
+    return toned(text, Tone.PLAIN if has_none else _tone(line, listed.emphasis))
+
+
+def _tone(line: Line, emphasis: Emphasis) -> Tone:
+    """Return the tone of a cell: that of its line, or muted but for a warning."""
+    if emphasis is Emphasis.QUIET:
+        return Tone.MUTED
+    match line.row:
+        case Run():
+            return Tone.BAD
+        case Mark() if emphasis is Emphasis.LINE:
+            return Tone.GOOD
+        case Mark():
+            return Tone.WAITING if emphasis is Emphasis.WARNING else Tone.MUTED
+        case Standing() if emphasis is Emphasis.LINE:
+            return Tone.OWN if line.is_own else Tone.PLAIN
+        case Standing(emulated=emulated):
+            return Tone.WAITING if emulated else Tone.MUTED
+
+
 class BoardPane(ListPane[Placed]):
     """The board on `gpu`, as `user` reads it, between the name of the GPU and a line about the board.
 
@@ -107,7 +110,7 @@ class BoardPane(ListPane[Placed]):
         id: str,  # noqa: A002 - Textual's name for it
     ) -> None:
         kind = Kind(
-            _WIDE,
+            _columns(Layout.WIDE),
             key=lambda placed: str(placed.row.run),
             cells=lambda placed: self.cells_of(placed.row),
             order=_BY_PLACE,
@@ -121,7 +124,7 @@ class BoardPane(ListPane[Placed]):
         self._now = now
         self._removed: tuple[Run, ...] = ()
         self._own_runs = False
-        self._columns: tuple[Column, ...] = _WIDE
+        self._columns = _columns(Layout.WIDE)
 
     def compose(self) -> ComposeResult:
         """The name of the GPU, the rows, and a line about them."""
@@ -167,11 +170,8 @@ class BoardPane(ListPane[Placed]):
 
     def cells_of(self, line: Standing | Mark | Run) -> dict[str, Text]:
         """Return the cells of a line."""
-        if isinstance(line, Mark):
-            return self._mark(line, self._now())
-        if isinstance(line, Run):
-            return self._run(line, self._now())
-        return self._standing(line, self._now(), own_runs=self._own_runs)
+        shown = self._line(line)
+        return {column.key: _cell(shown, column, listed) for column, listed in all_listed()}
 
     def mark_active(self, *, active: bool) -> None:
         """Show whether the keys are about this board."""
@@ -190,76 +190,17 @@ class BoardPane(ListPane[Placed]):
 
     def _fitting_columns(self) -> tuple[Column, ...]:
         rows, is_narrow = [placed.row for placed in self.window.items], self.size.width < _NARROW_BELOW
-        wide = any(wide_interval_text(row.score_s, row.interval) for row in rows)
-        narrow_columns, wide_columns = (_NARROW_WITH_INTERVALS, _WIDE_WITH_INTERVALS) if wide else (_NARROW, _WIDE)
-        chosen: tuple[Column, ...] = narrow_columns if is_narrow else wide_columns
-        measured = self.page is not None and self.page.reference_s is not None
-        rank = _MARKED_RANK if any(row.overlaps_above for row in rows) else _RANK
-        return tuple(rank if column is _RANK else column for column in chosen if column is not _SPEEDUP or measured)
+        lines = [*map(self._line, rows), *map(self._line, self.page.marks if self.page else ())]
+        wide, narrow = Layout.WIDE, Layout.NARROW
+        if any(wide_interval_text(row.score_s, row.interval) for row in rows):
+            wide, narrow = Layout.WIDE_WITH_INTERVALS, Layout.NARROW_WITH_INTERVALS
+        columns = _columns(narrow if is_narrow else wide, lines)
+        if any(row.overlaps_above for row in rows):
+            return tuple(replace(each, width=each.width + 1) if each.key == "rank" else each for each in columns)
+        return columns
 
-    def _standing(self, row: Standing, now: datetime, *, own_runs: bool) -> dict[str, Text]:
-        own = row.user == self._user
-        tone = Tone.OWN if own else Tone.PLAIN
-        counts = self.page is not None and self.page.own is not None and self.page.own.run == row.run
-        name = f"{row.user} (you)" if own else row.user
-        if own_runs:
-            name, tone = ("counts", Tone.OWN) if counts else ("", Tone.PLAIN)
-        brief = "emulated" if row.emulated else row.trust if row.harness == ISOLATED else "own eval"
-        return self._cells(
-            now,
-            rank=toned(rank_text(row), tone),
-            user=toned(name, tone),
-            score=toned(score(row.score_s), tone),
-            interval=toned(wide_interval_text(row.score_s, row.interval), Tone.MUTED),
-            speedup=toned(self._speedup(row.score_s), tone),
-            file=toned(row.file_name, Tone.MUTED),
-            at=row.submitted_at,
-            run=row.run,
-            trust=toned(trust(row), Tone.WAITING if row.emulated else Tone.MUTED),
-            sure=toned(brief, Tone.WAITING if row.emulated else Tone.MUTED),
-        )
-
-    def _mark(self, mark: Mark, now: datetime) -> dict[str, Text]:
-        milestone = mark.kind is MarkKind.MILESTONE
-        words = ", ".join(filter(None, (str(mark.kind) if milestone else "", "emulated" if mark.emulated else "")))
-        return self._cells(
-            now,
-            rank=toned("-", Tone.GOOD),
-            user=toned(f"[{mark.name}]", Tone.GOOD),
-            score=toned(score(mark.score_s), Tone.GOOD),
-            interval=toned(""),
-            speedup=toned(self._speedup(mark.score_s), Tone.GOOD),
-            file=toned(mark.file_name, Tone.MUTED),
-            at=mark.submitted_at if milestone else None,
-            run=mark.run,
-            trust=toned(words, Tone.MUTED),
-            sure=toned("emulated" if mark.emulated else "", Tone.WAITING),
-        )
-
-    def _run(self, run: Run, now: datetime) -> dict[str, Text]:
-        removal = run.remarks.removal
-        why = f"removed: {removal.reason}" if removal else "removed"
-        return self._cells(
-            now,
-            rank=toned("-", Tone.BAD),
-            user=toned(f"{run.user} (you)", Tone.BAD),
-            score=toned(score(run.score_s), Tone.BAD),
-            interval=toned(""),
-            speedup=toned(""),
-            file=toned(run.file_name, Tone.MUTED),
-            at=run.created_at,
-            run=run.id,
-            trust=toned(why, Tone.BAD),
-            sure=toned("removed", Tone.BAD),
-        )
-
-    def _cells(self, now: datetime, *, at: datetime | None, run: int, **cells: Text) -> dict[str, Text]:
-        age = "" if at is None else span_text(now - at)
-        shared = {"age": age, "date": moment(at), "run": str(run)}
-        return cells | {key: toned(value, Tone.MUTED) for key, value in shared.items()}
-
-    def _speedup(self, score_s: float) -> str:
-        return speedup_text(self.page.speedup(score_s)) if self.page else ""
+    def _line(self, row: Standing | Mark | Run) -> Line:
+        return Line(row, self.page, self._user, own_runs=self._own_runs, now=self._now())
 
     def _show_about(self) -> None:
         if self.page is not None:

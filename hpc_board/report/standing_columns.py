@@ -1,0 +1,459 @@
+"""The columns of standings, for every front end: the command line, the app, the page for a browser and all JSON.
+
+A new column is one entry in `COLUMNS`, beside the field of `Standing` and the query that has its value. The table lies
+in `report/` and not beside the boards: reports are drawn from it, the app, the exports and the archive of a deleted
+board lie above reports, and imports run downward.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from hpc_board.domain.run import Run
+from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
+from hpc_board.model.score import wide_interval_text
+from hpc_board.model.task import ISOLATED
+from hpc_board.model.text import one_line
+from hpc_board.report.formatting import moment_text, score_text, span_text, speedup_text
+
+OVERLAPS = "~"
+"""The mark of a row that cannot be told from the one above it."""
+
+Value = str | int | float | bool | datetime | None
+"""A value of JSON; each document writes moments and texts in its own way."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a board: a standing, a mark beside the ranks or a removed run.
+
+    Attributes:
+        row: the standing, the mark or the run.
+        page: the page that it is on, if any.
+        reader: the user who reads it.
+        own_runs: True where the standings are the reader's runs and not users.
+        now: the moment from which ages count.
+        above: the number of standings above a mark.
+    """
+
+    row: Standing | Mark | Run
+    page: Page | None = None
+    reader: str = ""
+    own_runs: bool = False
+    now: datetime | None = None
+    above: int = 0
+
+    @property
+    def speedup(self) -> float | None:
+        """Return the speedup over the reference; None where there is no reference, and of a removed run."""
+        return None if self.page is None or isinstance(self.row, Run) else self.page.speedup(self.row.score_s)
+
+    @property
+    def is_own(self) -> bool:
+        """Return True for the reader's standing, and among the reader's runs for the one that counts."""
+        if not isinstance(self.row, Standing):
+            return False
+        own = self.page.own if self.page else None
+        return own is not None and own.run == self.row.run if self.own_runs else self.row.user == self.reader
+
+    @property
+    def at(self) -> datetime:
+        """Return the moment of the submission."""
+        return self.row.created_at if isinstance(self.row, Run) else self.row.submitted_at
+
+
+class Document(StrEnum):
+    """A JSON document with standings or marks: `show --json`, the marks there, `admin export`, a deleted board."""
+
+    SHOW = "show"
+    MARKS = "marks"
+    EXPORT = "export"
+    ARCHIVE = "archive"
+
+
+class Layout(StrEnum):
+    """A layout of the app's list: wide or narrow, with or without intervals."""
+
+    WIDE = "wide"
+    NARROW = "narrow"
+    WIDE_WITH_INTERVALS = "wide with intervals"
+    NARROW_WITH_INTERVALS = "narrow with intervals"
+
+
+class Emphasis(StrEnum):
+    """The weight of a column in the app: as its line, quiet, or quiet but for what was emulated or removed.
+
+    A mark has quiet words under CAUTION; under WARNING it has none but warnings.
+    """
+
+    LINE = "line"
+    QUIET = "quiet"
+    CAUTION = "caution"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A key of JSON with its value, in these documents."""
+
+    key: str
+    value: Callable[[Line], Value]
+    documents: frozenset[Document] = frozenset({Document.SHOW, Document.EXPORT, Document.ARCHIVE})
+
+
+@dataclass(frozen=True)
+class Width:
+    """The cells of a column in the app, left out below `from_width` cells for the whole list."""
+
+    cells: int
+    grows: bool = False
+    from_width: int = 0
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A column of the app's list, by layout; `text` differs where the app has fewer cells than a report."""
+
+    widths: Mapping[Layout, Width]
+    emphasis: Emphasis = Emphasis.QUIET
+    text: Callable[[Line], str] | None = None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A column of the page for a browser.
+
+    Attributes:
+        order: the value by which its rows are sorted.
+        title: HTML, where it is not the column's title.
+        css: the classes of its head and its cells; those of `cell_css` have the cells alone.
+        text: the text of a cell, where it is not the column's.
+        is_number: True where a browser sorts by number although no class says so.
+        look: the macro of `board.html` that draws the content, where it is more than the text.
+    """
+
+    order: Callable[[Line], str | float]
+    title: str = ""
+    css: str = "number"
+    cell_css: str = ""
+    text: Callable[[Line], str] | None = None
+    is_number: bool = False
+    look: str = ""
+
+
+@dataclass(frozen=True)
+class StandingColumn:
+    """A column of standings.
+
+    Attributes:
+        key: the name of the column.
+        title: the title, which reports have in capitals.
+        text: the text of a cell, safe to print.
+        right: True for numbers, which are aligned.
+        flexible: True where a cell may be cut in a table that is too wide.
+        optional: True where the column is left out if all its cells are empty.
+        fields: the keys that JSON has for it.
+        in_report: True where the command line shows it.
+        listed: its place in the app, if any.
+        drawn: its place on the page for a browser, if any.
+    """
+
+    key: str
+    title: str
+    text: Callable[[Line], str]
+    right: bool = False
+    flexible: bool = False
+    optional: bool = False
+    fields: tuple[Field, ...] = ()
+    in_report: bool = True
+    listed: Listed | None = None
+    drawn: Drawn | None = None
+
+
+def report_columns() -> tuple[StandingColumn, ...]:
+    """Return the columns of reports, in their order."""
+    return _ordered((column for column in COLUMNS if column.in_report), _REPORT_ORDER)
+
+
+def listed_columns(layout: Layout) -> tuple[tuple[StandingColumn, Listed, Width], ...]:
+    """Return the columns of a layout of the app, in their order, with their widths."""
+    return tuple((column, listed, listed.widths[layout]) for column, listed in all_listed() if layout in listed.widths)
+
+
+def all_listed() -> tuple[tuple[StandingColumn, Listed], ...]:
+    """Return the columns of all layouts of the app, in their order."""
+    found = _ordered(COLUMNS, _LISTED_ORDER)
+    return tuple((column, column.listed) for column in found if column.listed is not None)
+
+
+def drawn_columns() -> tuple[tuple[StandingColumn, Drawn], ...]:
+    """Return the columns of the page for a browser, in their order."""
+    return tuple((column, column.drawn) for column in _ordered(COLUMNS, _DRAWN_ORDER) if column.drawn is not None)
+
+
+def values(line: Line, document: Document) -> dict[str, Value]:
+    """Return the keys of a line in a document, in the order of the table, with their values."""
+    return {each.key: each.value(line) for column in COLUMNS for each in column.fields if document in each.documents}
+
+
+def in_use(column: StandingColumn, lines: Sequence[Line]) -> bool:
+    """Return False for an optional column without a text in any of the lines."""
+    return not column.optional or any(map(column.text, lines))
+
+
+def rank_text(row: Standing) -> str:
+    """Return a rank, with a mark where it cannot be told from the one above."""
+    return f"{OVERLAPS}{row.rank}" if row.overlaps_above else str(row.rank)
+
+
+def trust_text(row: Standing, own: str = "task's own harness") -> str:
+    """Return the trust in a time; `own` are the words for a task's own harness."""
+    words = (one_line(row.trust), "" if row.harness == ISOLATED else own, "emulated" if row.emulated else "")
+    return ", ".join(filter(None, words))
+
+
+def _ordered(columns: Iterable[StandingColumn], order: Sequence[str]) -> tuple[StandingColumn, ...]:
+    """Return the columns in this order of their keys, the others behind them as the table has them."""
+    return tuple(sorted(columns, key=lambda column: order.index(column.key) if column.key in order else len(order)))
+
+
+# The texts
+
+
+def _rank(line: Line) -> str:
+    return rank_text(line.row) if isinstance(line.row, Standing) else "-"
+
+
+def _user(line: Line, counts: str = "counts on the board") -> str:
+    match line.row:
+        case Mark(name=name):
+            return f"[{one_line(name)}]"
+        case Run(user=user):
+            return f"{one_line(user)} (you)"
+        case Standing() if line.own_runs:
+            return counts if line.is_own else ""
+        case Standing(user=user):
+            return one_line(user) + (" (you)" if line.is_own else "")
+
+
+def _user_alone(line: Line) -> str:
+    return one_line(line.row.name if isinstance(line.row, Mark) else line.row.user)
+
+
+def _interval(line: Line) -> str:
+    row = line.row
+    return wide_interval_text(row.score_s, row.interval) if isinstance(row, Standing) else ""
+
+
+def _submitted(line: Line) -> str:
+    return "" if _is_reference(line) else moment_text(line.at)
+
+
+def _age(line: Line) -> str:
+    return "" if line.now is None or _is_reference(line) else span_text(line.now - line.at)
+
+
+def _is_reference(line: Line) -> bool:
+    return isinstance(line.row, Mark) and line.row.kind is MarkKind.REFERENCE
+
+
+def _trust(line: Line, own: str = "task's own harness") -> str:
+    match line.row:
+        case Standing() as row:
+            return trust_text(row, own)
+        case Mark(kind=kind, emulated=emulated):
+            words = (str(kind) if kind is MarkKind.MILESTONE else "", "emulated" if emulated else "")
+            return ", ".join(filter(None, words))
+        case Run(remarks=remarks):
+            return f"removed: {one_line(remarks.removal.reason)}" if remarks.removal else "removed"
+
+
+def _brief_trust(line: Line) -> str:
+    match line.row:
+        case Run():
+            return "removed"
+        case Standing() | Mark() as row if row.emulated:
+            return "emulated"
+        case Standing(harness=harness, trust=trust):
+            return one_line(trust) if harness == ISOLATED else "own eval"
+    return ""
+
+
+# The numbers
+
+
+def _run(line: Line) -> int:
+    return line.row.id if isinstance(line.row, Run) else line.row.run
+
+
+def _score(line: Line) -> float:
+    return line.row.score_s or 0.0
+
+
+def _times_best(line: Line) -> float:
+    """Return the ratio to the best of the page, whose first row that is."""
+    return _score(line) / line.page.rows[0].score_s if line.page and line.page.rows else 1.0
+
+
+def _order_of_rank(line: Line) -> str:
+    return str(line.row.rank) if isinstance(line.row, Standing) else f"{line.above}.5"
+
+
+def _bound(name: str) -> Callable[[Line], Value]:
+    def found(line: Line) -> Value:
+        interval = line.row.interval if isinstance(line.row, Standing) else None
+        return None if interval is None else float(getattr(interval, name))
+
+    return found
+
+
+def _field(key: str, *documents: Document) -> Field:
+    """Return the field for the attribute `key` of a row; in all documents with standings, if none are given."""
+
+    def value(line: Line) -> Value:
+        found: Value = getattr(line.row, key)
+        return found
+
+    return Field(key, value, frozenset(documents)) if documents else Field(key, value)
+
+
+_ALL = (Document.SHOW, Document.MARKS, Document.EXPORT, Document.ARCHIVE)
+_UNARCHIVED = (Document.SHOW, Document.EXPORT)
+
+
+def _widths(
+    wide: Width | None = None,
+    narrow: Width | None = None,
+    wide_with_intervals: Width | None = None,
+    narrow_with_intervals: Width | None = None,
+) -> Mapping[Layout, Width]:
+    given = zip(Layout, (wide, narrow, wide_with_intervals, narrow_with_intervals), strict=True)
+    return {layout: width for layout, width in given if width is not None}
+
+
+COLUMNS: tuple[StandingColumn, ...] = (
+    StandingColumn(
+        "rank",
+        "Rank",
+        _rank,
+        right=True,
+        fields=(_field("rank"),),
+        listed=Listed(dict.fromkeys(Layout, Width(5)), Emphasis.LINE),
+        drawn=Drawn(_order_of_rank, text=lambda line: rank_text(line.row) if isinstance(line.row, Standing) else ""),
+    ),
+    StandingColumn(
+        "user",
+        "User",
+        _user,
+        flexible=True,
+        fields=(_field("user"),),
+        listed=Listed(
+            _widths(Width(12, grows=True), Width(14, grows=True), Width(12, grows=True), Width(10, grows=True)),
+            Emphasis.LINE,
+            lambda line: _user(line, "counts"),
+        ),
+        drawn=Drawn(_user_alone, css="user", text=_user_alone, look="name"),
+    ),
+    StandingColumn(
+        "score",
+        "Score",
+        lambda line: score_text(line.row.score_s),
+        right=True,
+        fields=(_field("score_s", *_ALL),),
+        listed=Listed(dict.fromkeys(Layout, Width(8)), Emphasis.LINE),
+        drawn=Drawn(_score, title="Time", cell_css="time", look="time"),
+    ),
+    StandingColumn(
+        "ratio",
+        "Times best",
+        lambda line: f"{_times_best(line):.2f}",
+        in_report=False,
+        drawn=Drawn(_times_best, title="&times; best", css="number ratio"),
+    ),
+    StandingColumn("submission", "Submission", lambda _: "", in_report=False, fields=(_field("submission", *_ALL),)),
+    StandingColumn(
+        "run",
+        "Run",
+        lambda line: str(_run(line)),
+        right=True,
+        fields=(_field("run", *_ALL),),
+        listed=Listed(_widths(Width(6, from_width=86), wide_with_intervals=Width(6, from_width=104))),
+        drawn=Drawn(_run, css="number run"),
+    ),
+    StandingColumn(
+        "submitted",
+        "Submitted",
+        _submitted,
+        fields=(_field("submitted_at", *_ALL),),
+        listed=Listed(_widths(Width(16, from_width=108), wide_with_intervals=Width(16, from_width=120))),
+        drawn=Drawn(lambda line: line.at.timestamp(), css="when", is_number=True, look="moment"),
+    ),
+    StandingColumn(
+        "age",
+        "Age",
+        _age,
+        right=True,
+        in_report=False,
+        listed=Listed(_widths(Width(6), Width(6), Width(6))),
+    ),
+    StandingColumn(
+        "file",
+        "File",
+        lambda line: one_line(line.row.file_name),
+        flexible=True,
+        fields=(_field("file_name", *_ALL),),
+        listed=Listed(_widths(Width(12, grows=True), wide_with_intervals=Width(12, grows=True, from_width=96))),
+    ),
+    StandingColumn(
+        "trust",
+        "Trust",
+        _trust,
+        fields=(
+            _field("trust", *_UNARCHIVED),
+            _field("emulated", *_UNARCHIVED, Document.MARKS),
+            _field("harness", Document.SHOW),
+        ),
+        listed=Listed(_widths(Width(18)), Emphasis.CAUTION, lambda line: _trust(line, "own eval")),
+    ),
+    StandingColumn(
+        "brief trust",
+        "Trust",
+        _brief_trust,
+        in_report=False,
+        listed=Listed(
+            _widths(None, Width(8), Width(8), Width(8)),
+            Emphasis.WARNING,
+        ),
+    ),
+    StandingColumn(
+        "speedup",
+        "Speedup",
+        lambda line: speedup_text(line.speedup),
+        right=True,
+        optional=True,
+        fields=(Field("speedup", lambda line: line.speedup, frozenset({Document.SHOW, Document.MARKS})),),
+        listed=Listed(_widths(Width(7), Width(7), Width(7)), Emphasis.LINE),
+    ),
+    StandingColumn(
+        "interval",
+        "Interval",
+        _interval,
+        optional=True,
+        fields=(
+            Field("score_low_s", _bound("low_s"), frozenset(_UNARCHIVED)),
+            Field("score_high_s", _bound("high_s"), frozenset(_UNARCHIVED)),
+        ),
+        listed=Listed(_widths(None, None, Width(18), Width(18))),
+    ),
+    StandingColumn(
+        "overlap", "Overlap", lambda _: "", in_report=False, fields=(_field("overlaps_above", *_UNARCHIVED),)
+    ),
+)
+"""Every column of standings, in the order of the keys of JSON; keys are added, never renamed."""
+
+_REPORT_ORDER = ("rank", "user", "score", "interval", "speedup", "run", "file", "submitted", "trust")
+_LISTED_ORDER = (
+    *("rank", "user", "score", "interval", "speedup", "file", "age", "submitted", "run", "trust", "brief trust"),
+)
+_DRAWN_ORDER = ("rank", "user", "score", "ratio", "submitted", "run")
