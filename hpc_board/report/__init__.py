@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     )
     from hpc_board.report.next_steps import NextSteps, next_steps
     from hpc_board.report.plain import plain
+    from hpc_board.report.run_columns import outcome
     from hpc_board.report.runs import (
-        outcome,
         outcome_line,
         run_evidence,
         run_overview,
@@ -70,9 +70,9 @@ _PARTS = {
     ),
     "next_steps": "NextSteps next_steps",
     "plain": "plain",
+    "run_columns": "outcome",
     "runs": (
-        "outcome outcome_line run_evidence run_overview run_report run_summary run_tone runs_table step_text "
-        "trial_report"
+        "outcome_line run_evidence run_overview run_report run_summary run_tone runs_table step_text trial_report"
     ),
     "standing_columns": "OVERLAPS",
     "standings": "SHORT_VERSION board_report rank_report standings_table versions_table",

@@ -11,7 +11,7 @@ from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.explanations import Meaning, state_meaning, verdict_meaning
 from hpc_board.report.formatting import telling_line
-from hpc_board.report.runs import outcome
+from hpc_board.report.run_columns import outcome
 
 
 @dataclass(frozen=True)

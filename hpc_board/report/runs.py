@@ -16,9 +16,10 @@ from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.explanations import state_meaning, verdict_meaning
-from hpc_board.report.formatting import count_text, moment_text, score_text, speedup_text, telling_line
+from hpc_board.report.formatting import count_text, moment_text, speedup_text, telling_line
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
-from hpc_board.report.moderation import remarks_text, removal_text
+from hpc_board.report.moderation import removal_text
+from hpc_board.report.run_columns import COLUMNS, outcome
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
@@ -42,11 +43,6 @@ _CELL_CHARACTERS_MAX = 200
 _SHORT_HASH = 12
 
 
-def outcome(run: Run) -> str:
-    """The verdict of a finished run in one word, else the state of the run."""
-    return str(run.verdict or run.state).replace("_", " ")
-
-
 def run_tone(run: Run) -> Tone:
     """Good for a run that passed, bad for any other that has ended."""
     if run.verdict is Verdict.PASS:
@@ -60,38 +56,18 @@ def runs_table(runs: Sequence[Run], *, users: bool = False, submissions: bool = 
     The `submissions` to which they belong have a column where there is room: some commands take their numbers. Where
     the list was `narrowed`, there may be others.
     """
-    remarks = [remarks_text(run.note, run.remarks) for run in runs]
-    columns = (
-        Column("RUN", right=True),
-        *([Column("USER", flexible=True)] if users else []),
-        Column("TASK", flexible=True),
-        Column("GPU", flexible=True),
-        Column("MODE"),
-        Column("OUTCOME"),
-        Column("SCORE", right=True),
-        Column("FILE", flexible=True),
-        Column("SUBMITTED"),
-        *([Column("SUBMISSION", right=True)] if submissions else []),
-        *([Column("REMARKS", flexible=True)] if any(remarks) else []),
-    )
-    rows = tuple(
-        (
-            str(run.id),
-            *([one_line(run.user)] if users else []),
-            one_line(run.task),
-            one_line(run.gpu) + (" (emulated)" if run.emulated else ""),
-            str(run.mode),
-            outcome(run),
-            score_text(run.score_s),
-            one_line(run.file_name),
-            moment_text(run.created_at),
-            *([str(run.submission)] if submissions else []),
-            *([remarked] if any(remarks) else []),
-        )
-        for run, remarked in zip(runs, remarks, strict=True)
-    )
+    left_out = {key for key, shown in (("user", users), ("submission", submissions)) if not shown}
+    columns = [
+        column
+        for column in COLUMNS
+        if column.key not in left_out and (not column.optional or any(map(column.text, runs)))
+    ]
     empty = "No run fits." if narrowed else "No runs yet. `hpc-board submit FILE` sends one."
-    return Table(columns, rows, empty)
+    return Table(
+        tuple(Column(column.title.upper(), column.right, column.flexible) for column in columns),
+        tuple(tuple(column.text(run) for column in columns) for run in runs),
+        empty,
+    )
 
 
 def run_report(
