@@ -19,6 +19,7 @@ import click
 import pytest
 
 from hpc_board.board import Board
+from hpc_board.cli.lazy import loaded
 from hpc_board.cli.main import cli
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.run import RunState, Status
@@ -234,7 +235,7 @@ def commands() -> dict[tuple[str, ...], click.Command]:
             for name in command.list_commands(context):
                 each = command.get_command(context, name)
                 assert each is not None
-                walk((*words, name), each, context)
+                walk((*words, name), loaded(each), context)
 
     walk((), cli, None)
     return found

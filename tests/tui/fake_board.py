@@ -1,7 +1,7 @@
 """A board whose tasks, GPUs and runs never change by themselves, so that screens can be compared."""
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -248,6 +248,8 @@ PROGRESS = (
 
 class FakeBoard(Board):
     """Answers like a board from what it is given; `hold` keeps back the named methods' answers until it is set free."""
+
+    warn: Callable[[str], object] = staticmethod(lambda _: None)
 
     def __init__(
         self,
