@@ -83,7 +83,7 @@ class Text(str):
 
 def test_an_exception_that_cannot_say_what_it_is_is_told_all_the_same() -> None:
     assert fault(Mute()) is None
-    assert message_of(Mute()) == "(its message cannot be had: its __str__ fails)"
+    assert message_of(Mute()) == "(its message cannot be read: its __str__ fails)"
 
 
 def test_what_an_exception_says_is_a_plain_text() -> None:

@@ -41,7 +41,7 @@ def kernel(body: str, *, imports: str = "import os, sys, time") -> str:
         (
             kernel("raise type('Mute', (Exception,), {'__str__': lambda self: 1 / 0})"),
             Verdict.EXCEPTION,
-            "Mute: (its message cannot be had",
+            "Mute: (its message cannot be read",
         ),
         (kernel("sys.exit(0)"), Verdict.EXCEPTION, "SystemExit"),
         (kernel("raise MemoryError"), Verdict.OUT_OF_MEMORY, "MemoryError"),

@@ -263,7 +263,7 @@ def _try_out(made: Container, wanted: Sandbox, home: Path, environ: Mapping[str,
         output.seek(0)
         said = output.read(4000).decode("utf-8", "replace")
     if not (home / "ready").exists():
-        reason = one_line(said, 500) or "it said nothing"
+        reason = one_line(said, 500) or "it printed nothing"
         message = f"{_asked(wanted)}, and it does not start on this node ({ended}): {reason}"
         raise ContainerUnavailable(f"{message}. It needs Python in the container, and unprivileged user namespaces")
     numbers = said.split()[-2:]

@@ -56,7 +56,7 @@ def message_of(error: BaseException) -> str:
     try:
         return str.__str__(str(error))
     except BaseException:  # noqa: BLE001 - its author's code may raise anything
-        return "(its message cannot be had: its __str__ fails)"
+        return "(its message cannot be read: its __str__ fails)"
 
 
 def _of_accelerator(error: BaseException, text: str) -> bool:

@@ -298,7 +298,9 @@ class Worker:
         model = self._model
         width = 0 if model is None else len(model.parts)
         if model is None or len(addresses) != count * width:
-            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "its outputs are not as many as calls", worker_lost=True)
+            raise CallFailed(
+                Verdict.PROTOCOL_VIOLATION, "it returned another number of outputs than of calls", worker_lost=True
+            )
         return [model.at(addresses[begin : begin + width]) for begin in range(0, count * width, width)]
 
     def _described(self, answer: Done, count: int, room: int) -> "list[Output]":
@@ -309,7 +311,9 @@ class Worker:
                 raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it has more outputs than calls", worker_lost=True)
             parts[place].append((at, address, size))
         if len(answer.outputs) != count:
-            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "its outputs are not as many as calls", worker_lost=True)
+            raise CallFailed(
+                Verdict.PROTOCOL_VIOLATION, "it returned another number of outputs than of calls", worker_lost=True
+            )
         return [Output(self, room, extent, each) for extent, each in zip(answer.outputs, parts, strict=True)]
 
     def _fill(self, fill: Callable[[], None]) -> None:
@@ -338,7 +342,7 @@ class Worker:
         """
         try:
             if not self._readable:
-                raise PermissionError("it was told that its memory cannot be read")
+                raise PermissionError("it named addresses although its memory cannot be read")
             # Through a small buffer that stays in the processor's caches: mapping the file would cost more.
             memory = bytearray(min(size, _READ_BYTES))
             for done in range(0, size, _READ_BYTES):

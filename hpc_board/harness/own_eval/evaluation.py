@@ -210,7 +210,7 @@ class OwnEval:
         self._current = None
         changed = _changed(folder, texts)
         if changed and ended.verdict is None:
-            message = f"{changed} of the task was changed while it ran, so that nothing it says counts"
+            message = f"{changed} of the task was changed while it ran, so its report does not count"
             ended = replace(ended, verdict=Verdict.PROTOCOL_VIOLATION, message=message)
         as_alone = ended.status == self._status_alone != 0
         return program, replace(ended, last_words=program.last_words(), as_alone=as_alone)

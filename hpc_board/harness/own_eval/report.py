@@ -178,7 +178,7 @@ def _reported_case(
     try:
         timing = _timing(report, key)
     except ValueError as error:
-        return Verdict.PROTOCOL_VIOLATION, f"its times are none: {error}", None
+        return Verdict.PROTOCOL_VIOLATION, f"its times are invalid: {error}", None
     if timing.mean_ns < floor_ns:
         words = f"a mean of {duration_text(timing.mean_ns)} is less than {duration_text(floor_ns)}, which no call takes"
         return Verdict.BELOW_FLOOR, words, timing

@@ -58,7 +58,7 @@ def scored(scores: Scores, stage: Stage, ended: Ended, floor_ns: float) -> tuple
         return CallFailed(verdict, f"it printed {how} line `score: SECONDS`, and ended with status 0"), None
     mean_ns = scores.seconds[0] * 1e9
     if mean_ns > ended.seconds * 1e9:
-        message = f"it tells a score of {duration_text(mean_ns)}, and ran for {duration_text(ended.seconds * 1e9)}"
+        message = f"it reports a score of {duration_text(mean_ns)}, and ran for {duration_text(ended.seconds * 1e9)}"
         return CallFailed(Verdict.TIMING_INCONSISTENT, message), None
     if mean_ns < floor_ns:
         message = f"a score of {duration_text(mean_ns)} is less than {duration_text(floor_ns)}, which no call takes"

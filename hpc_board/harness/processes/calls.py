@@ -160,7 +160,7 @@ _REPORTABLE = {
 def _reported(failure: Failure) -> CallFailed:
     """Return the failure that a worker reports about itself; a verdict outside `_REPORTABLE` is refused."""
     if failure.verdict not in _REPORTABLE:
-        return CallFailed(Verdict.PROTOCOL_VIOLATION, "it reported a failure that is none", worker_lost=True)
+        return CallFailed(Verdict.PROTOCOL_VIOLATION, "it reported an unknown failure", worker_lost=True)
     return CallFailed(failure.verdict, failure.message, worker_lost=_REPORTABLE[failure.verdict])
 
 

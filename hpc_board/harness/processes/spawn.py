@@ -159,7 +159,7 @@ def started(
             os.close(reader)
         _end(process)
         said = " ".join(" ".join(each.log().text for each in printed).split())
-        raise NotForked(f"{prefix[0]} started no worker: {said[-500:] or 'it said nothing'}")
+        raise NotForked(f"{prefix[0]} started no worker: {said[-500:] or 'it printed nothing'}")
     # From here on the child is waited for by its id alone.
     process.returncode = 0
     channel = Channel(connection, takes_fds=False)

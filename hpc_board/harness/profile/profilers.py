@@ -308,8 +308,8 @@ def _perf_problem(log: Path) -> str:
 
 
 def _first_line(text: str) -> str:
-    return one_line(next((line for line in text.splitlines() if line.strip(" :")), "it said nothing"))
+    return one_line(next((line for line in text.splitlines() if line.strip(" :")), "it printed nothing"))
 
 
 def _last_line(text: str) -> str:
-    return one_line(next((line for line in reversed(text.splitlines()) if line.strip()), "it said nothing"))
+    return one_line(next((line for line in reversed(text.splitlines()) if line.strip()), "it printed nothing"))

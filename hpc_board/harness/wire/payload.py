@@ -698,7 +698,7 @@ class _Reader:
         # Whole numbers from 2^61 - 1 on can be chosen to collide in the hash table, and a set of such keys takes
         # quadratic time.
         if len(keys) > _NODES_MAX or not all(type(key) is str or _is_small(key) for key in keys):
-            raise PayloadError("a dict has keys that are none, or too many")
+            raise PayloadError("a dict has invalid keys, or too many")
         if len(set(keys)) != len(keys):
             raise PayloadError("a dict has a key twice")
         return {key: self.value(item, depth + 1) for key, item in zip(keys, items, strict=True)}
@@ -720,7 +720,7 @@ class _Reader:
         if dtype not in _ITEM_BYTES or len(shape) > 64:
             raise PayloadError(f"a leaf of the type {dtype!r}"[:200])
         if not all(type(length) is int and 0 <= length < 2**48 for length in shape):
-            raise PayloadError("a leaf with a shape that is none")
+            raise PayloadError("a leaf with an invalid shape")
         if math.prod(length for length in shape if length) > _ITEMS_MAX:
             raise PayloadError("a leaf with a shape that is too large")
         count = math.prod(shape)
@@ -732,7 +732,7 @@ class _Reader:
         dtype, shape, count, at = self._extent(node)
         order = node.get("order", list(range(len(shape))))
         if not isinstance(order, list) or sorted(order, key=str) != sorted(range(len(shape)), key=str):
-            raise PayloadError("a tensor with a memory order that is none")
+            raise PayloadError("a tensor with an invalid memory order")
         of_type = getattr(torch, dtype)
         if count == 0:
             flat = torch.empty(0, dtype=of_type, device="cpu")
@@ -759,7 +759,7 @@ class _Reader:
         import torch
 
         if node.get("v") not in _ITEM_BYTES:
-            raise PayloadError("a dtype that is none")
+            raise PayloadError("an unknown dtype")
         return getattr(torch, node["v"])
 
     def _array(self, node: Node) -> Any:

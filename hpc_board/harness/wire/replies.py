@@ -119,7 +119,7 @@ def answer_of(frame: Frame) -> Answer:
     try:
         return _KINDS[frame["type"]](frame)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise ProtocolViolation("a frame with the wrong things in it") from error
+        raise ProtocolViolation("a frame with unexpected content") from error
 
 
 def _confined(frame: Frame) -> Confined:
