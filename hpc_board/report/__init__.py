@@ -84,13 +84,14 @@ _PARTS = {
 
 _MODULES = {name: module for module, names in _PARTS.items() for name in names.split()}
 
+if not TYPE_CHECKING:  # a type checker takes a name that is not imported above for a mistake
 
-def __getattr__(name: str) -> Any:
-    """Import the module that defines `name`, and keep the value for the next use."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    return value
+    def __getattr__(name: str) -> Any:
+        """Import the module that defines `name`, and keep the value for the next use."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return value
 
 
 __all__ = [

@@ -1,22 +1,41 @@
 """The board's memory: submissions, runs, events and results in SQLite, and the standings that follow from them."""
 
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hpc_board.store.boards import BoardGateway, NewChange, Newest
 from hpc_board.store.database import BUSY_TIMEOUT_SECONDS, DatabaseFile
 from hpc_board.store.journal import MOUNTS
-from hpc_board.store.listing import RunQuery
-from hpc_board.store.moderation import ModerationGateway
-from hpc_board.store.runs import RunGateway, WholeRun
-from hpc_board.store.standings import StandingsGateway
-from hpc_board.store.submissions import NewRun, NewSubmission, SubmissionGateway
 
 if TYPE_CHECKING:
+    from hpc_board.store.boards import BoardGateway, NewChange, Newest
     from hpc_board.store.export import ExportGateway
+    from hpc_board.store.listing import RunQuery
+    from hpc_board.store.moderation import ModerationGateway
+    from hpc_board.store.runs import RunGateway, WholeRun
+    from hpc_board.store.standings import StandingsGateway
+    from hpc_board.store.submissions import NewRun, NewSubmission, SubmissionGateway
 
 __all__ = ["NewChange", "NewRun", "NewSubmission", "Newest", "RunQuery", "Store", "WholeRun"]
+
+_MODULES = {
+    "NewChange": "boards",
+    "NewRun": "submissions",
+    "NewSubmission": "submissions",
+    "Newest": "boards",
+    "RunQuery": "listing",
+    "WholeRun": "runs",
+}
+
+if not TYPE_CHECKING:  # a type checker takes a name that is not imported above for a mistake
+
+    def __getattr__(name: str) -> Any:
+        """Import the module that defines `name`, and keep the value for the next use."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return value
 
 
 class Store:
@@ -24,23 +43,53 @@ class Store:
 
     Facts are appended and never changed: a run's state is its newest event, a rank is a query. Every call is one
     transaction. It opens the database and closes it, or takes the connection of its thread's `file.session()`; so a
-    store may be used from any thread and costs nothing until it is asked. Every method of a gateway may raise
-    StorageError.
+    store may be used from any thread and costs nothing until it is asked. A gateway is imported when it is first
+    used. Every method of a gateway may raise StorageError.
     """
 
     def __init__(
         self, path: Path, *, mounts: Path = MOUNTS, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS
     ) -> None:
         self.file = DatabaseFile(path, mounts, busy_timeout_seconds)
-        self.runs = RunGateway(self.file)
-        self.submissions = SubmissionGateway(self.file)
-        self.standings = StandingsGateway(self.file)
-        self.moderation = ModerationGateway(self.file)
-        self.boards = BoardGateway(self.file)
+
+    @cached_property
+    def runs(self) -> "RunGateway":
+        """Runs with their events and results."""
+        from hpc_board.store.runs import RunGateway
+
+        return RunGateway(self.file)
+
+    @cached_property
+    def submissions(self) -> "SubmissionGateway":
+        """Submissions with their files."""
+        from hpc_board.store.submissions import SubmissionGateway
+
+        return SubmissionGateway(self.file)
+
+    @cached_property
+    def standings(self) -> "StandingsGateway":
+        """Standings, ranks and marks."""
+        from hpc_board.store.standings import StandingsGateway
+
+        return StandingsGateway(self.file)
+
+    @cached_property
+    def moderation(self) -> "ModerationGateway":
+        """Limits, bans, removals and notes."""
+        from hpc_board.store.moderation import ModerationGateway
+
+        return ModerationGateway(self.file)
+
+    @cached_property
+    def boards(self) -> "BoardGateway":
+        """Leaderboards that users made."""
+        from hpc_board.store.boards import BoardGateway
+
+        return BoardGateway(self.file)
 
     @cached_property
     def export(self) -> "ExportGateway":
-        """The tables that leave a board, which few commands need."""
+        """Tables that leave a board."""
         from hpc_board.store.export import ExportGateway
 
         return ExportGateway(self.file)
