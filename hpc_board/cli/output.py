@@ -1,7 +1,6 @@
 """What stdout and stderr get: blocks fitted to the terminal, JSON, and remarks."""
 
 import json
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,11 @@ def print_blocks(*blocks: "Block") -> None:
 
 def output_width() -> int | None:
     """How many columns stdout has; None where it is no terminal, and nothing is cut."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
 
 
 def print_json(value: Any) -> None:

@@ -1,6 +1,5 @@
 """Where a user's home folder is and what they are called, which an account in a container or a service may lack."""
 
-import getpass
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,6 +28,8 @@ def login_name() -> str:
         InputError: neither says.
     """
     try:
+        import getpass
+
         return getpass.getuser()
     except (KeyError, OSError) as error:
         raise InputError(

@@ -17,9 +17,18 @@ def board(tmp_path: Path) -> Recorded:
     return recorded(tmp_path)
 
 
+PROGRAM = """
+import atexit, sys
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+from hpc_board.__main__ import main
+main()
+"""
+
+
 def modules(board: Recorded, *argv: str, **environ: str) -> set[str]:
+    """Return the modules that a process has loaded at its end."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "hpc_board", *argv],
+        [sys.executable, "-c", PROGRAM, *argv],
         cwd=board.folder,
         env=board.environ(**environ),
         capture_output=True,
@@ -27,9 +36,7 @@ def modules(board: Recorded, *argv: str, **environ: str) -> set[str]:
         timeout=120,
         check=True,
     )
-    told = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
-    # Of a package that `importlib.import_module` loads, only what is in it is told.
-    return told | {name.partition(".")[0] for name in told}
+    return set(done.stderr.splitlines()[-1].split())
 
 
 OWN_FOR_HELP = {
@@ -51,7 +58,7 @@ def own(loaded: set[str]) -> set[str]:
 
 def test_the_version_loads_no_library(board: Recorded) -> None:
     loaded = modules(board, "--version")
-    assert (own(loaded), loaded & (LIBRARIES | {"typing", "dataclasses"})) == (set(), set())
+    assert (own(loaded), loaded & (LIBRARIES | {"typing", "dataclasses"})) == ({"hpc_board.__main__"}, set())
 
 
 @pytest.mark.parametrize("argv", [("--help",), ("help",), ()])
@@ -102,7 +109,7 @@ def test_the_settings_load_no_client_of_a_scheduler(board: Recorded) -> None:
     loaded = modules(board, "list")
     assert "hpc_board.schedulers.sections" in loaded
     packages = ("hpc_board.schedulers.slurm.", "hpc_board.schedulers.local.")
-    assert [name for name in loaded if name.startswith(packages)] == []
+    assert {name.rpartition(".")[2] for name in loaded if name.startswith(packages)} == {"kind"}
     assert not {"hpc_board.transport.this_host", "hpc_board.transport.ssh", "paramiko", "pyslurm"} & loaded
 
 
@@ -124,3 +131,25 @@ def test_ssh_is_loaded_for_clusters_that_have_it_and_its_library_when_one_is_rea
         loaded = modules(board, *argv)
         assert ("hpc_board.transport.ssh" in loaded) is far
         assert not {"paramiko", "cryptography"} & loaded
+
+
+NOT_FOR_LISTS = {"hpc_board.harness", "hpc_board.schedulers.slurm", "hpc_board.report.comparisons"}
+
+
+def test_the_list_of_tasks_loads_neither_the_gateways_of_runs_nor_reports_that_it_does_not_print(
+    board: Recorded,
+) -> None:
+    loaded = modules(board, "list")
+    assert {each for each in own(loaded) if each.startswith("hpc_board.report.")} == {
+        "hpc_board.report.blocks",
+        "hpc_board.report.formatting",
+        "hpc_board.report.plain",
+        "hpc_board.report.tables",
+    }
+    gateways = {f"hpc_board.store.{name}" for name in ("runs", "submissions", "standings", "moderation", "feed")}
+    assert loaded & (gateways | NOT_FOR_LISTS | {"hpc_board.runs.reconciler"}) == set()
+
+
+def test_the_runs_are_listed_without_reports_of_other_things(board: Recorded) -> None:
+    unneeded = {f"hpc_board.report.{name}" for name in ("boards", "checks", "comparisons", "feeds", "tasks")}
+    assert modules(board, "runs") & unneeded == set()
