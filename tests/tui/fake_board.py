@@ -261,6 +261,7 @@ class FakeBoard(Board):
         held: Sequence[str] = (),
     ) -> None:
         self.user = "ada"
+        self._warn: Callable[[str], object] = print
         self.role = Role.PARTICIPANT
         self.known_tasks = tuple(tasks)
         self.known_gpus = tuple(gpus)
@@ -293,6 +294,14 @@ class FakeBoard(Board):
             Standings, "personal", "pages", "removed", "feed", "placing", "places", "rank", list="list_standings"
         )
         self.leaderboards = self._part(Leaderboards, "plan_update", "carry_out")
+
+    @property
+    def warn(self) -> Callable[[str], object]:
+        return self._warn
+
+    @warn.setter
+    def warn(self, warn: Callable[[str], object]) -> None:
+        self._warn = warn
 
     def _part(self, kind: type[_Part], *same: str, **names: str) -> _Part:
         """Return a part of the board whose methods are this board's own of these names, as far as it has them."""
