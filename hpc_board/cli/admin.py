@@ -77,7 +77,7 @@ def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | Non
     """
     from hpc_board.cli.exits import NO_VERDICT
     from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report import diagnostics_report
+    from hpc_board.report.diagnostics import diagnostics_report
 
     checked = open_().admin.check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
     if as_json:
@@ -107,7 +107,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.domain.diagnostic import Diagnostic, Severity
     from hpc_board.errors import BoardError
-    from hpc_board.report import diagnostic_object, diagnostics_report
+    from hpc_board.report.diagnostics import diagnostic_object, diagnostics_report
 
     try:
         diagnostics = ctx.obj().admin.diagnose(_origin(ctx))

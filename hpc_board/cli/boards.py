@@ -140,7 +140,7 @@ def update(
     """
     from hpc_board.boards.editor import RequestedOptions
     from hpc_board.cli.output import print_blocks
-    from hpc_board.report import plan_report
+    from hpc_board.report.boards import plan_report
 
     board = open_()
     options = RequestedOptions(
@@ -219,7 +219,7 @@ def sync(
     skipped; all others are done.
     """
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report import synced_table
+    from hpc_board.report.boards import synced_table
 
     board = open_()
     done = board.leaderboards.plan_sync(source, problem_set, force=force)
@@ -242,7 +242,7 @@ def sync(
 
 def _print_plans(plans: "tuple[Plan, ...] | list[Plan]", *, as_json: bool, stored: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report import plan_report
+    from hpc_board.report.boards import plan_report
 
     if as_json:
         from hpc_board.cli.json_output import plan_object
@@ -262,7 +262,7 @@ def _print_plans(plans: "tuple[Plan, ...] | list[Plan]", *, as_json: bool, store
 
 def _print_history(board: "Board", name: str, *, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report import changes_table
+    from hpc_board.report.boards import changes_table
 
     changes = board.leaderboards.history(name)
     if as_json:

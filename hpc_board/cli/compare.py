@@ -27,7 +27,7 @@ def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: boo
     measured times leaves; so "no difference shown" is an answer too.
     """
     from hpc_board.cli.output import print_blocks, print_json, refresh
-    from hpc_board.report import comparison_report
+    from hpc_board.report.comparisons import comparison_report
 
     board = open_()
     refresh(board)

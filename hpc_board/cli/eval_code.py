@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hpc_board.model.task import Task
-    from hpc_board.report import Block
+    from hpc_board.report.blocks import Block
 
 _FOLDER = "hpc_board/harness/"
 _DECIDING = (
@@ -120,7 +120,7 @@ def _judge_files() -> "dict[str, str]":
 
 
 def _judge_blocks(files: "Mapping[str, str]", language: str | None) -> "list[Block]":
-    from hpc_board.report import Column, Heading, Paragraph, Table
+    from hpc_board.report.blocks import Column, Heading, Paragraph, Table
 
     shown = _DECIDING if language == "py" else (*_DECIDING, *_COMPILING)
     rows = tuple((name, str(len(files[name].splitlines())), _about(files[name])) for name in shown)

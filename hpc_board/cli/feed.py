@@ -31,7 +31,7 @@ def feed(
     beat.
     """
     from hpc_board.cli.output import print_blocks, print_json, refresh
-    from hpc_board.report import feed_lines
+    from hpc_board.report.feeds import feed_lines
 
     board = open_()
     refresh(board)

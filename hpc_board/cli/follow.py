@@ -164,7 +164,7 @@ class _Hindrances:
 def _place(board: "Board", run: "Run") -> str:
     """Where a run is, beyond its state: why it waits, or which case is being worked on."""
     from hpc_board.model.text import one_line
-    from hpc_board.report import step_text
+    from hpc_board.report.runs import step_text
 
     if run.state == "queued":
         return one_line(run.status.reason)
@@ -198,7 +198,7 @@ def _table(shown: "Sequence[tuple[Run, str]]", now: datetime, width: int) -> "Ta
 
 
 def _row(run: "Run", place: str, now: datetime) -> tuple[str, str, str, str, str]:
-    from hpc_board.report import outcome
+    from hpc_board.report.run_columns import outcome
 
     end = (run.ended_at or run.status.at) if run.state.ended else now
     seconds = max(0, int((end - run.created_at).total_seconds()))

@@ -21,7 +21,9 @@ from hpc_board.model.result import Case, Log, Result, case_share, device_peak
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line, printable
-from hpc_board.report import bests, diagnostic_object, feed_line, finding_object
+from hpc_board.report.diagnostics import diagnostic_object, finding_object
+from hpc_board.report.feeds import feed_line
+from hpc_board.report.histories import bests
 from hpc_board.report.standing_columns import Document, Line, Value, values
 from hpc_board.runs.dispatch import Preview
 from hpc_board.store import WholeRun

@@ -81,7 +81,7 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
     """
     from hpc_board.cli.output import print_json, remark
     from hpc_board.domain.moderation import Limits
-    from hpc_board.report import limits_text
+    from hpc_board.report.moderation import limits_text
 
     given = ranked is not None or other is not None
     if given == no_limits:
@@ -114,7 +114,7 @@ def _chosen(given: int | None, present: int | None) -> int | None:
 def limits(open_: Open, as_json: bool) -> None:
     """List the limits of all boards, which everybody may see."""
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report import limits_table
+    from hpc_board.report.moderation import limits_table
 
     found = open_().moderation.limits()
     if as_json:
@@ -168,7 +168,7 @@ def unban(open_: Open, user: str, reason: str) -> None:
 def bans(open_: Open, as_json: bool) -> None:
     """List who is banned, by whom, and why."""
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report import bans_table
+    from hpc_board.report.moderation import bans_table
 
     found = open_().moderation.bans()
     if as_json:
@@ -251,7 +251,7 @@ def _named(submissions: tuple[int, ...]) -> str:
 def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json: bool) -> None:
     """List what admins and creators decided, the newest first."""
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report import decisions_table
+    from hpc_board.report.moderation import decisions_table
 
     found = open_().moderation.decisions(user=user, board=name, limit=limit)
     if as_json:
@@ -316,7 +316,7 @@ def rerun(
     from hpc_board.cli.exits import DONE, NO_VERDICT
     from hpc_board.cli.follow import tell_unsent
     from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report import runs_table
+    from hpc_board.report.runs import runs_table
 
     if submissions and top is not None:
         raise click.UsageError("--top chooses by rank, --submission by number; give one of them.")
@@ -350,7 +350,7 @@ def rerun(
 
 def _print_plan(plan: "list[RerunCandidate]", *, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report import rerun_table
+    from hpc_board.report.moderation import rerun_table
 
     if as_json:
         from hpc_board.cli.json_output import again_object

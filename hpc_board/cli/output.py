@@ -10,7 +10,7 @@ from hpc_board.errors import BoardError
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
-    from hpc_board.report import Block, Tone
+    from hpc_board.report.blocks import Block, Tone
 
 _STYLES: dict[str, dict[str, Any]] = {
     "strong": {"bold": True},
@@ -22,7 +22,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 def print_blocks(*blocks: "Block") -> None:
     """Print blocks to stdout: fitted to a terminal, or whole and without colours into a file or pipe."""
-    from hpc_board.report import plain
+    from hpc_board.report.plain import plain
 
     click.echo(plain(blocks, output_width(), _painted), nl=False)
 

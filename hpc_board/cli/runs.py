@@ -30,7 +30,7 @@ from hpc_board.errors import BoardError, WaitExpired
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.run import Run
-    from hpc_board.report import Block
+    from hpc_board.report.blocks import Block
     from hpc_board.store import WholeRun
 
 
@@ -82,7 +82,7 @@ def runs(
     What you and admins remarked on them stands at the end of each row.
     """
     from hpc_board.cli.output import output_width, print_blocks, print_json, refresh
-    from hpc_board.report import runs_table
+    from hpc_board.report.runs import runs_table
     from hpc_board.runs.drafts import mode_called
 
     kind, outcome = None if mode is None else mode_called(mode), None if state is None else outcome_called(state)
@@ -143,7 +143,7 @@ def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> 
 def _print_logs(board: "Board", run: "Run") -> None:
     """Print what the job and the kernel printed under titles; a stream that is alone has its title on stderr."""
     from hpc_board.cli.output import print_blocks, remark
-    from hpc_board.report import nothing_printed, run_logs
+    from hpc_board.report.logs import nothing_printed, run_logs
 
     logs = run_logs(board.runs.result(run.id), board.runs.log(run.id))
     if len(logs) > 1:
@@ -197,7 +197,7 @@ def cancel(open_: Open, ids: tuple[int, ...]) -> None:
 
     Runs that have ended stay as they are.
     """
-    from hpc_board.report import outcome
+    from hpc_board.report.run_columns import outcome
 
     board = open_()
     failures: list[BoardError] = []
@@ -269,7 +269,7 @@ def poll(open_: Open, as_json: bool) -> None:
     The exit code is 3 where a scheduler did not answer or a job could not be sent; the other runs were carried on.
     """
     from hpc_board.model.text import printable
-    from hpc_board.report import outcome
+    from hpc_board.report.run_columns import outcome
 
     board = open_()
     before = board.runs.in_flight()
@@ -299,7 +299,7 @@ def _failure_to_advance(board: "Board") -> BoardError | None:
 
 def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
     """What its participant wants to know first about a run that has ended, as blocks."""
-    from hpc_board.report import run_summary
+    from hpc_board.report.runs import run_summary
 
     whole = board.runs.whole(run.id)
     return run_summary(whole.run, whole.result, whole.history, whole.placing, log=board.runs.log(run.id))
@@ -307,7 +307,7 @@ def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
 
 def report(board: "Board", whole: "WholeRun") -> "tuple[Block, ...]":
     """Everything that the board knows about a run, as blocks."""
-    from hpc_board.report import outcome_line, run_report
+    from hpc_board.report.runs import outcome_line, run_report
 
     run, result, placing = whole.run, whole.result, whole.placing
     blocks = run_report(run, result, whole.history, board.runs.progress(run.id), placing, log=board.runs.log(run.id))

@@ -12,7 +12,7 @@ from hpc_board.model.names import listed
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.standing import Page, Rows
-    from hpc_board.report import Block
+    from hpc_board.report.blocks import Block
 
 _ROWS = 20
 _ROWS_MAX = 1_000_000
@@ -170,7 +170,7 @@ def history(
     """
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.domain.standing import Rows
-    from hpc_board.report import history_report
+    from hpc_board.report.histories import history_report
 
     board = open_()
     chosen = _chosen(board, name, gpus)
@@ -191,7 +191,8 @@ def history(
 def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows", *, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.domain.standing import Rows
-    from hpc_board.report import board_report, removed_blocks
+    from hpc_board.report.moderation import removed_blocks
+    from hpc_board.report.standings import board_report
 
     task = board.tasks.get(name).name
     removed = {
@@ -227,7 +228,7 @@ def _print_rank(
     board: "Board", name: str, gpus: Sequence[str], rank: int, version: str | None, *, as_json: bool
 ) -> None:
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report import rank_report
+    from hpc_board.report.standings import rank_report
 
     task = board.tasks.get(name).name
     pages = board.standings.pages(name, gpus, version=version, limit=1)
@@ -246,7 +247,7 @@ def _print_rank(
 
 def _print_versions(board: "Board", name: str, *, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report import versions_table
+    from hpc_board.report.standings import versions_table
 
     task = board.tasks.get(name)
     found = board.standings.versions(name)

@@ -161,7 +161,7 @@ def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *
 def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> None:
     from hpc_board.cli.json_output import submission_object
     from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report import runs_table
+    from hpc_board.report.runs import runs_table
 
     if as_json:
         submissions: dict[int, list[Run]] = {}

@@ -30,7 +30,7 @@ python_option = click.option(
 def list_(open_: Open, as_json: bool) -> None:
     """List the tasks with their deadlines and GPUs."""
     from hpc_board.cli.output import print_blocks, print_json, remark
-    from hpc_board.report import tasks_table
+    from hpc_board.report.tables import tasks_table
 
     board = open_()
     catalog = board.tasks.catalog()
@@ -59,7 +59,7 @@ def list_(open_: Open, as_json: bool) -> None:
 def gpus(open_: Open, as_json: bool) -> None:
     """List the GPUs: partition, how many are free, jobs waiting."""
     from hpc_board.cli.output import print_blocks, print_json
-    from hpc_board.report import gpus_table
+    from hpc_board.report.tables import gpus_table
 
     statuses = open_().gpus.statuses()
     if as_json:
@@ -123,7 +123,9 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
     """
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.model.names import suggestion
-    from hpc_board.report import created_report, limits_facts, task_report
+    from hpc_board.report.boards import created_report
+    from hpc_board.report.moderation import limits_facts
+    from hpc_board.report.tasks import task_report
 
     board = open_()
     found = board.tasks.get(name)
@@ -178,7 +180,7 @@ def check(
     from hpc_board.cli.exits import NOT_PASSED
     from hpc_board.cli.output import print_blocks, print_json, remark
     from hpc_board.model.gpu import Device
-    from hpc_board.report import check_report
+    from hpc_board.report.checks import check_report
     from hpc_board.task_check import lint
 
     bounds = lint.Bounds(Device(device), python or sys.executable, cases or lint.CASES_MAX, seconds or lint.SECONDS)
@@ -232,7 +234,7 @@ def test(
     from hpc_board.cli.exits import exit_code_of_trial
     from hpc_board.cli.output import print_blocks, print_json, remark
     from hpc_board.model.gpu import Device
-    from hpc_board.report import trial_report
+    from hpc_board.report.runs import trial_report
     from hpc_board.runs import drafts
     from hpc_board.task_check.try_out import try_out
 

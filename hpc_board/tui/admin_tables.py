@@ -12,15 +12,8 @@ from hpc_board.domain.board_options import Visibility, moment_words
 from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Decision, Limits
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
-from hpc_board.report import (
-    detail_text,
-    limit_text,
-    limits_text,
-    remarks_text,
-    removal_text,
-    span_text,
-    subject_text,
-)
+from hpc_board.report.formatting import span_text
+from hpc_board.report.moderation import detail_text, limit_text, limits_text, remarks_text, removal_text, subject_text
 from hpc_board.tui.formatting import age, moment, score, since, state, time_left, trust, why
 from hpc_board.tui.paging import Order
 from hpc_board.tui.palette import Tone, toned

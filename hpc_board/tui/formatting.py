@@ -7,7 +7,8 @@ from hpc_board.model.gpu import Availability
 from hpc_board.model.result import Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import Language, Mode, Ranking, Task
-from hpc_board.report import outcome, span_text
+from hpc_board.report.formatting import span_text
+from hpc_board.report.run_columns import outcome
 from hpc_board.tui.palette import Tone
 
 MODE_WORDS = {Mode.TEST: "test", Mode.BENCHMARK: "bench", Mode.PROFILE: "prof", Mode.RANKED: "ranked"}

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.model.text import one_line
-from hpc_board.report import span_text
+from hpc_board.report.formatting import span_text
 from hpc_board.tui.formatting import why
 
 _SHORT_PHASES = {"benchmark": "bench", "profile": "prof"}

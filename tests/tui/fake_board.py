@@ -24,7 +24,7 @@ from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.score import Interval
 from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, TaskFile
-from hpc_board.report import outcome as outcome_of
+from hpc_board.report.run_columns import outcome as outcome_of
 from hpc_board.runs import drafts as intake
 from hpc_board.runs.dispatch import Preview
 
@@ -248,8 +248,6 @@ PROGRESS = (
 
 class FakeBoard(Board):
     """Answers like a board from what it is given; `hold` keeps back the named methods' answers until it is set free."""
-
-    warn: Callable[[str], object] = staticmethod(lambda _: None)
 
     def __init__(
         self,

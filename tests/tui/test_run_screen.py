@@ -11,7 +11,7 @@ from hpc_board.domain.run import RunState
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.report import next_steps
+from hpc_board.report.next_steps import next_steps
 from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen

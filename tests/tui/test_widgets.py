@@ -6,7 +6,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 
-from hpc_board.report import Column, Table
+from hpc_board.report.blocks import Column, Table
 from hpc_board.tui import themes
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.key_line import KeyLine

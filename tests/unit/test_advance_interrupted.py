@@ -9,7 +9,8 @@ import pytest
 
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState, Status
 from hpc_board.model.result import Case, Result, Verdict
-from hpc_board.report import plain, run_report, run_summary
+from hpc_board.report.plain import plain
+from hpc_board.report.runs import run_report, run_summary
 from hpc_board.runs import job_folder
 from tests.harness.evaluations import a_task
 from tests.unit.test_advance import World, right_result, world_in

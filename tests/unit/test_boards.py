@@ -31,7 +31,7 @@ from hpc_board.domain.submission import directives
 from hpc_board.errors import InputError, Refused, StorageError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
-from hpc_board.report import changes_table
+from hpc_board.report.boards import changes_table
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store import boards as stored_boards
 from tests.unit.recorded import AT, Recorded, recorded, result_of, status_of, timed_case

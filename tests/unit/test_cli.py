@@ -28,7 +28,8 @@ from hpc_board.domain.run import RunState
 from hpc_board.harness.build.toolchain import header_text
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.report import gpus_table, plain
+from hpc_board.report.plain import plain
+from hpc_board.report.tables import gpus_table
 from tests.unit.recorded import (
     AT,
     KERNEL,

@@ -17,7 +17,8 @@ from hpc_board.domain.comparison import Difference, compared, figures
 from hpc_board.domain.run import Run
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.task import Mode, Ranking
-from hpc_board.report import comparison_report, plain
+from hpc_board.report.comparisons import comparison_report
+from hpc_board.report.plain import plain
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.unit.recorded import AT, Recorded, recorded, result_of
 from tests.unit.test_report import finished

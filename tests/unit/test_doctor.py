@@ -20,7 +20,8 @@ from hpc_board.domain.roles import Roles
 from hpc_board.domain.run import Run
 from hpc_board.errors import DocumentError, Fault, SchedulerError, StorageError
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer, Login
-from hpc_board.report import diagnostic_object, diagnostics_report, plain
+from hpc_board.report.diagnostics import diagnostic_object, diagnostics_report
+from hpc_board.report.plain import plain
 from hpc_board.settings import Settings
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost

@@ -20,32 +20,15 @@ from hpc_board.model.peaks import Work
 from hpc_board.model.result import LIBRARY_MISSING, Case, Log, Result, Verdict, secretly_failed
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Language, Mode, Task, TaskFile
-from hpc_board.report import (
-    Block,
-    Column,
-    Facts,
-    Heading,
-    Paragraph,
-    Table,
-    Tone,
-    gpus_table,
-    nothing_printed,
-    outcome_line,
-    plain,
-    run_logs,
-    run_report,
-    run_summary,
-    runs_table,
-    span_text,
-    standings_table,
-    state_meaning,
-    task_report,
-    tasks_table,
-    trial_report,
-    verdict_meaning,
-)
-from hpc_board.report.formatting import telling_line
-from hpc_board.report.logs import message_log
+from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
+from hpc_board.report.explanations import state_meaning, verdict_meaning
+from hpc_board.report.formatting import span_text, telling_line
+from hpc_board.report.logs import message_log, nothing_printed, run_logs
+from hpc_board.report.plain import plain
+from hpc_board.report.runs import outcome_line, run_report, run_summary, runs_table, trial_report
+from hpc_board.report.standings import standings_table
+from hpc_board.report.tables import gpus_table, tasks_table
+from hpc_board.report.tasks import task_report
 from tests.unit.recorded import AT, result_of, row_case, status_of, timed_case
 from tests.unit.test_advance import world_in
 

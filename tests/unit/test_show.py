@@ -22,7 +22,10 @@ from hpc_board.errors import SchedulerRefused
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
-from hpc_board.report import board_report, feed_line, history_report, plain
+from hpc_board.report.feeds import feed_line
+from hpc_board.report.histories import history_report
+from hpc_board.report.plain import plain
+from hpc_board.report.standings import board_report
 from hpc_board.schedulers import Job
 from hpc_board.schedulers.local.client import LocalScheduler
 from hpc_board.store import NewRun, NewSubmission, Store

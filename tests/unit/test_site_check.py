@@ -27,7 +27,8 @@ from hpc_board.model.gpu import (
 )
 from hpc_board.model.node_probe import ANSWER, GREETING, NodeProbe, SeenGpu, Torch
 from hpc_board.model.task import Task
-from hpc_board.report import diagnostics_report, plain
+from hpc_board.report.diagnostics import diagnostics_report
+from hpc_board.report.plain import plain
 from hpc_board.runs import job_folder as jobs
 from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed
 from hpc_board.schedulers.scripted import Scripted

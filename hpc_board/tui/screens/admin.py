@@ -20,7 +20,7 @@ from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limit
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.task import Mode
-from hpc_board.report import limits_text
+from hpc_board.report.moderation import limits_text
 from hpc_board.tui import admin_tables, targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Page, forward, whole

@@ -18,7 +18,7 @@ from textual.worker import get_current_worker
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
-from hpc_board.report import span_text
+from hpc_board.report.formatting import span_text
 from hpc_board.tui.keys import named
 from hpc_board.tui.messages import Answer, RunsState, Tick
 from hpc_board.tui.preferences import Memory

@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.gpu import Availability, Gpu, GpuStatus
-from hpc_board.report import span_text
+from hpc_board.report.formatting import span_text
 from hpc_board.schedulers import kind_of
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import state, why

@@ -7,7 +7,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from hpc_board.board import Board
-from hpc_board.report import Block, Paragraph, comparison_report
+from hpc_board.report.blocks import Block, Paragraph
+from hpc_board.report.comparisons import comparison_report
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 

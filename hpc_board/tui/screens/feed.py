@@ -10,7 +10,8 @@ from textual.binding import Binding, BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.feed import FeedEntry, FeedKind
-from hpc_board.report import feed_line, span_text
+from hpc_board.report.feeds import feed_line
+from hpc_board.report.formatting import span_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import moment
 from hpc_board.tui.messages import Open

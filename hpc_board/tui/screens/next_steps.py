@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from hpc_board.model.text import printable
-from hpc_board.report import NextSteps
+from hpc_board.report.next_steps import NextSteps
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.key_line import KeyLine
 

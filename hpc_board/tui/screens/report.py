@@ -20,7 +20,10 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, device_peak
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
-from hpc_board.report import NextSteps, next_steps, nothing_printed, processors_of, run_evidence, run_logs, run_overview
+from hpc_board.report.logs import nothing_printed, run_logs
+from hpc_board.report.next_steps import NextSteps, next_steps
+from hpc_board.report.runs import run_evidence, run_overview
+from hpc_board.report.times import processors_of
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.leader import Best

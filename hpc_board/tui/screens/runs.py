@@ -14,7 +14,8 @@ from textual.binding import Binding, BindingType
 from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.errors import BoardError
-from hpc_board.report import span_text, step_text
+from hpc_board.report.formatting import span_text
+from hpc_board.report.runs import step_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import MODE_WORDS, age, moment, score, since, state, trust, why
 from hpc_board.tui.messages import Open, SideChosen

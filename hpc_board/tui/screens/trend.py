@@ -7,7 +7,8 @@ from textual.app import ComposeResult
 
 from hpc_board.board import Board
 from hpc_board.domain.standing import Rows
-from hpc_board.report import Block, history_report
+from hpc_board.report.blocks import Block
+from hpc_board.report.histories import history_report
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 

@@ -18,8 +18,10 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
-from hpc_board.report import Block, Paragraph, run_overview, span_text
-from hpc_board.report import Tone as ReportTone
+from hpc_board.report.blocks import Block, Paragraph
+from hpc_board.report.blocks import Tone as ReportTone
+from hpc_board.report.formatting import span_text
+from hpc_board.report.runs import run_overview
 from hpc_board.tui import targets
 from hpc_board.tui.file_watcher import Saves
 from hpc_board.tui.formatting import listing, state

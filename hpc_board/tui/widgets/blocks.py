@@ -13,16 +13,16 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from hpc_board import report
 from hpc_board.model.text import printable
+from hpc_board.report import blocks
 from hpc_board.tui.palette import Tone
 
 _TONES = {
-    report.Tone.PLAIN: Tone.PLAIN,
-    report.Tone.STRONG: Tone.STRONG,
-    report.Tone.GOOD: Tone.GOOD,
-    report.Tone.BAD: Tone.BAD,
-    report.Tone.QUIET: Tone.MUTED,
+    blocks.Tone.PLAIN: Tone.PLAIN,
+    blocks.Tone.STRONG: Tone.STRONG,
+    blocks.Tone.GOOD: Tone.GOOD,
+    blocks.Tone.BAD: Tone.BAD,
+    blocks.Tone.QUIET: Tone.MUTED,
 }
 _GAP = 2
 _FLEXIBLE_MIN = 12
@@ -35,30 +35,30 @@ _NUMBERS_MIN = 2
 class Blocks(VerticalScroll):
     """A report that can be scrolled; showing another version of it keeps the place."""
 
-    _shown: tuple[report.Block, ...] = ()
+    _shown: tuple[blocks.Block, ...] = ()
 
     def compose(self) -> ComposeResult:
         """The one text that all blocks are drawn into."""
         yield Static(id="blocks", markup=False)
 
-    def show(self, blocks: Sequence[report.Block]) -> None:
+    def show(self, report: Sequence[blocks.Block]) -> None:
         """Show these blocks."""
-        if tuple(blocks) != self._shown:
-            self._shown = tuple(blocks)
+        if tuple(report) != self._shown:
+            self._shown = tuple(report)
             self.query_one("#blocks", Static).update(Group(*map(_drawn, self._shown)))
 
 
-def _drawn(block: report.Block) -> RenderableType:
+def _drawn(block: blocks.Block) -> RenderableType:
     match block:
-        case report.Heading(text):
+        case blocks.Heading(text):
             return Text(printable(text), f"bold {Tone.ACCENT.value}")
-        case report.Paragraph(text, tone):
+        case blocks.Paragraph(text, tone):
             return Padding(Text(printable(text), _TONES[tone].value), (0, 0, 1, 0))
-        case report.Table():
+        case blocks.Table():
             return Padding(_table(block), (0, 0, 1, 0))
-        case report.Facts(rows):
+        case blocks.Facts(rows):
             return Padding(facts(rows), (0, 0, 1, 0))
-        case report.Log(title, text):
+        case blocks.Log(title, text):
             heading = Text(printable(title), f"bold {Tone.ACCENT.value}")
             return Group(heading, Padding(Text(printable(text, len(text))), (0, 0, 1, 0)))
 
@@ -82,13 +82,13 @@ class _FittingTable:
     is about. What a flexible column holds is wrapped instead, and stays.
     """
 
-    table: report.Table
+    table: blocks.Table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         kept = self._kept(options.max_width)
         columns = tuple(self.table.columns[index] for index in kept)
         rows = tuple(tuple(row[index] for index in kept) for row in self.table.rows)
-        yield _drawn_table(report.Table(columns, rows))
+        yield _drawn_table(blocks.Table(columns, rows))
         if more := len(self.table.columns) - len(kept):
             words = "1 column" if more == 1 else f"{more} columns"
             yield Text(f"{words} more in a wider terminal", Tone.MUTED.value)
@@ -109,11 +109,11 @@ class _FittingTable:
         return min(width, _FLEXIBLE_MIN) if column.flexible else width
 
 
-def _table(table: report.Table) -> RenderableType:
+def _table(table: blocks.Table) -> RenderableType:
     return _FittingTable(table) if table.rows else Text(printable(table.empty), Tone.MUTED.value)
 
 
-def _drawn_table(table: report.Table) -> Drawn:
+def _drawn_table(table: blocks.Table) -> Drawn:
     drawn = Drawn(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=Tone.MUTED.value)
     for column in table.columns:
         drawn.add_column(

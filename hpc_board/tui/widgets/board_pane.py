@@ -11,8 +11,8 @@ from textual.widgets import Static
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Page, Standing
 from hpc_board.model.score import full_score_text, wide_interval_text
-from hpc_board.report import OVERLAPS
 from hpc_board.report.standing_columns import (
+    OVERLAPS,
     Emphasis,
     Layout,
     Line,

@@ -13,7 +13,8 @@ from textual.widgets import Static
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import printable
-from hpc_board.report import advice, in_rows, scatter_text, speedup_text
+from hpc_board.report.formatting import speedup_text
+from hpc_board.report.times import advice, in_rows, scatter_text
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.histogram import histogram_lines

@@ -12,7 +12,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from hpc_board.model.gpu import Gpu, GpuStatus
-from hpc_board.report import span_text
+from hpc_board.report.formatting import span_text
 from hpc_board.tui.formatting import capacity
 from hpc_board.tui.palette import Tone, toned
 

@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from hpc_board.report import span_text
+from hpc_board.report.formatting import span_text
 from hpc_board.tui.messages import RunsState
 from hpc_board.tui.palette import Tone, toned
 
