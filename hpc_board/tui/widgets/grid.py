@@ -59,28 +59,16 @@ class Grid(DataTable[Text]):
     class Highlighted(Message):
         """The selection is on another row now; None where there is no row."""
 
-        def __init__(self, grid: "Grid", key: str | None) -> None:
+        def __init__(self, key: str | None) -> None:
             super().__init__()
-            self.grid = grid
             self.key = key
-
-        @property
-        def control(self) -> "Grid":
-            """The grid that the message came from."""
-            return self.grid
 
     class Chosen(Message):
         """The user opened a row."""
 
-        def __init__(self, grid: "Grid", key: str) -> None:
+        def __init__(self, key: str) -> None:
             super().__init__()
-            self.grid = grid
             self.key = key
-
-        @property
-        def control(self) -> "Grid":
-            """The grid that the message came from."""
-            return self.grid
 
     class Top(Message):
         """The user went to the first of the rows that are there; what is read a page at a time may begin before it."""
@@ -222,7 +210,7 @@ class Grid(DataTable[Text]):
     def _note(self, key: str | None) -> None:
         if key != self._current:
             self._current = key
-            self.post_message(self.Highlighted(self, key))
+            self.post_message(self.Highlighted(key))
 
     @on(DataTable.RowHighlighted)
     def _on_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
@@ -235,7 +223,7 @@ class Grid(DataTable[Text]):
         event.stop()
         key = _value(event.row_key)
         if key is not None:
-            self.post_message(self.Chosen(self, key))
+            self.post_message(self.Chosen(key))
 
 
 def _edge(row: Row) -> Text:
