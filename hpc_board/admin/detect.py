@@ -1,4 +1,4 @@
-"""Settings from what the schedulers of this machine tell of themselves."""
+"""Settings from the schedulers of this machine."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ _BY_HAND = "Write the settings by hand; the manual has a page on them."
 
 
 def detected_cluster(host: Host, cluster: str | None = None) -> Detected:
-    """Return the settings of the cluster whose commands `host` has; it is called `cluster`, else as it calls itself.
+    """Return the settings of the cluster whose commands `host` has, with the name `cluster` or its own.
 
     Raises:
         SchedulerRefused: there is none.
@@ -33,8 +33,8 @@ def detected_settings(
 ) -> Detected:
     """Return the settings of the first scheduler that `host` has, with the board in the folder `board`.
 
-    `gpus` are the names of what this machine itself has, each with its kind. `say` is told of a cluster that is not
-    there where the settings are for this machine by itself.
+    `gpus` are the names of this machine's own devices, each with its kind. `say` gets a notice if no cluster is found
+    and the settings are for this machine by itself.
 
     Raises:
         SchedulerError: a scheduler failed, or answered something else.

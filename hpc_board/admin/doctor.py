@@ -42,11 +42,11 @@ _LOCAL_LOCKS = re.compile(r"(?:^|,)(?:local_lock=(?!none)\w+|nolock|localflock|n
 
 @dataclass(frozen=True)
 class Installation:
-    """An installation: its settings and what names their file, its tasks, a way to its runs, and the host to ask on.
+    """An installation: its settings and their origin, its tasks, access to its runs, and the host to query.
 
-    `origin` is "" where the file is one of those that are looked for.
-    `in_flight` reads the runs that have not ended from the database that is there. `logins` has the login nodes of the
-    clusters that are used over SSH, by the clusters' names.
+    `origin` is "" if the settings file is at one of the default paths. `in_flight` reads the runs that have not ended
+    from an existing database. `logins` has the login nodes of the clusters that are used over SSH, by the clusters'
+    names.
     """
 
     settings: Settings
@@ -58,12 +58,12 @@ class Installation:
     logins: Mapping[str, Host] = field(default_factory=dict)
 
     def on(self, cluster: Cluster) -> Host:
-        """Where a cluster's commands run."""
+        """Return the host on which a cluster's commands run."""
         return self.logins.get(cluster.name, self.host)
 
 
 def diagnose(installation: Installation) -> Iterator[Diagnostic]:
-    """Yield a diagnostic for each thing, in the order in which they depend on each other."""
+    """Yield one diagnostic for each check, in the order in which they depend on each other."""
     yield from _settings(installation)
     yield from _roles(installation)
     yield from _folder(installation)
@@ -100,7 +100,7 @@ def _settings(installation: Installation) -> Iterator[Diagnostic]:
 
 
 def _roles(installation: Installation) -> Iterator[Diagnostic]:
-    """The users and groups in `roles` that this machine does not know: nobody gets a role by a name with a slip."""
+    """Report users and groups in `roles` that this machine does not know: a misspelt name has no effect."""
     roles = installation.settings.roles
     for key, names in (("admins", roles.admins), ("creators", roles.creators), ("participants", roles.participants)):
         unknown = unknown_accounts(names)
@@ -111,7 +111,7 @@ def _roles(installation: Installation) -> Iterator[Diagnostic]:
 
 
 def _origin(file: Path) -> str:
-    """Where a settings file was found that nothing names."""
+    """Return the place of a settings file that was found by default."""
     with suppress(OSError):
         if file.parent == Path.cwd():
             return "in the current folder"
@@ -146,7 +146,7 @@ def _folder(installation: Installation) -> Iterator[Diagnostic]:
 
 
 def _shared(board: Path) -> Iterator[Diagnostic]:
-    """Whose the board is, where it is a group's."""
+    """Report the owner of a board that a group shares."""
     status = board.stat()
     group = group_name(status.st_gid)
     if os.geteuid() != 0 and status.st_gid not in (os.getegid(), *os.getgroups()):
@@ -161,7 +161,7 @@ def _shared(board: Path) -> Iterator[Diagnostic]:
 
 
 def _written(there: Path, board: Path) -> Iterator[Diagnostic]:
-    """Whether files can be made in the folder, and locks held on them."""
+    """Check that files can be created in the folder, and locks held on them."""
     with tempfile.NamedTemporaryFile(prefix=".doctor.", dir=there) as file:
         os.fsync(file.fileno())
         made = f"{board} can be written" if there == board else f"{board} is not there yet, and can be made in {there}"
@@ -173,7 +173,7 @@ def _written(there: Path, board: Path) -> Iterator[Diagnostic]:
 
 
 def _lock_fault(descriptor: int, path: Path) -> str:
-    """Why locks on this file do not work; "" if they do."""
+    """Return why locks on this file do not work; "" if they do."""
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -265,14 +265,14 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether it is the beginning of a job folder that nobody has touched for an hour."""
+    """Return whether it is an unfinished job folder that is unchanged for an hour."""
     with suppress(OSError):
         return path.name.startswith(".") and time.time() - path.lstat().st_mtime > 3600
     return False
 
 
 def _held(path: Path) -> Diagnostic:
-    """Whether a program holds the lock for longer than carrying runs on takes."""
+    """Check whether a program holds the lock for longer than a pass over the runs takes."""
     try:
         with path.open("rb") as file:
             if lock_descriptor(file.fileno(), wait_seconds=_LOCK_SECONDS, shared=True):
@@ -290,7 +290,7 @@ def _held(path: Path) -> Diagnostic:
 
 
 def _holder(file: os.stat_result) -> str:
-    """The process that holds a lock on the file, as the kernel lists it; "" if none of this machine does."""
+    """Return the process that holds a lock on the file, as the kernel lists it; "" if none of this machine does."""
     place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
     with suppress(OSError):
         for line in Path("/proc/locks").read_text().splitlines():

@@ -1,7 +1,7 @@
-"""Proving the GPUs of the settings: what their schedulers say to their jobs, and what a short job finds on a node.
+"""Probes of the GPUs in the settings: the schedulers' answers to their jobs, and a short job on a node.
 
 A probe job is started by the batch script of a run, under the entry's own modules, environment and Python. It is in no
-database; its folder is removed, and it is cancelled when nobody waits for it any more.
+database; its folder is removed, and it is cancelled when the check ends without its report.
 """
 
 import hashlib
@@ -37,10 +37,10 @@ FOLDER = "checks"
 """The folder in the board's that holds the folders of probe jobs while they run."""
 
 TIMEOUT_SECONDS = 600.0
-"""How long to wait for probe jobs unless the admin says otherwise."""
+"""The default time to wait for probe jobs."""
 
 ANSWER_SECONDS = 60.0
-"""How long a probe job waits for the answer to its greeting."""
+"""The time that a probe job waits for the answer to its greeting."""
 
 _LOOK_SECONDS = 0.05
 _FAR_LOOK_SECONDS = 1.0
@@ -59,7 +59,7 @@ _GOING = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETING, JobState.UNKN
 
 @dataclass(frozen=True)
 class Checked:
-    """A GPU of the settings, its diagnostics, and the report of its probe job if there is one."""
+    """A GPU of the settings, its diagnostics, and the report of its probe job if it left one."""
 
     gpu: Gpu
     diagnostics: tuple[Diagnostic, ...]
@@ -67,15 +67,15 @@ class Checked:
 
     @property
     def proven(self) -> bool:
-        """Whether nothing stands in the way of runs."""
+        """Return whether no diagnostic prevents runs."""
         return all(each.severity is not Severity.ERROR for each in self.diagnostics)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What checking needs: job folders and schedulers by cluster, the board's tasks, and the bytes of the harness.
+    """The inputs of a check: job folders and schedulers by cluster, the board's tasks, and the harness's bytes.
 
-    `say` is told what the waiting is for, each thing once.
+    `say` is called with the reason for waiting, once for each.
     """
 
     folders: Mapping[str, job_folder.Folders]
@@ -118,7 +118,7 @@ class _Probe:
 
 
 def check(gpus: Sequence[Gpu], plan: Plan, *, send: bool) -> list[Checked]:
-    """Check these GPUs, all at the same time; without `send` no job is sent.
+    """Check these GPUs, all at the same time; without `send` no job is submitted.
 
     Raises:
         StorageError: the board's folder cannot be written.
@@ -201,7 +201,7 @@ def _rehearsal(probe: _Probe, tasks: Sequence[Task]) -> Rehearsal:
 
 
 def _longest(gpu: Gpu, tasks: Sequence[Task]) -> tuple[int, str]:
-    """The longest time limit that a run on `gpu` has, and whose it is."""
+    """Return the longest time limit of a run on `gpu`, and its task."""
     if gpu.time_limit_seconds is not None:
         return gpu.time_limit_seconds, f"gpus.{gpu.name}.time"
     limits = [
@@ -226,7 +226,7 @@ def _send(probe: _Probe) -> None:
 
 
 def _follow(probes: Sequence[_Probe], plan: Plan) -> None:
-    """Wait for the reports, answer the greetings, and ask the schedulers now and then."""
+    """Wait for the reports, answer the greetings, and poll the schedulers at intervals."""
     deadline = time.monotonic() + plan.timeout_seconds
     asked: dict[str, float] = {}
     going = list(probes)
@@ -246,7 +246,7 @@ def _follow(probes: Sequence[_Probe], plan: Plan) -> None:
 
 
 def _look(probe: _Probe) -> None:
-    """What is new in the job's folder."""
+    """Read new files in the job's folder."""
     files, folder = probe.folders.files, probe.job.folder
     if probe.folders.elsewhere and time.monotonic() - probe.looked_at < _FAR_LOOK_SECONDS:
         return
@@ -270,7 +270,7 @@ def _look(probe: _Probe) -> None:
 
 
 def _read(probe: _Probe, name: str, type_: type[T]) -> T | None:
-    """A small JSON file of the job's; None if it is not that, or not whole yet."""
+    """Return a small JSON file of the job's; None if it is invalid or incomplete."""
     try:
         data = probe.folders.files.read(probe.job.folder / name, INSPECTION_BYTES_MAX)
     except OSError:
@@ -284,7 +284,7 @@ def _read(probe: _Probe, name: str, type_: type[T]) -> T | None:
 
 
 def _ask(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
-    """What the scheduler says of the jobs; one that has ended and left no report in time has failed."""
+    """Poll the scheduler for the jobs; an ended job without a report after the grace has failed."""
     keys = [probe.key for probe in probes if probe.key is not None]
     try:
         news = probes[0].scheduler.poll(keys)
@@ -342,7 +342,7 @@ def _give_up(probe: _Probe, seconds: float) -> None:
 
 
 def _log(probe: _Probe) -> str:
-    """The end of what the job printed."""
+    """Return the end of the job's output."""
     if probe.key is None:
         return ""
     path = probe.job.folder / kind_of(probe.gpu.cluster).log_name(probe.key.job_id)
@@ -354,7 +354,7 @@ def _log(probe: _Probe) -> str:
 
 
 def _end(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
-    """Cancel the jobs that have not reported, and wait a while for the end of all, as they use their folders."""
+    """Cancel the jobs without a report, and wait a while for the end of all, as they use their folders."""
     deadline = time.monotonic() + _END_SECONDS
     for scheduler in {id(probe.scheduler): probe.scheduler for probe in probes}.values():
         mine = [probe for probe in probes if probe.scheduler is scheduler]
@@ -380,7 +380,7 @@ def _cancel_commands(probes: Sequence[_Probe]) -> str:
 
 
 def _known(probe: _Probe) -> JobKey | None:
-    """The job's key, looked up where the scheduler gave no clear answer to its submission."""
+    """Return the job's key, looked up if the scheduler gave no clear answer to its submission."""
     if probe.key is None and probe.sent_at is not None:
         job_id = probe.scheduler.find(probe.job.name, probe.sent_at)
         probe.key = None if job_id is None else JobKey(probe.job.name, job_id, probe.sent_at)
@@ -388,7 +388,7 @@ def _known(probe: _Probe) -> JobKey | None:
 
 
 def _remove(files: Files, folder: Path) -> None:
-    """Remove the folder; a job that ends in this moment may still write into it."""
+    """Remove the folder; a job that is ending may still write into it."""
     for _ in range(20):
         with suppress(OSError):
             files.remove_folder(folder)
@@ -400,7 +400,7 @@ def _remove(files: Files, folder: Path) -> None:
 
 
 def _need_torch(tasks: Sequence[Task], gpu: Gpu) -> list[str]:
-    """The names of the tasks for this GPU whose own files import PyTorch."""
+    """Return the names of the tasks for this GPU whose own files import PyTorch."""
     return [
         one_line(task.name)
         for task in tasks
@@ -471,7 +471,7 @@ def _gpu_diagnostics(gpu: Gpu, found: NodeProbe) -> Iterator[Diagnostic]:
 
 
 def _gpu_names(found: NodeProbe) -> tuple[str, ...]:
-    """The GPUs that the job can use, as their driver calls them, the one that a kernel would get first."""
+    """Return the GPUs that the job can use, by their driver's names, the kernel's default device first."""
     if found.torch.devices:
         return found.torch.devices
     first = found.visible.split(",")[0]
@@ -537,7 +537,7 @@ def _isolation_diagnostic(gpu: Gpu, found: NodeProbe) -> Diagnostic:
 
 
 def _time_diagnostics(probe: _Probe, found: NodeProbe) -> Iterator[Diagnostic]:
-    """How late files are and how the clocks differ: the greeting and its answer went both ways between two clocks."""
+    """Yield the delay of files and the clock skew, from the greeting and its answer between both clocks."""
     if probe.greeting is None or not found.answered_at:
         hint = "Results may be late, too: do node and client see the same folder, and who caches it for how long?"
         message = f"the node did not see the answer to its greeting within {ANSWER_SECONDS:g} s"

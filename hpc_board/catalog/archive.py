@@ -23,7 +23,7 @@ ENTRIES_MAX = 10_000
 """An archive of more files and folders than this is not opened."""
 
 RATIO_MAX = 200
-"""How many times as large as its compressed bytes a file may be, if it is larger than `_RATIO_FREE_BYTES`."""
+"""The maximum ratio of a file's size to its compressed size, above `_RATIO_FREE_BYTES`."""
 
 _RATIO_FREE_BYTES = 2**20
 _DEPTH_MAX = 32
@@ -35,7 +35,7 @@ _HINT = "Pack the folder anew, for example with: python3 -m zipfile -c task.zip 
 
 
 def unpack(path: Path, target: Path) -> None:
-    """Unpack the zip archive at `path` into the empty folder `target`; nothing is written where it has faults.
+    """Unpack the zip archive at `path` into the empty folder `target`, or nothing if it has faults.
 
     Raises:
         InputError: it cannot be read, or is no archive.
@@ -77,7 +77,7 @@ def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> No
 
 
 def _faults(entries: list[zipfile.ZipInfo]) -> Iterator[Fault]:
-    """Why the entries may not be unpacked, each fault with the entry's name."""
+    """Yield why the entries may not be unpacked, each fault with the entry's name."""
     files: dict[PurePosixPath, str] = {}
     folders: set[PurePosixPath] = set()
     total = 0

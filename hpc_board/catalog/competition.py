@@ -15,10 +15,10 @@ from hpc_board.model.text import one_line
 from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document
 
 ENDINGS = (".yaml", ".yml")
-"""What the name of a competition ends in."""
+"""The extensions of a competition's file."""
 
 TASKS_MAX = 200
-"""As many tasks may come from one source: each may hold megabytes."""
+"""The maximum number of tasks from one source: each may hold megabytes."""
 
 _HINT = "Correct these lines of the competition."
 _PROBLEMS = re.compile(r"^[\"']?problems[\"']?\s*:", re.MULTILINE)
@@ -44,15 +44,15 @@ class CompetitionDocument(msgspec.Struct, frozen=True):
     problems: list[ProblemEntry]
     """The tasks."""
     name: str = ""
-    """What the competition is called."""
+    """The title of the competition."""
     description: str = ""
-    """What it is about."""
+    """The description of the competition."""
     deadline: str | None = None
     """The last moment to submit for problems that name none."""
 
 
 def is_competition(path: Path) -> bool:
-    """Whether a file looks like a competition, whatever faults it has."""
+    """Return whether a file looks like a competition, even with faults."""
     try:
         return _PROBLEMS.search(read_text(path, DOCUMENT_BYTES_MAX)) is not None
     except InputError:
@@ -60,7 +60,7 @@ def is_competition(path: Path) -> bool:
 
 
 def read(path: Path) -> Catalog:
-    """The tasks of the competition at `path`, under its names and with its deadlines and GPUs.
+    """Read the tasks of the competition at `path`, with its names, deadlines and GPUs.
 
     Their files lie in the competition's folder. A problem with faults does not hide the others.
 

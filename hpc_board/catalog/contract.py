@@ -1,4 +1,4 @@
-"""What a task's functions take, read from the text of its reference: nothing of it runs."""
+"""The arguments of a task's functions, read from the text of its reference without running it."""
 
 import ast
 import threading
@@ -30,10 +30,10 @@ class Signature:
 
 
 def parsed(text: str) -> ast.Module:
-    """The tree of a Python file's text.
+    """Parse the text of a Python file.
 
-    Python 3.11 counts the depth of a tree for all threads together, and raises SystemError where two of them count at
-    once: ours take turns, and what another library's thread has spoiled is read again.
+    Python 3.11 counts the depth of a tree for all threads together, and raises SystemError if two of them count at
+    once. A lock serializes our threads; after an error by another library's thread the text is parsed again.
 
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: it is no Python, or more than can be read.
@@ -46,7 +46,7 @@ def parsed(text: str) -> ast.Module:
 
 
 def defined(tree: ast.Module) -> set[str]:
-    """The names that a Python file binds at its top; "*" among them says that it may bind any other."""
+    """Return the names that a Python file binds at its top; "*" among them says that it may bind any other."""
     found: set[str] = set()
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
@@ -59,10 +59,9 @@ def defined(tree: ast.Module) -> set[str]:
 
 @lru_cache(maxsize=64)
 def signature(text: str, name: str) -> Signature | None:
-    """The signature of the function `name` that the Python file `text` defines.
+    """Return the signature of the function `name` that the Python file `text` defines.
 
-    None where the text alone does not tell: it is no Python, or the function is defined by other means than one plain
-    `def` at the top.
+    None if the text is no Python, or defines the function by other means than one plain `def` at the top.
     """
     try:
         tree = parsed(text)
@@ -87,7 +86,7 @@ def signature(text: str, name: str) -> Signature | None:
 def case_faults(
     generator: Signature, case: Mapping[str, CaseValue], supplied: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, str]]:
-    """What is wrong with the arguments of a case, each with the key that it is about ("" for the whole case).
+    """Yield the faults of a case's arguments, each with its key ("" for the whole case).
 
     `supplied` are the arguments that the evaluation adds to those of the case.
     """

@@ -42,7 +42,7 @@ FILE_BYTES_MAX = 1_000_000
 TASK_BYTES_MAX = 8_000_000
 FILES_MAX = 1_000
 KNOWN_BYTES_MAX = 64 * 1024 * 1024
-"""How much of task folders is remembered: the sizes of files, and `_PATH_BYTES` for each of them."""
+"""The maximum size of cached task folders: the sizes of files, and `_PATH_BYTES` for each of them."""
 
 SETTLED_SECONDS = 2.0
 """For how long a file has to have stayed as it is before it can be told by its stamps whether it was changed."""
@@ -66,7 +66,7 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     """The file's name on the node, relative to the folder that a run works in."""
     source: str
-    """Where its text is, relative to the task's folder; @SUBMISSION@ for the participant's file."""
+    """The path of its text, relative to the task's folder; @SUBMISSION@ for the participant's file."""
 
 
 class MilestoneEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,11 +78,11 @@ class MilestoneEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             pattern=r"\A[^\W_][\w .,+/()-]{0,39}\Z", description="up to 40 letters, digits, spaces and . , + / ( ) - _"
         ),
     ]
-    """What stands in the place of a user on the boards."""
+    """The name in the place of a user on the leaderboards."""
     source: str
-    """Where its file is, relative to the task's folder: a submission like any other."""
+    """The path of its file, relative to the task's folder: a submission like any other."""
     description: str = ""
-    """What it is, for participants."""
+    """The description for participants."""
     exclude_gpus: list[Name] = []
     """The GPUs on whose boards it is not shown."""
 
@@ -91,26 +91,26 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`hpc_board:`, the keys that KernelBot does not have."""
 
     harness: Literal["isolated", "task"] | None = None
-    """Who evaluates: the judge of hpc-board, or the task's own eval.
+    """The evaluator: the judge of hpc-board, or the task's own eval.
 
-    The judge is the default where there is a reference.py, but for tasks for several GPUs that bring an eval.
+    The judge is the default if the task has a reference.py, but for tasks for several GPUs that bring an eval.
     """
     deadline: str | None = None
     """The last moment to submit, an ISO date or time; UTC where it names no zone, a date means its midnight."""
     limits: dict[str, float] = {}
     """Limits and timing numbers of the judge that differ from its defaults."""
     const_inputs: bool = False
-    """Whether a call must leave its inputs as they are (verdict mutated_input)."""
+    """A call must leave its inputs unchanged (verdict mutated_input)."""
     fresh_output: bool = False
-    """Whether the output must lie in memory of its own, not in that of an input (verdict wrong_aliased)."""
+    """The output must lie in memory of its own, not in that of an input (verdict wrong_aliased)."""
     languages: list[Language] = []
-    """What submissions may be written in; `lang` alone where there are none."""
+    """The languages of submissions; `lang` alone if empty."""
     flags: list[str] = []
     """Flags for the compilers beside their usual ones."""
     accepts: list[Literal["tf32", "float16", "bfloat16", "input", "one_element"]] = []
     """The cheap answers that the check is meant to let pass; `hpc-board task check` reports all others."""
     milestones: list[MilestoneEntry] = []
-    """Submissions of the author that stand on the boards beside the ranks, once `admin milestones` has run them."""
+    """Submissions of the author, shown on leaderboards beside the ranks once `admin milestones` has run them."""
 
 
 class TaskDocument(msgspec.Struct, frozen=True):
@@ -119,15 +119,15 @@ class TaskDocument(msgspec.Struct, frozen=True):
     files: list[FileEntry]
     """The files of a run."""
     lang: Literal["py", "cu"]
-    """What submissions are written in, unless `hpc_board.languages` says more."""
+    """The language of submissions, unless `hpc_board.languages` has others."""
     description: str
-    """What to implement, for participants."""
+    """The description of the kernel to implement, for participants."""
     name: Name | None = None
     """The task's name where it differs from its folder's."""
     config: dict[str, str | int | float | bool | list[str] | dict[str, str] | None] | None = None
-    """How the task's own eval is started or compiled."""
+    """The start or compilation of the task's own eval."""
     templates: dict[Literal["CUDA", "Python", "Triton", "HIP", "CuteDSL", "C++"], str] | None = None
-    """Files to begin with, by what they are written in."""
+    """Files to begin with, by language."""
     tests: list[dict[CaseKey, Any]] = []
     """The arguments of each test case."""
     benchmarks: list[dict[CaseKey, Any]] = []
@@ -139,11 +139,11 @@ class TaskDocument(msgspec.Struct, frozen=True):
     ranked_timeout: TimeoutSeconds = Timeouts.ranked_seconds
     """Seconds for the timed part of a ranked run."""
     ranking_by: Ranking = Ranking.LAST
-    """How the score comes from the benchmarks."""
+    """The rule that computes the score from the benchmarks."""
     seed: int | None = None
     """KernelBot's public seed."""
     multi_gpu: bool = False
-    """Whether a run needs several GPUs; then each case has a world_size."""
+    """A run needs several GPUs; then each case has a world_size."""
     libraries: list[str] = []
     """KernelBot's libraries."""
     gpus: list[Name] = []
@@ -154,9 +154,9 @@ class TaskDocument(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Catalog:
-    """The tasks of a board by name, and what is wrong with the folders that hold none.
+    """The tasks of a board by name, and the faults of folders without a readable one.
 
-    `replaced` are the names of tasks in folders that boards have which somebody made.
+    `replaced` are the names of tasks in folders that leaderboards of users have, too.
     """
 
     tasks: tuple[Task, ...]
@@ -164,7 +164,7 @@ class Catalog:
     replaced: tuple[str, ...] = ()
 
     def task(self, name: str) -> Task:
-        """The task called `name`.
+        """Return the task called `name`.
 
         Raises:
             DocumentError: the folder of that name has faults.
@@ -186,7 +186,7 @@ class Catalog:
 
 @dataclass(frozen=True)
 class _Stamp:
-    """What changes with a file; `changed_ns` cannot be set back by anybody."""
+    """The values of a file's status that change with it; no user can set back `changed_ns`."""
 
     device: int
     number: int
@@ -208,7 +208,7 @@ class _Remembered:
         return sum(stamp.bytes + _PATH_BYTES for stamp in self.stamps.values())
 
     def is_current(self, real_folder: str) -> bool:
-        """Whether the folder leads to where it led, and all the files are as they were."""
+        """Return whether the folder resolves to the same path, and all the files are unchanged."""
         return self.real_folder == real_folder and all(_stamp(path) == stamp for path, stamp in self.stamps.items())
 
 
@@ -228,7 +228,7 @@ class TaskCache:
         self._remembered: dict[_Place, _Remembered] = {}
 
     def task_or_fault(self, folder: Path, root: Path | None = None) -> Task | DocumentError:
-        """What the function of this name has, read or remembered."""
+        """Return the result of the function `task_or_fault`, from the cache if it is current."""
         place, real_folder = (folder, root), os.path.realpath(folder)
         with self._lock:
             remembered = self._remembered.get(place)
@@ -248,7 +248,7 @@ class TaskCache:
         return task
 
     def forget_others(self, places: Collection[_Place]) -> None:
-        """Remember only tasks in these folders."""
+        """Drop the tasks outside of these folders."""
         with self._lock:
             self._remembered = {place: each for place, each in self._remembered.items() if place in places}
 
@@ -262,10 +262,10 @@ def _stamp(path: Path) -> _Stamp | None:
 
 
 def tasks(folders: Sequence[Path], known: TaskCache | None = None) -> Catalog:
-    """Every task of `folders`, each of them a task's folder or a folder of such, sorted by name.
+    """Return the tasks of `folders`, each of them a task's folder or a folder of such, sorted by name.
 
-    A folder with faults does not hide the others. Where two tasks have the same name the first one counts. What is
-    `known` from the last time is not read again, and is what is found now afterwards.
+    A folder with faults does not hide the others. Of two tasks with the same name the first one counts. The cache
+    `known` supplies unchanged tasks, and holds the tasks found now afterwards.
     """
     known = known or TaskCache()
     looked_at: set[_Place] = set()
@@ -304,7 +304,7 @@ def tasks(folders: Sequence[Path], known: TaskCache | None = None) -> Catalog:
 def task_called(name: str, folders: Sequence[Path], known: TaskCache) -> Task | None:
     """Return the task called `name` from the folder of that name in `folders`, without reading any other folder.
 
-    None does not mean that there is no such task: its folder may be called otherwise, or have faults.
+    None does not prove that the task is missing: its folder may have another name, or faults.
     """
     if not re.fullmatch(NAME, name):
         return None
@@ -329,7 +329,7 @@ def _unheard(_: Path) -> None:
 def task_or_fault(
     folder: Path, root: Path | None = None, note: Callable[[Path], object] = _unheard
 ) -> Task | DocumentError:
-    """The task in `folder`, as `read_task` has it, or why there is none."""
+    """Return the task in `folder`, as `read_task` does, or its faults."""
     try:
         return read_task(folder, root, note)
     except DocumentError as error:
@@ -341,9 +341,9 @@ def task_or_fault(
 
 
 def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], object] = _unheard) -> Task:
-    """The task in `folder`, all of whose files lie in `root`, by default the folder that `folder` itself is in.
+    """Read the task in `folder`, all of whose files lie in `root`, by default the parent of `folder`.
 
-    `note` is told the path of each file before it is read.
+    `note` is called with the path of each file before it is read.
 
     Raises:
         InputError: there is no readable `task.yml`.
@@ -406,13 +406,13 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
 
 
 def _default_harness(section: TaskDocument, names: Sequence[str]) -> Literal["isolated", "task"]:
-    """Who evaluates where the task does not say: its own eval where our judge could not."""
+    """Return the evaluator for a task that names none: its own eval if our judge could not."""
     brings_eval = (section.config or {}).get("main", "eval.py") in names
     return "task" if "reference.py" not in names or (section.multi_gpu and brings_eval) else "isolated"
 
 
 def _check_compiled(document: Document, own: OwnSection) -> None:
-    """Note what is wrong with the languages of a task, and with the flags for their compilers."""
+    """Note the faults of a task's languages and of the flags for their compilers."""
     for index, language in enumerate(own.languages):
         if language in own.languages[:index]:
             document.fault(("hpc_board", "languages", index), f"{language} is given twice")
@@ -424,7 +424,7 @@ def _check_compiled(document: Document, own: OwnSection) -> None:
 def _milestones(
     document: Document, sources: "_Sources", own: OwnSection, languages: Sequence[Language]
 ) -> tuple[Milestone, ...]:
-    """The milestones with their files; a fault for each that could not be submitted."""
+    """Return the milestones with their files; note a fault for each that could not be submitted."""
     found: list[Milestone] = []
     for index, entry in enumerate(own.milestones):
         place = ("hpc_board", "milestones", index)
@@ -443,7 +443,7 @@ def _milestones(
 
 
 def _check_config(document: Document, section: TaskDocument) -> None:
-    """Note the files that `config` names and that a run does not have."""
+    """Note the files that `config` names and a run lacks."""
     if not section.files:
         return
     names = {entry.name for entry in section.files}
@@ -502,7 +502,7 @@ class _Sources:
         return tuple(files.values())
 
     def text(self, place: Place, source: str) -> str | None:
-        """The text of the file `source`; None, and a fault at `place`, where it cannot be had."""
+        """Return the text of the file `source`; None, and a fault at `place`, if it cannot be read."""
         try:
             # Before links are followed: one may lead somewhere else the next time.
             self._note(self._folder / source)
@@ -525,7 +525,7 @@ class _Sources:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether `name` is a path that stays below the folder it is put in, on any system."""
+    """Return whether `name` is a path that stays below its folder, on any system."""
     path = PurePosixPath(name)
     if not name.isprintable() or "\\" in name or len(name) > 255 or path.is_absolute():
         return False
@@ -535,7 +535,7 @@ def _is_plain(name: str) -> bool:
 def _cases(
     document: Document, key: str, entries: Sequence[Mapping[str, Any]], generator: Signature | None, multi_gpu: bool
 ) -> tuple[Mapping[str, CaseValue], ...]:
-    """The cases; `generator` is what `generate_input` takes, None where only the judge will find out."""
+    """Return the cases; `generator` is the signature of `generate_input`, None if only the judge can tell."""
     supplied = ("rank",) if multi_gpu else ()
     cases = []
     for index, entry in enumerate(entries):
@@ -556,7 +556,7 @@ def _cases(
 
 
 def _case_value(value: Any, depth: int = 0) -> CaseValue:
-    """A value of a case as the harness takes it.
+    """Return a value of a case in the harness's form.
 
     Raises:
         ValueError: it is of another kind, or out of bounds.
@@ -582,7 +582,7 @@ def _case_value(value: Any, depth: int = 0) -> CaseValue:
 
 
 def deadline(document: Document, place: Place, text: str | None) -> datetime | None:
-    """The moment that an ISO date or time names, in UTC; None, and a fault at `place`, where it names none."""
+    """Return the time in UTC that an ISO date or time names; None, and a fault at `place`, if it names none."""
     if not text:
         return None
     try:

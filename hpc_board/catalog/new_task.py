@@ -1,4 +1,4 @@
-"""What an author starts from: the files of a whole task, small and sound as it is."""
+"""The initial files of a new task, small and complete."""
 
 from collections.abc import Sequence
 from string import Template
@@ -21,7 +21,7 @@ _COMPILED = """\
 
 
 def files(languages: Sequence[Language] = (Language.PY,)) -> dict[str, str]:
-    """The files of a new task for submissions in `languages`, at least one, by their names in its folder."""
+    """Return the files of a new task for submissions in `languages`, at least one, by their names in its folder."""
     folder = bundled.folder("task_starter")
     templates = {_TITLES[language]: f"template.{language}" for language in languages}
     first = languages[0]

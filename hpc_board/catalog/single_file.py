@@ -17,7 +17,7 @@ from hpc_board.model.task import REFERENCE_ENTRY
 from hpc_board.model.text import one_line, printable
 
 ENDINGS = (".py", ".cu", ".cuh", ".cpp")
-"""What the name of a reference ends in."""
+"""The extensions of a reference file."""
 
 _CHECK = "check_implementation"
 _FUNCTIONS = (GENERATOR, REFERENCE_ENTRY, _CHECK)

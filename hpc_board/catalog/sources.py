@@ -1,4 +1,4 @@
-"""Where tasks come from: a folder, a zip, a single reference file, a competition with a folder of problems.
+"""Sources of tasks: a folder, a zip, a single reference file, a competition with a folder of problems.
 
 Whatever it is, it ends as tasks in memory, read from folders as `catalog` reads them, and nothing of it stays on disk.
 """
@@ -18,7 +18,7 @@ from hpc_board.model.text import one_line
 from hpc_board.transport.local_files import temporary_folder
 
 ENDINGS = (".zip", *competition.ENDINGS, *single_file.ENDINGS)
-"""What the names of files end in that tasks are read from."""
+"""The extensions of files that hold tasks."""
 
 _DEPTH_MAX = 4
 _FAULTS_SHOWN_MAX = 20
@@ -27,11 +27,11 @@ _NOT_MEANT = "__MACOSX"
 
 
 def read(source: Path, problem_set: str | None = None) -> Catalog:
-    """The tasks that `source` holds, and what is wrong with those that cannot be read.
+    """Read the tasks that `source` holds, and the faults of those that cannot be read.
 
     It is the folder of a task, its `task.yml`, a folder of such folders or with a competition in it, a zip of any of
-    these, a competition, or a single reference file. `problem_set` is the name of the competition that is meant, where
-    a folder or zip holds several.
+    these, a competition, or a single reference file. `problem_set` is the name of the competition to read, if a folder
+    or zip holds several.
 
     Raises:
         InputError: it cannot be read, holds no task or no such competition, or is something else.
@@ -58,7 +58,7 @@ def read(source: Path, problem_set: str | None = None) -> Catalog:
 
 
 def sound_tasks(source: Path) -> tuple[Task, ...]:
-    """The tasks that `source` holds, as `read` has them.
+    """Return the tasks that `source` holds, as `read` does, if none has faults.
 
     Raises:
         InputError: it cannot be read, holds no task, or any of its tasks has faults; all of them are listed.
@@ -75,7 +75,7 @@ def sound_tasks(source: Path) -> tuple[Task, ...]:
 
 
 def _of_file(source: Path, scratch: Path, problem_set: str | None) -> Catalog:
-    """The tasks of a zip or a reference, which becomes a folder of its name in `scratch`."""
+    """Return the tasks of a zip or a reference, unpacked to a folder of its name in `scratch`."""
     folder = scratch / source.stem
     folder.mkdir()
     if source.suffix == ".zip":
@@ -93,13 +93,13 @@ def _of_file(source: Path, scratch: Path, problem_set: str | None) -> Catalog:
 
 
 def _told(error: DocumentError, folder: str, source: str) -> DocumentError:
-    """The error as one of the file that was unpacked to `folder`."""
+    """Return the error with the source's name in the place of the folder it was unpacked to."""
     faults = [Fault(each.path, each.message.replace(folder, source), each.line) for each in error.faults]
     return DocumentError(error.file.replace(folder, source), faults, hint=error.hint)
 
 
 def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, problem_set: str | None = None) -> Catalog:
-    """The tasks of a folder, whose files lie in `root`; by default those of a single task in the folder around it."""
+    """Read the tasks of a folder, whose files lie in `root`; by default the parent of a single task's folder."""
     try:
         if problem_set is None and (folder / TASK_FILE).is_file():
             return _joined([task_or_fault(folder, root)])
@@ -138,7 +138,7 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, prob
 
 
 def _called(name: str, competitions: list[Path], shown: str) -> list[Path]:
-    """The one of `competitions` whose file is called `name`, with or without its ending.
+    """Return the competition among `competitions` whose file has this name, with or without its extension.
 
     Raises:
         InputError: there is none; the nearest name is offered.
@@ -162,7 +162,7 @@ def _check_number(tasks: int, shown: str) -> None:
 
 
 def _joined(found: Iterable[Task | DocumentError]) -> Catalog:
-    """One catalog of them all; of two tasks with one name the first counts."""
+    """Join the catalogs; of two tasks with one name the first counts."""
     tasks: dict[str, Task] = {}
     faults: list[DocumentError] = []
     for each in found:

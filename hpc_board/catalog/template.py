@@ -19,7 +19,7 @@ _LINE_CHARACTERS_MAX = 200
 
 
 def starter(task: Task, language: str | None = None, gpus: Sequence[Gpu] = ()) -> str:
-    """The task's template in `language` below a header with its name, GPUs, description and deadline.
+    """Return the task's template in `language` below a header with its name, GPUs, description and deadline.
 
     `language` is the name of a template, or of the language of submissions that it is for; `gpus` are those on which
     the task may run here.
@@ -34,7 +34,7 @@ def starter(task: Task, language: str | None = None, gpus: Sequence[Gpu] = ()) -
 
 
 def _header(task: Task, mark: str, gpus: Sequence[str]) -> Iterator[str]:
-    """Comment lines without an empty one among them: whatever reads directives stops at the first other line."""
+    """Yield comment lines without an empty one among them: the parser of directives stops at any other line."""
     yield f"{mark}!POPCORN leaderboard {task.name}"
     if task.gpus and gpus:
         yield f"{mark}!POPCORN gpus {' '.join(gpus)}"
@@ -56,7 +56,7 @@ def _header(task: Task, mark: str, gpus: Sequence[str]) -> Iterator[str]:
 
 
 def _without_directives(template: str) -> str:
-    """The template without the directives of its own header, which may name another board, and the lines before it."""
+    """Return the template without the directives of its header, which may name another board, or lines before it."""
     lines = template.removeprefix("\ufeff").splitlines(keepends=True)
     end = next((number for number, line in enumerate(lines) if not line.startswith(("#", "//"))), len(lines))
     header = [line for line in lines[:end] if not _DIRECTIVE.match(line)]
@@ -64,14 +64,14 @@ def _without_directives(template: str) -> str:
 
 
 def compiled_header() -> str:
-    """The header that compiled submissions include, as the harness gives it to the compiler."""
+    """Return the header that compiled submissions include, as the harness gives it to the compiler."""
     from hpc_board.harness.build.toolchain import header_text
 
     return header_text()
 
 
 def _template(task: Task, language: str | None) -> str:
-    """The name of the template that is meant."""
+    """Return the name of the requested template."""
     if not task.templates:
         raise InputError(
             f"task {task.name} has no template",

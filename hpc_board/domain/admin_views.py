@@ -1,4 +1,4 @@
-"""What admins look at: how boards stand, and what holds for people."""
+"""Views for admins: the state of each leaderboard, and of each user."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,9 +10,9 @@ from hpc_board.domain.roles import Role
 
 @dataclass(frozen=True)
 class HourCount:
-    """What a user has sent to a board within the hour, in one category.
+    """The submissions of one user to one leaderboard within the hour, in one category.
 
-    `limited` are the submissions that count against a limit: milestones and what an admin sends again do not.
+    `limited` counts the submissions to which a limit applies: not milestones, and not reruns by an admin.
     """
 
     user: str
@@ -25,9 +25,9 @@ class HourCount:
 
 @dataclass(frozen=True)
 class BoardState:
-    """How a board stands; `creator` is empty and `visibility` public where it is a task of the settings' folders.
+    """The state of a leaderboard. A task of the settings' folders has no `creator` and is public.
 
-    `submissions` and `users` are those within the hour.
+    `submissions` and `users` count the last hour.
     """
 
     name: str
@@ -41,13 +41,13 @@ class BoardState:
 
     @property
     def is_created(self) -> bool:
-        """Whether somebody made it, so that its terms can be changed."""
+        """Return whether a user created it, so that its options can be changed."""
         return bool(self.creator)
 
 
 @dataclass(frozen=True)
 class LimitUse:
-    """How much of a board's limit a user has used up within the hour."""
+    """The share of a leaderboard's hourly limit that a user has used."""
 
     board: str
     category: Category
@@ -56,16 +56,16 @@ class LimitUse:
 
     @property
     def holds(self) -> bool:
-        """Whether it keeps the user from submitting more."""
+        """Return whether the limit stops further submissions of the user."""
         return self.used >= self.limit
 
 
 @dataclass(frozen=True)
 class PersonState:
-    """Somebody, their role, the ban that holds for them, and what they did within the hour.
+    """A user, their role, their ban, and their activity within the hour.
 
-    `newest_at` is when they submitted last. `uses` are the limits of boards to which they have submitted within the
-    hour.
+    `newest_at` is the time of their last submission. `uses` has the limits of the leaderboards to which they submitted
+    within the hour.
     """
 
     name: str

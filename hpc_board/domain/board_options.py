@@ -1,4 +1,4 @@
-"""Terms: what the creator of a board decides about it beside its task."""
+"""Board options: the creator's choices for a leaderboard, besides its task."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -13,7 +13,7 @@ DEADLINE_WORDS = (
     'a date or a time such as "2030-12-31", "2030-12-31 18:00" or "2030-12-31T18:00+01:00" (UTC where it names no '
     'zone), a time from now such as "+30d" or "+12h", or "none"'
 )
-"""What `deadline_of` reads, for people."""
+"""The forms that `deadline_of` reads, as text for users."""
 
 _SPAN = re.compile(r"\+((?:[0-9]{1,6}[wdhm])+)")
 _PARTS = re.compile(r"([0-9]+)([wdhm])")
@@ -23,33 +23,33 @@ E = TypeVar("E", bound=Enum)
 
 
 class Visibility(StrEnum):
-    """Who sees a board: everybody, or its members alone."""
+    """The visibility of a leaderboard: to all users, or to its members alone."""
 
     PUBLIC = "public"
     CLOSED = "closed"
 
 
 class CodeShown(StrEnum):
-    """When participants may read what others submitted."""
+    """The time from which participants may read other users' submissions."""
 
     NEVER = "never"
     AFTER_DEADLINE = "after_deadline"
 
 
 class TermsError(ValueError):
-    """A value that are no terms: a key that is not known, is missing, or holds something else."""
+    """Invalid stored options: a key is unknown, is missing, or has a value of another type."""
 
 
 YEAR_MIN, YEAR_MAX = 1970, 9998
-"""Beyond these a moment may have no counterpart in other time zones: none is taken, and none is read."""
+"""The years of valid times: beyond them, a time may be out of range in another time zone."""
 
 
 @dataclass(frozen=True)
 class BoardOptions:
-    """Who made a board, until when and on which GPUs one may submit, and who sees what of it.
+    """The creator of a leaderboard, its deadline, its GPUs, and its access rules.
 
-    `gpus` is empty where every GPU of the settings is meant. `members` are users, and groups with a `@`, who see a
-    closed board; its creator and admins do so anyway.
+    Empty `gpus` stand for every GPU of the settings. `members` are users, and groups with a `@`, who see a closed
+    leaderboard; its creator and the admins always see it.
     """
 
     creator: str
@@ -60,7 +60,7 @@ class BoardOptions:
     code_shown: CodeShown = CodeShown.NEVER
 
     def visible_to(self, user: str, groups: Collection[str], role: Role) -> bool:
-        """Whether `user`, who is in `groups` and has this role, may know of the board."""
+        """Return whether `user`, with these `groups` and this role, may see the leaderboard."""
         return (
             self.visibility is Visibility.PUBLIC
             or role is Role.ADMIN
@@ -69,15 +69,15 @@ class BoardOptions:
         )
 
     def changeable_by(self, user: str, role: Role) -> bool:
-        """Whether `user` may change and delete the board: an admin, or its creator while being a creator still."""
+        """Return whether `user` may change and delete it: an admin, or its creator if still a creator."""
         return role is Role.ADMIN or (user == self.creator and role.may_act_as(Role.CREATOR))
 
     def shows_code(self, now: datetime) -> bool:
-        """Whether participants may read what others submitted; without a deadline it never comes to that."""
+        """Return whether participants may read other users' submissions; always False without a deadline."""
         return self.code_shown is CodeShown.AFTER_DEADLINE and self.deadline is not None and now > self.deadline
 
     def to_json(self) -> dict[str, Any]:
-        """The terms as a JSON object that `from_json` reads again."""
+        """Return the options as a JSON object for `from_json`."""
         return {
             "creator": self.creator,
             "deadline": None if self.deadline is None else self.deadline.astimezone(UTC).isoformat(),
@@ -89,7 +89,7 @@ class BoardOptions:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "BoardOptions":
-        """The terms that `to_json` wrote, of this version or an older one, which lacks some keys.
+        """Read the JSON object of `to_json`, from this version or an older one, which lacks some keys.
 
         Raises:
             TermsError: it wrote nothing like this.
@@ -111,7 +111,7 @@ class BoardOptions:
 
 
 def deadline_of(text: str, now: datetime) -> datetime | None:
-    """The moment in UTC that `text` names, None for "none"; a date means its midnight.
+    """Return the time in UTC that `text` names, None for "none"; a date means its midnight.
 
     Raises:
         ValueError: it names none (`DEADLINE_WORDS` says what does), or one that no calendar has.
@@ -130,7 +130,7 @@ def deadline_of(text: str, now: datetime) -> datetime | None:
 
 
 def moment_in_utc(text: str) -> datetime:
-    """The moment in UTC of an ISO date or time, which is one of UTC where it names no zone.
+    """Return an ISO date or time as a time in UTC; one without a zone is UTC.
 
     Raises:
         ValueError, OverflowError: it is none, or none that every calendar has.
@@ -140,7 +140,7 @@ def moment_in_utc(text: str) -> datetime:
 
 
 def _within_years(moment: datetime) -> datetime:
-    """The moment itself.
+    """Return `moment` unchanged if its year is valid.
 
     Raises:
         ValueError: not every calendar has it.
@@ -151,23 +151,23 @@ def _within_years(moment: datetime) -> datetime:
 
 
 def moment_words(moment: datetime | None) -> str:
-    """A moment in the reader's time zone, which is named, to the minute; "none" where there is none."""
+    """Format a time in the reader's time zone, to the minute, with the zone's name; None gives "none"."""
     return "none" if moment is None else f"{moment.astimezone():%Y-%m-%d %H:%M %Z}"
 
 
 def utc_words(moment: datetime | None) -> str:
-    """A moment as of `moment_words` in UTC, for what is read in more than one time zone."""
+    """Format a time as `moment_words` does, in UTC, for text with readers in several time zones."""
     return "none" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def deadline_refusal(task: str, deadline: datetime, now: datetime) -> str:
-    """What somebody is told who submits to `task` at the time `now`, after its deadline."""
+    """Return the message for a submission to `task` at the time `now`, after its deadline."""
     due, today = (f"{each.astimezone():%Y-%m-%d %H:%M:%S %Z}" for each in (deadline, now))
     return f"The deadline to submit to {task} has passed.\nIt was {due} and today is {today}."
 
 
 def stored_moment(value: Any) -> datetime | None:
-    """The moment that was stored as ISO text; None where none was.
+    """Return a stored time; None where none was stored.
 
     Raises:
         TermsError: it is no text of a moment with a time zone, or one that not every calendar has.

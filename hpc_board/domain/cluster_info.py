@@ -17,15 +17,15 @@ class ClusterNode:
 
     @property
     def up(self) -> bool:
-        """Whether jobs run there, or will when it has finished what it does."""
+        """Return whether jobs run on the node, or will once its current ones end."""
         return not any(word in self.state for word in ("down", "drain", "fail", "maint", "unknown", "inval", "*"))
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition; `max_time_seconds` is None where there is no limit or none is known.
+    """A partition; `max_time_seconds` is None if it is unlimited or unknown.
 
-    Of `accounts`, `groups` and `qos`, the one who may use it, "" stands for all.
+    `accounts`, `groups` and `qos` restrict its users; "" stands for all.
     """
 
     name: str
@@ -41,13 +41,13 @@ class Partition:
 
     @property
     def open_to_all(self) -> bool:
-        """Whether every user may send jobs there."""
+        """Return whether every user may submit jobs to the partition."""
         return not (self.accounts or self.groups or self.qos or self.root_only or self.reservation_only)
 
 
 @dataclass(frozen=True)
 class ClusterInfo:
-    """A cluster: `configuration` is what its controller says of itself, `unknown` what could not be asked."""
+    """A cluster: the controller's `configuration`, and in `unknown` the queries that failed."""
 
     partitions: tuple[Partition, ...]
     nodes: tuple[ClusterNode, ...]
@@ -56,20 +56,20 @@ class ClusterInfo:
 
     @property
     def cluster(self) -> str:
-        """The cluster's own name, "" if unknown."""
+        """Return the cluster's own name, "" if unknown."""
         return self.configuration.get("ClusterName", "")
 
     @property
     def version(self) -> str:
-        """Slurm's release, "" if unknown."""
+        """Return Slurm's release, "" if unknown."""
         return self.configuration.get("SLURM_VERSION", "")
 
     @property
     def accounts_enforced(self) -> bool:
-        """Whether a job needs an account that its user belongs to."""
+        """Return whether a job needs an account that its user belongs to."""
         words = self.configuration.get("AccountingStorageEnforce", "none").lower().split(",")
         return not {"associations", "limits", "qos", "safe", "all"}.isdisjoint(words)
 
     def partition(self, name: str) -> Partition | None:
-        """The partition of this name."""
+        """Return the partition of this name."""
         return next((each for each in self.partitions if each.name == name), None)

@@ -1,10 +1,10 @@
-"""Two measurements of the same cases beside each other: by how much one is faster, and how sure that is.
+"""Comparison of two measurements of the same cases: the speedup, and its confidence interval.
 
 A process is the unit that repeats: its calls share their memory, their clocks and their luck. So where both runs have
 several workers, the medians of these are compared, as logarithms, by Welch's t interval (B. L. Welch, Biometrika 34,
-1947). Of a single worker only the scatter of its own calls is known. What is compared is the median, as everywhere
-else: its standard error over n values is sqrt(pi / 2) s / sqrt(n) where they are normal and many, and less where they
-are few, so that the intervals of few processes are rather too wide.
+1947). Of a single worker only the scatter of its own calls is known. The statistic is the median, as everywhere else:
+its standard error over n values is sqrt(pi / 2) s / sqrt(n) where they are normal and many, and less where they are
+few, so that the intervals of few processes are rather too wide.
 """
 
 import math
@@ -40,17 +40,17 @@ _ROUNDING = 1e-6
 
 
 def figures(value: float, digits: int) -> str:
-    """The value to as many significant digits, never with an exponent that tells a person little: "140", "0.99"."""
+    """Format `value` to as many significant digits, without an exponent: "140", "0.99"."""
     text = f"{value:.{digits}g}"
     return f"{float(text):.0f}" if "e+" in text else text
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How the time `other_ns` compares to `one_ns`.
+    """The difference between the times `one_ns` and `other_ns`.
 
-    `speedup` is one / other, with the bounds of its 95 % confidence interval; these are None where too little was
-    measured to tell. `repeated` says that they hold over processes, and not only within one of each run.
+    `speedup` is one / other, with the bounds of its 95 % confidence interval, which are None with too few samples.
+    `repeated` says that they hold over processes, and not only within one of each run.
     """
 
     one_ns: float
@@ -62,14 +62,14 @@ class Difference:
 
     @property
     def shown(self) -> bool:
-        """Whether the measurements show a difference at all."""
+        """Return whether the measurements show a difference."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
     @property
     def text(self) -> str:
-        """In words: "faster by 1.2 % ± 0.9 %", or that no difference is shown.
+        """Return the difference as text: "faster by 1.2 % ± 0.9 %", or that none is shown.
 
-        The share is that of the smaller time by which the larger one exceeds it.
+        The percentage is relative to the smaller time.
         """
         if self.low is None or self.high is None:
             return "too few samples to tell"
@@ -108,11 +108,11 @@ class Comparison:
     cases: tuple[CaseDifference, ...]
     score: Difference | None
     reference: float | None
-    """How long the reference took in the other run, in units of one: what the machines themselves differ by."""
+    """The time of the reference in the other run, in units of one: the difference of the machines."""
 
 
 def compared(one: Sequence[Case], other: Sequence[Case], ranking_by: Ranking) -> Comparison:
-    """The second run's cases beside the first's."""
+    """Compare the cases of the second run with those of the first."""
     timed_one, timed_other = _timed(one), _timed(other)
     common = sorted(set(timed_one) & set(timed_other))
     pairs = [(timed_one[index], timed_other[index]) for index in common]
@@ -149,7 +149,7 @@ class _Side:
 
 
 def _sides(timing: Timing) -> _Side | None:
-    """What is known of a time; nothing of one without samples, as a task's own eval reports it."""
+    """Return the statistics of a time; none without samples, as a task's own eval reports it."""
     if not timing.samples_ns:
         return None
     medians = timing.worker_medians_ns
@@ -176,14 +176,14 @@ def _difference(one: _Side | None, other: _Side | None, one_ns: float, other_ns:
 
 
 def _quantile(one: _Side, other: _Side) -> float:
-    """Student's t at the degrees of freedom of Welch and Satterthwaite."""
+    """Return Student's t at the degrees of freedom of Welch and Satterthwaite."""
     parts = sum(side.variance**2 / side.freedom for side in (one, other))
     freedom = (one.variance + other.variance) ** 2 / parts
     return next(value for least, value in reversed(_T_QUANTILES) if least <= max(1.0, freedom + _ROUNDING))
 
 
 def _score_difference(one: Sequence[Timing], other: Sequence[Timing], ranking_by: Ranking) -> Difference | None:
-    """The scores, which every worker has one of where all cases have the same workers."""
+    """Compare the scores: each worker has one if all cases have the same workers."""
     scores = [score_of([each.median_ns for each in timings], ranking_by) for timings in (one, other)]
     sides = [_side_of_scores(timings, ranking_by) for timings in (one, other)]
     return _difference(sides[0], sides[1], scores[0], scores[1])

@@ -1,4 +1,4 @@
-"""The feed: what a run that passed changed on its board, and in which words that is told."""
+"""The feed: the change that a passing run made on its leaderboard, and its text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from enum import StrEnum
 from hpc_board.domain.standing import ranks
 
 PODIUM = 3
-"""How many places are told of."""
+"""The number of places that the feed reports."""
 
 
 class FeedKind(StrEnum):
@@ -30,10 +30,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class News:
-    """What a run changed on its board, as it was at that moment.
+    """The change that a run made on its leaderboard, at that time.
 
-    `former_rank` and `former_s` are what its user had before, None where they were not on the board. `beaten` is who
-    stands directly behind it now and did not before; `fallen` are those who left the first three places for it.
+    `former_rank` and `former_s` are its user's rank and score before, None without one. `beaten` is the user directly
+    behind it now who was not before; `fallen` are the users who left the first three places for it.
     """
 
     kind: FeedKind
@@ -47,7 +47,7 @@ class News:
 
 @dataclass(frozen=True)
 class FeedEntry:
-    """One line of the feed: what the run of a user changed on the board of a task on a GPU."""
+    """One line of the feed: the change by a user's run on the leaderboard of a task and a GPU."""
 
     id: int
     at: datetime
@@ -64,10 +64,10 @@ class FeedEntry:
 def news(
     entry: Entry, rank: int, podium: Sequence[Entry], former: tuple[int, float] | None, beaten: Entry | None
 ) -> News:
-    """What `entry` changed, which has `rank` now.
+    """Return the change that `entry` made, which now has `rank`.
 
-    `podium` are the first of the board before that, in order and at least all who had one of the first three places;
-    `former` is the user's own rank and score before, `beaten` whom they passed.
+    `podium` holds the first entries before the change, in order: at least all of the first three places. `former` is
+    the user's own rank and score before, `beaten` the user whom they passed.
     """
     former_rank, former_s = former or (None, None)
     if not podium or entry.score_s < podium[0].score_s:
@@ -80,7 +80,7 @@ def news(
 
 
 def _fallen(entry: Entry, podium: Sequence[Entry]) -> list[Entry]:
-    """Those who had one of the first three places before `entry`, and have none with it."""
+    """Return the users who had one of the first three places before `entry`, and have none now."""
     now = sorted([each for each in podium if each.user != entry.user] + [entry], key=lambda each: each.score_s)
     stay = {each.user for each in _on_podium(now)}
     return [each for each in _on_podium(podium) if each.user not in stay]

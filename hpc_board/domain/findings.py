@@ -1,4 +1,4 @@
-"""The diagnostics of a task, from the facts that checking it has found out.
+"""Diagnostics of a task, from the facts of its lint.
 
 An error lets submissions cheat, or none of them pass; a warning may be what the author wants. The subject is a code for
 scripts.
@@ -35,7 +35,7 @@ _FORMS = {"dtype": "the type", "shape": "the shape"}
 
 
 def findings(task: Task, lint: Lint) -> tuple[Diagnostic, ...]:
-    """What follows from the facts, errors first."""
+    """Return the diagnostics that follow from the facts, errors first."""
     found: list[Diagnostic] = []
     if lint.message:
         found.append(_error("unusable", lint.message, "Correct reference.py, then check the task again."))
@@ -51,7 +51,7 @@ def _error(code: str, message: str, hint: str) -> Diagnostic:
 
 
 def _failures(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
-    """A finding for each way to fail, however many cases fail in it."""
+    """Yield one diagnostic for each kind of failure, however many cases have it."""
     names = {file.name for file in task.files}
     alike: dict[tuple[bool, str], list[CheckedCase]] = {}
     for case in cases:
@@ -65,7 +65,7 @@ def _failures(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
 
 
 def _of_task(failure: str, names: Collection[str]) -> str:
-    """A failure with the task's files by their names alone, and without the harness's own lines in its traceback."""
+    """Strip a failure to the names of the task's files, without the harness's lines in its traceback."""
     lines: list[str] = []
     harness = False
     for line in failure.splitlines():
@@ -158,7 +158,7 @@ def _of_probes(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]
 
 
 def _raised(cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
-    """Whatever an answer makes the check do, the submission that gives it is not judged."""
+    """Report checks that raise an exception: the submission with that answer gets no verdict."""
     raised = [(case, probed) for case in cases for probed in case.probed if probed.verdict == Verdict.TASK_ERROR]
     if raised:
         case, first = raised[0]
@@ -178,7 +178,7 @@ def _refusals(name: str, title: str, seen: Sequence[tuple[CheckedCase, Probed]])
 
 
 def _exact_in_half(cases: Sequence[CheckedCase], accepted: Sequence[str]) -> Iterator[Diagnostic]:
-    """Values such as small whole numbers come through half precision unharmed, and so does whoever computes in it."""
+    """Report values such as small whole numbers: half precision holds them, so its use goes unseen."""
     rounded = [probed for case in cases for probed in case.probed if probed.probe == "answer_float16"]
     floating = any(case.roundoff is not None and case.roundoff <= 2.0**-24 for case in cases)
     if floating and rounded and all(probed.same for probed in rounded) and "float16" not in accepted:
@@ -197,9 +197,9 @@ def _where(
     *,
     gains: bool = True,
 ) -> Iterator[Diagnostic]:
-    """A finding where cases are `wrong`: an error if a submission `gains` by it there.
+    """Return a diagnostic for the `wrong` cases: an error if a submission `gains` by it there.
 
-    It does if a benchmark case is among them, since it may treat cases differently, or if all cases are.
+    A submission gains if a benchmark case is among them, since it may treat cases differently, or if all cases are.
     """
     found = [case for case in cases if wrong(case)]
     if found:
@@ -234,6 +234,6 @@ def _place(case: CheckedCase) -> str:
 
 
 def _places(cases: Sequence[CheckedCase]) -> str:
-    """The first of the cases in full, and how many more there are."""
+    """Return the first of the cases in full, and the number of the others."""
     more = len(cases) - 1
     return _place(cases[0]) + (f" and {more} more" if more else "")

@@ -1,4 +1,4 @@
-"""The models of GPUs: what boards call them, and what drivers, Slurm's AutoDetect and sites call them.
+"""GPU models: their names on boards, in drivers, in Slurm's AutoDetect and at sites.
 
 A text such as `nvidia_h100_80gb_hbm3`, `gpu_v100`, `GPU_SKU:H100_SXM5` or "NVIDIA A100-SXM4-80GB" is searched for the
 names of the table `MODELS`; the longest one that stands there as a word counts. The architectures are the compute
@@ -56,7 +56,7 @@ _OTHER_NAMES: dict[str, str] = {
     "P100L": "P100",
     "V100X": "V100",
 }
-"""What sites and drivers call a model beside its own name."""
+"""Names of a model at sites and in drivers, besides its own."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ class Model:
 
 @dataclass(frozen=True)
 class GpuDescription:
-    """What a text says of a GPU.
+    """The description of a GPU in a text.
 
-    `model` is None where no model of the table is named. `memory` ("80GB"), `form` ("SXM", "PCIe", "NVL") and the MIG
-    profile `mig` ("3g.20gb") are "" where they are not named.
+    `model` is None if the text names no model of the table. `memory` ("80GB"), `form` ("SXM", "PCIe", "NVL") and the
+    MIG profile `mig` ("3g.20gb") are "" if it does not name them.
     """
 
     model: Model | None
@@ -119,7 +119,7 @@ def _says(text: str, words: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=4096)
 def parse_gpu_name(text: str) -> GpuDescription:
-    """What `text` says of a GPU: the longest name of the table in it, and how that is qualified."""
+    """Find the longest name of the table in `text`, with the memory, form and MIG profile beside it."""
     folded = text[:200].lower()
     mig = _MIG.search(folded)
     bare = _MIG.sub(" ", folded)
@@ -137,7 +137,7 @@ def parse_gpu_name(text: str) -> GpuDescription:
 
 
 def parse_gpu_names(texts: Iterable[str]) -> list[GpuDescription]:
-    """What several texts together say: one entry for each model among them, in the order of the models' names."""
+    """Return one description for each model in `texts`, in the order of the models' names."""
     found: dict[str, GpuDescription] = {}
     for each in map(parse_gpu_name, texts):
         if each.model is not None:
@@ -149,7 +149,7 @@ def parse_gpu_names(texts: Iterable[str]) -> list[GpuDescription]:
 
 
 def gpu_model_name(model: str) -> str:
-    """A board's name for a GPU model as its driver calls it: "NVIDIA A100-SXM4-80GB" is an A100."""
+    """Return a board's name for the GPU model of a driver: "NVIDIA A100-SXM4-80GB" is an A100."""
     known = parse_gpu_name(model).model
     if known is not None:
         return known.name
@@ -161,9 +161,9 @@ def gpu_model_name(model: str) -> str:
 
 
 def name_mismatch(board: str, found: str, *, mig: bool = False) -> str:
-    """Why a GPU that its driver calls `found`, or a slice of it by `mig`, is none for the board's name; "" if it fits.
+    """Return why the driver's GPU `found`, or a `mig` slice of it, does not fit the board's name; "" if it fits.
 
-    A name that tells no model fits every GPU.
+    A name without a model fits every GPU.
     """
     wanted, is_ = parse_gpu_name(board), parse_gpu_name(found)
     if wanted.model is not None and wanted.model != is_.model:
@@ -179,7 +179,7 @@ def name_mismatch(board: str, found: str, *, mig: bool = False) -> str:
 
 
 def board_name(words: Iterable[str]) -> str:
-    """A name for a board made of `words`, with all that no name may have left out; "" if nothing is left."""
+    """Return a board's name from `words`, without invalid characters; "" if nothing is left."""
     joined = "-".join(cleaned for cleaned in (re.sub(r"[^A-Za-z0-9._+-]", "", word) for word in words) if cleaned)
     name = re.sub(r"^[^A-Za-z0-9]+", "", joined)[:64]
     return name if re.fullmatch(NAME, name) else ""

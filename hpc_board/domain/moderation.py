@@ -1,4 +1,4 @@
-"""The rules of play: limits, bans, removals, and what people remark on submissions, as values and pure decisions."""
+"""Moderation: limits, bans, removals and notes on submissions, as values and pure decisions."""
 
 import json
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ LIMITED_PERIOD = timedelta(hours=1)
 """The time in which submissions are counted, which ends now."""
 
 NOTES_MAX = 50
-"""How many notes a submission may have beside the one that it was sent with."""
+"""The maximum number of notes on a submission, besides the one that it was sent with."""
 
 EVERYTHING, USER, BOARD, SUBMISSION = "", "user", "board", "submission"
-"""The kinds of what is decided about; the subject of everything is empty too."""
+"""The kinds of subjects of a decision; the subject of EVERYTHING is empty."""
 
 STOP, START = "stop", "start"
 BAN, UNBAN = "ban", "unban"
@@ -38,33 +38,33 @@ class Category(StrEnum):
 
     @classmethod
     def of(cls, mode: Mode) -> "Category":
-        """The category of submissions in this mode."""
+        """Return the category of submissions in this mode."""
         return cls.RANKED if mode is Mode.RANKED else cls.OTHER
 
     @property
     def words(self) -> str:
-        """What such submissions are called in a sentence."""
+        """Return the name of such submissions in a sentence."""
         return "ranked submissions" if self is Category.RANKED else "test, benchmark and profile submissions"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How many submissions of each category a user may send to a board within an hour; None for any number."""
+    """The maximum submissions per user, leaderboard, category and hour; None for no limit."""
 
     ranked: int | None = None
     other: int | None = None
 
     def of(self, category: Category) -> int | None:
-        """The limit for this category."""
+        """Return the limit for this category."""
         return self.ranked if category is Category.RANKED else self.other
 
     def to_json(self) -> str:
-        """The limits as the text that `from_json` reads."""
+        """Return the limits as text for `from_json`."""
         return json.dumps({"ranked": self.ranked, "other": self.other})
 
     @classmethod
     def from_json(cls, text: str) -> "Limits":
-        """The limits that `to_json` wrote.
+        """Read the limits from the text of `to_json`.
 
         Raises:
             ValueError: it is no such text.
@@ -80,15 +80,15 @@ NO_LIMITS = Limits()
 
 
 UNKNOWN_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
-"""When something was decided of which nobody can read when that was: before all else."""
+"""The time of a decision whose stored time is unreadable: before all others."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What somebody decided about a user, a board, a submission or everything: one row of the audit log.
+    """A decision about a user, a leaderboard, a submission or everything: one row of the audit log.
 
-    `number` is its place in the log, 0 where it is not asked for. Where not all of the row can be read, it is not
-    `readable`: what can be read of it is here, and `reason` says what cannot.
+    `number` is its place in the log, 0 if not queried. A row that is not `readable` is damaged: its readable values are
+    here, and `reason` names the others.
     """
 
     action: str
@@ -103,12 +103,12 @@ class Decision:
 
     @property
     def known_at(self) -> datetime | None:
-        """When it was decided; None where that cannot be read."""
+        """Return the time of the decision; None if it is unreadable."""
         return None if self.at == UNKNOWN_MOMENT else self.at
 
     @property
     def ends_at(self) -> datetime | None:
-        """When a ban ends by itself; None where only another decision ends it."""
+        """Return the time at which a ban expires; None if only another decision ends it."""
         try:
             return stored_moment(self.detail) if self.action == BAN and self.detail else None
         except TermsError:
@@ -117,7 +117,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Remark:
-    """A note that somebody put on a submission after it was sent."""
+    """A note that a user put on a submission after it was sent."""
 
     text: str
     by_user: str
@@ -126,7 +126,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class Rerun:
-    """That a submission is another one, sent again by an admin for the task's present version."""
+    """The mark of a submission that an admin sent again for the task's present version."""
 
     of_submission: int
     by_user: str
@@ -135,7 +135,7 @@ class Rerun:
 
 @dataclass(frozen=True)
 class Removal:
-    """That a submission does not count in the standings any more."""
+    """The mark of a submission that is excluded from the standings."""
 
     by_user: str
     at: datetime
@@ -144,7 +144,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class Remarks:
-    """What was said of a submission since it was sent: notes, oldest first, and what admins did with it."""
+    """The remarks on a submission since it was sent: notes, oldest first, and decisions of admins."""
 
     notes: tuple[Remark, ...] = ()
     rerun: Rerun | None = None
@@ -155,7 +155,7 @@ NO_REMARKS = Remarks()
 
 
 def limit_of(text: str) -> int | None:
-    """The limit that somebody has typed, None for "none" or nothing.
+    """Parse a limit that an admin typed, None for "none" or no text.
 
     Raises:
         ValueError: it is none.
@@ -169,13 +169,13 @@ def limit_of(text: str) -> int | None:
 
 
 def stop_refusal(stop: Decision) -> str:
-    """What a participant is told while the board takes no submissions."""
+    """Return the message for a participant while the board takes no submissions."""
     said = "The board is currently not accepting any new submissions, please try again later."
     return said + _because(stop.reason)
 
 
 def ban_refusal(ban: Decision) -> str:
-    """What a banned user is told."""
+    """Return the message for a banned user."""
     until = "" if ban.ends_at is None else f" until {moment_words(ban.ends_at)}"
     return f"You are banned from making submissions{until}." + _because(ban.reason)
 
@@ -187,10 +187,10 @@ def _because(reason: str) -> str:
 def limit_refusal(
     task: str, category: Category, limit: int, newest: Sequence[datetime], count: int, new: int, now: datetime
 ) -> str:
-    """Why `new` more submissions are too many at the time `now`; empty where they are not.
+    """Return why `new` more submissions at the time `now` exceed the limit; empty if they do not.
 
-    `newest` are the moments of the newest submissions within the hour, newest first, at least `limit - new + 1` of
-    them where there are as many; `count` is how many there were in all.
+    `newest` are the times of the newest submissions within the hour, newest first, at least the last `limit - new + 1`
+    of them; `count` is the number of all.
     """
     if count + new <= limit:
         return ""
@@ -211,7 +211,7 @@ def limit_refusal(
 
 
 def wait_text(wait: timedelta) -> str:
-    """How long to wait, in words and, where these are not seconds, in seconds too: "12 min 5 s (725 s)"."""
+    """Format a waiting time, in seconds too if it is a minute or more: "12 min 5 s (725 s)"."""
     seconds = max(1, -int(-wait.total_seconds() // 1))
     if seconds < 60:
         return f"{seconds} s"
@@ -220,8 +220,8 @@ def wait_text(wait: timedelta) -> str:
 
 
 def may_read_code(reader: str, owner: str, *, admin: bool, shown_to_others: bool) -> bool:
-    """Whether `reader` may read a submission of `owner`.
+    """Return whether `reader` may read a submission of `owner`.
 
-    `shown_to_others` says that the board shows its submissions, which it does only after its deadline.
+    `shown_to_others` says that the leaderboard shows its submissions, which happens only after its deadline.
     """
     return reader == owner or admin or shown_to_others

@@ -1,4 +1,4 @@
-"""Whether a result is the answer to the run that was sent, agrees with itself, and may be believed."""
+"""Checks of a result: it belongs to the run, is consistent, and is plausible."""
 
 import re
 import statistics
@@ -19,13 +19,13 @@ _ROUNDING = 1e-6
 
 
 def result_faults(result: Result, run: Run, task: Task, device: Device | None, harness_sha256: str) -> list[str]:
-    """Why `result` is not the result of `run`, one sentence for each reason; empty where it is.
+    """Return why `result` is not the result of `run`, one sentence for each reason; empty if it is.
 
-    `device` is what the board's GPU is, None where the settings no longer say, `harness_sha256` the hash of the harness
-    that is installed now. A verdict `pass` needs every case that was sent, passed, and times that follow from their
-    samples (a profile has no times, and a task's own eval no samples); nothing that was interrupted has passed. Where
-    the run was sent with that harness, the times are as many as the task's limits ask for: another version has its own
-    defaults and rules.
+    `device` is the kind of the board's GPU, None if the settings no longer have it, `harness_sha256` the hash of the
+    installed harness. A verdict `pass` needs every case that was sent, passed, and times that follow from their samples
+    (a profile has no times, and a task's own eval no samples); an interrupted run has not passed. If the run was sent
+    with that harness, the times are as many as the task's limits ask for: another version has its own defaults and
+    rules.
     """
     faults = []
     if (result.run, result.nonce, result.mode) != (run.id, run.nonce, str(run.mode)):
@@ -58,7 +58,7 @@ def result_faults(result: Result, run: Run, task: Task, device: Device | None, h
 
 
 def ended_at(result: Result, run: Run, collected_at: datetime) -> datetime | None:
-    """When the job of `run` ended by its own clock; None where what it says is no moment of the run's life."""
+    """Return the end of the job of `run` by its own clock; None if that is outside of the run's life."""
     if not _MOMENT.fullmatch(result.ended_at):
         return None
     try:
@@ -69,7 +69,7 @@ def ended_at(result: Result, run: Run, collected_at: datetime) -> datetime | Non
 
 
 def is_model(gpu: str, device_name: str) -> bool:
-    """Whether a device that calls itself `device_name` may be the GPU that boards call `gpu`.
+    """Return whether a device with the name `device_name` may be the board's GPU `gpu`.
 
     A board's name that holds no known model ("gpu-big") fits every device; "A100-40" fits "NVIDIA A100-SXM4-40GB", and
     "MI300" fits "AMD Instinct MI300X".
@@ -94,7 +94,7 @@ def _timing_faults(cases: Sequence[Case]) -> list[str]:
 
 
 def _reported_time_faults(cases: Sequence[Case]) -> list[str]:
-    """What is wrong with times that a task's own eval has reported, which has no samples to show."""
+    """Yield the faults of times that a task's own eval reported, without samples."""
     mine = [case for case in cases if case.phase == "benchmark" and not _reported(case.timing)]
     return [f"the times of benchmark case {case.index + 1} are no times" for case in mine]
 
@@ -104,7 +104,7 @@ def _reported(timing: Timing | None) -> bool:
 
 
 def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: Device | None) -> list[str]:
-    """What the times of benchmark cases lack; on an unknown device those of a CPU are enough, which asks for less."""
+    """Yield what the times of benchmark cases lack; an unknown device gets the weaker rules of a CPU."""
     try:
         limits = Limits.of_task(task.limits, str(device or Device.CPU))
     except ValueError as error:
@@ -119,7 +119,7 @@ def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: D
 
 
 def _missing(timing: Timing, limits: Limits, workers: int) -> Iterator[str]:
-    """What times that follow from their samples lack as a measurement by `workers`."""
+    """Return what times with samples lack as a measurement by `workers`."""
     if timing.low_ns is not None:
         if len(timing.worker_runs) < workers or min(timing.worker_runs) < limits.rows:
             yield f"has fewer than {limits.rows} rows of each of {workers} processes"

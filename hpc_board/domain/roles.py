@@ -1,21 +1,21 @@
-"""Roles: what somebody may do on a board, by Unix user and group."""
+"""Roles: the rights on a board, by Unix user and group."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
 GROUP = "@"
-"""What the name of a group begins with, where users and groups stand beside each other."""
+"""The prefix of a group's name in a list of users and groups."""
 
 ACCOUNT_PATTERN = r"@?[A-Za-z0-9_][A-Za-z0-9_.@\\+-]{0,254}\$?"
 """The regular expression of the name of a Unix user, or of a group with a `@` before it."""
 
 ACCOUNT_PATTERN_WORDS = "the name of a Unix user, or of a group with @ before it"
-"""What `ACCOUNT_PATTERN` means, for people."""
+"""The meaning of `ACCOUNT_PATTERN`, as text for users."""
 
 
 class Role(StrEnum):
-    """What somebody may do; each role may do what those below it may."""
+    """The rights of a user; each role includes those below it."""
 
     ADMIN = "admin"
     CREATOR = "creator"
@@ -23,16 +23,16 @@ class Role(StrEnum):
     NONE = "nobody"
 
     def may_act_as(self, least: "Role") -> bool:
-        """Whether this role may do what `least` may."""
+        """Return whether this role includes the rights of `least`."""
         order = list(Role)
         return order.index(self) <= order.index(least)
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Who has which role: names of Unix users, and of groups with a `@` before them.
+    """The users of each role: names of Unix users, and of groups with a `@` before them.
 
-    Where `participants` is empty, everybody who reaches the board is one.
+    If `participants` is empty, every user with access to the board is a participant.
     """
 
     admins: tuple[str, ...] = ()
@@ -41,13 +41,13 @@ class Roles:
 
     @property
     def name_groups(self) -> bool:
-        """Whether somebody's groups matter for their role."""
+        """Return whether any role depends on a user's groups."""
         return any(name.startswith(GROUP) for name in (*self.admins, *self.creators, *self.participants))
 
     def role(self, user: str, groups: Collection[str], *, owner: bool) -> Role:
-        """The highest role of `user`, who is in `groups`.
+        """Return the highest role of `user`, who is in `groups`.
 
-        The board's `owner` is an admin, whatever the lists say: nobody could mend them otherwise.
+        The board's `owner` is an admin, whatever the lists say: otherwise a faulty list would lock out every admin.
         """
         if owner or includes_user(self.admins, user, groups):
             return Role.ADMIN
@@ -59,5 +59,5 @@ class Roles:
 
 
 def includes_user(names: Collection[str], user: str, groups: Collection[str]) -> bool:
-    """Whether `names`, of users and with a `@` of groups, has the user or one of the groups."""
+    """Return whether `names`, of users and with a `@` of groups, has the user or one of the groups."""
     return user in names or any(GROUP + group in names for group in groups)

@@ -11,7 +11,7 @@ from hpc_board.model.task import Mode
 
 
 class RunState(StrEnum):
-    """Where a run stands. Only `finished` has a verdict; `error` means that our machinery failed."""
+    """The state of a run. Only `finished` has a verdict; `error` means that hpc-board or the cluster failed."""
 
     CREATED = "created"
     SUBMITTING = "submitting"
@@ -29,12 +29,12 @@ class RunState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to the run."""
+        """Return whether the state is final."""
         return self in _ENDED
 
     @property
     def unsent(self) -> bool:
-        """Whether the scheduler is not known to have a job for the run."""
+        """Return whether the scheduler is not known to have a job for the run."""
         return self in (RunState.CREATED, RunState.SUBMITTING)
 
 
@@ -53,7 +53,7 @@ _ENDED = frozenset(
 
 
 class JobState(StrEnum):
-    """What a scheduler says of a job, in one vocabulary for all schedulers.
+    """The state of a job, in one vocabulary for all schedulers.
 
     `missing` means that the scheduler answered and does not know the job (any more), which proves nothing by itself.
     """
@@ -89,10 +89,10 @@ class JobStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a run, since when, and why. Each change is stored as one more row, none is overwritten.
+    """The state of a run, its time, and its reason. Each change is stored as a new row, none is overwritten.
 
-    `unanswered` says that nobody knows whether the scheduler has the job; `source` is then what came instead of its
-    answer. `cancel_requested` holds from the wish to cancel on, however long nobody can find the job.
+    `unanswered` says that the submission of the job had no clear answer, so that the job may exist; `source` is then
+    the output in its place. `cancel_requested` holds from the request to cancel on, even while the job cannot be found.
     """
 
     state: RunState
@@ -107,13 +107,13 @@ class Status:
     cancel_requested: bool = False
 
     def moved(self, state: RunState, now: datetime) -> "Status":
-        """This status in `state`: since `now`, or since it was there before."""
+        """Return this status in `state`: since `now`, or since the run entered it."""
         return self if state is self.state else replace(self, state=state, at=now)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One line of what the harness says while it works, for example phase "benchmark", case 2 of 5."""
+    """One line of the harness's progress, for example phase "benchmark", case 2 of 5."""
 
     at: str
     phase: str
@@ -127,14 +127,12 @@ class Run:
     """One submission on one GPU in one mode; its number is 0 where it is in no store.
 
     `token` is the job's unique name, stored before the scheduler hears of it: "hb-0123456789abcdef", or with an index
-    after a dot where the run is made for a job array, whose name stands before the dot. `nonce` comes back in the
-    result.
-    `trust` says under whose account the job runs: `self-run` (the participant's own) or `verified`.
-    `account` is whose jobs these are where that is not `user`, who is shown and ranked. `note` is what the user said
-    of the submission when it was sent, `remarks` what was said of it since; `milestone` is the name under which an
-    author shows it beside the ranks, empty for everybody else's. `verdict`, `message` and `score_s` are set once the
-    run is finished; `interval`, that of the score, where it has one; `ended_at` where its job's own clock can be
-    believed.
+    after a dot if the run is made for a job array, which has the name before the dot. `nonce` comes back in the result.
+    `trust` names the account of the job: `self-run` (the participant's own) or `verified`. `account` owns the jobs if
+    it is not `user`, who is shown and ranked. `note` is the user's text with the submission, `remarks` are those made
+    since; `milestone` is the name under which an author shows it beside the ranks, empty for other submissions.
+    `verdict`, `message` and `score_s` are set once the run is finished; `interval`, that of the score, if it has one;
+    `ended_at` if its job's own clock is plausible.
     """
 
     id: int
@@ -167,65 +165,65 @@ class Run:
 
     @property
     def runs_as(self) -> str:
-        """Whose jobs these are: nobody else can send, find or end them."""
+        """Return the account of its jobs: no other account can send, find or end them."""
         return self.account or self.user
 
     @property
     def state(self) -> RunState:
-        """The state that the run is in."""
+        """Return the state that the run is in."""
         return self.status.state
 
     @property
     def stored(self) -> bool:
-        """Whether a board knows the run, so that it can be asked for by its number."""
+        """Return whether a board stores the run, so that its number is valid."""
         return self.id != 0
 
     @property
     def array(self) -> str:
-        """The name of the job array that the run is made for; empty where it has a job of its own."""
+        """Return the name of the run's job array; empty if it has a job of its own."""
         return array_of(self.token)
 
     @property
     def array_index(self) -> int:
-        """The run's index in its array."""
+        """Return the run's index in its array."""
         return int(self.token.rpartition(".")[2])
 
     @property
     def explanation(self) -> str:
-        """Why the run is where it is: its result's message, else what the scheduler and the job folder showed."""
+        """Return the reason for the run's state: its result's message, else the scheduler's or the job folder's."""
         return self.message or "; ".join(filter(None, (self.status.reason, self.status.source)))
 
     @property
     def blocked_by(self) -> str:
-        """The reason why an unsent run is not in its queue; empty where none is known."""
+        """Return the reason why an unsent run is not in its queue; empty if none is known."""
         if self.status.unanswered:
             return self.status.source
         return self.explanation if self.state is RunState.CREATED else ""
 
     @property
     def never_starts(self) -> str:
-        """The scheduler's reason why a queued run will never start, beginning with NEVER_STARTS; else empty."""
+        """Return the scheduler's reason why a queued run will never start, with NEVER_STARTS before it; else empty."""
         waits = self.state is RunState.QUEUED and not self.status.cancel_requested
         return self.status.reason if waits and self.status.reason.startswith(NEVER_STARTS) else ""
 
 
 NEVER_STARTS = "will never start"
-"""What the reason of a pending job begins with that waits in vain."""
+"""The prefix of a pending job's reason if the job will never start."""
 
 
 def array_of(token: str) -> str:
-    """The name of the job array in a run's `token`; empty where it has none."""
+    """Return the name of the job array in a run's `token`; empty if it has none."""
     return token.rpartition(".")[0]
 
 
 RESULT_GRACE = timedelta(seconds=60)
-"""How long a result may appear after the scheduler says that the job has ended: network file systems are late."""
+"""The time for a result to appear after the end of the job: network file systems are late."""
 
 CANCELLED_GRACE = timedelta(seconds=5)
-"""How long a cancelled job may take to leave a result that it had just written."""
+"""The time for a cancelled job's result to appear, if it had just written one."""
 
 MISSING_GRACE = timedelta(minutes=5)
-"""How long a job may be unknown to the scheduler before it counts as lost."""
+"""The time after which a job that the scheduler does not know counts as lost."""
 
 UNREADABLE = "its job has ended, and it waits until its folder can be read; cancel it to give the result up"
 """The reason of a run whose result may be there and cannot be read."""
@@ -251,7 +249,7 @@ def next_status(
     result_problem: str = "",
     unreadable: bool = False,
 ) -> Status:
-    """The status of a run without a result, after the scheduler said `news` of its job.
+    """Return the status of a run without a result, after the scheduler said `news` of its job.
 
     A job that ended, or that the scheduler does not know, gets time for its result to become visible: `collecting`
     until the grace is over, then the state that explains the missing result. Anything unknown changes nothing. The job
@@ -293,7 +291,7 @@ def next_status(
 
 
 def _expected_start(known: datetime | None, told: datetime | None, now: datetime) -> datetime | None:
-    """The start to show: the one that is `known` as long as the one that is `told` hardly differs.
+    """Return the start to show: the `known` one unless the `told` one differs clearly.
 
     Slurm reckons anew every half minute, and each change of a status is a row for good.
     """

@@ -35,7 +35,7 @@ class Standing:
 
 
 class Rows(StrEnum):
-    """What a row of a page stands for: a user's best run, any run that counts, or one of the reader's.
+    """The meaning of a page's rows: a user's best run, any run that counts, or one of the reader's.
 
     The best comes first, but for NEWEST, which has the reader's runs from the newest on; their ranks are those among
     the runs of the page.
@@ -48,7 +48,7 @@ class Rows(StrEnum):
 
 
 class MarkKind(StrEnum):
-    """What stands on a board beside the ranks: the task's own reference, or something that its author shows."""
+    """The kind of an unranked row: the task's own reference, or a milestone of its author."""
 
     REFERENCE = "reference"
     MILESTONE = "milestone"
@@ -87,20 +87,20 @@ class Page:
 
     @property
     def reference_s(self) -> float | None:
-        """What the task's reference scores, None where that was not measured."""
+        """Return the score of the task's reference, None if it was not measured."""
         return next((mark.score_s for mark in self.marks if mark.kind is MarkKind.REFERENCE), None)
 
     def speedup(self, score_s: float) -> float | None:
-        """How many times as fast as the reference something is that scores `score_s`."""
+        """Return the speedup of `score_s` over the reference."""
         return None if self.reference_s is None else self.reference_s / score_s
 
 
 @dataclass(frozen=True)
 class Placing:
-    """What a ranked run that passed means on its board.
+    """The place of a ranked run that passed on its leaderboard.
 
-    `rank` is the place that it holds among `users`, None where its user has a faster one, which took `best_s` and is
-    the run `best_run`. `first` says that the user had not passed there before.
+    `rank` is its place among `users`, None if its user has a faster one: the run `best_run`, which took `best_s`.
+    `first` says that it is the user's first run that passed there.
     """
 
     rank: int | None
@@ -112,9 +112,9 @@ class Placing:
 
 @dataclass(frozen=True)
 class Version:
-    """One version of a task: when somebody first submitted for it, and how many users are on its boards.
+    """One version of a task: the time of its first submission, and the number of users with a rank.
 
-    Who is on the boards of several GPUs counts once for each.
+    A user with ranks on several GPUs counts once for each.
     """
 
     version: str
@@ -123,11 +123,11 @@ class Version:
 
 
 RANKS_SHOWN = 10
-"""Down to which rank a run is told its place; below, that it is its user's best."""
+"""The last rank that a run's verdict names; beyond, it says that the run is its user's best."""
 
 
 def verdict_line(gpu: str, score_s: float, placing: Placing, interval: Interval | None = None) -> str:
-    """What a ranked run that passed has come to on the board of `gpu`, in one line without a full stop."""
+    """Return the achievement of a passing ranked run on `gpu`, in one line without a full stop."""
     rank, time = placing.rank, full_score_text(score_s, interval)
     if rank is None:
         return f"Successful on {gpu}: {time}, {_behind(score_s, placing)}"
@@ -139,7 +139,7 @@ def verdict_line(gpu: str, score_s: float, placing: Placing, interval: Interval 
 
 
 def _behind(score_s: float, placing: Placing) -> str:
-    """By how much a run is slower than its user's best."""
+    """Return by how much a run is slower than its user's best."""
     if score_s <= placing.best_s:
         return f"as fast as the own best, which was submitted before (run {placing.best_run})"
     times = score_s / placing.best_s
@@ -148,7 +148,7 @@ def _behind(score_s: float, placing: Placing) -> str:
 
 
 def ranks(scores: Sequence[float]) -> list[int]:
-    """The rank of each of these scores, which are in order: equal ones share a rank and leave a gap behind it."""
+    """Return the rank of each of these sorted scores: equal ones share a rank and leave a gap behind it."""
     found: list[int] = []
     for index, score in enumerate(scores):
         found.append(found[-1] if index and score == scores[index - 1] else index + 1)
@@ -157,7 +157,7 @@ def ranks(scores: Sequence[float]) -> list[int]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a user stands on one board: the rank and the score in seconds of their best passing ranked run."""
+    """The rank of a user on one leaderboard, and the score in seconds of their best passing ranked run."""
 
     task: str
     task_version: str

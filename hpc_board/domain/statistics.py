@@ -1,4 +1,4 @@
-"""What a board was used for: how much was submitted, how long it waited and ran, and whose it was."""
+"""Usage statistics of a board: submissions, waiting times, run times and users."""
 
 import math
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class GpuStatistics:
 
 @dataclass(frozen=True)
 class UserStatistics:
-    """What one user submitted, and how long its runs took together."""
+    """The submissions of one user, and their total run time."""
 
     user: str
     submissions: int
@@ -36,7 +36,7 @@ class UserStatistics:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a board was used for since a moment, or ever; `waiting` runs have not ended, `top_users` ran longest."""
+    """The usage of a board since a time, or ever; `waiting` runs have not ended, `top_users` ran longest."""
 
     since: datetime | None
     tasks: tuple[str, ...]
@@ -58,7 +58,7 @@ class Waits:
         self._counts: dict[float, int] = {}
 
     def add(self, seconds: float) -> None:
-        """Take one more length of time, of no less than 0 seconds."""
+        """Add a waiting time, which is not negative."""
         self.count += 1
         self.max_s = seconds if self.max_s is None else max(self.max_s, seconds)
         kept = three_digits(seconds)
@@ -66,7 +66,7 @@ class Waits:
 
     @property
     def median_s(self) -> float | None:
-        """The median, of an even number the lower of the two in the middle; None where there is nothing."""
+        """Return the median, of an even number the lower of the two in the middle; None without values."""
         passed = 0
         for seconds in sorted(self._counts):
             passed += self._counts[seconds]
@@ -76,7 +76,7 @@ class Waits:
 
 
 def three_digits(seconds: float) -> float:
-    """The number rounded to three significant digits, and to milliseconds."""
+    """Round to three significant digits, and to milliseconds."""
     if seconds < 0.001:
         return 0.0
     return round(seconds, min(3, _DIGITS - 1 - math.floor(math.log10(seconds))))

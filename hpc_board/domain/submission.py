@@ -1,4 +1,4 @@
-"""Submissions: one file by one user for one task, and what the header of the file says."""
+"""Submissions: one file by one user for one task, and the directives in the file's header."""
 
 import re
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Directives:
-    """What the leading comment lines of a submission ask for."""
+    """The directives in the leading comment lines of a submission."""
 
     leaderboard: str | None = None
     gpus: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class DirectiveError(ValueError):
 
 
 def directives(source: str) -> Directives:
-    """The `#!POPCORN` and `#!HPCBOARD` directives in the leading comment lines of `source`.
+    """Parse the `#!POPCORN` and `#!HPCBOARD` directives in the leading comment lines of `source`.
 
     The first line that starts with neither `#` nor `//` ends the header, as in KernelBot.
 

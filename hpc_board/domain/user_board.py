@@ -1,4 +1,4 @@
-"""Boards that people made: the changes in the life of one, and what a change would do to it."""
+"""Leaderboards that users created: their history, and planned changes of them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -17,7 +17,7 @@ _SHOWN_CHARACTERS = 120
 
 
 class Action(StrEnum):
-    """What was done to a board."""
+    """The kind of a change of a leaderboard."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -40,25 +40,25 @@ class BoardChange:
 
 @dataclass(frozen=True)
 class CreatedBoard:
-    """A board that somebody made: its newest change, and its task with the board's name, deadline and GPUs."""
+    """A leaderboard that a user created: its newest change, and its task with the board's name, deadline and GPUs."""
 
     change: BoardChange
     task: Task
 
     @property
     def name(self) -> str:
-        """The board's name, which is its task's."""
+        """Return the leaderboard's name, which is its task's."""
         return self.change.name
 
     @property
     def terms(self) -> BoardOptions:
-        """The board's terms."""
+        """Return the leaderboard's options."""
         return self.change.terms
 
 
 @dataclass(frozen=True)
 class Entries:
-    """How many users have a passing ranked run for one version of a task on a GPU."""
+    """The number of users with a passing ranked run for one version of a task on a GPU."""
 
     gpu: str
     users: int
@@ -66,7 +66,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that a change makes different; `restarts` says whether times from before it cannot be compared."""
+    """One difference that a change makes; `restarts` says that earlier times are no longer comparable."""
 
     what: str
     before: str
@@ -76,10 +76,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be done to one board, of which `before` is what it is now.
+    """A planned change of a leaderboard; `before` is its present state.
 
-    `left` are the standings that stay with the version that is left, `joined` those of the version that it gets.
-    `shadows` says that a task of the settings' folders has the board's name, which it is then.
+    `left` and `joined` are the standings of the old and the new task version. `shadows` says that a task of the
+    settings' folders has the same name and takes its place.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Plan:
 
     @property
     def restarts(self) -> bool:
-        """Whether standings start anew by it."""
+        """Return whether the change starts new standings."""
         return (
             self.action is Action.UPDATE
             and self.task is not None
@@ -105,19 +105,19 @@ class Plan:
 
     @property
     def needs_force(self) -> bool:
-        """Whether somebody would lose a rank by it."""
+        """Return whether a user would lose a rank."""
         return self.action is Action.UPDATE and bool(self.left)
 
 
 def differences(before: Task, after: Task, old: BoardOptions, new: BoardOptions) -> tuple[Difference, ...]:
-    """What differs between a board's task and terms, and those that it would get."""
+    """Return the differences between a leaderboard's present and its new task and options."""
     return (*_of_tasks(before, after), *_of_terms(old, new))
 
 
 def change_summary(change: BoardChange, before: BoardChange | None) -> str:
-    """What an update made different from the change `before` it, in a few words; empty for anything but an update.
+    """Summarize an update against the change `before` it; return "" for other changes.
 
-    What no listing of terms has a place for is told with its new value.
+    An option that listings do not show is given with its new value.
     """
     if change.action is not Action.UPDATE or before is None:
         return ""
@@ -155,7 +155,7 @@ def _term(name: str, value: Any) -> str:
 
 
 def _shown(name: str, old: Any, new: Any) -> tuple[str, str]:
-    """The two values in a few words each."""
+    """Return short texts of the two values."""
     if name == "files":
         return _files({file.name: file.text for file in old}, {file.name: file.text for file in new})
     if name == "templates":
@@ -170,7 +170,7 @@ def _shown(name: str, old: Any, new: Any) -> tuple[str, str]:
 
 
 def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, str]:
-    """The names of files that are not the same on both sides; a dash where there are none on a side."""
+    """Return the names of the files that differ; a dash for a side without any."""
     changed = [name for name in {**old, **new} if old.get(name, ...) != new.get(name, ...)]
     sides = ([one_line(name) for name in changed if name in side] for side in (old, new))
     before, after = (one_line(", ".join(names), _SHOWN_CHARACTERS) or "-" for names in sides)
@@ -195,7 +195,7 @@ def _words(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as it compares after its way through the database, in which lists and tuples are the same."""
+    """Return a value in its form after a round trip through the database, where tuples become lists."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return tuple(map(_plain, value)) if isinstance(value, (list, tuple)) else value

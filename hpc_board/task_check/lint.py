@@ -1,4 +1,4 @@
-"""Checking a task: reading it, and asking its own judge on this machine about right and cheap answers."""
+"""Checks of a task: its files, and its own judge's verdicts on right and cheap answers on this machine."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _OPTIONAL = ("ref_kernel", "minimal_work")
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where and how long to look: the kind of device, the Python, how many cases, and for how many seconds."""
+    """The limits of a check: the kind of device, the Python, the number of cases, and the seconds."""
 
     device: Device = Device.CPU
     python: str = sys.executable
@@ -38,7 +38,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Checked:
-    """A checked task: the functions that its reference defines, the facts, and what follows from them."""
+    """A checked task: the functions that its reference defines, the facts, and the diagnostics."""
 
     task: Task
     functions: tuple[str, ...]
@@ -47,12 +47,12 @@ class Checked:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found that lets submissions cheat, or none of them pass."""
+        """Return whether no finding lets submissions cheat, or makes all of them fail."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
 
 def check(task: Task, bounds: Bounds) -> Checked:
-    """Check `task`; what its judge says is asked only where its files can be used at all.
+    """Check `task`; its judge runs only if its files are usable.
 
     Raises:
         BoardError: the judge could not be started, or left nothing, or this machine lacks what it needs.
@@ -69,7 +69,7 @@ def check(task: Task, bounds: Bounds) -> Checked:
 
 
 def _defined(task: Task) -> tuple[tuple[str, ...], list[Diagnostic]]:
-    """The functions of the contract that reference.py seems to define, and why it cannot be read, if so."""
+    """Return the functions of the contract that reference.py defines, and a diagnostic if it cannot be read."""
     text = task.text("reference.py")
     if text is None:
         return (), []
@@ -84,7 +84,7 @@ def _defined(task: Task) -> tuple[tuple[str, ...], list[Diagnostic]]:
 
 
 def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """What is wrong with a task before anything of it runs."""
+    """Yield the faults of a task's files, before any of its code runs."""
     for warning in task.warnings:
         yield Diagnostic(Severity.WARNING, "task_file", f"task.yml, {warning}", "Correct the key, or remove it.")
     try:
@@ -118,7 +118,7 @@ def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Diagnostic]:
 
 
 def _own_eval(task: Task, missing: Sequence[str]) -> Diagnostic:
-    """That a task judges by itself, and what it would take to have it judged by the judge of hpc-board."""
+    """Return the diagnostic of a task with its own eval, and the steps to hpc-board's judge."""
     hint = "Set hpc_board.harness to isolated, and check again: its reference.py defines what the judge needs."
     if task.text("reference.py") is None:
         hint = f"For harness: isolated, write a reference.py that defines {', '.join(_NEEDED)} and ref_kernel."
@@ -134,7 +134,7 @@ def _own_eval(task: Task, missing: Sequence[str]) -> Diagnostic:
 
 
 def _asked(task: Task, bounds: Bounds) -> Lint:
-    """What the harness finds out in a process that is started as a job is."""
+    """Run the harness's lint in a process that starts as a job does."""
     with local_job(task, local_gpu(bounds.device, bounds.python)) as job:
         limits = (str(bounds.cases_max), str(bounds.seconds))
         seconds = _seconds_at_most(task, bounds)
@@ -152,6 +152,6 @@ def _asked(task: Task, bounds: Bounds) -> Lint:
 
 
 def _seconds_at_most(task: Task, bounds: Bounds) -> float:
-    """The time that is asked for, and the answers that may be under way when it is over."""
+    """Return the requested time, plus the longest time of the answers in progress at its end."""
     limits = Limits.of_task(task.limits, bounds.device)
     return bounds.seconds + 3 * limits.load_seconds + 6 * limits.judge_seconds + 60

@@ -25,7 +25,7 @@ _TOLD_MAX = 2000
 
 
 def local_gpu(device: Device, python: str) -> Gpu:
-    """This machine's device of a kind as boards know GPUs; the harness runs under the program `python`."""
+    """Return this machine's device of a kind as a board's GPU; the harness runs under the program `python`."""
     return Gpu("CPU" if device is Device.CPU else "GPU", Cluster("here", EMBEDDED), device, python=python)
 
 
@@ -39,7 +39,7 @@ class LocalJob:
     scratch: Path
 
     def outcome(self, role: str, *arguments: str, timeout_seconds: float, file: str, bytes_max: int) -> bytes:
-        """What the harness in this `role` leaves in `file`, of `bytes_max` bytes at most.
+        """Run the harness in this `role` and return the `file` that it leaves, of `bytes_max` bytes at most.
 
         Raises:
             BoardError: it cannot be started, does not end in time, or leaves nothing that can be read.
@@ -68,7 +68,7 @@ class LocalJob:
 def local_job(
     task: Task, gpu: Gpu, *, mode: Mode = Mode.TEST, file_name: str = "", code: bytes = b""
 ) -> Iterator[LocalJob]:
-    """A job that evaluates `code` for `task` on this machine, or that asks the task alone."""
+    """Prepare a job that evaluates `code` for `task` on this machine, or checks the task alone."""
     with temporary_folder("hpc-board-job-") as scratch:
         harness, folders = harness_bytes(), job_folder.Folders(scratch)
         run = unstored_run(task, gpu, mode, file_name or task.submission_name, harness)

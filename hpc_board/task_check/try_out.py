@@ -13,7 +13,7 @@ from hpc_board.runs import drafts, job_folder
 from hpc_board.task_check.local_job import local_gpu, local_job
 
 _END_SECONDS = 60
-"""Time for the harness to end and write beside what a job of its kind may take."""
+"""The time for the harness to end and write, besides the time limit of such a job."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What leaves a board: its runs as CSV, JSON or Parquet, and its standings as a page for a browser."""
+"""Exports of a board: its runs as CSV, JSON or Parquet, and its standings as a web page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ FORMATS = (CSV, JSON, PARQUET, HTML)
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: how many runs, none into a page, and how many boards with somebody on them, if these were."""
+    """The result of an export: the numbers of runs and of leaderboards with ranked users."""
 
     runs: int
     boards: int
@@ -25,9 +25,9 @@ class Written:
 
 @dataclass(frozen=True)
 class Export:
-    """What of a board is to leave it, and in which form.
+    """A requested export: its contents and its format.
 
-    `tasks` are those that there are, by their names; those that are `kept_back` are not on a page for everybody.
+    `tasks` are the existing ones, by their names; those that are `kept_back` are not on a public page.
     """
 
     store: Store
@@ -39,7 +39,7 @@ class Export:
     kept_back: frozenset[str] = frozenset()
 
     def check(self) -> None:
-        """Pass if this can be written.
+        """Check that this can be written.
 
         Raises:
             InputError: the form is none, cannot hold what is wanted, or needs a library that is not here.

@@ -17,7 +17,7 @@ _LOGARITHMIC_FROM = 20
 
 
 def records(days: Sequence[Best]) -> list[Best]:
-    """Those of the days' bests that were the board's best time so far."""
+    """Return those of the days' bests that were the best time so far."""
     found: list[Best] = []
     for best in days:
         if not found or best.score_s < found[-1].score_s:
@@ -26,7 +26,7 @@ def records(days: Sequence[Best]) -> list[Best]:
 
 
 def chart(found: Sequence[Best], until: date) -> str:
-    """The steps of a board's `records` to the day `until`, as SVG; "" where there are not two of them to draw."""
+    """Draw the steps of the `records` to the day `until` as SVG; return "" for fewer than two."""
     if len(found) < 2:
         return ""
     first, last = found[0].day, max(until, found[-1].day)
@@ -60,7 +60,7 @@ def _time(best: Best) -> str:
 
 
 class _Scale:
-    """Where times from `low` to `high` lie between 0 and 1, with some room above and below."""
+    """A scale that maps times from `low` to `high` into 0 to 1, with a margin above and below."""
 
     def __init__(self, low: float, high: float) -> None:
         self._logarithmic = high / low > _LOGARITHMIC_FROM
@@ -72,7 +72,7 @@ class _Scale:
         return (self._of(score_s) - self._low) / (self._high - self._low)
 
     def ticks(self) -> list[float]:
-        """Some round numbers between the ends, in ascending order."""
+        """Return some round numbers between the ends, in ascending order."""
         return self._decades() if self._logarithmic else self._even()
 
     def _of(self, score_s: float) -> float:

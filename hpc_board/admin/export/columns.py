@@ -14,11 +14,11 @@ from hpc_board.store.row_reader import Row
 _MESSAGE_MAX = 2000
 
 Value = str | int | float | bool | datetime | tuple[str, ...] | None
-"""What a cell holds; None where there is nothing to say."""
+"""The value of a cell; None if it is empty."""
 
 
 class Kind(StrEnum):
-    """What the cells of a column are. Moments are in UTC, numbers of seconds are floats, texts are lists of them."""
+    """The type of a column's cells. Moments are in UTC, numbers of seconds are floats, texts are lists of them."""
 
     INTEGER = "integer"
     NUMBER = "number"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Column:
-    """One column: what it is called, what it holds, what that means, and how it comes from a row of the store."""
+    """One column: its name, its type, its meaning, and its value from a row of the store."""
 
     name: str
     kind: Kind
@@ -39,7 +39,7 @@ class Column:
 
 
 def columns(*, with_code: bool) -> Sequence[Column]:
-    """The columns of an export, in their order."""
+    """Return the columns of an export, in their order."""
     return (*COLUMNS, CODE) if with_code else COLUMNS
 
 
@@ -53,7 +53,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _ended(row: Row) -> datetime | None:
-    """When the job ended by its own clock; else when the board learnt that the run has."""
+    """Return the end of the job by its own clock; else the time at which the board recorded it."""
     if not RunState(row["state"]).ended:
         return None
     return _moment(row["job_ended_at"] or row["state_since"])

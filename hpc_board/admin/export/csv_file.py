@@ -14,7 +14,7 @@ from hpc_board.store.batches import RunSelection
 
 _MARK = "'"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 spreadsheets take the wide ones too
-"""What a cell begins with that spreadsheets compute, and may send elsewhere."""
+"""The first characters of cells that spreadsheets compute, and may send elsewhere."""
 
 
 def write(sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: RunSelection) -> int:
@@ -34,9 +34,9 @@ def write(sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: RunS
 
 
 def _cell(value: Value) -> str | int | float:
-    """What stands in a cell: a text that would be a formula gets an apostrophe before it, and so does one that has one.
+    """Format a cell: a text that starts as a formula, or with an apostrophe, gets an apostrophe before it.
 
-    To read such a text as it was, take one apostrophe off its beginning.
+    To recover the text, remove one apostrophe from its beginning.
     """
     match value:
         case None:

@@ -55,7 +55,7 @@ def _board(store: Store, key: RankedBoard) -> dict[str, Any]:
 
 
 def moment(at: datetime) -> str:
-    """A moment in ISO 8601, UTC, to the microsecond."""
+    """Format a time in ISO 8601, UTC, to the microsecond."""
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

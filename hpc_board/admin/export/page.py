@@ -28,18 +28,18 @@ from hpc_board.store import Store
 from hpc_board.store.export import Best, RankedBoard
 
 ROWS_MAX = 100
-"""How many places of a board the page shows."""
+"""The maximum number of places of a leaderboard on the page."""
 
 _SAID_MAX = 500
-"""How much of a note the page shows."""
+"""The maximum length of a note on the page."""
 
 _PIECES = 500
-"""How many pieces of the page are joined before they are written."""
+"""The number of pieces of the page that are joined before they are written."""
 
 _HERE = Path(__file__).parent
 
 _CODE = re.compile("`([^`]+)`")
-"""What descriptions, which are Markdown, have as code."""
+"""The pattern of code in descriptions, which are Markdown."""
 
 _RANKED_BY = {
     Ranking.LAST: "Ranked by the last benchmark.",
@@ -173,7 +173,7 @@ def _board(task: Task, found: Page, said: Mapping[int, Run], days: Sequence[Best
 
 
 def _facts(task: Task, found: Page) -> str:
-    """What is said of a board beside its name."""
+    """Return the facts about a leaderboard beside its name."""
     best_s = found.rows[0].score_s
     speedup = found.speedup(best_s)
     return ", ".join(
@@ -240,7 +240,7 @@ def _cells(line: Line) -> Sequence[_Cell]:
 
 
 def _said(run: Run | None) -> str:
-    """Join everything that the user of a run remarked on it."""
+    """Join all remarks of a run's user on it."""
     if run is None:
         return ""
     words = [run.note, *(note.text for note in run.remarks.notes)]
@@ -252,5 +252,5 @@ def _asset(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """What the page's policy calls a style or a script that it contains."""
+    """Return the name of an inline style or script in the page's content security policy."""
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

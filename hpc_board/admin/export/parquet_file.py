@@ -16,7 +16,7 @@ _ROWS_AT_ONCE_WITH_CODE = 50
 
 
 def check() -> None:
-    """Pass if Parquet can be written.
+    """Check that Parquet can be written.
 
     Raises:
         InputError: pyarrow is not installed.
