@@ -1,4 +1,4 @@
-"""Who somebody is on this machine: names of users and of their groups."""
+"""Unix accounts of this machine: names of users and of their groups."""
 
 import grp
 import os
@@ -10,13 +10,13 @@ from typing import Final
 from hpc_board.domain.roles import GROUP
 
 GROUPS_SECONDS: Final = 60.0
-"""For how long the groups of somebody are taken to be those that they were."""
+"""The lifetime of a user's groups in the cache."""
 
 _KNOWN_MAX: Final = 1_000
 
 
 def user_name(uid: int) -> str:
-    """The name of the user with this number; the number itself where it has none."""
+    """Return the name of the user with this number; the number itself if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -24,7 +24,7 @@ def user_name(uid: int) -> str:
 
 
 def is_user(name: str) -> bool:
-    """Whether this machine knows a user of this name, or of this number where it has none."""
+    """Return whether this machine knows a user of this name, or of this number if it has no name."""
     try:
         pwd.getpwnam(name)
     except (KeyError, ValueError):  # no user, or no name of any: it has a zero byte
@@ -33,7 +33,7 @@ def is_user(name: str) -> bool:
 
 
 def groups_of(user: str) -> frozenset[str]:
-    """The names of the groups that `user` is in; none where this machine does not know the user."""
+    """Return the names of the groups that `user` is in; none if this machine does not know the user."""
     try:
         account = pwd.getpwnam(user)
     except (KeyError, ValueError):  # a name with a null is nobody's
@@ -42,7 +42,7 @@ def groups_of(user: str) -> frozenset[str]:
 
 
 class Groups:
-    """The groups of people, asked for at most once a minute for each: the answer may come from far away."""
+    """The groups of users, looked up at most once a minute for each: a directory server may have to answer."""
 
     def __init__(
         self, ask: Callable[[str], frozenset[str]] = groups_of, clock: Callable[[], float] = time.monotonic
@@ -52,7 +52,7 @@ class Groups:
         self._known: dict[str, tuple[float, frozenset[str]]] = {}
 
     def of(self, user: str) -> frozenset[str]:
-        """The names of the groups that `user` is in, now or within the last minute; callable from any thread."""
+        """Return the names of the groups that `user` is in, now or within the last minute; callable from any thread."""
         now = self._clock()
         at, groups = self._known.get(user, (None, frozenset()))
         if at is None or now - at >= GROUPS_SECONDS:
@@ -71,7 +71,7 @@ def _group_name(gid: int) -> str:
 
 
 def unknown_accounts(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of `names`, of users and with a `@` of groups, that this machine does not know; it knows every number."""
+    """Return the `names`, of users and with a `@` of groups, that this machine does not know; it knows every number."""
     return tuple(name for name in names if not _is_known(name))
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 
 class BoardError(Exception):
-    """Something that a user can understand and act on: a message, and a hint that says what to do next."""
+    """An error that a user can act on: a message, and a hint with the remedy."""
 
     exit_code = 3
     title = "hpc-board could not continue"

@@ -50,21 +50,21 @@ AccountName = Annotated[str, Meta(pattern=rf"\A{ACCOUNT_PATTERN}\Z", description
 
 
 class DefaultsSection(Section, frozen=True):
-    """`defaults:`: what holds for every GPU that does not say otherwise."""
+    """`defaults:`: the defaults for every GPU."""
 
     sandbox: SandboxSection | None = None
     """The container around the processes that run a submission."""
 
 
 class RolesSection(Section, frozen=True):
-    """`roles:`: who may do what on the board. The owner of the board's folder is always an admin."""
+    """`roles:`: the rights on the board. The owner of the board's folder is always an admin."""
 
     admins: list[AccountName] = msgspec.field(default_factory=list)
-    """Who may do everything: rules of play, backups, others' submissions."""
+    """Users who may do everything: rules of play, backups, others' submissions."""
     creators: list[AccountName] = msgspec.field(default_factory=list)
-    """Who may create boards, and change and delete their own."""
+    """Users who may create boards, and change and delete their own."""
     participants: list[AccountName] = msgspec.field(default_factory=list)
-    """Who may submit: everybody who reaches the board if this is empty."""
+    """Users who may submit: all with access to the board if this is empty."""
 
 
 class SettingsFile(Section, frozen=True):
@@ -79,16 +79,16 @@ class SettingsFile(Section, frozen=True):
     gpus: dict[Name, Part] = msgspec.field(default_factory=dict)
     """GPUs by the names that boards use; where there are neither clusters nor GPUs: those of this machine."""
     defaults: DefaultsSection = DefaultsSection()
-    """What holds for every GPU that does not say otherwise."""
+    """The defaults for every GPU."""
     roles: RolesSection = RolesSection()
-    """Who may do what on the board."""
+    """The rights on the board."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the settings file says, with every default filled in; `file` is None for the embedded default.
+    """The settings, with every default filled in; `file` is None for the embedded default.
 
-    `devices` is where the user's boards agree on whose job has a device of a machine.
+    `devices` is the folder in which the user's boards reserve this machine's devices.
     """
 
     board: Path
@@ -101,7 +101,7 @@ class Settings:
 
 
 def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
-    """The settings file to use, None where there is none.
+    """Return the settings file to use, None without one.
 
     The first of: `explicit`, $HPC_BOARD_CONFIG, hpc-board.yaml in `cwd`, hpc-board/config.yaml in the user's
     configuration folder, /etc/hpc-board/config.yaml. The one in `cwd` must belong to the user or to root, since
@@ -136,7 +136,7 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path |
 
 
 def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
-    """The settings in `file`, or the embedded default: this machine's GPUs, and the tasks that ship.
+    """Read the settings in `file`, or the embedded default: this machine's GPUs, and the tasks that ship.
 
     Relative paths in the file start from its folder.
 
@@ -174,7 +174,7 @@ def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
 
 
 def time_limit_seconds(text: str) -> int:
-    """Slurm's "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS" in seconds.
+    """Convert Slurm's "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS" to seconds.
 
     Raises:
         ValueError: `text` is none of these, or no time at all.
@@ -194,7 +194,7 @@ def time_limit_seconds(text: str) -> int:
 
 
 def machine_gpu_names(driver: Path = Path("/proc/driver/nvidia/gpus")) -> tuple[str, ...]:
-    """The names of the NVIDIA GPUs that the driver of this machine reports, each once, in the driver's order."""
+    """Return the names of the NVIDIA GPUs that the driver of this machine reports, each once, in the driver's order."""
     names: dict[str, None] = {}
     for information in sorted(driver.glob("*/information")):
         match = re.search(r"^Model:\s*(.+)$", information.read_text(errors="replace"), re.MULTILINE)
@@ -236,7 +236,7 @@ def _inside(document: Document, place: Place, base: Path, path: str) -> Path:
 
 
 def _straight(path: Path) -> Path:
-    """The same path without "..", as far as no link on the way leads elsewhere."""
+    """Return the path without "..", unless a link on the way leads elsewhere."""
     straight = Path(os.path.normpath(path))
     return straight if os.path.realpath(straight) == os.path.realpath(path) else path
 
@@ -285,7 +285,7 @@ def _cluster(document: Document, name: str, part: Part, base: Path) -> Cluster |
 
 
 def _misplaced(which: Literal["cluster_section", "gpu_section"], cluster: str, scheduler: str) -> Callable[[str], str]:
-    """Return what to say of a key that other schedulers have, and this one has not."""
+    """Return the message for a key that belongs to other schedulers."""
 
     def words(key: str) -> str:
         sections = {each.title: getattr(each, which) for each in kinds()}

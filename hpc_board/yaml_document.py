@@ -68,7 +68,7 @@ class Document:
 
     @classmethod
     def read(cls, path: Path, *, hint: str = "") -> "Document":
-        """The document in the file `path`; `hint` says what to do about its faults.
+        """Read the document in the file `path`; `hint` is the remedy for its faults.
 
         Raises:
             InputError: the file cannot be read.
@@ -91,11 +91,11 @@ class Document:
         return cls(path, root or yaml.MappingNode(f"{_TAG}map", []), hint)
 
     def value(self, type_: type[T], stand_ins: Mapping[str, Any] = MappingProxyType({})) -> T:
-        """The whole document as `type_`, as far as it can be had: what is faulty is noted and takes its default.
+        """Return the document as `type_`, as complete as possible: faulty values are noted and take their defaults.
 
-        A mapping loses its faulty entries, a list with a faulty item is faulty as a whole. Until `check` has
-        passed the value is good for one thing only: to look for more faults. `stand_ins` are values for keys of the
-        document itself that have no default, so that more faults can be looked for without them.
+        A mapping loses its faulty entries, a list with a faulty item is faulty as a whole. Until `check` has passed the
+        value serves only the search for more faults. `stand_ins` are values for keys of the document itself that have
+        no default, for that search.
 
         Raises:
             DocumentError: a key without a default or stand-in is missing or faulty, or the document is too large.
@@ -115,7 +115,7 @@ class Document:
         return None if isinstance(found, msgspec.UnsetType) else found
 
     def peek(self, part: Part, key: str) -> str | None:
-        """Return the text at a key of a part that is not read yet; None where there is none."""
+        """Return the text at a key of a part that is not read yet; None without one."""
         texts = {
             name.value: value.value
             for name, value in reversed(part.node.value)
@@ -124,20 +124,20 @@ class Document:
         return texts.get(key)
 
     def has(self, place: Place) -> bool:
-        """Whether the document has something at `place`, faulty or not."""
+        """Return whether the document has a value at `place`, faulty or not."""
         return place in self._lines
 
     def sound(self, path: str) -> bool:
-        """Whether nothing is known to be wrong at a key's path, or with anything in it."""
+        """Return whether no fault is known at a key's path, or below it."""
         return not any(re.match(rf"{re.escape(path)}(?:[.\[]|\Z)", fault.path) for fault in self.faults)
 
     def fault(self, place: Place, message: str) -> None:
-        """Note that what stands at `place`, or is missing there, is wrong."""
+        """Note that the value at `place` is faulty or missing."""
         known = next(place[:length] for length in range(len(place), -1, -1) if place[:length] in self._lines)
         self.faults.append(Fault(_path(place), message, self._lines[known]))
 
     def check(self) -> None:
-        """Pass if the document has no faults.
+        """Check that the document has no faults.
 
         Raises:
             DocumentError: it has; they are listed in the order of their lines.
@@ -322,7 +322,7 @@ def _members(type_: Any) -> tuple[Any, ...]:
 
 
 def _member(type_: Any, node: yaml.Node) -> Any:
-    """The member of a union that a mapping or a list can be; the type itself for everything else."""
+    """Return the member of a union that a mapping or a list can be; the type itself for everything else."""
     for member in _members(type_):
         is_struct = isinstance(member, type) and issubclass(member, msgspec.Struct)
         if isinstance(node, yaml.MappingNode) and (is_struct or get_origin(member) is dict):
@@ -352,7 +352,7 @@ def _choices(type_: Any) -> list[str]:
 
 
 def _words(type_: Any) -> str:
-    """What a type allows, in plain words."""
+    """Return a description of a type's values, in plain words."""
     words = []
     for member in _members(type_):
         bare = _bare(member)

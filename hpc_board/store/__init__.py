@@ -89,7 +89,7 @@ class Store:
 
     @cached_property
     def export(self) -> "ExportGateway":
-        """Tables that leave a board."""
+        """The gateway of exports."""
         from hpc_board.store.export import ExportGateway
 
         return ExportGateway(self.file)

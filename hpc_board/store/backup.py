@@ -25,12 +25,12 @@ _NUMBER_MAX = 2**53
 _COUNTED = ("submissions", "runs", "in_flight")
 
 Shape = tuple[str, str, str]
-"""What a thing in a database is, its name, and its statement, or for a table its columns."""
+"""The type of a database object, its name, and its statement, or for a table its columns."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a database holds: counts of rows, and of the runs how many have not ended."""
+    """The contents of a database: counts of rows, and the number of runs that have not ended."""
 
     submissions: int
     runs: int
@@ -54,7 +54,7 @@ def backup(file: DatabaseFile, target: Path, *, force: bool) -> Contents:
 
 
 def contents(path: Path) -> Contents:
-    """What is in the backup at `path`, if it is one.
+    """Return the contents of the backup at `path`.
 
     Raises:
         InputError: there is no such file, it is damaged, or it is no database of this program's.
@@ -89,10 +89,9 @@ def contents(path: Path) -> Contents:
 
 
 def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tuple[Contents, Contents]:
-    """Put the backup at `source` in the database's place, after a copy of the present one to `kept`.
+    """Replace the database by the backup at `source`, after a copy of the present one to `kept`.
 
-    To everybody else the change happens at one moment. Numbers that the present database has given are not given again:
-    their job folders exist.
+    Other processes see one atomic change. The present database's numbers are not given again: their job folders exist.
 
     Returns:
         What the database held before, and what it holds now.
@@ -155,7 +154,7 @@ def _connected(uri: str) -> "closing[sqlite3.Connection]":
 
 @contextmanager
 def _draft_of(target: Path, *, force: bool) -> Iterator[Path]:
-    """A file beside `target` that takes its place at the end, unless something failed."""
+    """Yield a file beside `target` that replaces it at the end, unless the block raises."""
     with user_errors(target):
         if not force and target.exists():
             raise FileExistsError
@@ -174,7 +173,7 @@ def _contents(db: "Database") -> Contents:
 
 @contextmanager
 def _backup_errors(source: Path) -> Iterator[None]:
-    """Say of a failure that nobody else can act on that `source` is no backup."""
+    """Translate failures that no other error explains: `source` is no backup."""
     try:
         yield
     except sqlite3.Error as error:
@@ -185,7 +184,7 @@ def _backup_errors(source: Path) -> Iterator[None]:
 
 
 def _shapes(folder: Path, mounts: Path) -> tuple[Shape, ...]:
-    """The tables, views and triggers of a new database."""
+    """Return the tables, views and triggers of a new database."""
     with DatabaseFile(folder / "new.db", mounts).reading() as db:
         return tuple(_shapes_in(db))
 
@@ -201,9 +200,9 @@ def _shapes_in(db: "Database") -> Iterator[Shape]:
 
 
 def _schema_problem(db: "Database", wanted: Sequence[Shape]) -> str:
-    """What keeps a database from being one of this program's, "" for nothing; where none are wanted, tables that miss.
+    """Return the first difference from this program's schema, "" for none; with no `wanted` shapes, missing tables.
 
-    Tables of its own do no harm. A view or trigger of its own would run its statements in every command.
+    Additional tables are harmless. An additional view or trigger would run its statements in every command.
     """
     found = set(_shapes_in(db))
     tables = {name for kind, name, _ in found if kind == "table"}
@@ -225,7 +224,7 @@ def _numbers(db: "Database") -> dict[str, int]:
 
 
 def _raise_numbers(db: "Database", numbers: dict[str, int]) -> None:
-    """Have the next row of each table get a number above those that are given here."""
+    """Set each table's next row number above those that are given here."""
     present = _numbers(db)
     for name, last in numbers.items():
         if name not in present:

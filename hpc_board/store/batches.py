@@ -35,10 +35,10 @@ class RunSelection:
 def pages(
     file: DatabaseFile, query: str, chosen: RunSelection, *, size: int = PAGE_SUBMISSIONS, **more: Any
 ) -> Iterator[list[Row]]:
-    """The rows of `query`, for `size` submissions after the other, oldest first.
+    """Yield the rows of `query`, for `size` submissions at a time, oldest first.
 
-    What stands for `{chosen}` in the query says of its `submissions` and `runs` which are wanted.
-    Each page is as the database stands when it is read; what is submitted after the first one is left out.
+    The placeholder `{chosen}` in the query selects among its `submissions` and `runs`. Each page shows the database at
+    the time of its query; submissions after the first page are left out.
 
     Raises:
         StorageError: the database cannot be read.

@@ -1,6 +1,6 @@
-"""Boards that people made: one row for each change of one, of which the newest says what the board is.
+"""Leaderboards that users created: one row for each change, the newest of which is the present state.
 
-Looking at them makes no database, and needs no more of it than SQLite: every command that names a task looks.
+To read them creates no database, and loads SQLite alone: every command that names a task reads them.
 """
 
 import json
@@ -27,7 +27,7 @@ Newest = CreatedBoard | BoardChange
 """A board, or the change that deleted it."""
 
 _VERSION_KEYS = frozenset({"name", "files", "tests", "benchmarks"})
-"""What of a task's definition is large and the same in every board of a version: `tasks` has it."""
+"""The keys of a task's definition that are large and equal for all leaderboards of a version: `tasks` has them."""
 
 _NEWEST = "SELECT MAX(id) AS id FROM boards GROUP BY name ORDER BY name"
 
@@ -36,10 +36,10 @@ _ENTRIES = "SELECT gpu, COUNT(*) AS users FROM bests WHERE task = ? AND task_ver
 
 @dataclass(frozen=True)
 class NewChange:
-    """A change that is about to be stored; `after` is the newest one of its name that its author has seen, 0 for none.
+    """A change to store; `after` is the newest change of the name that its author has seen, 0 for none.
 
-    `task` is None where the board is deleted. `leave` is told, in the transaction that stores the change, how many
-    users are on the standings of the version that is left; it raises what keeps the change from being stored.
+    `task` is None if the leaderboard is deleted. `leave` is called, in the transaction that stores the change, with the
+    number of users on the standings of the old version; it raises to prevent the change.
     """
 
     name: str
@@ -83,7 +83,7 @@ class BoardGateway:
             return tuple(map(_change, rows))
 
     def entries(self, task: str, version: str) -> tuple[Entries, ...]:
-        """Count the users with a rank for this version of a task, by GPU, without making a database."""
+        """Count the users with a rank for this version of a task, by GPU, without creating a database."""
         if not self._file.is_there():
             return ()
         with self._file.reading() as db:
@@ -106,9 +106,9 @@ def _entries(db: "Database", task: str, version: str) -> tuple[Entries, ...]:
 
 
 def check_takes(db: "Database", task: Task, at: datetime, *, of_settings: bool) -> None:
-    """Pass if `task` may be submitted to at the time `at`, by the newest change of its board where it has one.
+    """Check that the newest change of the board of `task`, if any, allows submissions at the time `at`.
 
-    `of_settings` says that the settings have a task in the place of a board that was deleted.
+    `of_settings` says that the settings have a task in the place of a deleted leaderboard.
 
     Raises:
         Refused: its board was deleted, or its deadline has passed.
@@ -157,7 +157,7 @@ def _add(db: "Database", new: NewChange) -> None:
 
 
 def _has_boards(connection: sqlite3.Connection) -> bool:
-    """Whether there is the table: an older program has made the database, or nobody but SQLite has touched it yet."""
+    """Return whether the table exists: it is missing from an older program's database and from an empty one."""
     return bool(_rows(connection, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'boards'"))
 
 
@@ -197,7 +197,7 @@ def _change(row: Mapping[str, Any]) -> BoardChange:
 
 @contextmanager
 def _readable(row: Mapping[str, Any]) -> Iterator[None]:
-    """Translate what a row of `boards` raises that no hpc-board has written: who may write a database may do so."""
+    """Translate the errors from a row of `boards` that hpc-board did not write: a group's members can write any."""
     try:
         yield
     except (TermsError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
@@ -206,7 +206,7 @@ def _readable(row: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _task(connection: sqlite3.Connection, change: BoardChange, own: Mapping[str, Any]) -> Task:
-    """The task of a board: that of its version, with what the board has of its own."""
+    """Return the task of a leaderboard: that of its version, with the leaderboard's own values."""
     where = "SELECT name, definition FROM tasks WHERE name = ? AND version = ?"
     for row in _rows(connection, where, change.name, change.task_version or ""):
         task = task_value(row, {**own, "name": change.name})

@@ -25,10 +25,10 @@ _MODE_RETRY_SECONDS = 0.01
 
 
 class _GroupUmask:
-    """The process's umask without what it takes from the group, for as long as any thread is inside.
+    """The process's umask without the group bits, while any thread holds this.
 
-    SQLite makes a file by the umask and gives it the database's mode after that: who is killed in between would leave
-    one that keeps the group out.
+    SQLite creates a file with the umask and then sets the database's mode: a process killed in between would leave a
+    file that the group cannot open.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ _GROUP_UMASK = _GroupUmask()
 
 
 def group_umask(board: Path) -> AbstractContextManager[object]:
-    """A time in which the files that SQLite makes in a group's board are the group's; none is needed in another one."""
+    """Clear the umask's group bits in a board of a group, so that SQLite's files are the group's; else do nothing."""
     return _GROUP_UMASK if is_shared(board) else nullcontext()
 
 
@@ -96,10 +96,10 @@ class DatabaseFile:
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Keep the database open for this thread's transactions, from the first one on; nested sessions are one.
+        """Keep the connection open for this thread's transactions, from the first one on; nested sessions are one.
 
-        Between two transactions the connection holds nothing that keeps another process from writing, a backup or a
-        restore. It does keep the write-ahead log in its place: `rest` before a long wait.
+        Between two transactions the connection holds no lock against other writers, a backup or a restore. It does keep
+        the write-ahead log in its place: `rest` before a long wait.
         """
         if self._session() is not None:
             yield
@@ -133,14 +133,14 @@ class DatabaseFile:
             yield db
 
     def is_there(self) -> bool:
-        """Whether there is a database, as far as this user can see."""
+        """Return whether the database exists and is visible to this user."""
         return os.path.exists(self.path)  # noqa: PTH110 - False, and no error, in a folder that is closed to this user
 
     @contextmanager
     def existing(self) -> Iterator[sqlite3.Connection | None]:
-        """Open the database as it is for one call that sees one state of it; None where there is none.
+        """Open an existing database in its present schema, for one consistent read; None if it does not exist.
 
-        Nothing is made or brought up to date, so tables may be missing.
+        Nothing is created or migrated, so tables may be missing.
 
         Raises:
             StorageError: the database cannot be used.
@@ -169,10 +169,10 @@ class DatabaseFile:
                 yield db
 
     def _set_journal_mode(self, db: "Database") -> None:
-        """Give the database the journal that its file system bears.
+        """Set the journal mode that the database's file system supports.
 
-        SQLite does not wait for others when the mode changes: whoever comes while another connection reads is told
-        at once that the database is locked, so the waiting is done here.
+        SQLite does not wait for other connections when the mode changes, but fails at once with "database is locked";
+        so this function waits.
         """
         wanted = journal_mode(self.path.parent, self.mounts).lower()
         deadline = time.monotonic() + self.busy_timeout_seconds
@@ -203,7 +203,7 @@ class DatabaseFile:
 
     @contextmanager
     def _connected(self) -> Iterator[_Opened]:
-        """Connect to the file that is there, or take the connection that this thread's session keeps to it."""
+        """Connect to the existing file, or return the connection that this thread's session keeps."""
         session = self._session()
         with group_umask(self.path.parent):
             if session is None or session.busy or session.pid != os.getpid():
@@ -252,7 +252,7 @@ def _immediate_transaction(db: "Database") -> Iterator[None]:
 
 
 def check_companions(path: Path) -> None:
-    """Pass unless something that is no file lies where SQLite looks for its own: it would wait for a pipe for ever."""
+    """Check that the paths of SQLite's own files hold no other kind of file: SQLite would block on a pipe for ever."""
     for ending in ("-journal", "-wal", "-shm"):
         file = path.with_name(path.name + ending)
         with suppress(OSError):

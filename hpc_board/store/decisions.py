@@ -1,4 +1,4 @@
-"""Decisions of admins about users, boards and submissions, as far as they are in force, and what they allow.
+"""Decisions of admins about users, leaderboards and submissions that are in force.
 
 The newest row about a subject is in force; nothing is taken back but by another row.
 """

@@ -1,4 +1,4 @@
-"""What leaves a board as a table: every run with its times, and every place in the standings."""
+"""Tables for export: every run with its times, and every place in the standings."""
 
 from array import array
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ _TABLES = {
 
 @dataclass(frozen=True)
 class RankedBoard:
-    """One board on which somebody is: a version of a task on a GPU, when the version came, and how many users."""
+    """One leaderboard with ranked users: a version of a task on a GPU, the version's time, and the number of users."""
 
     task: str
     task_version: str
@@ -152,7 +152,7 @@ class ExportGateway:
 
 
 def _check(row: Row, *, with_code: bool) -> None:
-    """Pass if every column has what the store writes there.
+    """Check that every column has a value of the type that the store writes.
 
     Raises:
         StorageError: one does not.
@@ -177,7 +177,7 @@ def _check(row: Row, *, with_code: bool) -> None:
 
 
 def _ranks(db: "Database") -> "tuple[array[int], array[int], array[int]]":
-    """The runs that hold a rank, in ascending order, their ranks, and whether they overlap the one above: 13 bytes."""
+    """Return the ranked runs, in ascending order, their ranks, and their overlap with the one above: 13 bytes each."""
     held, ranks, overlaps = array("q"), array("i"), array("b")
     for row in db.query(_RANKS):
         found = RowReader(row, "bests", "run", {"score_low_s": ("results", "run"), "above_high_s": ("results", "run")})

@@ -1,4 +1,4 @@
-"""What SQLite and the file system say when the board's database cannot be used, in words that a user can act on."""
+"""Errors of SQLite and the file system on the board's database, as messages that a user can act on."""
 
 import os
 import sqlite3
@@ -55,7 +55,7 @@ _FAILURES = {
 
 
 _NOT_OURS = ("JSON", "no such table", "no such column")
-"""What SQLite says of a blob in the place of a text, and of tables that somebody has changed."""
+"""SQLite's messages for a blob in the place of a text, and for tables that a user has changed."""
 
 _NUMBERS = ("id", "run", "submission", "name", "sha256")
 """The columns that tell the rows of a table apart: the first that it has."""
@@ -65,17 +65,17 @@ _MISFITS = {
     "INTEGER": "typeof({column}) NOT IN ('integer', 'null')",
     "REAL": "typeof({column}) NOT IN ('real', 'integer', 'null')",
 }
-"""What holds of a value that does not fit the type of its column."""
+"""The conditions of a value that does not fit the type of its column."""
 
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name IN ('documents', 'partials'), name"
 _LOOK_SECONDS = 3.0
 _STEPS_BETWEEN_LOOKS = 1000
-"""How many instructions SQLite carries out before the clock is looked at again."""
+"""The number of SQLite's instructions between two looks at the clock."""
 
 
 @contextmanager
 def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
-    """Turn the failures of SQLite that a user can act on into StorageError; any other one is a bug and stays as it is.
+    """Translate the failures of SQLite that a user can act on into StorageError; any other one is a bug and passes.
 
     Raises:
         StorageError: the database at `path` cannot be used; an UnreadableError where one was only `reading` it.
@@ -110,9 +110,9 @@ def _failure(error: sqlite3.Error) -> tuple[str, str] | None:
 
 
 def find_misfit(path: Path, *, seconds: float = _LOOK_SECONDS) -> tuple[str, str, str] | None:
-    """A table, one of its rows, and what that holds which does not fit its column; None where nothing is found.
+    """Return a table, a row, and the value in it that does not fit its column; None if all fit.
 
-    Each table is read once, the large ones last, and nothing more after these `seconds`.
+    Each table is read once, the large ones last, until these `seconds` are over.
     """
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
         db.create_function("is_text", 1, _is_text, deterministic=True)
@@ -151,7 +151,7 @@ def _is_full(path: Path) -> bool:
 
 
 def creation_error(path: Path, error: OSError) -> StorageError:
-    """The error to show when the database at `path`, or its folder, could not be created."""
+    """Return the error to show when the database at `path`, or its folder, could not be created."""
     return StorageError(
         f"{path}: the database cannot be created ({error.strerror})",
         hint="Check that the folder exists or can be made, that you may write there, and that it has space left.",
@@ -159,7 +159,7 @@ def creation_error(path: Path, error: OSError) -> StorageError:
 
 
 def companion_error(file: Path, owner: int) -> UnreadableError:
-    """The error to show for something of a user that lies where SQLite keeps a file beside a database."""
+    """Return the error for a user's file at a path that SQLite uses beside a database."""
     return UnreadableError(
         f"{file} is no file, and the database cannot be used beside it: user {owner} has put it there",
         hint="Have it removed by them, or by the owner of the board.",
@@ -167,12 +167,12 @@ def companion_error(file: Path, owner: int) -> UnreadableError:
 
 
 def foreign_error(path: Path) -> UnreadableError:
-    """The error to show for a database at `path` that belongs to another program."""
+    """Return the error to show for a database at `path` that belongs to another program."""
     return UnreadableError(f"{path}: this database was not made by hpc-board", hint=_ELSEWHERE)
 
 
 def newer_error(path: Path) -> UnreadableError:
-    """The error to show for a database at `path` that a newer hpc-board has changed."""
+    """Return the error to show for a database at `path` that a newer hpc-board has changed."""
     return UnreadableError(
         f"{path}: the database was made by a newer version of hpc-board",
         hint="Upgrade hpc-board; this version could misread what the newer one stored.",

@@ -1,4 +1,4 @@
-"""The feed: one row for each run that made its user faster on a board, and what it changed there at that moment."""
+"""The feed: one row for each run that improved its user's score, with its change of the leaderboard."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -26,7 +26,7 @@ SELECT feed.*, scores.submission, runs.emulated
 
 
 def enter(db: "Database", counted: ranking.Score, at: datetime) -> None:
-    """Have a run count on its board, and add an entry if it is faster than its user was before."""
+    """Enter a run on its leaderboard, and add an entry if it is its user's best."""
     former = ranking.former(db, counted.board, counted.user)
     podium = ranking.podium(db, counted.board)
     ranking.enter(db, counted)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 MOUNTS = Path("/proc/self/mountinfo")
-"""Where Linux lists what is mounted where."""
+"""The path of Linux's mount table."""
 
 LOCAL_FILE_SYSTEMS = frozenset(
     {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "tmpfs", "xfs", "zfs"}
@@ -14,9 +14,9 @@ LOCAL_FILE_SYSTEMS = frozenset(
 
 
 def journal_mode(folder: Path, mounts: Path = MOUNTS) -> str:
-    """The journal mode for a database in `folder`: "wal" on a local file system, "delete" on any other.
+    """Return the journal mode for a database in `folder`: "wal" on a local file system, "delete" on any other.
 
-    A write-ahead log lives in memory that all its users share, so it breaks where two hosts open the same file.
+    A write-ahead log lives in memory that all its users share, so it breaks if two hosts open the same file.
     """
     try:
         table = mounts.read_text(errors="surrogateescape")
@@ -34,12 +34,12 @@ class Mount:
 
 
 def file_system(mountinfo: str, path: PurePath) -> str:
-    """The type of the file system that holds the absolute `path`, "" where `mountinfo` does not say."""
+    """Return the type of the file system that holds the absolute `path`, "" if `mountinfo` lacks it."""
     return mounted(mountinfo, path).kind
 
 
 def mounted(mountinfo: str, path: PurePath) -> Mount:
-    """The file system that holds the absolute `path`, as far as `mountinfo` tells.
+    """Return the file system that holds the absolute `path`, by `mountinfo`.
 
     The longest mount point above `path` counts, and of several mounts on one point the last, which hides the others.
     """

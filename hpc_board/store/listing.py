@@ -1,4 +1,4 @@
-"""Lists of runs: what fits some filters, newest first, a page at a time."""
+"""Lists of runs: those that match the filters, newest first, a page at a time."""
 
 import json
 from collections.abc import Collection, Iterator, Sequence
@@ -107,7 +107,7 @@ def select(db: "Database", query: RunQuery, limit: int | None) -> tuple[Run, ...
 
 
 def _newest(conditions: Sequence[str], query: RunQuery) -> str:
-    """The statement for the numbers of the newest runs that fit, which begins where there are the fewest."""
+    """Return the statement for the newest matching runs, which starts from the most selective index."""
     # It loads sqlite_utils, which only those need who open a database.
     from hpc_board.store.migrations import ENDED_UNFINISHED, UNFINISHED_ENDS
 
@@ -136,7 +136,7 @@ _Condition = tuple[str, dict[str, str | int]]
 
 
 def _plain(query: RunQuery) -> Iterator[_Condition]:
-    """What the tables of submissions and runs tell by themselves."""
+    """Return the filters on the tables of submissions and runs alone."""
     if query.user is not None:
         yield "{user} = :user", {"user": query.user}
     if query.task is not None:
@@ -159,7 +159,7 @@ def _plain(query: RunQuery) -> Iterator[_Condition]:
 
 
 def _searched(query: RunQuery) -> Iterator[_Condition]:
-    """What has to be looked for in one run after another."""
+    """Return the filters that need a search in each run."""
     if query.note:
         yield _NOTED, {"part": plain_text(query.note)}
     for number, word in enumerate(plain_text(query.words).split()[:_WORDS_MAX]):

@@ -129,7 +129,7 @@ SELECT submissions.task, submissions.task_version, runs.gpu, submissions.user, r
 
 
 def m001_board(db: Database) -> None:
-    """The facts, which nobody changes once they are stored, and `in_flight`: the runs that have not ended."""
+    """Create the tables of facts, which never change, and `in_flight`: the runs that have not ended."""
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     for table, columns in _FACTS.items():
         db.execute(f"CREATE TABLE {table} ({columns})")
@@ -143,7 +143,7 @@ def m001_board(db: Database) -> None:
 
 
 def m002_partials(db: Database) -> None:
-    """What runs had come to when their jobs were told to end. It is no result: such a run is not finished."""
+    """Add the partial results of runs whose jobs were told to end. Such a run is not finished."""
     db.execute("CREATE TABLE partials (run INTEGER PRIMARY KEY REFERENCES runs (id), document TEXT NOT NULL)")
     db.execute(
         "CREATE TRIGGER partials_stay BEFORE UPDATE ON partials "
@@ -194,10 +194,10 @@ _BOARD_INDEXES = (
 
 
 def m003_boards(db: Database) -> None:
-    """The life of a board: its terms, what was decided about it and its people, notes and tags, milestones.
+    """Add the history of leaderboards: options, decisions about them and their users, notes, tags, milestones.
 
-    `runs.account` is the account whose jobs these are where it is not the submission's user, who is shown and ranked.
-    `submissions.milestone` names what an author shows on the board beside the ranks; it is empty for everybody else's.
+    `runs.account` is the account of the jobs if it is not the submission's user, who is shown and ranked.
+    `submissions.milestone` is the name of an author's milestone beside the ranks; it is empty for other submissions.
     """
     for table, columns in _BOARD_FACTS.items():
         db.execute(f"CREATE TABLE {table} ({columns})")
@@ -309,9 +309,9 @@ _RANKING_INDEXES = (
 
 
 def m004_ranking(db: Database) -> None:
-    """Ranks without reading all runs: `scores` and `bests` follow from the facts; `feed` says what changed on boards.
+    """Add ranks that need no scan of runs: `scores` and `bests` follow from the facts; `feed` has the changes.
 
-    `passing_runs` says which runs count, and leaves out milestones, which are shown beside the ranks.
+    `passing_runs` holds the runs that count, without milestones, which are shown beside the ranks.
     """
     for view in ("passing_runs", "run_details"):
         db.execute(f"DROP VIEW {view}")
@@ -347,7 +347,7 @@ _REMARKED_RUNS = _RUN_DETAILS_WITH_MILESTONE.replace(
 
 
 def m005_removed(db: Database) -> None:
-    """Submissions that do not count any more, and runs that show what was said of them.
+    """Add submissions that no longer count, and the remarks on runs.
 
     `removed` is an index and no fact: the newest of the decisions to remove and to readmit a submission says the same.
     """
@@ -358,14 +358,14 @@ def m005_removed(db: Database) -> None:
 
 
 def m006_listings(db: Database) -> None:
-    """What was submitted since a moment, the newest of a user for a task, and their places, are found alone."""
+    """Add indexes for the submissions since a time, the newest of a user for a task, and their places."""
     db.execute("CREATE INDEX submissions_by_time ON submissions (submitted_at)")
     db.execute("CREATE INDEX newest_of_user_and_task ON submissions (user, task)")
     db.execute("CREATE INDEX bests_by_user ON bests (user)")
 
 
 def m007_versions(db: Database) -> None:
-    """The first submission for a version of a task is found alone."""
+    """Add an index for the first submission for a version of a task."""
     db.execute("CREATE INDEX submissions_by_version ON submissions (task, task_version, submitted_at)")
 
 
@@ -375,7 +375,7 @@ ENDED_UNFINISHED = f"state IN ({', '.join(repr(state) for state in UNFINISHED_EN
 
 
 def m008_filters(db: Database) -> None:
-    """The newest runs of a GPU, with a verdict, or that ended without one, are found alone."""
+    """Add indexes for the newest runs of a GPU, with a verdict, or that ended without one."""
     db.execute("CREATE INDEX runs_by_gpu ON runs (gpu)")
     db.execute("CREATE INDEX results_by_verdict ON results (verdict)")
     db.execute(f"CREATE INDEX unfinished_ends ON events (state, run) WHERE {ENDED_UNFINISHED}")
@@ -391,7 +391,7 @@ _ROW_TIMES = (
 
 
 def m009_row_times(db: Database) -> None:
-    """Add what times by the supervisor's clock have beside a median; it is null in older rows, and for GPUs."""
+    """Add the values beside a median of times by the supervisor's clock; null in older rows, and for GPUs."""
     for column in _ROW_TIMES:
         db.execute(f"ALTER TABLE cases ADD COLUMN {column}")
 

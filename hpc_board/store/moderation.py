@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 _OPPOSITES = {STOP: START, BAN: UNBAN}
-"""What holds until it is taken back, and what takes it back."""
+"""Each decision that holds until it is revoked, and the one that revokes it."""
 
 _SWITCHED_ON = """
 SELECT * FROM decisions AS decided
@@ -57,7 +57,7 @@ _TERMS = {
     "creator": "creator",
     "task": "task",
 }
-"""What a change of a board's terms is called in the log."""
+"""The log's name of a change of a leaderboard's options."""
 
 # A new board's task still has the deadline and the GPUs of its source, a changed board's those of its terms.
 _TERM = "json_extract(json_remove({0}, '$.task.deadline', '$.task.gpus'), '$.{1}')"
@@ -99,7 +99,7 @@ _PARTICIPANTS = """
 SELECT DISTINCT substr(user, 1, :length) AS user FROM submissions WHERE typeof(user) = 'text' LIMIT 100000
 """
 _NAME_CHARACTERS_MAX = 64
-"""How much of a name is compared with another one, which takes long for long ones."""
+"""The maximum length of names that are compared, which is slow for long ones."""
 
 _SAID = """instr(lower(action || char(10) || kind || ' ' || subject || char(10) || by_user || char(10) || reason),
     lower(:{word})) > 0"""
@@ -142,7 +142,7 @@ class ModerationGateway:
     # Admission
 
     def check_open(self, user: str, now: datetime, *, admin: bool) -> Decision | None:
-        """Pass if `user` may submit at the time `now`; return a stop that does not hold for them, an `admin`.
+        """Check that `user` may submit at the time `now`; return a stop that does not apply to them, an `admin`.
 
         Raises:
             Refused: the board takes no submissions, or none of theirs.
@@ -151,7 +151,7 @@ class ModerationGateway:
             return decisions.check_open(db, user, now, admin=admin)
 
     def check_limit(self, user: str, task: str, mode: Mode, new: int, now: datetime) -> None:
-        """Pass if `user` may send `new` more submissions in this mode to the board of `task` at the time `now`.
+        """Check that `user` may send `new` more submissions in this mode to the board of `task` at the time `now`.
 
         Raises:
             Refused: they have sent too many within the hour.
@@ -183,7 +183,7 @@ class ModerationGateway:
     # Deciding
 
     def switch(self, decision: Decision) -> bool:
-        """Append a decision to ban, unban, stop or start. Return False, and store nothing, if that holds already."""
+        """Append a decision to ban, unban, stop or start. Return False, without a change, if it holds already."""
         ends = decision.action in _OPPOSITES.values()
         pair = next(pair for pair in _OPPOSITES.items() if decision.action in pair)
         with self._file.writing() as db:

@@ -27,7 +27,7 @@ SELECT run, submission, task, task_version, gpu, user, score_s, submitted_at FRO
 """
 
 _PODIUM_ROWS = 16
-"""How many of the first are read; more than three have one of the first three places only where some tie."""
+"""The number of first rows that are read; more than three users share the first three places only in a tie."""
 
 
 class BoardKey(NamedTuple):
@@ -135,13 +135,13 @@ def score(db: "Database", run: int) -> Score | None:
 
 
 def enter(db: "Database", counted: Score) -> None:
-    """Have a run count."""
+    """Add a run to those that count."""
     db.execute(_ENTER, {"run": counted.run})
     _choose_best(db, counted.board, counted.user)
 
 
 def withdraw(db: "Database", submission: int) -> None:
-    """Have the runs of a submission no longer count; each board has its user's next best one."""
+    """Remove the runs of a submission from those that count; their user's next best runs take their places."""
     rows = list(db.table("scores").rows_where("submission = ?", [submission]))
     db.table("scores").delete_where("submission = ?", [submission])
     for board, user in _boards(rows):
@@ -149,7 +149,7 @@ def withdraw(db: "Database", submission: int) -> None:
 
 
 def readmit(db: "Database", submission: int) -> None:
-    """Have the runs of a submission count again that `withdraw` took out, as far as `passing_runs` has them."""
+    """Restore the runs of a submission that `withdraw` removed, if `passing_runs` has them."""
     for row in list(db.view("passing_runs").rows_where("submission = ?", [submission])):
         if not db.table("scores").count_where("run = ?", [row["run"]]):
             board = board_of(row)

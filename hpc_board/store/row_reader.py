@@ -1,4 +1,4 @@
-"""The columns of a row, each as what the store has written there; whoever may write a database may write anything."""
+"""Type-checked columns of a row: a group's members can write any value into a database."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -22,7 +22,7 @@ _SHOWN_CHARACTERS = 60
 
 
 def unreadable(table: str, row: str, what: str) -> UnreadableError:
-    """The error for a row of a table that holds something which the store does not write there."""
+    """Return the error for a table's row with a value that the store does not write."""
     return UnreadableError(f"row {one_line(row, 80)} of `{table}` in the database cannot be read: {what}", hint=HINT)
 
 
@@ -43,7 +43,7 @@ class RowReader:
         self._tables = tables or {}
 
     def fail(self, column: str, what: str) -> Never:
-        """Say that the value in `column` is no such thing.
+        """Raise the error for the value in `column`.
 
         Raises:
             UnreadableError: always.
@@ -53,52 +53,52 @@ class RowReader:
         raise unreadable(table, str(self._row.get(number, "?")), f"its {column} is {shown}, which is no {what}")
 
     def text(self, column: str) -> str:
-        """A text."""
+        """Return a text."""
         value = self._row[column]
         return value if isinstance(value, str) else self.fail(column, "text")
 
     def integer(self, column: str) -> int:
-        """A whole number."""
+        """Return a whole number."""
         value = self._row[column]
         return value if isinstance(value, int) else self.fail(column, "whole number")
 
     def number(self, column: str) -> float:
-        """A number that is not below 0, and finite."""
+        """Return a number that is not below 0, and finite."""
         value = self._row[column]
         return (
             value if isinstance(value, int | float) and 0 <= value < _NUMBER_MAX else self.fail(column, "such number")
         )
 
     def score(self, column: str = "score_s") -> float:
-        """A number above 0, and finite."""
+        """Return a number above 0, and finite."""
         return self.number(column) or self.fail(column, "score")
 
     def moment(self, column: str) -> datetime:
-        """A moment with its time zone."""
+        """Return a moment with its time zone."""
         found = moment_of(self._row[column])
         return found if found is not None else self.fail(column, "moment")
 
     def day(self, column: str) -> date:
-        """A day."""
+        """Return a day."""
         try:
             return date.fromisoformat(self.text(column))
         except ValueError:
             return self.fail(column, "day")
 
     def word(self, kind: type[E], column: str) -> E:
-        """One of the words of `kind`."""
+        """Return one of the words of `kind`."""
         try:
             return kind(self._row[column])
         except ValueError:
             return self.fail(column, kind.__name__.lower())
 
     def has(self, column: str) -> bool:
-        """Whether there is a value."""
+        """Return whether the column has a value."""
         return self._row[column] is not None
 
 
 def moment_of(value: object) -> datetime | None:
-    """The moment that the store wrote as `value`; None where it is none."""
+    """Return the time that the store wrote as `value`; None if it is no time."""
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:

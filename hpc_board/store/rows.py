@@ -1,4 +1,4 @@
-"""How the values of the model become rows, and rows become values again."""
+"""Conversion of values to database rows and back."""
 
 import json
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _RUN_TABLES = {
     ),
     **dict.fromkeys(("verdict", "message", "score_s", "score_low_s", "score_high_s", "ended_at"), ("results", "id")),
 }
-"""Where the columns of `run_details` come from that are not of `runs`."""
+"""The tables of those columns of `run_details` that are not in `runs`."""
 
 _STANDING_TABLES = {
     **dict.fromkeys(("user", "score_s", "submitted_at"), ("scores", "run")),
@@ -45,7 +45,7 @@ _STANDING_TABLES = {
 
 
 def time_text(at: datetime) -> str:
-    """A moment as UTC text of fixed width, which sorts as the moments do.
+    """Format a time as UTC text of fixed width, which sorts as the times do.
 
     Raises:
         ValueError: the time has no zone.
@@ -56,27 +56,27 @@ def time_text(at: datetime) -> str:
 
 
 def optional_time_text(at: datetime | None) -> str | None:
-    """A moment as `time_text` writes it; None where there is none."""
+    """Format a time as `time_text` does; None stays None."""
     return None if at is None else time_text(at)
 
 
 def plain_text(text: str) -> str:
-    """The text without lone surrogates, which file names and JSON can hold and a database cannot."""
+    """Return the text without lone surrogates, which file names and JSON can hold and a database cannot."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def row_id(number: int) -> int:
-    """The number as SQLite can compare it: 0, which no row has, for one that no row can have."""
+    """Return the number in SQLite's range: 0, which no row has, for one outside of it."""
     return number if 0 < number < 2**63 else 0
 
 
 def task_definition(task: Task) -> str:
-    """All of the task as JSON, to explain its standings once its files have changed."""
+    """Return all of the task as JSON, to explain its standings once its files have changed."""
     return json.dumps(_as_json(task))
 
 
 def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
-    """The task in a row of `tasks`, with what is `more` in the place of what is there.
+    """Return the task in a row of `tasks`, with the keys of `more` replaced.
 
     Raises:
         StorageError: the row has no task.
@@ -136,7 +136,7 @@ def _as_json(value: Any) -> Any:
 
 
 def event_row(run: int, status: Status) -> dict[str, Any]:
-    """The row of `events` that says that `run` is in this status."""
+    """Return the row of `events` for this status of `run`."""
     return {
         "run": run,
         "state": status.state.value,
@@ -153,7 +153,7 @@ def event_row(run: int, status: Status) -> dict[str, Any]:
 
 
 def result_document(result: Result) -> str:
-    """All of the result as JSON that `Result.from_json` reads again.
+    """Return all of the result as JSON that `Result.from_json` reads again.
 
     Raises:
         ResultError: it is larger than a result may be.
@@ -165,7 +165,7 @@ def result_document(result: Result) -> str:
 
 
 def case_row(run: int, number: int, case: Case) -> dict[str, Any]:
-    """The row of `cases` for the case at position `number` of the run's result."""
+    """Return the row of `cases` for the case at position `number` of the run's result."""
     timing = case.timing
     return {
         "run": run,
@@ -193,7 +193,7 @@ def case_row(run: int, number: int, case: Case) -> dict[str, Any]:
 
 
 def status_value(row: Row) -> Status:
-    """The status in a row of `events`."""
+    """Return the status in a row of `events`."""
     return _status(RowReader(row, "events"))
 
 
@@ -213,7 +213,7 @@ def _status(found: RowReader) -> Status:
 
 
 def run_value(row: Row) -> Run:
-    """The run in a row of `run_details`."""
+    """Return the run in a row of `run_details`."""
     found = RowReader(row, "runs", tables=_RUN_TABLES)
     return Run(
         id=found.integer("id"),
@@ -253,7 +253,7 @@ def _interval(found: RowReader) -> Interval | None:
 
 
 def remarks_value(row: Row) -> Remarks:
-    """Return what was said of a submission, from a row with its `remarks`; other kinds of words are left out.
+    """Return the remarks on a submission from a row with its `remarks`; other kinds are left out.
 
     Databases of earlier versions have tags there too.
     """
@@ -276,7 +276,7 @@ def _removal_value(row: Row) -> Removal | None:
 
 
 def _lists(row: Row, column: str, length: int) -> list[list[Any]]:
-    """What SQLite has put together from other rows, which has no types that could be wrong: blobs it refuses."""
+    """Read a list that SQLite aggregated from other rows: it has no column types, and SQLite refuses blobs."""
     return [each for each in json.loads(row[column]) if len(each) == length]
 
 
@@ -290,7 +290,7 @@ def _said(row: Row, table: str, at: object) -> datetime:
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:
-    """The row of `decisions` that says what was decided."""
+    """Return the row of `decisions` for a decision."""
     return {
         "action": decision.action,
         "kind": decision.kind,
@@ -303,7 +303,7 @@ def decision_row(decision: Decision) -> dict[str, Any]:
 
 
 def decision_value(row: Row) -> Decision:
-    """The decision in a row of `decisions`, or of `boards` in the same columns, as far as it can be read."""
+    """Return the decision in a row of `decisions`, or of `boards` in the same columns, with the readable values."""
     found = RowReader(row, row.get("of_table", "decisions"))
     try:
         return Decision(
@@ -325,7 +325,7 @@ def decision_value(row: Row) -> Decision:
 
 
 def case_value(row: Row) -> Case:
-    """The case in a row of `cases`, whose timing has no samples."""
+    """Return the case in a row of `cases`, whose timing has no samples."""
     found = RowReader(row, "cases", "run")
     return Case(
         phase=found.text("phase"),
@@ -363,7 +363,7 @@ def _number(found: RowReader, column: str) -> float | None:
 
 
 def submission_value(row: Row) -> Submission:
-    """The submission in a row of `submissions`."""
+    """Return the submission in a row of `submissions`."""
     found = RowReader(row, "submissions")
     return Submission(
         id=found.integer("id"),
@@ -380,7 +380,7 @@ def submission_value(row: Row) -> Submission:
 
 
 def standing_value(row: Row, rank: int) -> Standing:
-    """The standing in a row of a board that has this rank."""
+    """Return the standing with this rank from a row of a leaderboard."""
     found = RowReader(row, "scores", "run", _STANDING_TABLES)
     return Standing(
         rank=rank,
@@ -398,14 +398,14 @@ def standing_value(row: Row, rank: int) -> Standing:
 
 
 def overlaps_above(found: RowReader) -> bool:
-    """Whether a row of a board cannot be told from the one above it, where the intervals of both are known."""
+    """Return whether a row's score interval overlaps that of the one above, if both are known."""
     if not (found.has("score_low_s") and found.has("above_high_s")):
         return False
     return overlaps(found.score("score_low_s"), found.score("above_high_s"))
 
 
 def mark_value(row: Row) -> Mark:
-    """The milestone in a row that has its submission, run and score."""
+    """Return the milestone in a row that has its submission, run and score."""
     found = RowReader(row, "submissions", "submission", {**_STANDING_TABLES, "score_s": ("results", "run")})
     return Mark(
         kind=MarkKind.MILESTONE,

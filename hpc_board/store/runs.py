@@ -45,7 +45,7 @@ class WholeRun:
 class RunGateway:
     """The runs of a board: their statuses, which are only appended, and their results.
 
-    A method that is given the number of a run raises InputError where there is no such run.
+    A method that takes the number of a run raises InputError if no run has it.
     """
 
     def __init__(self, file: DatabaseFile) -> None:
@@ -54,7 +54,7 @@ class RunGateway:
     # Writing
 
     def record(self, number: int, status: Status) -> bool:
-        """Append a status. Return False, and store nothing, if the run has ended.
+        """Append a status. Return False, without a change, if the run has ended.
 
         Raises:
             ValueError: the status is `finished`, which goes with a result: use `finish`.
@@ -74,8 +74,7 @@ class RunGateway:
     def request_end(self, number: int, reason: str) -> bool:
         """Append the newest status once more with the request to end the run. Return False if it has ended.
 
-        Nothing but the request and its reason changes: another process may have carried the run further since the
-        caller last read it.
+        Only the request and its reason change: another process may have moved the run since the caller last read it.
         """
         with self._file.writing() as db:
             if not _is_in_flight(db, number):
@@ -94,10 +93,10 @@ class RunGateway:
         *,
         interval: Interval | None = None,
     ) -> bool:
-        """Append the status `finished` with the run's result. Return False, and store nothing, if it has ended.
+        """Append the status `finished` with the run's result. Return False, without a change, if it has ended.
 
-        A run that counts enters its board in the same transaction. `ended_at` is the end of its job, where that is
-        known; `interval` is that of the score, where it has one.
+        A run that counts enters its leaderboard in the same transaction. `ended_at` is the end of its job, if known;
+        `interval` is that of the score, if it has one.
 
         Raises:
             ResultError: the result is too large to be stored.

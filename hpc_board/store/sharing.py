@@ -1,4 +1,4 @@
-"""Whether a board is one account's or a group's, and where in a group's board an account keeps what is its own."""
+"""Sharing of a board: by one account or a group, and each account's own folder in a group's board."""
 
 import grp
 import os
@@ -15,11 +15,11 @@ ACCOUNTS = "users"
 _GROUP_S = stat.S_ISGID | stat.S_IWGRP
 _BOARD_MODE = 0o2770
 _ACCOUNTS_MODE = 0o3770
-"""All of the group may make a folder there, and nobody may remove another one's."""
+"""The mode in which each member of the group may create a folder, and remove no other member's."""
 
 
 def is_shared(board: Path) -> bool:
-    """Whether the folder is a group's: its members may write it, and what they make in it belongs to the group."""
+    """Return whether the folder is a group's: its members may write it, and new files in it belong to the group."""
     try:
         return board.stat().st_mode & _GROUP_S == _GROUP_S
     except OSError:
@@ -27,7 +27,7 @@ def is_shared(board: Path) -> bool:
 
 
 def create_board_folder(board: Path, group: str | None = None) -> bool:
-    """Make the folder of a board, for this account alone or for a Unix group; False where there is a fitting one.
+    """Create the folder of a board, for this account or a Unix group; return False if a suitable one exists.
 
     Raises:
         InputError: there is no such group, this account is not in it, or what is there does not fit.
@@ -87,7 +87,7 @@ def _check_fits(board: Path, group: str | None, gid: int | None) -> None:
 
 
 def access_problem(board: Path) -> str:
-    """What keeps this account out of the folder of a board, in words; empty where nothing does, or it is not there."""
+    """Return why this account cannot use the folder of a board; empty if it can, or if the folder is missing."""
     try:
         gid = board.stat().st_gid
     except OSError:
@@ -102,7 +102,7 @@ def access_problem(board: Path) -> str:
 
 
 def group_name(gid: int) -> str:
-    """What this machine calls a group, else its number."""
+    """Return the name of a group, else its number."""
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
@@ -110,12 +110,12 @@ def group_name(gid: int) -> str:
 
 
 def own_folder(board: Path) -> Path:
-    """Where this account's locks, queues and job folders lie: the board itself, or a folder of its own in a group's."""
+    """Return the folder of this account's locks, queues and job folders: the board, or one's own in a group's board."""
     return board / ACCOUNTS / str(os.geteuid()) if is_shared(board) else board
 
 
 def make_own_folder(board: Path) -> Path:
-    """Make `own_folder` where it is missing, for this account alone, and return it.
+    """Create `own_folder` if it is missing, for this account alone, and return it.
 
     Raises:
         StorageError: it cannot be made, or somebody else has put something in its place.

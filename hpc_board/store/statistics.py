@@ -1,4 +1,4 @@
-"""How much was submitted and run, counted in one pass whose memory grows with users and GPUs, not with runs."""
+"""Counts of submissions and runs in one pass, whose memory grows with users and GPUs, not with runs."""
 
 import json
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ class _OfUser:
 
 @dataclass
 class _Count:
-    """What was counted so far; the runs of a submission come one after the other."""
+    """The counts so far; the runs of a submission come one after the other."""
 
     gpus: dict[str, _OfGpu] = field(default_factory=dict)
     users: dict[str, _OfUser] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def _seconds(start: datetime, end: datetime) -> float:
 
 
 def statistics(file: DatabaseFile, chosen: RunSelection) -> Statistics:
-    """What was submitted and run, of the chosen runs.
+    """Count the submissions and runs, of the chosen runs.
 
     Raises:
         StorageError: the database cannot be read.
@@ -136,7 +136,7 @@ def statistics(file: DatabaseFile, chosen: RunSelection) -> Statistics:
 
 
 def _unique_codes(db: "Database", chosen: RunSelection) -> int:
-    """How many different files were submitted, of the chosen tasks and since the chosen moment."""
+    """Count the different files, of the chosen tasks and since the chosen time."""
     # Only conditions that hold something back: by one that may be empty, SQLite finds no index.
     where = " AND ".join(filter(None, (_SINCE if chosen.since else "", _OF_TASKS if chosen.tasks else ""))) or "TRUE"
     given = {"since": optional_time_text(chosen.since), "tasks": json.dumps(chosen.tasks)}

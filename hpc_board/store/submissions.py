@@ -59,7 +59,7 @@ SELECT remarks.text AS original, runs.gpu
 
 @dataclass(frozen=True)
 class NewRun:
-    """A run that is about to be stored; its fields mean what those of `Run` mean."""
+    """A run to store; its fields have the meaning of those of `Run`."""
 
     gpu: str
     cluster: str
@@ -74,11 +74,11 @@ class NewRun:
 
 @dataclass(frozen=True)
 class NewSubmission:
-    """A submission that is about to be stored, with its runs.
+    """A submission to store, with its runs.
 
-    `milestone` names what an author shows beside ranks, `rerun` says of which one it is another try, and
-    `unless_ranked` that this is not for a file that has passed already. `of_settings` says that the task is one of the
-    settings' again, since the board that took its place was deleted.
+    `milestone` is its author's name for it beside the ranks, `rerun` the submission that it repeats, and
+    `unless_ranked` excludes a file that has passed already. `of_settings` says that the task is one of the settings'
+    again, since the leaderboard in its place was deleted.
     """
 
     task: Task
@@ -184,7 +184,7 @@ def stored_submission(db: "Database", number: int) -> Submission:
 
 
 def _check_rules(db: "Database", new: Sequence[NewSubmission]) -> None:
-    """Pass if the rules allow all of these submissions, whose users are no admins.
+    """Check that the rules allow all of these submissions, whose users are no admins.
 
     Raises:
         Refused: the board takes none, none of these users', or not so many; or a task's own was deleted or is over.
@@ -233,7 +233,7 @@ def _add(db: "Database", new: NewSubmission) -> tuple[Submission, tuple[Run, ...
 
 
 def _check_not_sent(db: "Database", new: NewSubmission, sha256: str, rerun: Rerun) -> None:
-    """Pass unless a run of a rerun is on its way already, or its file has passed where this is not for such files."""
+    """Check that no run of a rerun is in flight, and that its file has not passed if `unless_ranked`."""
     original = str(rerun.of_submission)
     given = {"task": new.task.name, "version": new.task.version, "user": plain_text(new.user), "sha256": sha256}
     gpus = json.dumps([run.gpu for run in new.runs])
