@@ -60,7 +60,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobKey:
-    """How a submitted job is found again: by its id, and by the name and time that tell recycled ids apart.
+    """The key of a submitted job: its id, and the name and time that tell recycled ids apart.
 
     A task of an array has the id "123_4", and the name is the array's with the index after a dot.
     """
@@ -71,7 +71,7 @@ class JobKey:
 
     @property
     def listed_as(self) -> str:
-        """The name under which the scheduler lists the job: all tasks of an array bear the array's."""
+        """Return the name under which the scheduler lists the job: all tasks of an array bear the array's."""
         return array_of(self.name) if "_" in self.job_id else self.name
 
 
@@ -79,10 +79,10 @@ class Scheduler(Protocol):
     """A door to one cluster. Every method may raise SchedulerError; a failed question changes nothing."""
 
     def command(self, job: Job) -> Sequence[str]:
-        """The command that `submit` would run, for the user to read."""
+        """Return the command that `submit` would run, for the user to read."""
 
     def submit(self, job: Job) -> str:
-        """Hand the job over and return its id, of an array that of the whole.
+        """Submit the job and return its id, of an array that of the whole.
 
         Raises:
             SchedulerRefused: the scheduler refused it for good; there is no job.
@@ -90,19 +90,19 @@ class Scheduler(Protocol):
         """
 
     def find(self, name: str, submitted_at: datetime) -> str | None:
-        """The id of the job called `name`, submitted not before `submitted_at`; None if there is none.
+        """Return the id of the job called `name`, submitted not before `submitted_at`; None without one.
 
-        A task of an array is called as the array, with its index after a dot.
+        A task of an array has the array's name, with its index after a dot.
         """
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
-        """The news of each job, by its name, from one question for all of them."""
+        """Return the status of each job, by its name, from one query for all of them."""
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:
-        """Ask for the jobs' end; a job that has ended already is left alone."""
+        """Cancel the jobs; a job that has ended already is left alone."""
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
-        """How much of each of these GPUs is free now, in the same order."""
+        """Return the free share of each of these GPUs, in the same order."""
 
 
 @runtime_checkable
@@ -110,13 +110,13 @@ class Arrays(Protocol):
     """A scheduler that takes many jobs at once, as the tasks of a job array."""
 
     def array_size(self) -> int:
-        """How many tasks an array may have, their indexes counted from 0; less than two where there are no arrays.
+        """Return the maximum number of tasks of an array, counted from 0; less than two without support for arrays.
 
         It never fails: an array that is too large is refused.
         """
 
     def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
-        """The ids of the jobs called so, by their names, as `find` has them; from one question for all.
+        """Return the ids of the jobs of these names, as `find` does, from one query for all.
 
         Raises:
             SchedulerError: nobody knows.
@@ -141,10 +141,10 @@ class Rehearsed:
 
 @runtime_checkable
 class Rehearsing(Protocol):
-    """A scheduler that says what it would do with a job."""
+    """A scheduler that can test a job without running it."""
 
     def rehearse(self, rehearsals: Sequence[Rehearsal]) -> Sequence[Rehearsed]:
-        """Return what the scheduler says to each of the jobs, in their order, without taking any; never raise."""
+        """Return the scheduler's answer to each of the jobs, in their order, without accepting any; never raise."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class Surroundings:
 
 
 class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
-    """A kind of scheduler: everything that hpc-board knows of it and that is the same on all of its clusters.
+    """A kind of scheduler: all that is the same on each of its clusters.
 
     A package has one value of it, which the registry names. The package's client is imported by `connect` alone, so
     that commands which ask no scheduler don't load it.
@@ -271,10 +271,10 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         board: str | None = None,
         gpus: Sequence[tuple[str, Device]] = (),
     ) -> "Detected | None":
-        """Return settings from what `host` tells of the scheduler, for `admin detect` and `admin init`.
+        """Return settings from the scheduler's answers on `host`, for `admin detect` and `admin init`.
 
-        None stands for a scheduler that does not tell enough of itself. `cluster` is the name to give to the cluster,
-        `board` the board's folder, and `gpus` are the names of what this machine itself has, each with its kind.
+        None stands for a scheduler without enough information. `cluster` is the name for the cluster, `board` the
+        board's folder, and `gpus` are the names of this machine's own devices, each with its kind.
 
         Raises:
             SchedulerRefused: `host` does not have the scheduler.
@@ -289,7 +289,7 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         yield from ()
 
     def asks_for(self, gpu: Gpu) -> list[str]:
-        """Return what a job on `gpu` asks for, in a few words for each thing."""
+        """Return the resources that a job on `gpu` requests, in a few words each."""
         return [f"time {timedelta(seconds=gpu.time_limit_seconds)}"] if gpu.time_limit_seconds else []
 
     def remarks(self, gpu: Gpu, script: Sequence[str]) -> Iterator[Remark]:

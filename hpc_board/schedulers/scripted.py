@@ -48,7 +48,7 @@ class Scripted:
 
     @property
     def sent(self) -> list[str]:
-        """The names of the jobs that were handed over."""
+        """Return the names of the jobs that were handed over."""
         return [job.name for job in self.submitted]
 
     def command(self, job: Job) -> Sequence[str]:

@@ -71,7 +71,7 @@ class ClusterSection(Section, frozen=True):
     poll_seconds: Seconds | None = None
     """Shortest time between two questions to the scheduler."""
     allow_root: bool | None = None
-    """Whether jobs may judge as root, and run submissions so."""
+    """Jobs may judge as root, and run submissions so."""
 
 
 class RemoteClusterSection(ClusterSection, frozen=True):
@@ -87,7 +87,7 @@ class ContainerSection(Section, frozen=True):
     """`container:` of a GPU: the image in which its jobs are judged."""
 
     runtime: ContainerRuntime
-    """What starts the image: Apptainer, Slurm's plugin pyxis, or Enroot without the plugin."""
+    """The program that starts the image: Apptainer, Slurm's plugin pyxis, or Enroot without the plugin."""
     image: Line
     """A file, for Apptainer also a folder; for pyxis and Enroot whatever they take, such as the name of a container."""
     mounts: list[Mount] = msgspec.field(default_factory=list)
@@ -98,7 +98,7 @@ class SandboxSection(Section, frozen=True):
     """`sandbox:` of a GPU, or of all: the container around the processes that run a submission."""
 
     runtime: Literal["bubblewrap", "apptainer", "none"]
-    """What makes the container; `none` for a GPU that is to have none although `defaults` says otherwise."""
+    """The container runtime; `none` for a GPU without one although `defaults` has one."""
     image: Line | None = None
     """The image for Apptainer, with Python 3.10 or newer, what tasks import, and compilers in it."""
 
@@ -134,9 +134,9 @@ SectionT = TypeVar("SectionT", bound=Section)
 
 
 def any_of(base: type[SectionT], sections: Iterable[type[SectionT]], scheduler: Any = Name) -> type[SectionT]:
-    """Return `base` with the keys of all these sections, to look for faults where it is unclear which one is meant.
+    """Return `base` with the keys of all these sections, to find faults although the scheduler is unknown.
 
-    `scheduler` is the type of the key of that name, if there is one.
+    `scheduler` is the type of the key of that name, if given.
     """
     fields = {field.name: field for section in sections for field in msgspec.structs.fields(section)}
     keys: list[tuple[str, Any, Any]] = [

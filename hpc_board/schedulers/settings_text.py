@@ -1,4 +1,4 @@
-"""Text of settings files that schedulers' packages write from what a machine tells of itself."""
+"""Text of settings files that schedulers' packages write from a machine's description."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Where commands run and files live: this host, or a login node over SSH behind the same protocols."""
+"""Transports: commands and files on this host, or on a login node over SSH behind the same protocols."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +12,9 @@ RENEW_SECONDS = 86_400.0
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that ended: its exit status and what it printed, both bounded and decoded with replacement.
+    """A command that ended: its exit status and its output, bounded and decoded with replacement.
 
-    `truncated` says that it printed more than was kept.
+    `truncated` says that its output exceeded the bound.
     """
 
     returncode: int
@@ -28,7 +28,7 @@ class CommandTimeout(Exception):
 
 
 class CommandMissing(Exception):
-    """There is no such program on the host."""
+    """A program that is missing on the host."""
 
 
 class Host(Protocol):
@@ -56,8 +56,8 @@ class Host(Protocol):
 class Files(Protocol):
     """The files of a machine, by absolute paths as that machine sees them.
 
-    FileNotFoundError says that something is not there; every other OSError, with its `strerror`, that nobody can tell
-    at the moment.
+    FileNotFoundError says that a file is missing; every other OSError, with its `strerror`, that its existence is
+    unknown at the moment.
     """
 
     def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -99,7 +99,7 @@ class Files(Protocol):
         """
 
     def names(self, folder: Path) -> frozenset[str]:
-        """The names in a folder; to list it has a network file system ask its server anew.
+        """Return the names in a folder; the list has a network file system query its server anew.
 
         Raises:
             OSError: it is not there, or cannot be read now.
@@ -113,7 +113,7 @@ class Files(Protocol):
         """
 
     def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
-        """The first `limit` bytes, and one more if there is one, of a file that a job left; or the last ones, if `end`.
+        """Return the first `limit` bytes of a job's file, and one more of a longer one; the last ones, if `end`.
 
         Raises:
             NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
@@ -121,14 +121,14 @@ class Files(Protocol):
         """
 
     def is_file(self, path: Path) -> bool:
-        """Whether a regular file is there and can be seen: a job may have closed its folder."""
+        """Return whether the path is a visible regular file: a job may have closed its folder."""
 
 
 def draft_of(folder: Path, contents: Mapping[str, bytes]) -> Path:
-    """Where `folder` is written before it gets its name.
+    """Return the path at which `folder` is written before it gets its name.
 
-    Whoever does not know the contents, with a run's secret among them, cannot put anything in its place beforehand. An
-    attempt after one that was interrupted finds what that has left.
+    The path depends on the contents, with a run's secret among them: another user cannot guess it and put a file there
+    beforehand. A retry after an interruption finds the first attempt's files.
     """
     digest = hashlib.sha256()
     for name, data in contents.items():

@@ -10,7 +10,7 @@ from hpc_board.model.text import one_line
 from hpc_board.transport import CommandMissing, CommandTimeout, Host
 
 PATIENCE_SECONDS = 30.0
-"""How long a command may take."""
+"""The time-out of a command."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Conversation:
 
     @property
     def complaints(self) -> str:
-        """The end of what the program has printed to stderr so far."""
+        """Return the end of what the program has printed to stderr so far."""
         return self._complaints.decode(errors="replace")
 
     def ask(self, line: str, *, timeout_seconds: float) -> str:
@@ -99,7 +99,7 @@ class Conversation:
         return line.decode(errors="replace")
 
     def _read(self, descriptor: int, *, of_answers: bool) -> bool:
-        """Take in what there is to read; False at the stream's end."""
+        """Read the available bytes; return False at the stream's end."""
         data = os.read(descriptor, _CHUNK_BYTES)
         if of_answers:
             self._answers += data
@@ -110,7 +110,7 @@ class Conversation:
         return bool(data)
 
     def _ended(self, selector: selectors.BaseSelector, stderr: IO[bytes]) -> ConversationOver:
-        """The error for a program that has closed its output; what it complained about is read first."""
+        """Return the error for a program that has closed its output; its last complaints are read first."""
         deadline = time.monotonic() + 1
         for other in [key.fileobj for key in selector.get_map().values() if key.fileobj is not stderr]:
             selector.unregister(other)

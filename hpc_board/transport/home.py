@@ -1,4 +1,4 @@
-"""Where a user's home folder is and what they are called, which an account in a container or a service may lack."""
+"""The user's home folder and login name, which an account in a container or a service may lack."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from hpc_board.errors import InputError
 
 
 def home(environ: Mapping[str, str]) -> Path:
-    """The home folder by $HOME, else by what this machine knows of the account.
+    """Return the home folder by $HOME, else by this machine's account database.
 
     Raises:
         InputError: neither says.
@@ -22,7 +22,7 @@ def home(environ: Mapping[str, str]) -> Path:
 
 
 def login_name() -> str:
-    """What the user is called by the environment, else by what this machine knows of the account.
+    """Return the user's name by the environment, else by this machine's account database.
 
     Raises:
         InputError: neither says.

@@ -34,7 +34,7 @@ class KnownHosts:
 
     @classmethod
     def read(cls, files: Sequence[Path]) -> "KnownHosts":
-        """What stands in `files`; those that are not there, and lines that cannot be read, hold nothing."""
+        """Read the keys of `files`; missing files and unreadable lines hold none."""
         lines: list[_Line] = []
         for file in files:
             try:
@@ -46,16 +46,16 @@ class KnownHosts:
         return cls(tuple(files), tuple(lines))
 
     def key_types(self, host: str) -> list[str]:
-        """The types of the keys that `host` is known to have; in this order a server is asked for one."""
+        """Return the types of the known keys of `host`; a server is asked for one in this order."""
         return list(dict.fromkeys(line.key_type for line in self._of(host) if not line.revoked))
 
     def knows(self, host: str, key: bytes) -> bool:
-        """Whether `host` is known to have this very key, which nobody has revoked."""
+        """Return whether `host` is known to have this very key, and it is not revoked."""
         same = [line for line in self._of(host) if hmac.compare_digest(line.key, key)]
         return bool(same) and not any(line.revoked for line in same)
 
     def contradicts(self, host: str, key_type: str, key: bytes) -> str:
-        """The place of a line by which `host` does not have this key: another of its type, or revoked; "" if none."""
+        """Return the place of a line that contradicts this key: another of its type, or revoked; "" if none."""
         for line in self._of(host):
             if line.revoked == (line.key == key) and line.key_type == key_type:
                 return line.place
@@ -66,17 +66,17 @@ class KnownHosts:
 
 
 def name_of(host: str, port: int) -> str:
-    """How known_hosts files call the host that listens on `port`."""
+    """Return the name in known_hosts files of the host that listens on `port`."""
     return host.lower() if port == 22 else f"[{host.lower()}]:{port}"
 
 
 def fingerprint(key: bytes) -> str:
-    """The fingerprint of a public key as OpenSSH shows it."""
+    """Return the fingerprint of a public key as OpenSSH shows it."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
 
 
 def fits(pattern: str, host: str) -> bool:
-    """Whether `host` fits a pattern in which * and ? alone are special; brackets belong to names with ports."""
+    """Return whether `host` fits a pattern in which * and ? alone are special; brackets belong to names with ports."""
     expression = "".join({"*": ".*", "?": "."}.get(character, re.escape(character)) for character in pattern)
     return re.fullmatch(expression, host) is not None
 
@@ -102,7 +102,7 @@ def _matches(hosts: str, host: str) -> bool:
 
 
 def _is_hash_of(hashed: str, host: str) -> bool:
-    """Whether "|1|salt|hash" stands for `host`."""
+    """Return whether "|1|salt|hash" stands for `host`."""
     try:
         salt, digest = (base64.b64decode(part) for part in hashed[3:].split("|"))
     except (binascii.Error, ValueError):

@@ -16,7 +16,7 @@ from hpc_board.transport import RENEW_SECONDS, draft_of
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A folder for this account alone, which is gone afterwards with all that is in it.
+    """Create a folder for this account alone, and remove it with all contents afterwards.
 
     Raises:
         BoardError: temporary files cannot be written.
@@ -33,7 +33,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
 
 
 class LocalFiles:
-    """Files of this machine, and of what it has mounted; safe to use from several threads."""
+    """Files of this machine and its mounts; safe to use from several threads."""
 
     def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
         """Make `folder` with these files in it, whole or not at all; one that is there stays.
@@ -99,7 +99,7 @@ class LocalFiles:
                     path.unlink()
 
     def names(self, folder: Path) -> frozenset[str]:
-        """The names in a folder.
+        """Return the names in a folder.
 
         Raises:
             OSError: it is not there, or cannot be read.
@@ -118,7 +118,7 @@ class LocalFiles:
             folder.parent.rmdir()
 
     def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
-        """The first `limit` bytes, and one more if there is one, of a file that a job left; or the last ones, if `end`.
+        """Return the first `limit` bytes of a job's file, and one more of a longer one; the last ones, if `end`.
 
         Raises:
             NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
@@ -127,7 +127,7 @@ class LocalFiles:
         return read_bounded(path, limit, end=end)
 
     def is_file(self, path: Path) -> bool:
-        """Whether a regular file is there and can be seen: a job may have closed its folder."""
+        """Return whether the path is a visible regular file: a job may have closed its folder."""
         try:
             return stat.S_ISREG(path.lstat().st_mode)
         except OSError:

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from hpc_board.transport.ssh_login import Link
 
 RETRY_SECONDS: Final = 10.0
-"""How long a host that did not answer is left alone, or four times as long as trying took."""
+"""The pause after a host did not answer, or four times the length of the attempt."""
 
 REFUSED_SECONDS: Final = 120.0
-"""How long a host that refused the login is left alone: sites shut out those who try again and again."""
+"""The pause after a host refused the login: sites block clients that try again and again."""
 
 _SESSIONS_MAX = 4
-"""How many commands run at the same time: servers allow ten sessions on a connection, files need one."""
+"""The maximum number of commands at the same time: servers allow ten sessions on a connection, files need one."""
 
 RETIRED_SECONDS: Final = 120.0
-"""How long what is under way on a connection that opens no further session may take to end there."""
+"""The time for running commands to end on a connection that opens no further session."""
 
 _OPEN_SECONDS = 15.0
 _ENVIRONMENT_SECONDS = 30.0
@@ -45,13 +45,13 @@ _WITH_VARIABLES = (
     'while IFS= read -r hb_line && [ "$hb_line" ]; do export "$hb_line"; done; '
     'exec /usr/bin/env -u PWD -u OLDPWD -u SHLVL -u _ "$@"'
 )
-"""What sh does to run its arguments with the variables that its input begins with, and without those it sets itself."""
+"""The sh script that runs its arguments with the variables that its input begins with, and without sh's own."""
 
 
 class RetryDelay:
-    """What did not answer is left alone for a while: the same error comes at once.
+    """A pause after a host did not answer: until its end the same error is raised at once.
 
-    A host that swallows what is sent to it must not take most of the time of a board's other clusters.
+    A host that never answers must not take most of the time of a board's other clusters.
     """
 
     def __init__(self, shortest_seconds: float = RETRY_SECONDS) -> None:
@@ -65,13 +65,13 @@ class RetryDelay:
             raise type(self._error)(self._error.message, hint=self._error.hint)
 
     def begin(self, error: SchedulerError, tried_since: float, *, at_least_seconds: float = 0.0) -> None:
-        """Rest because of `error`, which came of what was tried since that time of the monotonic clock."""
+        """Pause because of `error`, from an attempt that began at that time of the monotonic clock."""
         now = time.monotonic()
         self._error = error
         self._until = now + max(self._shortest_seconds, at_least_seconds, 4 * (now - tried_since))
 
     def end(self) -> None:
-        """It has answered."""
+        """End the pause, as the host has answered."""
         self._error = None
 
 
@@ -89,11 +89,11 @@ class Connection:
 
     @property
     def name(self) -> str:
-        """The account for a reader."""
+        """Return the account for a reader."""
         return one_line(f"{self.login.user}@{self.login.host}" if self.login.user else self.login.host, 120)
 
     def link(self) -> "Link":
-        """The connection, made anew where there is none.
+        """Return the connection, made anew if it is closed.
 
         Raises:
             SchedulerError: the host cannot be reached, or refuses the login.
@@ -120,7 +120,7 @@ class Connection:
             return self._link
 
     def channel(self, seconds: float = _OPEN_SECONDS) -> "tuple[Link, Channel]":
-        """A new session; a connection on which none can be had within `seconds` is made anew, once.
+        """Open a session; a connection that opens none within `seconds` is replaced, once.
 
         Raises:
             SchedulerError: the host cannot be reached, refuses the login, or opens no session.
@@ -145,7 +145,7 @@ class Connection:
         )
 
     def _retire(self, link: "Link") -> None:
-        """Have the next use make a new connection; what runs on `link` can end there, if it still can."""
+        """Make the next use connect anew; commands on `link` may end there."""
         from hpc_board.transport.ssh_login import close_quietly
 
         with self._lock:
@@ -164,11 +164,11 @@ class Connection:
 
 
 class SshHost:
-    """Runs commands on a login node; safe to use from several threads.
+    """Host that runs commands on a login node; safe to use from several threads.
 
-    What the user's shells print when they start is told apart from a command's output by random marks. A command gets
-    what `scrubbed_environment` keeps of the environment of a login shell there, where sites put Slurm's commands into
-    `PATH`; the commands themselves run without the login shell's rest.
+    Random marks tell the command's output from the output of the user's shells when they start. A command gets the
+    variables that `scrubbed_environment` keeps of a login shell's environment there, where sites put Slurm's commands
+    into `PATH`; the commands themselves run without the login shell's rest.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -215,7 +215,7 @@ class SshHost:
                     ) from error
 
     def _environment_on(self, link: "Link") -> tuple[dict[str, str], bool]:
-        """What a command may see of the user's environment there, asked once for each connection.
+        """Return the user's scrubbed environment there, read once for each connection.
 
         False beside it says that a login shell did not answer, which may be due to a busy host.
         """
@@ -305,14 +305,14 @@ def _script(
     cwd: str | None,
     stdin: str,
 ) -> str:
-    """What sh reads on the host: marks around the command, and a watch that kills it when the client is gone.
+    """Return the sh script for the host: marks around the command, and a watch that kills it if the client is gone.
 
     It is one function that is called in the last line, so that a script of which a part arrived does nothing. The marks
     are written in halves: a shell that traces what it does prints them in another form than the command's frame. The
     client closes the session to end the command, and the watch's `cat` then sees the end of the session's input.
 
-    The environment, whose values have no line breaks, comes before the command's own input: arguments can be read by
-    everybody on the host, and SLURM_JWT opens the account. That printf is a part of sh keeps it from being one.
+    The environment, whose values have no line breaks, comes before the command's own input: all users of the host can
+    read arguments, and SLURM_JWT opens the account. printf is a builtin of sh, so its values are no arguments.
     """
     found = f"command -v {shlex.quote(argv[0])} >/dev/null 2>&1"
     if environment is None:
@@ -352,7 +352,7 @@ hb_run; exit
 
 
 class _Framed:
-    """An output stream of which only what stands between two marks counts, kept up to a limit."""
+    """An output stream: the part between two marks, up to a limit."""
 
     def __init__(self, begin: str, end: str) -> None:
         self._begin, self._end = f"{begin}\n".encode(), end.encode()
@@ -365,7 +365,7 @@ class _Framed:
 
     @property
     def complete(self) -> bool:
-        """Whether the whole frame has been seen, and the line behind it."""
+        """Return whether the whole frame has been read, and the line behind it."""
         return self.ended and b"\n" in self._pending
 
     @property
@@ -374,16 +374,16 @@ class _Framed:
 
     @property
     def noise(self) -> str:
-        """What stood before the frame, or stands in its place."""
+        """Return the output before the frame, or in its place."""
         return (self._noise if self.begun else self._noise + self._pending).decode(errors="replace")
 
     @property
     def status(self) -> str:
-        """The word behind the frame."""
+        """Return the word behind the frame."""
         return bytes(self._pending).partition(b"\n")[0].decode(errors="replace").strip()
 
     def feed(self, data: bytes) -> None:
-        """Take what was read; what follows the frame is what the command left behind, and of no interest."""
+        """Add data that was read; output after the frame comes from the command's leftovers and is dropped."""
         if self.ended:
             self._pending += data[: max(0, 100 - len(self._pending))]
             return
@@ -449,6 +449,6 @@ def _completed(argv: Sequence[str], name: str, out: _Framed, err: _Framed) -> Co
 
 
 def _variables(text: str) -> dict[str, str]:
-    """The variables that `env -0` printed."""
+    """Parse the variables of `env -0`."""
     pairs = (entry.partition("=") for entry in text.split("\0"))
     return {name: value for name, mark, value in pairs if mark and value.isprintable()}

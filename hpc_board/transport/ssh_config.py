@@ -1,4 +1,4 @@
-"""Where a login node is and how to log in: the settings' `ssh:` first, then the user's and the system's SSH files."""
+"""Destination and login options: the settings' `ssh:` first, then the user's and the system's SSH files."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from hpc_board.transport.home import login_name
 from hpc_board.transport.known_hosts import fits
 
 CONNECT_SECONDS = 15.0
-"""How long one step of logging in may take, unless ConnectTimeout says otherwise."""
+"""The time-out of one step of the login, unless ConnectTimeout sets another one."""
 
 _FILE_BYTES_MAX = 1_000_000
 _INCLUDES_MAX = 16
@@ -28,7 +28,7 @@ _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 @dataclass(frozen=True)
 class _Block:
-    """What the lines below a `Host` or a `Match` are for."""
+    """The scope of the lines below a `Host` or a `Match`."""
 
     keyword: str
     words: tuple[str, ...]
@@ -38,7 +38,7 @@ class _Block:
         return f"{self.keyword} {shlex.join(self.words)}"
 
     def may_count(self, host: str) -> bool:
-        """False if the block is not for `host`; of a Match only the library can tell."""
+        """Return False if the block is not for `host`; only the library can evaluate a Match."""
         if self.keyword == "match":
             return True
         excluded = any(fits(word[1:], host) for word in self.words if word.startswith("!"))
@@ -72,18 +72,18 @@ class Destination:
 
     @property
     def name(self) -> str:
-        """The destination for a reader."""
+        """Return the destination for a reader."""
         return one_line(f"{self.user}@{self.given}", 120)
 
     @property
     def command(self) -> str:
-        """The command of OpenSSH that logs in to the same account."""
+        """Return the command of OpenSSH that logs in to the same account."""
         port = [] if self.port == 22 else ["-p", str(self.port)]
         return one_line(shlex.join(["ssh", *port, f"{self.user}@{self.given}"]), 200)
 
 
 def destination(login: Login, environ: Mapping[str, str] = os.environ) -> Destination:
-    """Where `login` leads by the settings and, for what they leave open, the SSH configuration files.
+    """Return the destination of `login` by the settings and, for missing options, the SSH configuration files.
 
     Raises:
         SchedulerError: a configuration file cannot be understood.
@@ -117,7 +117,7 @@ def destination(login: Login, environ: Mapping[str, str] = os.environ) -> Destin
 
 
 def _options(login: Login, files: tuple[Path, ...]) -> dict[str, Any]:
-    """What the SSH configuration says of `login`; the settings stand before it, as options of a command would."""
+    """Return the SSH configuration's options for `login`; the settings precede it, as options of a command would."""
     import paramiko
 
     own = {
@@ -143,9 +143,9 @@ def _options(login: Login, files: tuple[Path, ...]) -> dict[str, Any]:
 
 
 def _lines(file: Path, base: Path, host: str, outer: _Block = _EVERYWHERE, depth: int = 0) -> Iterator[str]:
-    """The lines of an SSH configuration file with those of the files that it includes in their place.
+    """Return the lines of an SSH configuration file, with included files in the place of their Include.
 
-    A file that is included in a block is for what that block is for, and the blocks that it begins end with it.
+    A file that is included in a block has the scope of that block, and the blocks that it begins end with it.
     """
     try:
         text = read_text(file, _FILE_BYTES_MAX)
@@ -170,7 +170,7 @@ def _lines(file: Path, base: Path, host: str, outer: _Block = _EVERYWHERE, depth
 
 
 def _within(outer: _Block, inner: _Block, host: str) -> _Block | None:
-    """The block that counts where both do, `outer` being one that may; None if there is no such thing."""
+    """Return the block for the scope of both, `outer` being one that may apply; None if they exclude each other."""
     if outer.keyword == "host" or outer.words == ("all",):
         return inner
     if inner.keyword == "host":
@@ -220,7 +220,7 @@ def _agent(text: str, environ: Mapping[str, str], home: Path) -> str:
 
 
 def _jump(text: str, login: Login) -> Login | None:
-    """The last host of a ProxyJump, which is reached over those before it; None for "none"."""
+    """Return the last host of a ProxyJump, which is reached over those before it; None for "none"."""
     if text.lower() == "none":
         return None
     *earlier, last = text.split(",")

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from hpc_board.transport.ssh_login import Link
 
 FILE_SECONDS: Final = 120.0
-"""How long one question about files, or one job folder, may take before the session counts as lost."""
+"""The time-out of one query about files, or of one job folder, before the session counts as lost."""
 
 STALL_SECONDS: Final = 10.0
-"""How long the host may say nothing meanwhile: a file system that hangs must not hold up a board's other clusters."""
+"""The longest silence of the host meanwhile: a hanging file system must not block a board's other clusters."""
 
 _CHUNK_BYTES = 32 * 1024
 _NOISE_BYTES_MAX = 64 * 1024
@@ -93,7 +93,7 @@ class SshFiles:
         self._told(lambda sftp: _remove_unused(sftp, folder, seconds, unneeded))
 
     def names(self, folder: Path) -> frozenset[str]:
-        """The names in a folder.
+        """Return the names in a folder.
 
         Raises:
             OSError: it is not there, or cannot be read now.
@@ -115,10 +115,10 @@ class SshFiles:
         self._told(remove)
 
     def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
-        """The first `limit` bytes, and one more if there is one, of a file that a job left; or the last ones, if `end`.
+        """Return the first `limit` bytes of a job's file, and one more of a longer one; the last ones, if `end`.
 
-        SFTP follows links when it opens a file. What is one is told before; a job that puts one into the place of its
-        file in that moment has its own user's file read.
+        SFTP follows links when it opens a file. Links are refused before; a job that swaps its file for a link at that
+        moment has its own user's file read.
 
         Raises:
             NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
@@ -127,7 +127,7 @@ class SshFiles:
         return self._told(lambda sftp: _read(sftp, path, limit, end))
 
     def is_file(self, path: Path) -> bool:
-        """Whether a regular file is there and can be seen."""
+        """Return whether the path is a visible regular file."""
         try:
             return self._told(lambda sftp: stat.S_ISREG(sftp.lstat(str(path)).st_mode or 0))
         except OSError:
@@ -140,7 +140,7 @@ class SshFiles:
             raise OSError(errno.EHOSTUNREACH, error.message) from error
 
     def _do(self, question: "Callable[[SFTPClient], T]") -> T:
-        """The answer to `question`; a session that turns out to be dead is made anew, once.
+        """Run `question` and return its answer; a dead session is replaced, once.
 
         Raises:
             OSError: the host answers with an error.
@@ -185,7 +185,7 @@ class SshFiles:
         )
 
     def _opened(self) -> "tuple[Link, Channel | SFTPClient]":
-        """The link to use with its session for files, or with a new channel where there is none."""
+        """Return the link with its session for files, or with a new channel if it has none."""
         if self._session is not None and self._usable(self._session[0]):
             return self._session
         self._session = None
@@ -212,7 +212,7 @@ class SshFiles:
 
 
 def _reason(error: OSError) -> str:
-    """The host's word for an error; the protocol has one alone for a full disk, a quota and much else."""
+    """Return the host's word for an error; the protocol has a single one for a full disk, a quota and other faults."""
     words = one_line(error.strerror or str(error), 100)
     return f"{words} (SFTP says no more; a full disk or quota is one)" if words == "Failure" else words
 
@@ -342,7 +342,7 @@ def _make_folders(sftp: "SFTPClient", path: Path) -> None:
 
 
 def _remove(sftp: "SFTPClient", folder: Path) -> None:
-    """Remove what an interrupted attempt left; a link in its place is not followed."""
+    """Remove the files of an interrupted attempt; a link in their place is not followed."""
     try:
         if not stat.S_ISDIR(sftp.lstat(str(folder)).st_mode or 0):
             return

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from paramiko import PKey, Transport
 
 KEEPALIVE_SECONDS: Final = 30
-"""How often a quiet connection says something, so that no firewall forgets it."""
+"""The interval of keepalive messages on a quiet connection, so that no firewall drops it."""
 
 _SILENT_SECONDS: Final = 45
-"""How long a host may leave what was sent to it unconfirmed before the connection counts as lost."""
+"""The time after which data without an acknowledgement means a lost connection."""
 
 _HOPS_MAX: Final = 8
 _AGENT_SECONDS: Final = 30.0
@@ -40,7 +40,7 @@ class LoginRefused(SchedulerError):
 
 @dataclass(frozen=True)
 class Link:
-    """An open connection to a host, and what it runs through: other hosts, and the process of a ProxyCommand."""
+    """An open connection to a host, and its path: other hosts, and the process of a ProxyCommand."""
 
     destination: Destination
     transport: "Transport"
@@ -48,17 +48,17 @@ class Link:
 
     @property
     def alive(self) -> bool:
-        """Whether nothing is known to be wrong with it."""
+        """Return whether no fault of the connection is known."""
         return bool(self.transport.is_active())
 
     def close(self) -> None:
-        """End it, from any thread; whoever waits for an answer stops waiting."""
+        """Close the connection, from any thread; threads that wait for an answer stop waiting."""
         self.transport.close()
         self.under.close()
 
 
 def log_in(login: Login) -> Link:
-    """A connection to the account of `login`, with the host's key known and the user's accepted.
+    """Log in to the account of `login`, with a known host key and an accepted user key.
 
     Raises:
         LoginRefused: the host key is unknown or another one, or none of the user's keys opens the account.
@@ -68,10 +68,10 @@ def log_in(login: Login) -> Link:
 
 
 class Closable(Protocol):
-    """What waits for a host until it is closed: a connection, or a session on one."""
+    """A resource that blocks on a host until it is closed: a connection, or a session on one."""
 
     def close(self) -> object:
-        """End it, from any thread."""
+        """Close the resource, from any thread."""
 
 
 def close_quietly(what: Closable) -> None:
@@ -135,7 +135,7 @@ def _words(error: Exception) -> str:
 
 
 def _socket(place: Destination, hops: int, under: contextlib.ExitStack) -> Any:
-    """A stream to the host's SSH server, which `under` closes."""
+    """Open a stream to the host's SSH server, which `under` closes."""
     if place.proxy_command:
         return _proxy(place.proxy_command, under)
     if place.jump is None:
@@ -151,7 +151,7 @@ def _socket(place: Destination, hops: int, under: contextlib.ExitStack) -> Any:
 
 
 def _proxy(command: str, under: contextlib.ExitStack) -> socket.socket:
-    """A stream through a command of the user's own configuration, which a shell runs as OpenSSH has it run."""
+    """Open a stream through a command of the user's own configuration, run by a shell as OpenSSH does."""
     ours, theirs = socket.socketpair()
     under.enter_context(ours)
     with theirs:
@@ -168,7 +168,7 @@ def _proxy(command: str, under: contextlib.ExitStack) -> socket.socket:
 
 
 def _agree(place: Destination, transport: "Transport") -> None:
-    """Begin to speak SSH with a host that shows a key which is known to be its own.
+    """Negotiate SSH with a host, whose key has to be a known one.
 
     Raises:
         LoginRefused: it shows another one, or is not known.
@@ -202,7 +202,7 @@ def _agree(place: Destination, transport: "Transport") -> None:
 
 
 def _authenticate(place: Destination, transport: "Transport", late: threading.Event) -> None:
-    """Log in with the first key that the host takes; nobody is ever asked for a password.
+    """Log in with the first key that the host accepts, never by a password.
 
     Raises:
         LoginRefused: it takes none of them, or wants more than a key.
@@ -238,7 +238,7 @@ def _authenticate(place: Destination, transport: "Transport", late: threading.Ev
 
 
 def _keys(place: Destination, stack: contextlib.ExitStack, tried: list[str]) -> Iterator[tuple[str, "PKey"]]:
-    """The user's keys by their names, those of named files first; `tried` is told of those that cannot be used."""
+    """Yield the user's keys by their names, those of named files first; `tried` gets the unusable ones."""
     in_agent = _agent_keys(place, stack, tried)
     for file in place.keys:
         public = _public_key(file)
@@ -255,7 +255,7 @@ def _keys(place: Destination, stack: contextlib.ExitStack, tried: list[str]) -> 
 
 
 def _agent_keys(place: Destination, stack: contextlib.ExitStack, tried: list[str]) -> dict[bytes, "PKey"]:
-    """The agent's keys by their public halves."""
+    """Return the agent's keys by their public halves."""
     import paramiko
 
     if not place.agent:
@@ -274,7 +274,7 @@ def _agent_keys(place: Destination, stack: contextlib.ExitStack, tried: list[str
 
 
 def _public_key(file: Path) -> bytes:
-    """The public key beside a private one, empty where there is none."""
+    """Return the public key beside a private one, empty if it is missing."""
     import base64
     import binascii
 

@@ -15,7 +15,7 @@ from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.conversation import Conversation
 
 OUTPUT_BYTES_MAX = 8 * 1024 * 1024
-"""How much of each output stream is kept; the rest is read and dropped, so that the command is never blocked."""
+"""The part of each output stream that is kept; the rest is read and dropped, so that the command never blocks."""
 
 _CHUNK_BYTES = 64 * 1024
 _LOOK_SECONDS = 0.05
@@ -44,7 +44,7 @@ _KEPT = frozenset(
 
 
 def scrubbed_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What of `environ` a command may see: an allow-list, and a fixed locale.
+    """Return the variables of `environ` that a command may see: an allow-list, and a fixed locale.
 
     A job inherits what sbatch sees, so this decides twice. Variables such as SBATCH_PARTITION or SQUEUE_FORMAT
     silently change what Slurm's commands do and print; SLURM_CPU_BIND, inherited from a job in which the client runs,
@@ -56,9 +56,9 @@ def scrubbed_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class ThisHost:
-    """Runs commands on this machine; safe to use from several threads.
+    """Host that runs commands on this machine; safe to use from several threads.
 
-    `environ` is what the commands' environment is taken from, by default this process's own.
+    The commands' environment is taken from `environ`, by default this process's own.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
@@ -124,7 +124,7 @@ class ThisHost:
 
 @contextmanager
 def _source(text: str) -> Iterator[int]:
-    """A descriptor to read `text` from; it needs no disk, which may be full or read-only."""
+    """Return a descriptor to read `text` from; it needs no disk, which may be full or read-only."""
     if not text:
         yield subprocess.DEVNULL
         return

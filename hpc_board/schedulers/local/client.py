@@ -1,4 +1,4 @@
-"""The embedded scheduler as its clients see it: a queue on disk, and spoolers that are there while there is work."""
+"""The embedded scheduler's client: a queue on disk, and spoolers that live as long as they have work."""
 
 import os
 import shutil
@@ -51,11 +51,11 @@ class LocalScheduler:
         self._queue = Queue(folder.absolute(), socket.gethostname(), devices)
 
     def command(self, job: Job) -> Sequence[str]:
-        """The command that is run for the job, for the user to read."""
+        """Return the command that is run for the job, for the user to read."""
         return ["bash", str(job.folder / job.script)]
 
     def submit(self, job: Job) -> str:
-        """Put the job at the end of the queue, see to it that somebody serves it, and return its id.
+        """Append the job to the queue, make sure that a spooler serves it, and return its id.
 
         Raises:
             SchedulerRefused: the machine has no bash or no such device; there is no job.
@@ -84,14 +84,14 @@ class LocalScheduler:
         return str(number)
 
     def find(self, name: str, submitted_at: datetime) -> str | None:
-        """The id of the job called `name`, submitted not before `submitted_at`; None if there is none."""
+        """Return the id of the job called `name`, submitted not before `submitted_at`; None without one."""
         self._queue.create()
         with self._queue.locked():
             number = self._queue.find(name, submitted_at)
         return None if number is None else str(number)
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
-        """The news of each job, by its name; spoolers that died are replaced."""
+        """Return the status of each job, by its name; replace spoolers that died."""
         self._queue.create()
         with self._queue.locked():
             entries = self._queue.unended()
@@ -101,7 +101,7 @@ class LocalScheduler:
         return {job.name: _news(entry, entries, taken) for job, entry in zip(jobs, known, strict=True)}
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:
-        """End the jobs: one that waits at once, one that runs as soon as its spooler reads of it."""
+        """End the jobs: a waiting one at once, a running one as soon as its spooler reads the request."""
         self._queue.create()
         with self._queue.locked():
             for entry in filter(None, map(self._entry, jobs)):
@@ -115,7 +115,7 @@ class LocalScheduler:
         self._start_spoolers()
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
-        """How many of each GPU's slots are free now; names of the same kind of device share theirs."""
+        """Return the free slots of each GPU; names of the same kind of device share theirs."""
         self._queue.create()
         with self._queue.locked():
             entries = self._queue.unended()
@@ -128,12 +128,12 @@ class LocalScheduler:
         return Availability(gpu.name, free, total, len(waiting(entries, host, pool)), "up" if total else "no device")
 
     def _free(self, device: Device, entries: Sequence[Entry]) -> list[Slot]:
-        """The slots that no job of this queue has, and no other queue's either."""
+        """Return the slots that no job of this queue or another one has."""
         own = running(entries, self._queue.host, str(device))
         return [slot for slot in self._slots(device) if slot.device not in own and not self._queue.device_is_busy(slot)]
 
     def _taken_elsewhere(self, pool: str, entries: Sequence[Entry]) -> bool:
-        """Whether only other queues' jobs keep the next job of a pool waiting."""
+        """Return whether only other queues' jobs block the next job of a pool."""
         slots = self._slots(Device(pool))
         return len(running(entries, self._queue.host, pool)) < len(slots) and not self._free(Device(pool), entries)
 
@@ -145,7 +145,7 @@ class LocalScheduler:
         return slots(device, self._counts, os.environ, _nvidia_gpus())
 
     def _start_spoolers(self) -> None:
-        """Have every slot served that has a job, and one more for each job that waits, as far as there are slots."""
+        """Start a spooler for every slot with a job, and one for each waiting job, up to the number of slots."""
         host = self._queue.host
         try:
             with self._queue.locked():
@@ -166,7 +166,7 @@ class LocalScheduler:
             ) from error
 
     def _start_spooler(self, slot: Slot) -> bool:
-        """Start a process that serves the slot, and say whether it was needed."""
+        """Start a process that serves the slot, and return whether it was needed."""
         serving = self._queue.claim_serving(slot)
         if serving is None:
             return False

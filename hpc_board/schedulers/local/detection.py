@@ -9,7 +9,7 @@ from hpc_board.schedulers.settings_text import Detected, comment, quoted, scalar
 def detected_settings(board: str, gpus: Sequence[tuple[str, Device]]) -> Detected:
     """Return a settings file for this machine by itself, with the board in the folder `board`.
 
-    `gpus` are the names of what it has, each with its kind.
+    `gpus` are the names of its devices, each with its kind.
     """
     entries = [
         f"  {scalar(name)}: {{cluster: here{'' if name == 'CPU' else f', device: {device}'}}}" for name, device in gpus

@@ -12,7 +12,7 @@ from hpc_board.schedulers.local.records import RECORD_BYTES_MAX, DamagedRecord
 
 @contextmanager
 def storage(path: Path) -> Iterator[None]:
-    """What goes wrong with the files inside is a StorageError that names `path`."""
+    """Translate the errors of the files inside into a StorageError that names `path`."""
     try:
         yield
     except OSError as error:
@@ -23,7 +23,7 @@ def storage(path: Path) -> Iterator[None]:
 
 
 def own_file(path: Path) -> bytes | None:
-    """The bytes of a record, None where there is no file.
+    """Return the bytes of a record, None if the file is missing.
 
     Raises:
         DamagedRecord: it is not a plain file that this user owns, or too long to be a record.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
-    """This machine: a queue on disk that costs nobody anything, and jobs whose files are visible at once.
+    """The embedded scheduler of this machine: a queue on disk, whose jobs' files are visible at once.
 
     Jobs find Slurm's variables, so that a script of a user's own runs on both.
     """

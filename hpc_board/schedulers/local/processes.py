@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TERM_GRACE_SECONDS = 5.0
-"""How long processes may take to end by themselves once they were told to."""
+"""The time between SIGTERM and SIGKILL."""
 
 _KILL_PATIENCE_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05
@@ -27,12 +27,12 @@ class Process:
 
 
 def boot_id() -> str:
-    """What tells this boot of the machine from every other."""
+    """Return the id of this boot of the machine."""
     return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def process(pid: int) -> Process | None:
-    """The process with this number; None where it has ended, even if nobody has taken note of that yet."""
+    """Return the process with this number; None if it has ended, even as a zombie."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -42,13 +42,13 @@ def process(pid: int) -> Process | None:
 
 
 def processes() -> list[Process]:
-    """All processes of the machine that can be seen."""
+    """Return all visible processes of the machine."""
     pids = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
     return [found for found in map(process, pids) if found]
 
 
 def has_variable(pid: int, variable: bytes) -> bool:
-    """Whether the process was started with `variable` (NAME=value) in its environment, as far as we may know."""
+    """Return whether the process started with `variable` (NAME=value) in its environment, if that is readable."""
     try:
         return variable in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
@@ -56,7 +56,7 @@ def has_variable(pid: int, variable: bytes) -> bool:
 
 
 def family(everyone: Iterable[Process], belongs: Callable[[Process], bool]) -> list[Process]:
-    """The processes that belong, and all their descendants."""
+    """Return the processes that belong, and all their descendants."""
     children: dict[int, list[Process]] = {}
     members: dict[int, Process] = {}
     heads: list[Process] = []
@@ -73,7 +73,7 @@ def family(everyone: Iterable[Process], belongs: Callable[[Process], bool]) -> l
 
 
 def end_processes(members: Callable[[], list[Process]]) -> bool:
-    """End the processes that `members` finds, gently and then by force, and say whether none is left."""
+    """End the processes that `members` finds, by SIGTERM and then by SIGKILL, and return whether none is left."""
     left = members()
     _send(left, signal.SIGTERM)
     deadline = time.monotonic() + TERM_GRACE_SECONDS

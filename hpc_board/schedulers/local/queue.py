@@ -17,7 +17,7 @@ from hpc_board.schedulers.local.records import DamagedRecord, End, Entry, Start,
 from hpc_board.schedulers.local.slots import Slot
 
 CLOCK_SLACK = timedelta(days=1)
-"""How far a clock that was set back may bring a job's time before the time at which the job was wanted."""
+"""The tolerance for a clock that was set back between a run's creation and its job's submission."""
 
 
 class Queue:
@@ -47,7 +47,7 @@ class Queue:
 
     @contextmanager
     def locked(self, *, patience_seconds: float = 30) -> Iterator[None]:
-        """The queue, for one reader or writer at a time.
+        """Lock the queue, for one reader or writer at a time.
 
         Raises:
             SchedulerError: somebody else held it for `patience_seconds`.
@@ -62,17 +62,17 @@ class Queue:
             yield
 
     def claim_serving(self, slot: Slot) -> int | None:
-        """A descriptor that makes its holder the one process that serves `slot`; None if there is one already."""
+        """Return a descriptor that makes its holder the one process that serves `slot`; None if another one does."""
         with storage(self.folder):
             return take_lock(self._locks / f"serving-{self.host}-{slot.file_name}")
 
     def claim_device(self, slot: Slot) -> int | None:
-        """A descriptor that keeps the device of `slot` busy while any process has it; None while it is busy."""
+        """Return a descriptor that keeps the device of `slot` busy while any process has it; None while it is busy."""
         with storage(self.folder):
             return take_lock(self._device_lock(slot))
 
     def device_is_busy(self, slot: Slot) -> bool:
-        """Whether a process has the device of `slot` that a job was given, of this queue or another."""
+        """Return whether a job of this queue or another one has the device of `slot`."""
         with storage(self.folder):
             looked = take_lock(self._device_lock(slot), shared=True)
         if looked is not None:
@@ -93,7 +93,7 @@ class Queue:
         time_limit_seconds: int,
         environment: Mapping[str, str],
     ) -> int:
-        """Put a job at the end of the queue and return its number, which no other job of this folder ever has."""
+        """Append a job to the queue and return its number, which no other job of this folder ever has."""
         with storage(self.folder):
             number = self._next_number()
             write_whole(self.folder / "last-number", str(number).encode())
@@ -118,12 +118,12 @@ class Queue:
             return number
 
     def entry(self, number: int) -> Entry | None:
-        """What is known of job `number`; None where it is unknown or its records are damaged."""
+        """Return the records of job `number`; None if it is unknown or they are damaged."""
         with storage(self.folder):
             return _entry(self._active / str(number)) or _entry(self._ended / str(number))
 
     def unended(self) -> list[Entry]:
-        """The jobs of all machines that have not ended, oldest first."""
+        """Return the jobs of all machines that have not ended, oldest first."""
         with storage(self.folder):
             entries = [entry for number in _numbers(self._active) if (entry := _entry(self._active / str(number)))]
             for entry in entries:
@@ -134,7 +134,7 @@ class Queue:
             return [entry for entry in entries if entry.end is None]
 
     def find(self, name: str, submitted_at: datetime) -> int | None:
-        """The number of the job called `name`, looked for among those submitted since `submitted_at`."""
+        """Return the number of the job called `name`, among those submitted since `submitted_at`."""
         with storage(self.folder):
             numbers = sorted({*_numbers(self._active), *_numbers(self._ended)}, reverse=True)
         for entry in filter(None, map(self.entry, numbers)):
@@ -156,12 +156,12 @@ class Queue:
             self._put_away(number)
 
     def request_cancel(self, number: int) -> None:
-        """Leave word for whoever serves the job's slot that it is to be ended."""
+        """Store a cancel request for the process that serves the job's slot."""
         with storage(self.folder):
             (self._active / str(number) / "cancel").touch()
 
     def cancel_requested(self, number: int) -> bool:
-        """Whether word was left that the job is to be ended; needs no lock."""
+        """Return whether a cancel of the job was requested; needs no lock."""
         return (self._active / str(number) / "cancel").exists()
 
     def _put_away(self, number: int) -> None:
@@ -176,14 +176,14 @@ class Queue:
 
 
 def waiting(entries: Iterable[Entry], host: str, pool: str) -> list[Entry]:
-    """Those of `entries` that wait for a slot of this pool on this machine, in their order."""
+    """Return the `entries` that wait for a slot of this pool on this machine, in their order."""
     return [
         entry for entry in entries if entry.start is None and (entry.ticket.host, entry.ticket.pool) == (host, pool)
     ]
 
 
 def running(entries: Iterable[Entry], host: str, pool: str) -> dict[str, Entry]:
-    """Those of `entries` that have been started in this pool on this machine, by their device."""
+    """Return the started `entries` of this pool on this machine, by their device."""
     started = [entry for entry in entries if (entry.ticket.host, entry.ticket.pool) == (host, pool)]
     return {entry.start.device: entry for entry in started if entry.start is not None}
 
@@ -194,7 +194,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def is_number(text: str) -> bool:
-    """Whether `text` can be a job's id."""
+    """Return whether `text` can be a job's id."""
     return text.isascii() and text.isdigit() and len(text) < 19 and not text.startswith("0")
 
 

@@ -1,4 +1,4 @@
-"""Records: what the files in a job's folder of the queue say, and their strict reading."""
+"""Records in a job's folder of the queue, and their strict reading."""
 
 import json
 import math
@@ -27,7 +27,7 @@ class DamagedRecord(Exception):
 
 @dataclass(frozen=True)
 class Ticket:
-    """`job.json`: what is to be run, and on which machine and pool.
+    """`job.json`: the job to run, its machine and its pool.
 
     `environment` is the part of the submitter's environment that the job gets, as from a login shell on a cluster.
     """
@@ -60,7 +60,7 @@ class Start:
 
 @dataclass(frozen=True)
 class End:
-    """`end.json`: how the job ended. `exit_code` is negative for a signal, None where nobody saw it."""
+    """`end.json`: the end of the job. `exit_code` is negative for a signal, None if it is unknown."""
 
     state: str
     reason: str
@@ -81,12 +81,12 @@ Record = TypeVar("Record", Ticket, Start, End)
 
 
 def encoded(record: Ticket | Start | End) -> bytes:
-    """The record as the text of its file."""
+    """Return the record as the text of its file."""
     return json.dumps(asdict(record), indent=1).encode()
 
 
 def ticket(data: bytes) -> Ticket:
-    """The ticket in `data`.
+    """Return the ticket in `data`.
 
     Raises:
         DamagedRecord: it holds none.
@@ -107,7 +107,7 @@ def ticket(data: bytes) -> Ticket:
 
 
 def start(data: bytes) -> Start:
-    """The start in `data`.
+    """Return the start in `data`.
 
     Raises:
         DamagedRecord: it holds none.
@@ -119,7 +119,7 @@ def start(data: bytes) -> Start:
 
 
 def end(data: bytes) -> End:
-    """The end in `data`.
+    """Return the end in `data`.
 
     Raises:
         DamagedRecord: it holds none.

@@ -19,17 +19,17 @@ class Slot:
 
     @property
     def file_name(self) -> str:
-        """The slot's name in file names."""
+        """Return the slot's name in file names."""
         return re.sub(r"[^A-Za-z0-9-]", "_", f"{self.pool}-{self.device}")
 
 
 def slots(
     device: Device, counts: Mapping[str, int], environment: Mapping[str, str], nvidia_gpus: int
 ) -> tuple[Slot, ...]:
-    """The slots on which jobs for this kind of device run, all GPU names of the kind together.
+    """Return the slots on which jobs for this kind of device run, all GPU names of the kind together.
 
-    `counts` overrides how many there are, by kind ("cuda" -> 2). A list of visible devices in `environment` names
-    them; otherwise they are counted from 0, and there are `nvidia_gpus` for CUDA and one for anything else.
+    `counts` overrides their number, by kind ("cuda" -> 2). A list of visible devices in `environment` names them;
+    otherwise they are counted from 0, with `nvidia_gpus` for CUDA and one for any other kind.
     """
     visible = environment.get(VISIBLE.get(device, ""))
     if visible is not None:
@@ -43,5 +43,5 @@ def slots(
 
 
 def slot_environment(slot: Slot) -> dict[str, str]:
-    """What makes a job see the slot's device and no other GPU."""
+    """Return the variables that show a job the slot's device and no other GPU."""
     return {variable: slot.device if slot.pool == kind else "" for kind, variable in VISIBLE.items()}

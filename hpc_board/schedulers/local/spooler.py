@@ -1,4 +1,4 @@
-"""The spooler: the process that serves one slot. Clients start it; it is gone when there is nothing left to do."""
+"""The spooler: the process that serves one slot. Clients start it; it exits when the queue is empty."""
 
 import contextlib
 import ctypes
@@ -28,7 +28,8 @@ from hpc_board.schedulers.local.slots import Slot, slot_environment
 
 GATE = 'read -r go && exec bash "$1" </dev/null'
 """Starts the script once a line arrives. The line is sent when the start is on disk, so that no job runs twice: if
-the spooler dies before, its end of the pipe closes and the script never starts."""
+the spooler dies before, its end of the pipe closes and the script never starts.
+"""
 
 _PAUSE_SECONDS = 0.2
 _STORAGE_PAUSE_SECONDS = 2.0
@@ -46,18 +47,18 @@ class StartedJob:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit status of the script, negative for a signal; None while it runs, or if nobody could see it."""
+        """Return the script's exit status, negative for a signal; None while it runs, or if it is unknown."""
         return None if self._child is None else self._child.returncode
 
     def is_running(self) -> bool:
-        """Whether the script has not ended."""
+        """Return whether the script still runs."""
         self._reap()
         if self._child is not None:
             return self._child.returncode is None
         return self._leader_is_there()
 
     def members(self) -> list[Process]:
-        """The processes of the job that have not ended, in whatever session they are."""
+        """Return the processes of the job that have not ended, in any session."""
         self._reap()
         everyone = processes()
         session = self.start.leader if self._leader_is_there() else None
@@ -75,7 +76,7 @@ class StartedJob:
         return one.start_ticks >= self.start.start_ticks and has_variable(one.pid, self._variable)
 
     def _reap(self) -> None:
-        """Take note of ended children, among them the job's orphans."""
+        """Reap ended children, among them the job's orphans."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -107,8 +108,8 @@ def main(arguments: Sequence[str]) -> None:
 def serve(queue: Queue, slot: Slot, serving: int) -> None:
     """Run the jobs of the slot, one after the other, until none is left; an earlier spooler's job comes first.
 
-    The decision to end falls while the queue is locked, and `serving` is closed before it is unlocked: a client that
-    has added a job finds the slot either served by somebody who will see the job, or not served.
+    The spooler decides to end while the queue is locked, and closes `serving` before it unlocks it: a client that has
+    added a job finds the slot either served by a spooler that will see the job, or not served.
     """
     while True:
         with queue.locked(patience_seconds=math.inf):
@@ -129,7 +130,7 @@ def serve(queue: Queue, slot: Slot, serving: int) -> None:
 
 
 def _started(queue: Queue, slot: Slot, ticket: Ticket) -> StartedJob | None:
-    """The job, running; None if it ended at once, or if something of an earlier job still has the device."""
+    """Start the job; return None if it ended at once, or if processes of an earlier job still have the device."""
     busy = queue.claim_device(slot)
     if busy is None:
         return None
@@ -170,7 +171,7 @@ def _bash_at_the_gate(ticket: Ticket, slot: Slot, busy: int) -> subprocess.Popen
 
 
 def _outcome(queue: Queue, job: StartedJob) -> End:
-    """How the job ended, once it and all its processes have."""
+    """Return the end of the job, once it and all its processes have ended."""
     if job.start.boot != boot_id():
         return End(JobState.NODE_FAIL.value, "the machine was restarted while the job ran", None)
     limit = job.ticket.time_limit_seconds
@@ -200,7 +201,7 @@ def _own_end(queue: Queue, job: StartedJob) -> tuple[JobState, str]:
 
 
 def _store_end(queue: Queue, number: int, end: End) -> None:
-    """Store the end, waiting for a full disk to be freed; nobody else knows it."""
+    """Store the end, waiting while the disk is full; it has no other copy."""
     while True:
         try:
             with queue.locked(patience_seconds=math.inf):

@@ -1,4 +1,4 @@
-"""How much of a GPU is free, from what sinfo and squeue list."""
+"""The free share of a GPU, from the lists of sinfo and squeue."""
 
 import re
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ _UNUSABLE_MARKS: Final = frozenset("*$@^!%")
 
 
 def availability(gpu: Gpu, nodes: Sequence[NodeRow], waiting: Sequence[str]) -> Availability:
-    """How much of `gpu` is there, how much of it is free, and how many jobs wait for its partition.
+    """Count the units of `gpu`, the free ones among them, and the jobs that wait for its partition.
 
-    Counted in GPUs of the requested kind; without such a request in CPUs for the CPU, else in whole nodes. `waiting`
+    The unit is a GPU of the requested kind; without such a request a CPU for the CPU, else a whole node. `waiting`
     holds the partition of each waiting job, or several joined by commas.
     """
     wanted = set(gpu.partition.split(",")) if gpu.partition else {row.partition for row in nodes if row.default}
@@ -60,7 +60,7 @@ def _free_and_total(gpu: Gpu, row: NodeRow) -> tuple[int, int]:
 
 
 def _usable(state: str, *, reserved: bool) -> bool:
-    """Whether jobs start on a node in this state of sinfo's, such as "idle", "mixed~" (asleep) or "idle*" (silent)."""
+    """Return whether jobs start on a node in this sinfo state: "idle", "mixed~" (asleep) or "idle*" (silent)."""
     match = _STATE.fullmatch(state)
     if match is None:
         return False

@@ -31,18 +31,18 @@ from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed, Host
 
 TIMEOUT_SECONDS: Final = 60.0
-"""How long one command of Slurm may take: a busy controller answers late, and sbatch itself retries for a while."""
+"""The time-out of one command of Slurm: a busy controller answers late, and sbatch itself retries for a while."""
 
 _ACCOUNTED_AT_ONCE = 50
 _NAMES_BYTES_MAX = 100_000
-"""How long a list of names may be: the kernel takes an argument of up to 128 KiB."""
+"""The maximum length of a list of names: the kernel takes an argument of up to 128 KiB."""
 
 _FORMATS: Final = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 """Times in seconds since 1970, and lists of an array's tasks uncut."""
 
 _MAX_ARRAY_TASKS = re.compile(r"\bmax_array_tasks=([0-9]{1,9})\b")
 _CLOCK_SLACK = timedelta(days=1)
-"""How far the controller's clock may lie behind this host's: more than a time zone that somebody got wrong."""
+"""The tolerance for the controller's clock behind this host's: more than a wrong time zone."""
 
 _LIVE = (JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN)
 _FINAL = (
@@ -61,16 +61,16 @@ class _AccountingAbsentError(Exception):
 
 @dataclass(frozen=True)
 class Listing:
-    """What the controller listed, and what it was asked with: "squeue" or "pyslurm"."""
+    """The controller's list of jobs, and its source: "squeue" or "pyslurm"."""
 
     source: str
     rows: Sequence[QueueRow]
 
 
 class SlurmScheduler:
-    """A Slurm cluster, asked by its commands on `host`; it keeps no state and may be used from several threads.
+    """A Slurm cluster, queried by its commands on `host`; it keeps no state and may be used from several threads.
 
-    Jobs are followed whoever owns them, as far as the cluster lets this account see them.
+    Jobs of all users are followed, as far as the cluster lets this account see them.
     """
 
     def __init__(self, cluster: Cluster, host: Host, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
@@ -79,7 +79,7 @@ class SlurmScheduler:
         self._timeout_seconds = timeout_seconds
 
     def command(self, job: Job) -> Sequence[str]:
-        """The sbatch command that `submit` runs.
+        """Return the sbatch command that `submit` runs.
 
         Raises:
             InputError: an option or the folder's path cannot be handed to Slurm.
@@ -105,7 +105,7 @@ class SlurmScheduler:
         return ["sbatch", "--parsable", *arguments, str(job.folder / job.script)]
 
     def submit(self, job: Job) -> str:
-        """Hand the job over and return its id, of an array that of the whole.
+        """Submit the job and return its id, of an array that of the whole.
 
         Raises:
             InputError: an option or the folder's path cannot be handed to Slurm.
@@ -133,13 +133,13 @@ class SlurmScheduler:
         return job_id
 
     def rehearse(self, rehearsals: Sequence[Rehearsal]) -> Sequence[Rehearsed]:
-        """Return what the partitions allow the jobs, and what `sbatch --test-only` says to them."""
+        """Return the partitions' limits for the jobs, and the answers of `sbatch --test-only`."""
         from hpc_board.schedulers.slurm.rehearsal import rehearse
 
         return rehearse(rehearsals, lambda: site(self._host, self._timeout_seconds), self.test_only)
 
     def test_only(self, job: Job) -> str:
-        """Return what `sbatch --test-only` says to the job: when and where it would start.
+        """Return the answer of `sbatch --test-only` to the job: the time and the node of its start.
 
         Raises:
             InputError: an option or the folder's path cannot be handed to Slurm.
@@ -165,11 +165,11 @@ class SlurmScheduler:
         raise unclear
 
     def find(self, name: str, submitted_at: datetime) -> str | None:
-        """The id of this account's newest job called `name`, submitted not before `submitted_at`; None if none."""
+        """Return the id of this account's newest job `name`, submitted not before `submitted_at`; None without one."""
         return self.find_each([name], submitted_at).get(name)
 
     def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
-        """The ids of this account's newest jobs called so, submitted not before `submitted_at`, by their names."""
+        """Return the ids of this account's newest jobs of these names, submitted not before `submitted_at`."""
         earliest = submitted_at - _CLOCK_SLACK
         listed_as = dict.fromkeys(each for name in names for each in (name, array_of(name)) if each)
         found = _found(names, self._queue(list(listed_as), mine=True).rows, earliest)
@@ -183,7 +183,7 @@ class SlurmScheduler:
         return found
 
     def array_size(self) -> int:
-        """How many tasks an array may have here; where the cluster doesn't say, what Slurm's own default allows."""
+        """Return the maximum number of an array's tasks; Slurm's own default if the cluster does not tell."""
         try:
             settings = configuration(self._answer(CONFIGURATION))
         except SchedulerError:
@@ -193,10 +193,10 @@ class SlurmScheduler:
         return min([ARRAY_TASKS_MAX, *(int(limit) for limit in limits if re.fullmatch("[0-9]{1,9}", limit))])
 
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
-        """The news of each job, by its name: one squeue for all, and sacct for those that it no longer lists.
+        """Return the status of each job, by its name: from one squeue for all, and sacct for those that it lacks.
 
-        Where sacct fails, the jobs that it was asked for are `unknown`, which changes nothing, and of those that it
-        would have been asked for after that there is no news: each question may take as long.
+        If sacct fails, the jobs of that query are `unknown`, which changes nothing, and the jobs of later queries have
+        no status: each query may take as long.
         """
         if not jobs:
             return {}
@@ -223,7 +223,7 @@ class SlurmScheduler:
         return news
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:
-        """Ask for the jobs' end; one that has ended, or whose id bears another name by now, is left alone."""
+        """Cancel the jobs; one that has ended, or whose id has another name by now, is left alone."""
         if not jobs:
             return
         ours = {(job.job_id, job.listed_as) for job in jobs}
@@ -233,7 +233,7 @@ class SlurmScheduler:
             self._answer(["scancel", "--quiet", *live])
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
-        """How much of each of these GPUs is free now, in the same order: one sinfo and one squeue for all."""
+        """Return the free share of each of these GPUs, in the same order, from one sinfo and one squeue."""
         if not gpus:
             return []
         nodes = node_rows(self._answer(["sinfo", "--all", "--noheader", "--Node", f"--Format={SINFO_FORMAT}"]))
@@ -241,7 +241,7 @@ class SlurmScheduler:
         return [availability(gpu, nodes, waiting.split()) for gpu in gpus]
 
     def _queue(self, names: Sequence[str], *, mine: bool = False) -> Listing:
-        """The jobs with these names that the controller remembers, only this account's if `mine`."""
+        """Return the jobs with these names that the controller remembers, only this account's if `mine`."""
         rows: list[QueueRow] = []
         for some in _at_once(names):
             argv = ["squeue", "--all", "--array", "--noheader", "--states=all", f"--name={','.join(some)}"]
@@ -250,7 +250,7 @@ class SlurmScheduler:
         return Listing("squeue", rows)
 
     def _accounted(self, jobs: Sequence[JobKey], source: str) -> Iterator[tuple[str, JobStatus]]:
-        """The news of jobs that `source` does not list."""
+        """Return the status of jobs that `source` does not list, from sacct."""
         try:
             rows = self._accounts(
                 f"--jobs={','.join(dict.fromkeys(_allocation(job.job_id) for job in jobs))}",
@@ -327,7 +327,7 @@ class SlurmScheduler:
 
 
 def _found(names: Sequence[str], rows: Sequence[QueueRow | AccountRow], earliest: datetime) -> dict[str, str]:
-    """The ids of the newest jobs of these names; one of unknown time counts as the earliest of them.
+    """Return the ids of the newest jobs of these names; one of unknown time counts as the earliest of them.
 
     Of an array that is listed at all every task has been submitted, also one that is over and forgotten.
     """
@@ -348,7 +348,7 @@ def _found(names: Sequence[str], rows: Sequence[QueueRow | AccountRow], earliest
 
 
 def _allocation(job_id: str) -> str:
-    """The id under which accounts are asked: of a task of an array, that of the whole."""
+    """Return the id for sacct: of a task of an array, that of the whole."""
     return job_id.partition("_")[0]
 
 
@@ -357,7 +357,7 @@ def _names(jobs: Sequence[JobKey]) -> list[str]:
 
 
 def _at_once(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """As many names at a time as fit into one argument of a command."""
+    """Yield as many names at a time as fit into one argument of a command."""
     some: list[str] = []
     length = 0
     for name in names:
@@ -391,7 +391,7 @@ def _attempt(row: QueueRow) -> str:
 
 
 def _account_news(job: JobKey, rows: Sequence[AccountRow], source: str) -> JobStatus:
-    """What the accounts say of a job that `source` does not list; a state that is not final explains nothing then."""
+    """Return sacct's status of a job that `source` does not list; a state that is not final explains nothing then."""
     attempts = [row for row in rows if (row.job_id, row.name) == (job.job_id, job.listed_as)]
     if not attempts:
         return JobStatus(JobState.MISSING, job.job_id, source=f"{source}: not listed; sacct: not listed")

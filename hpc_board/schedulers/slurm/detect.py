@@ -1,4 +1,4 @@
-"""What a Slurm cluster says of itself: the questions, and the pure reading of the answers."""
+"""Description of a Slurm cluster: the queries, and the pure parsing of the answers."""
 
 import re
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ _TIME = re.compile(r"(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{
 
 
 def site(host: Host, timeout_seconds: float = 60.0) -> ClusterInfo:
-    """The cluster whose commands `host` has, as far as this account may see it.
+    """Return the cluster whose commands `host` has, as far as this account may see it.
 
-    What only `scontrol` tells may be missing; `Site.unknown` says so.
+    Values that only `scontrol` has may be missing; `ClusterInfo.unknown` names the failed queries.
 
     Raises:
         SchedulerRefused: there is no sinfo, or it has no configuration.
@@ -53,7 +53,7 @@ def site(host: Host, timeout_seconds: float = 60.0) -> ClusterInfo:
 
 
 def cluster_nodes(stdout: str) -> tuple[tuple[ClusterNode, ...], dict[str, Partition]]:
-    """The nodes and the partitions that `sinfo --Node --Format=SITE_FORMAT` printed, the nodes by their names.
+    """Parse the nodes and partitions of `sinfo --Node --Format=SITE_FORMAT`, the nodes by their names.
 
     Raises:
         SchedulerError: it printed something else.
@@ -76,7 +76,7 @@ def cluster_nodes(stdout: str) -> tuple[tuple[ClusterNode, ...], dict[str, Parti
 
 
 def partition_facts(stdout: str) -> dict[str, Partition]:
-    """The partitions that `scontrol show partition --oneliner` printed, by their names; other lines are none."""
+    """Parse the partitions of `scontrol show partition --oneliner`, by their names; skip other lines."""
     found = {}
     for line in stdout.splitlines():
         fields = dict(_FIELD.findall(line))
@@ -98,12 +98,12 @@ def partition_facts(stdout: str) -> dict[str, Partition]:
 
 
 def configuration(stdout: str) -> Mapping[str, str]:
-    """The settings that `scontrol show config` printed, by their names; "(null)" is ""."""
+    """Parse the settings of `scontrol show config`, by their names; "(null)" is ""."""
     return {name: "" if value == "(null)" else value for name, value in _SETTING.findall(stdout)}
 
 
 def seconds(text: str) -> int | None:
-    """A time limit as sinfo and scontrol print it ("30:00", "1-12:00:00"); None for "infinite" and the like."""
+    """Parse a time limit of sinfo and scontrol ("30:00", "1-12:00:00"); return None for "infinite" and the like."""
     match = _TIME.fullmatch(text.strip())
     if match is None:
         return None
@@ -124,7 +124,7 @@ def _some(text: str) -> str:
 
 
 def _joined(listed: Partition, described: Partition | None) -> Partition:
-    """A partition as sinfo lists it, with what scontrol says of it beside."""
+    """Return a partition of sinfo's list with the values of scontrol."""
     if described is None:
         return listed
     return replace(described, max_time_seconds=described.max_time_seconds or listed.max_time_seconds)

@@ -1,7 +1,7 @@
-"""Settings from what a Slurm cluster says of itself: one entry for each kind of GPU, the rest as comments.
+"""Settings for a Slurm cluster from its description: one entry for each kind of GPU, the rest as comments.
 
-What Slurm tells is a line of the settings. What it does not tell, or what somebody has to decide, is a comment: a guess
-never looks like a fact. The same cluster gives the same text.
+A fact from Slurm is a line of the settings. A missing fact, or a decision for the admin, is a comment: a guess never
+looks like a fact. The same cluster gives the same text.
 """
 
 import re
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+:=-]{0,120}")
 
 @dataclass(frozen=True)
 class _Kind:
-    """GPUs that a job cannot tell apart by what Slurm says; `candidates` are the models that features name."""
+    """GPUs that Slurm does not tell apart for a job; `candidates` are the models that features name."""
 
     type: str
     model: Model | None
@@ -61,7 +61,7 @@ class _Offer:
 
 
 def detected_settings(site: ClusterInfo, cluster: str | None = None, board: str | None = None) -> Detected:
-    """A settings file for the cluster, with the board in the folder `board` where that is known.
+    """Return a settings file for the cluster, with the board in the folder `board` if that is known.
 
     The cluster is called `cluster`, else as Slurm itself calls it.
     """
@@ -122,7 +122,7 @@ def _gpus(node: ClusterNode) -> list[Gres]:
 
 @lru_cache(maxsize=50_000)
 def _kind(type_: str, features: tuple[str, ...]) -> _Kind:
-    """The kind of a node's GPUs: by their type in Slurm where that tells the model, else by the node's features."""
+    """Return the kind of a node's GPUs: by their type in Slurm if it names the model, else by the node's features."""
     said = parse_gpu_name(type_)
     others = parse_gpu_names(features)
     if said.model is not None:
@@ -149,7 +149,7 @@ def _order(kind: _Kind) -> tuple[object, ...]:
 
 
 def _components(nodes: Iterable[ClusterNode]) -> list[list[str]]:
-    """The partitions of these nodes, those together that have nodes in common."""
+    """Group the partitions of these nodes: those that share nodes are together."""
     groups: list[set[str]] = []
     for node in nodes:
         joined = set(node.partitions)
@@ -170,7 +170,7 @@ def _within(members: Iterable[tuple[ClusterNode, int]], partition: str) -> tuple
 def _preference(
     in_each: dict[str, tuple[tuple[ClusterNode, int], ...]],
 ) -> Callable[[Partition], tuple[object, ...]]:
-    """Orders partitions that have the same GPUs: first one that takes everybody's jobs and has the most of them."""
+    """Return the sort key of partitions with the same GPUs: first one open to all with the most GPUs."""
 
     def key(partition: Partition) -> tuple[object, ...]:
         gpus = sum(count for _, count in in_each[partition.name])
@@ -181,7 +181,7 @@ def _preference(
 
 
 def _rivals(site: ClusterInfo, kind: _Kind, partition: str) -> list[ClusterNode]:
-    """The nodes of a partition with GPUs of another kind that the same request would get."""
+    """Return the nodes of a partition with GPUs of another kind that the same request would get."""
     return [
         node
         for node in site.nodes
@@ -194,7 +194,7 @@ def _rivals(site: ClusterInfo, kind: _Kind, partition: str) -> list[ClusterNode]
 def _constraint(
     kind: _Kind, nodes: Sequence[tuple[ClusterNode, int]], rivals: Sequence[ClusterNode]
 ) -> tuple[str, bool]:
-    """The features to ask for beside the GPU, "" for none, and whether that tells its nodes from the `rivals`."""
+    """Return the features to request beside the GPU, "" for none, and whether they exclude the `rivals`."""
     if kind.model is None or (kind.type and not rivals):
         return "", not rivals
     common = set(nodes[0][0].features).intersection(*(node.features for node, _ in nodes))
@@ -210,7 +210,7 @@ def _constraint(
 
 
 def _cpu_partitions(site: ClusterInfo) -> list[tuple[Partition, list[ClusterNode]]]:
-    """The partitions without GPUs, the one to begin with first."""
+    """Return the partitions without GPUs, the one to begin with first."""
     with_gpus = {name for node in site.nodes if _has_gpus(node) for name in node.partitions}
     found = []
     for partition in site.partitions:
@@ -236,7 +236,7 @@ def _has_gpus(node: ClusterNode) -> bool:
 
 
 def _model_without_gres(node: ClusterNode) -> Model | None:
-    """The model of GPU that a node's features name although Slurm counts none there."""
+    """Return the model of GPU that a node's features name although Slurm counts none there."""
     if _gpus(node):
         return None
     found = parse_gpu_names(word for word in node.features if len(word) > 3 or word.lower().startswith("gpu"))
@@ -247,7 +247,7 @@ def _model_without_gres(node: ClusterNode) -> Model | None:
 
 
 def _named_apart(offers: Sequence[_Offer]) -> list[_Offer]:
-    """The offers, each with a name of its own: as short as tells it from those before it."""
+    """Return the offers, each with a unique name: as short as tells it from those before it."""
     taken: set[str] = set()
     named_: list[_Offer] = []
     for offer in offers:
@@ -284,7 +284,7 @@ def _header(site: ClusterInfo) -> Iterator[str]:
 
 
 def _notes(site: ClusterInfo, offers: Sequence[_Offer]) -> Iterator[str]:
-    """What holds for all entries."""
+    """Yield the comments for all entries."""
     notes = [f"Not known: {_plain(why)}." for why in site.unknown]
     select = site.configuration.get("SelectType", "")
     if select == "select/linear":
@@ -310,7 +310,7 @@ def _notes(site: ClusterInfo, offers: Sequence[_Offer]) -> Iterator[str]:
 
 
 def _is_known(offer: _Offer) -> bool:
-    """Whether Slurm tells all that an entry needs to be right: the model, how to get it, and that one may."""
+    """Return whether Slurm has all facts of an entry: the model, its request, and the permission."""
     partition = offer.partition
     return (
         offer.kind.model is not None
@@ -341,7 +341,7 @@ def _entry(offer: _Offer, cluster: str, site: ClusterInfo) -> list[str]:
 
 
 def _about(offer: _Offer) -> Iterator[str]:
-    """What was found, in sentences."""
+    """Return the findings, in sentences."""
     kind, partition = offer.kind, offer.partition
     calls = f"Slurm's type is {_plain(kind.type)}" if kind.type else "Slurm has no type for them"
     yield f"{_count_text(offer)}. {calls}."
@@ -431,7 +431,7 @@ def _cpu_entry(found: Sequence[tuple[Partition, list[ClusterNode]]], cluster: st
 
 
 def _without_gres(site: ClusterInfo, cluster: str) -> Iterator[list[str]]:
-    """Nodes whose features name a GPU that Slurm does not count: whole nodes may be the way to get it."""
+    """Report nodes whose features name a GPU that Slurm does not count: a job may have to request whole nodes."""
     found: dict[tuple[str, str], list[ClusterNode]] = {}
     for node in site.nodes:
         model = _model_without_gres(node)
@@ -454,5 +454,5 @@ def _without_gres(site: ClusterInfo, cluster: str) -> Iterator[list[str]]:
 
 
 def _plain(text: str) -> str:
-    """Text of the cluster, safe within a comment or quotes."""
+    """Return text of the cluster in a form that is safe within a comment or quotes."""
     return one_line(text, 200).encode("ascii", "replace").decode().replace('"', "'").replace("\\", "/")

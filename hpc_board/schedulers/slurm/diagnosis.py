@@ -65,7 +65,7 @@ def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
 
 
 def _unreached(host: Host) -> SchedulerError | None:
-    """Why no command can be run on the host, whichever it is; None where that can be tried."""
+    """Return why the host runs no commands at all; None if it may run some."""
     try:
         host.run([_NEEDED[0], "--version"], timeout_seconds=PATIENCE_SECONDS)
     except (CommandMissing, CommandTimeout):

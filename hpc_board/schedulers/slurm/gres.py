@@ -20,14 +20,14 @@ class Gres:
 
 
 def gres_list(text: str) -> list[Gres]:
-    """The entries of a node's `Gres` or `GresUsed`, or of a request; none for "(null)" and "N/A"."""
+    """Return the entries of a node's `Gres` or `GresUsed`, or of a request; none for "(null)" and "N/A"."""
     if text.strip() in ("", "(null)", "N/A"):
         return []
     return [_gres(entry) for entry in _ENTRY.findall(text)]
 
 
 def requested_gres(request: Request) -> Gres | None:
-    """The resource that `request` asks for, with its type or with none for any; None if it names no resource."""
+    """Return the resource that `request` names, with or without a type; None if it names none."""
     if request.style is RequestStyle.GRES:
         wanted = gres_list(request.value)
         return next((entry for entry in wanted if entry.name == "gpu"), wanted[0] if wanted else None)
@@ -39,14 +39,14 @@ def requested_gres(request: Request) -> Gres | None:
 
 
 def matching_count(text: str, wanted: Gres) -> int:
-    """How many of the `wanted` resources a node's `Gres` or `GresUsed` names."""
+    """Count the `wanted` resources in a node's `Gres` or `GresUsed`."""
     return sum(
         entry.count for entry in gres_list(text) if entry.name == wanted.name and wanted.type in ("", entry.type)
     )
 
 
 def _gres(entry: str) -> Gres:
-    """One entry: name[:type][:no_consume][:count][(where)]; the type is the field that is no count.
+    """Parse one entry: name[:type][:no_consume][:count][(where)]; the type is the field that is no count.
 
     A type that is not known is printed as (null), a place as (S:0-1) or (IDX:0,2).
     """

@@ -28,7 +28,7 @@ class SlurmClusterSection(RemoteClusterSection, frozen=True):
     """One of `clusters:` with `scheduler: slurm`."""
 
     client: Literal["cli", "pyslurm"] = "cli"
-    """How Slurm is asked: by its commands, or about its queue through pyslurm and by the commands otherwise."""
+    """The way to query Slurm: its commands, or pyslurm for the queue and the commands for the rest."""
     pyslurm_python: Line | None = None
     """The Python that has pyslurm, for `client: pyslurm`: by default the one that runs hpc-board."""
 
@@ -39,7 +39,7 @@ class RequestSection(Section, frozen=True):
     style: RequestStyle
     """The option of sbatch to ask with, or none where the partition alone decides."""
     value: OptionValue | None = None
-    """What to ask for, such as "gpu:h100:1"."""
+    """The request, such as "gpu:h100:1"."""
 
 
 class SlurmGpuSection(GpuSection, frozen=True):
@@ -48,7 +48,7 @@ class SlurmGpuSection(GpuSection, frozen=True):
     partition: OptionValue | None = None
     """The Slurm partition; several may be separated by commas."""
     request: RequestSection | None = None
-    """How a job asks for the GPU."""
+    """The job's request for the GPU."""
     account: OptionValue | None = None
     """The account to charge."""
     qos: OptionValue | None = None
@@ -66,7 +66,7 @@ class SlurmGpuSection(GpuSection, frozen=True):
     memory: Memory | None = None
     """Memory of the job."""
     exclusive: bool = False
-    """Whether the job gets its node for itself."""
+    """The job gets its node for itself."""
     gpu_freq: OptionValue | None = None
     """The clock to ask for, such as "high"."""
     sbatch: list[Line] = msgspec.field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What Slurm's commands print, parsed: the formats that they are asked for stand beside what reads them."""
+"""Parsers of the output of Slurm's commands, each beside the format that the command gets."""
 
 import re
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _CPU_COUNTS = re.compile("[0-9]{1,9}/([0-9]{1,9})/[0-9]{1,9}/([0-9]{1,9})")
 
 
 ARRAY_TASKS_MAX: Final = 1000
-"""How many tasks an array of ours has at most, whatever a cluster allows: Slurm's own default, but for one."""
+"""The maximum number of tasks in one of our arrays on any cluster: Slurm's own default, less one."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,15 @@ class NodeRow:
 
 
 def submitted_job_id(stdout: str) -> str | None:
-    """The job's id in the output of `sbatch --parsable`: the last line that is an id; banners of wrappers are not."""
+    """Return the job's id from the output of `sbatch --parsable`: the last line that is one, after any banners."""
     ids = _SUBMITTED.findall(stdout)
     return ids[-1] if ids else None
 
 
 def job_ids(listed: str) -> list[str]:
-    """The jobs that an id in a listing stands for: itself, or each waiting task of an array ("12_[0-3,7%2]").
+    """Return the jobs of an id in a listing: itself, or each waiting task of an array ("12_[0-3,7%2]").
 
-    None for what is never ours: components of heterogeneous jobs, and arrays larger than ARRAY_TASKS_MAX.
+    None for jobs that are never ours: components of heterogeneous jobs, and arrays larger than ARRAY_TASKS_MAX.
     """
     if _JOB_ID.fullmatch(listed):
         return [listed]
@@ -102,7 +102,7 @@ def job_ids(listed: str) -> list[str]:
 
 
 def queue_rows(stdout: str) -> list[QueueRow]:
-    """The jobs that `squeue --Format=SQUEUE_FORMAT` printed, each waiting task of an array on its own.
+    """Parse the jobs of `squeue --Format=SQUEUE_FORMAT`, each waiting task of an array on its own.
 
     Raises:
         SchedulerError: it printed something else.
@@ -115,7 +115,7 @@ def queue_rows(stdout: str) -> list[QueueRow]:
 
 
 def account_rows(stdout: str) -> list[AccountRow]:
-    """The jobs that `sacct --parsable2 --format=SACCT_FORMAT` printed.
+    """Parse the jobs of `sacct --parsable2 --format=SACCT_FORMAT`.
 
     The row that an array has for its waiting tasks is kept when they are cancelled, and may name tasks that have begun
     and have rows of their own: those come first.
@@ -132,7 +132,7 @@ def account_rows(stdout: str) -> list[AccountRow]:
 
 
 def node_rows(stdout: str) -> list[NodeRow]:
-    """The nodes that `sinfo --Node --Format=SINFO_FORMAT` printed.
+    """Parse the nodes of `sinfo --Node --Format=SINFO_FORMAT`.
 
     Raises:
         SchedulerError: it printed something else.
@@ -157,16 +157,16 @@ def node_rows(stdout: str) -> list[NodeRow]:
 
 
 def epoch(text: str) -> datetime | None:
-    """The time that Slurm prints under SLURM_TIME_FORMAT=%s; None for "N/A", "Unknown" and the like."""
+    """Parse a time under SLURM_TIME_FORMAT=%s; return None for "N/A", "Unknown" and the like."""
     if not _EPOCH_SECONDS.fullmatch(text.strip()) or not 0 < int(text) < _EPOCH_SECONDS_MAX:
         return None
     return datetime.fromtimestamp(int(text), UTC)
 
 
 def table(program: str, stdout: str, columns: int) -> list[list[str]]:
-    """The lines that have all columns; what follows the last separator is kept whole, other lines are no rows.
+    """Return the lines that have all columns; text after the last separator is kept whole, other lines are no rows.
 
-    Output without a single row is no answer: taken for "nothing is listed", it would end runs that go on.
+    Output without a row is no answer: an empty list would end runs whose jobs go on.
 
     Raises:
         SchedulerError: there is such output.
@@ -186,6 +186,6 @@ def _count(text: str) -> int:
 
 
 def _cpu_counts(text: str) -> tuple[int, int]:
-    """The idle CPUs and all CPUs in "allocated/idle/other/total"."""
+    """Return the idle CPUs and all CPUs in "allocated/idle/other/total"."""
     counts = _CPU_COUNTS.fullmatch(text)
     return (int(counts[1]), int(counts[2])) if counts else (0, 0)

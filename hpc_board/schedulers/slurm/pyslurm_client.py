@@ -21,19 +21,19 @@ from hpc_board.transport.conversation import Conversation, ConversationOver
 HELPER: Final = Path(__file__).with_name("pyslurm_helper.py")
 
 START_SECONDS: Final = 15.0
-"""How long the import of pyslurm may take: without a slurm.conf that it can read it blocks for a minute."""
+"""The time-out of the import of pyslurm: without a readable slurm.conf it blocks for a minute."""
 
 ANSWER_SECONDS: Final = 30.0
-"""How long an answer may take: Slurm's own time-out of a message is 10 seconds by default."""
+"""The time-out of an answer: Slurm's own time-out of a message is 10 seconds by default."""
 
 PAUSE_SECONDS: Final = 30.0
-"""How long the commands alone are used after a failure; twice as long after each further one in a row.
+"""The time that the commands alone are used after a failure; doubled after each further one in a row.
 
 As long is a helper kept whose controller cannot be reached.
 """
 
 PAUSE_SECONDS_MAX: Final = 1800.0
-"""How long the commands alone are used at most."""
+"""The longest time that the commands alone are used."""
 
 _COLUMNS = 8
 _CONTROLLER_ERRORS: Final = frozenset(
@@ -103,7 +103,7 @@ class PyslurmScheduler(SlurmScheduler):
             return super()._queue(names, mine=mine)
 
     def _tell(self, reason: str) -> None:
-        """Say once why the commands are used."""
+        """Warn once with the reason why the commands are used."""
         if self._warned:
             return
         self._warned = True
@@ -130,7 +130,7 @@ class _Helper:
         self._kept_until = -math.inf
 
     def ask(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
-        """The rows that answer `question`.
+        """Return the rows that answer `question`.
 
         Raises:
             _ControllerError: Slurm's controller cannot be reached.
@@ -159,7 +159,7 @@ class _Helper:
             return rows
 
     def _renew(self) -> None:
-        """Let a new helper read where the controller is, as that may have changed; less and less often."""
+        """Restart the helper, as the controller's address may have changed; less and less often."""
         if self._clock() >= self._kept_until:
             self._end()
             self._kept_until = self._clock() + _pause(self._unreached)
@@ -214,12 +214,12 @@ class _Helper:
 
 
 def _pause(earlier: int) -> float:
-    """How many seconds a pause takes after so many `earlier` ones in a row."""
+    """Return the seconds of a pause after so many `earlier` ones in a row."""
     return min(PAUSE_SECONDS * 2.0 ** min(earlier, 10), PAUSE_SECONDS_MAX)
 
 
 def _rows(value: object) -> list[QueueRow]:
-    """The jobs in an answer, each waiting task of an array on its own.
+    """Return the jobs in an answer, each waiting task of an array on its own.
 
     Raises:
         _HelperFailedError: it is no list of jobs.

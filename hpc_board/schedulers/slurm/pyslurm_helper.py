@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 
 
 def main() -> int:
-    """Import pyslurm, and answer questions until there are no more."""
+    """Import pyslurm, and answer questions until the input ends."""
     # The folder of this file would be searched before everything that pyslurm imports.
     own = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != own]
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def _channels() -> tuple[BinaryIO, BinaryIO]:
-    """Where questions come from and answers go; what a library reads or prints goes elsewhere from now on."""
+    """Return the streams of questions and answers, and redirect stdin and stdout of libraries elsewhere."""
     questions, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -81,7 +81,7 @@ def _answer(pyslurm: Any, question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _jobs(pyslurm: Any, names: frozenset[str], *, mine: bool) -> list[list[Any]]:
-    """The jobs that bear one of these names: id, name, state, times of submission and start, node, reason, restarts."""
+    """Return the jobs of these names: id, name, state, times of submission and start, node, reason, restarts."""
     uid = os.getuid()
     return [
         [
@@ -107,7 +107,7 @@ def _name(job: Any) -> str | None:
 
 
 def _id(job: Any) -> str:
-    """The job's id as squeue prints it. The bindings have None for the array index 0."""
+    """Return the job's id as squeue prints it. The bindings have None for the array index 0."""
     if not job.array_id:
         return str(job.id)
     waiting = job.array_tasks_waiting

@@ -1,4 +1,4 @@
-"""What sbatch says when it does not accept a job, and what to do about it."""
+"""Errors of sbatch, and their remedies."""
 
 import re
 from typing import Final
@@ -28,7 +28,7 @@ _COMMUNICATION: Final = (
     "munge",
     "configuration source",
 )
-"""Words of failures on the way to the controller: its answer is unknown, and so is whether there is a job."""
+"""Words of failures on the way to the controller: the job may or may not exist."""
 
 _REFUSALS: Final = re.compile(
     # the controller's own answer
@@ -79,7 +79,7 @@ _GENERAL_HINT: Final = "Compare gpus.{gpu} in the settings with what the cluster
 
 
 def not_accepted(stderr: str, gpu: str) -> SchedulerError:
-    """What to raise after an sbatch for the board `gpu` that failed saying `stderr`.
+    """Return the error for an sbatch that failed with `stderr`, for the board `gpu`.
 
     SchedulerRefused if the controller or sbatch itself understood and refused; a plain SchedulerError, so that the
     job is looked up, if the words are about the way to the controller, about anything else, or absent.
@@ -96,6 +96,6 @@ def not_accepted(stderr: str, gpu: str) -> SchedulerError:
 
 
 def words_of(stderr: str) -> str:
-    """What sbatch printed to standard error, on one line and without its name before each."""
+    """Return sbatch's standard error on one line, without its name before each message."""
     lines = (line.removeprefix("sbatch: ").removeprefix("error: ") for line in stderr.splitlines() if line)
     return one_line("; ".join(lines), 300)

@@ -1,4 +1,4 @@
-"""A rehearsal of jobs on a Slurm cluster: what its partitions allow, and what sbatch says to the options."""
+"""A rehearsal of jobs on a Slurm cluster: the limits of its partitions, and sbatch's answer to the options."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,7 +15,7 @@ from hpc_board.schedulers.slurm.sbatch import time_limit
 def rehearse(
     rehearsals: Sequence[Rehearsal], describe: Callable[[], ClusterInfo], test: Callable[[Job], str]
 ) -> list[Rehearsed]:
-    """Return what is said of each job by the cluster's description, asked for once, and by a `test` of the job."""
+    """Return findings on each job from the cluster's description, read once, and from a `test` of the job."""
     if not rehearsals:
         return []
     try:
@@ -52,7 +52,7 @@ def _of_partition(rehearsal: Rehearsal, cluster: ClusterInfo, name: str) -> list
 
 
 def _obstacles(rehearsal: Rehearsal, partition: Partition) -> Iterator[tuple[Severity, str, str]]:
-    """Yield what may keep the job from running in the partition, and the remedy."""
+    """Yield the partition's limits that would block the job, each with the remedy."""
     gpu, name = rehearsal.job.gpu, partition.name
     if not partition.up:
         yield Severity.WARNING, f"{name} is not up now", "Jobs wait until it is."

@@ -79,7 +79,7 @@ def log_name(job_id: str) -> str:
 
 
 def directive(name: str, value: str = "") -> str:
-    r"""The line of a batch script that sets an option; a flag has no value.
+    r"""Return the line of a batch script that sets an option; a flag has no value.
 
     sbatch reads the rest of the line in its own way: both kinds of quotes group, a backslash takes the next character
     as it is even within quotes, and an unquoted # begins a comment.
@@ -95,7 +95,7 @@ def directive(name: str, value: str = "") -> str:
 
 
 def argument(name: str, value: str = "") -> str:
-    """The argument of an sbatch command that sets an option; a flag has no value.
+    """Return the argument of an sbatch command that sets an option; a flag has no value.
 
     Raises:
         InputError: the name is none, or the value has control characters.
@@ -111,7 +111,7 @@ def argument(name: str, value: str = "") -> str:
 
 
 def options_for(gpu: Gpu, time_limit_seconds: int) -> dict[str, str]:
-    """The sbatch options, by their long names, of a job on one `gpu`; a flag's value is empty.
+    """Return the sbatch options, by their long names, of a job on one `gpu`; a flag's value is empty.
 
     The settings' extra options come last.
     """
@@ -146,7 +146,7 @@ def options_for(gpu: Gpu, time_limit_seconds: int) -> dict[str, str]:
 
 
 def ranges(indexes: Iterable[int]) -> str:
-    """Indexes of an array's tasks as sbatch reads them, in order and each once: "0-3,7"."""
+    """Format indexes of an array's tasks for sbatch, in order and each once: "0-3,7"."""
     found: list[list[int]] = []
     for index in sorted(set(indexes)):
         if found and index == found[-1][1] + 1:
@@ -157,9 +157,9 @@ def ranges(indexes: Iterable[int]) -> str:
 
 
 def with_gpus(gpu: Gpu, count: int) -> Gpu:
-    """The same with a request for `count` GPUs of a node, whatever number the settings ask for.
+    """Return the options with a request for `count` GPUs of a node, whatever number the settings have.
 
-    It is as it was for 1, and for ranks on a CPU without a request.
+    The request is unchanged for 1, and for ranks on a CPU without a request.
 
     Raises:
         InputError: the request has no place for a number.
@@ -181,7 +181,7 @@ def with_gpus(gpu: Gpu, count: int) -> Gpu:
 
 
 def time_limit(seconds: int) -> str:
-    """A time limit as sbatch reads it without doubt: HH:MM:SS, with the days before it ("1-02:00:00") if any."""
+    """Format a time limit for sbatch unambiguously: HH:MM:SS, with the days before it ("1-02:00:00") if any."""
     minutes, second = divmod(seconds, 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)
@@ -190,7 +190,7 @@ def time_limit(seconds: int) -> str:
 
 
 def extra_faults(sbatch: Sequence[str]) -> list[str]:
-    """What is wrong with the settings' extra options, in words for the administrator; empty if nothing is."""
+    """Return the faults of the settings' extra options, in words for the admin; empty without any."""
     faults = []
     seen = set()
     for extra in sbatch:
@@ -214,7 +214,7 @@ def extra_faults(sbatch: Sequence[str]) -> list[str]:
 
 
 def _managed(name: str) -> str:
-    """The managed option that `name` means; sbatch takes any beginning of a name for the whole."""
+    """Return the managed option that `name` means; sbatch takes any beginning of a name for the whole."""
     if name in MANAGED:
         return name
     return next((managed for managed in sorted(MANAGED) if managed.startswith(name)), "")

@@ -110,7 +110,7 @@ _BUDGET: Final = re.compile(r"(?:QOS|Assoc)Grp[A-Za-z]*Minutes")
 
 
 def job_state(word: str) -> JobState:
-    """What Slurm's `word` for a state means; `unknown` for a word that is not known, never a guess.
+    """Return the meaning of Slurm's `word` for a state; `unknown` for an unknown word, never a guess.
 
     Long and compact forms are understood, as are "CANCELLED by 1000", a cut "CANCELLED+" and compound states.
     """
@@ -119,7 +119,7 @@ def job_state(word: str) -> JobState:
 
 
 def pending_reason_text(reason: str) -> str:
-    """Why a job waits, in words for its user, with Slurm's own in brackets: "waiting for resources (Resources)"."""
+    """Return why a job waits, in words, with Slurm's own in brackets: "waiting for resources (Resources)"."""
     word = reason.strip("() ") or "None"
     text = _REASONS.get(word) or _REASONS.get(word.partition(",")[0]) or _limit_text(word)
     if not text or word in ("None", text):
@@ -128,7 +128,7 @@ def pending_reason_text(reason: str) -> str:
 
 
 def _limit_text(word: str) -> str:
-    """The words for the large family of limits, which Slurm names by one scheme: whose limit, which one, of what."""
+    """Return the words for the large family of limits: Slurm's names encode the owner, the kind and the resource."""
     whose = "QOS" if word.startswith("QOS") else "account or user"
     if word.startswith(("QOSMaxWall", "AssocMaxWall", "MaxWall")):
         return f"{NEVER_STARTS}: its time limit is above what the QOS or account allows; {_MEND.format('time')}"
