@@ -36,7 +36,7 @@ def groups_of(user: str) -> frozenset[str]:
     """Return the names of the groups that `user` is in; none if this machine does not know the user."""
     try:
         account = pwd.getpwnam(user)
-    except (KeyError, ValueError):  # a name with a null is nobody's
+    except (KeyError, ValueError):  # no account has a name with a null
         return frozenset()
     return frozenset(filter(None, map(_group_name, os.getgrouplist(user, account.pw_gid))))
 

@@ -108,7 +108,7 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path |
     settings decide what runs in the user's name.
 
     Raises:
-        InputError: a file that is named outright does not exist, or the one in `cwd` belongs to somebody else.
+        InputError: a file that is named outright does not exist, or the one in `cwd` belongs to another user.
     """
     variable = environ.get("HPC_BOARD_CONFIG")
     for path, origin in ((explicit, "--config"), (Path(variable) if variable else None, "$HPC_BOARD_CONFIG")):

@@ -369,7 +369,7 @@ def _words(type_: Any) -> str:
             words.append("anything")
         else:
             words.append("a mapping")
-    # That a key may be empty helps nobody who has given it a wrong value.
+    # That a key may be empty does not help a user who has given it a wrong value.
     return " or ".join([word for word in words if word != _PLAIN[types.NoneType]] or words)
 
 

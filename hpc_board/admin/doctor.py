@@ -106,7 +106,7 @@ def _roles(installation: Installation) -> Iterator[Diagnostic]:
         unknown = unknown_accounts(names)
         if unknown:
             message = f"roles.{key}: this machine does not know {one_line(', '.join(unknown), 500)}"
-            hint = "Correct the names: a group has @ before it. Nobody has a role by one that is not known."
+            hint = "Correct the names: a group has @ before it. An unknown name gives no role."
             yield Diagnostic(Severity.WARNING, "roles", message, hint)
 
 
@@ -157,7 +157,7 @@ def _shared(board: Path) -> Iterator[Diagnostic]:
             Severity.OK, "board", f"{board} is shared by the group {group}, whose members have to trust each other"
         )
     if status.st_mode & stat.S_IWOTH:
-        yield Diagnostic(Severity.WARNING, "board", f"everybody may write {board}", f"chmod o-w {board}")
+        yield Diagnostic(Severity.WARNING, "board", f"all users may write {board}", f"chmod o-w {board}")
 
 
 def _written(there: Path, board: Path) -> Iterator[Diagnostic]:

@@ -237,7 +237,7 @@ class TaskCache:
         stamps: dict[Path, _Stamp | None] = {}
         settled_ns = int((self._clock() - SETTLED_SECONDS) * 1e9)
         task = task_or_fault(folder, root, lambda path: stamps.setdefault(path, _stamp(path)))
-        # Whoever writes twice within one tick of the file system's clock leaves the same stamp twice.
+        # A writer that writes twice within one tick of the file system's clock leaves the same stamp twice.
         sound = {path: stamp for path, stamp in stamps.items() if stamp and stamp.changed_ns <= settled_ns}
         with self._lock:
             self._remembered.pop(place, None)

@@ -86,7 +86,7 @@ class Scheduler(Protocol):
 
         Raises:
             SchedulerRefused: the scheduler refused it for good; there is no job.
-            SchedulerError: nobody knows whether there is a job now; look it up with `find` before trying again.
+            SchedulerError: the job may or may not exist; look it up with `find` before trying again.
         """
 
     def find(self, name: str, submitted_at: datetime) -> str | None:
@@ -119,7 +119,7 @@ class Arrays(Protocol):
         """Return the ids of the jobs of these names, as `find` does, from one query for all.
 
         Raises:
-            SchedulerError: nobody knows.
+            SchedulerError: the scheduler did not answer.
         """
 
 

@@ -103,7 +103,7 @@ def _failure(error: sqlite3.Error) -> tuple[str, str] | None:
     if code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
         return _DAMAGED  # what SQLite says of a row that names one which is not there
     if code == sqlite3.SQLITE_CONSTRAINT_TRIGGER:
-        return _DAMAGED  # the board's own triggers let pass what it does: somebody else's does not
+        return _DAMAGED  # the board's own triggers allow its statements: a foreign one does not
     if code == sqlite3.SQLITE_ERROR and any(words in str(error) for words in _NOT_OURS):
         return _DAMAGED
     return None if code is None else _FAILURES.get(code & 0xFF)  # the low byte is the kind, the rest its details

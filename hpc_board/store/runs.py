@@ -272,7 +272,7 @@ def _is_in_flight(db: "Database", number: int) -> bool:
 
 def _append(db: "Database", number: int, status: Status) -> None:
     if not status.cancel_requested and not status.state.ended and _newest(db, number).cancel_requested:
-        # Somebody who may not send the job's commands has wished so since its account last looked.
+        # An account that may not send the job's commands has requested it since the job's account last looked.
         status = replace(status, cancel_requested=True)
     db.table("events").insert(event_row(number, status))
     if status.state.ended:

@@ -118,7 +118,7 @@ def make_own_folder(board: Path) -> Path:
     """Create `own_folder` if it is missing, for this account alone, and return it.
 
     Raises:
-        StorageError: it cannot be made, or somebody else has put something in its place.
+        StorageError: it cannot be made, or another account has put a file in its place.
     """
     own = own_folder(board)
     try:

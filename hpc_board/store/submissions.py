@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 # A remark says of which submission another one is a rerun. The plus keeps SQLite from the index of versions, by which
-# it would read what everybody has sent.
+# it would read the submissions of all users.
 _SENT = """
 SELECT runs.submission, runs.gpu, results.verdict,
        EXISTS (SELECT 1 FROM in_flight WHERE in_flight.run = runs.id) AS going,
@@ -241,7 +241,7 @@ def _check_not_sent(db: "Database", new: NewSubmission, sha256: str, rerun: Reru
         passed = row["verdict"] == Verdict.PASS.value
         if (row["going"] and row["rerun"]) or (new.unless_ranked and (row["going"] or passed)):
             raise InputError(
-                f"submission {original} was sent to {one_line(str(row['gpu']))} in this moment, by somebody else "
+                f"submission {original} was sent to {one_line(str(row['gpu']))} in this moment, by another command "
                 f"(submission {row['submission']}).",
                 hint="Nothing was sent; try again for what is left, which --dry-run shows.",
             )

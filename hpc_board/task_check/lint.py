@@ -113,7 +113,7 @@ def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Diagnostic]:
         return
     for name, cases in (("tests", task.tests), ("benchmarks", task.benchmarks)):
         if not cases:
-            message = f"the task has no {name}, so that nobody can be ranked"
+            message = f"the task has no {name}, so that no user can be ranked"
             yield Diagnostic(Severity.WARNING, f"no_{name}", message, f"Add `{name}` to task.yml.")
 
 

@@ -188,7 +188,7 @@ def _agree(place: Destination, transport: "Transport") -> None:
     if contradiction:
         raise LoginRefused(
             f"{one_line(place.host, 100)} shows the {kind} host key {fingerprint(key)}, and {contradiction} has another"
-            " one for it: somebody may be listening in between",
+            " one for it: a machine in between may be listening",
             hint="Nothing was sent. Ask the site whether its host key has changed; only then remove that line with"
             f" `ssh-keygen -R '{name}'` and call `{place.command}` once.",
         )

@@ -611,7 +611,7 @@ def test_a_gpu_that_is_hidden_from_the_submitter_is_refused(bench: Bench, monkey
 def test_a_job_that_nobody_can_run_is_in_the_queue_and_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/nowhere/python")
-        with pytest.raises(SchedulerError, match="cluster here: nobody could be started"):
+        with pytest.raises(SchedulerError, match="cluster here: no spooler could be started"):
             bench.submit("a", "exit 0")
     job_id = bench.scheduler.find("a", BEGINNING)
     assert job_id is not None

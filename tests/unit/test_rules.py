@@ -879,7 +879,7 @@ def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Plac
     with pytest.raises(InputError, match=f"submission {adas.submission} was sent to CPU in this moment"):
         second.submissions.rerun(plans[1])
     ended(first, [run])
-    with pytest.raises(InputError, match=f"by somebody else .submission {run.submission}"):
+    with pytest.raises(InputError, match=f"by another command .submission {run.submission}"):
         second.submissions.rerun(plans[1])
     assert [each.id for each in place.store.runs.list()] == [run.id, adas.id]
     assert [why for _, _, why in described(second.submissions.rerun_plan("double"))] == [
@@ -893,7 +893,7 @@ def test_a_named_submission_is_sent_again_once_at_a_time(place: Place) -> None:
     admin = place.board()
     plan = admin.submissions.rerun_plan("double", submissions=[adas.submission])
     place.submitted("ada", rerun=Rerun(adas.submission, "root-of-boards", NOW), account="root-of-boards")
-    with pytest.raises(InputError, match="in this moment, by somebody else"):
+    with pytest.raises(InputError, match="in this moment, by another command"):
         admin.submissions.rerun(plan)
     (left,) = admin.submissions.rerun_plan("double", submissions=[adas.submission])
     assert left.why == "it was sent again and is on its way"

@@ -60,7 +60,7 @@ class LocalScheduler:
         Raises:
             SchedulerRefused: the machine has no bash or no such device; there is no job.
             StorageError: the queue cannot be written; there is no job.
-            SchedulerError: the queue is locked, or the job is in it and nobody could be started to run it.
+            SchedulerError: the queue is locked, or the job is in it and no spooler could be started to run it.
         """
         environment = {name: os.environ[name] for name in JOB_VARIABLES if name in os.environ}
         if shutil.which("bash") is None:
@@ -161,7 +161,7 @@ class LocalScheduler:
                         wanted -= 1
         except (OSError, StorageError, subprocess.SubprocessError) as error:
             raise SchedulerError(
-                f"cluster {self._cluster.name}: nobody could be started to run its jobs: {error}",
+                f"cluster {self._cluster.name}: no spooler could be started to run its jobs: {error}",
                 hint=f"Read {self._log}; the jobs stay in the queue until the next try.",
             ) from error
 

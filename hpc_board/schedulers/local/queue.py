@@ -50,7 +50,7 @@ class Queue:
         """Lock the queue, for one reader or writer at a time.
 
         Raises:
-            SchedulerError: somebody else held it for `patience_seconds`.
+            SchedulerError: another process held it for `patience_seconds`.
         """
         lock = self._locks / "queue"
         with storage(self.folder), locked(lock, wait_seconds=patience_seconds) as mine:

@@ -110,7 +110,7 @@ class SlurmScheduler:
         Raises:
             InputError: an option or the folder's path cannot be handed to Slurm.
             SchedulerRefused: Slurm refused it for good; there is no job.
-            SchedulerError: nobody knows whether there is a job now.
+            SchedulerError: the job may or may not exist.
         """
         command = self.command(job)
         try:

@@ -151,7 +151,7 @@ class _Helper:
                 self._renew()
                 raise
             except BaseException:
-                # The answer to a question that was interrupted is nobody's.
+                # The answer to an interrupted question has no reader.
                 self._end()
                 raise
             self._failures = self._unreached = 0

@@ -103,7 +103,7 @@ def _name(job: Any) -> str | None:
     try:
         return str(job.name)
     except UnicodeDecodeError:
-        return None  # somebody else's: ours are in ASCII
+        return None  # another program's: ours are in ASCII
 
 
 def _id(job: Any) -> str:
