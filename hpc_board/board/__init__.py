@@ -36,7 +36,8 @@ class Board:
     ) -> None:
         self.settings = settings
         self.user = user or user_name(os.geteuid())
-        self.context = Context(settings, self.user, warn)
+        self.warn = warn
+        self.context = Context(settings, self.user, self._warn)
 
     @classmethod
     def open(
@@ -58,14 +59,8 @@ class Board:
         file = config.find(explicit, environ, here)
         return cls(config.load(file, environ), warn=warn)
 
-    @property
-    def warn(self) -> Callable[[str], object]:
-        """What is told of things that work although not as the settings say."""
-        return self.context.warn
-
-    @warn.setter
-    def warn(self, warn: Callable[[str], object]) -> None:
-        self.context.warn = warn
+    def _warn(self, text: str) -> None:
+        self.warn(text)
 
     @cached_property
     def role(self) -> Role:

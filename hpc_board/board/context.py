@@ -32,14 +32,10 @@ class Context:
         self.user = user
         self.warn = warn
         # Made here, and not when a thread first asks: it keeps the connections to clusters.
-        self.clusters = Clusters(settings, self._warn)
+        self.clusters = Clusters(settings, warn)
         self.groups = Groups()
         self.known_tasks = folders.TaskCache()
         self._access_problem_shown = False
-
-    def _warn(self, text: str) -> None:
-        # A front end may put another function in its place at any time.
-        self.warn(text)
 
     # The user
 
