@@ -209,9 +209,9 @@ def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows
     blocks: list[Block] = []
     for page in pages:
         end = page.offset + len(page.rows)
-        more = [f"`--from {end + 1}` goes on."] if end < page.total else []
+        more = [f"Next: `--from {end + 1}`."] if end < page.total else []
         if rows is Rows.USERS:
-            more.append("`--all-users` shows everyone.")
+            more.append("All: `--all-users`.")
         blocks += board_report(task, page, board.user, own_runs=rows is Rows.OWN, more=" ".join(more))
         blocks += removed_blocks(removed[page.gpu])
     print_blocks(*blocks)

@@ -1,11 +1,11 @@
-"""The blocks that a report is made of."""
+"""The blocks of a report."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Tone(StrEnum):
-    """What a text is to its reader; a front end may show it as a colour, and must not need one."""
+    """The role of a text; a front end may show it as a color."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -16,14 +16,14 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True)
 class Heading:
-    """The line that names what follows."""
+    """The title of the blocks that follow."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """One or more sentences, to be wrapped; a newline in it stays."""
+    """One or more sentences, wrapped by the front end; newlines stay."""
 
     text: str
     tone: Tone = Tone.PLAIN
@@ -31,7 +31,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; a `flexible` one may be cut where the table is too wide."""
+    """A column of a table; a `flexible` one is cut if the table is too wide."""
 
     title: str
     right: bool = False
@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under titled columns; `empty` is what to say where there are no rows."""
+    """Rows under titled columns; `empty` is the text of a table without rows."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -56,7 +56,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Log:
-    """What a program printed, line by line, never wrapped."""
+    """Output of a program, never wrapped."""
 
     title: str
     text: str

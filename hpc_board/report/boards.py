@@ -1,4 +1,4 @@
-"""Boards that people made: their terms, what a change does to one, what was done, and what a competition brought."""
+"""Boards created by users: options, planned changes, history, and results of a sync with a competition."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,63 +10,58 @@ from hpc_board.report.formatting import count_text, moment_text
 
 
 def terms_facts(terms: BoardOptions) -> tuple[tuple[str, str], ...]:
-    """What the terms say, without deadline and GPUs, which every task has."""
-    seen_by = "everybody"
+    """Return the options of a board without deadline and GPUs, which every task has."""
+    seen_by = "everyone"
     if terms.visibility is Visibility.CLOSED:
-        members = ", ".join(map(one_line, terms.members))
-        seen_by = f"its creator, admins and {members or 'nobody else'}"
-    code = {"never": "nobody", "after_deadline": "everybody after the deadline"}[terms.code_shown]
+        seen_by = ", ".join(("creator", "admins", *map(one_line, terms.members)))
+    code = {"never": "admins", "after_deadline": "everyone after the deadline; admins always"}[terms.code_shown]
     return (
-        ("made by", one_line(terms.creator)),
+        ("creator", one_line(terms.creator)),
         ("visibility", terms.visibility.value),
-        ("seen by", seen_by),
-        ("code of others is shown to", f"{code}; admins may always read it"),
+        ("visible to", seen_by),
+        ("code visible to", code),
     )
 
 
 def created_report(board: CreatedBoard) -> tuple[Block, ...]:
-    """What a board has beside its task."""
+    """Return the options of a board and its last change."""
     change = board.change
     last = f"{moment_text(change.at)} by {one_line(change.by_user)} ({change.action})"
     return Heading("Board"), Facts((*terms_facts(board.terms), ("last changed", last)))
 
 
 def plan_report(plan: Plan) -> tuple[Block, ...]:
-    """What a change does to a board."""
+    """Return the effects of a planned change."""
     return tuple(_plan(plan))
 
 
 def _plan(plan: Plan) -> Iterator[Block]:
     yield Heading(f"Board {plan.name}")
     if plan.action is Action.CREATE:
-        gpus = ", ".join(map(one_line, plan.terms.gpus)) or "all of the settings"
+        gpus = ", ".join(map(one_line, plan.terms.gpus)) or "all in the settings"
         yield Facts((("deadline", moment_words(plan.terms.deadline)), ("GPUs", gpus), *terms_facts(plan.terms)))
     else:
         restarts = any(difference.restarts for difference in plan.differences)
-        columns = (Column("WHAT"), Column("BEFORE", flexible=True), Column("AFTER", flexible=True))
+        columns = (Column("FIELD"), Column("BEFORE", flexible=True), Column("AFTER", flexible=True))
         rows = tuple(
-            (each.what, each.before, each.after, *(["anew" if each.restarts else "stay"] if restarts else []))
+            (each.what, each.before, each.after, *(["reset" if each.restarts else "kept"] if restarts else []))
             for each in plan.differences
         )
-        yield Table((*columns, *([Column("STANDINGS")] if restarts else [])), rows, "Nothing changes.")
+        yield Table((*columns, *([Column("STANDINGS")] if restarts else [])), rows, "No changes.")
         if plan.left:
-            yield Paragraph(
-                f"Users on the standings that are left ({_entries(plan.left)}) keep their runs there, and start anew."
-            )
+            yield Paragraph(f"New standings; the old ones stay under the old version ({_entries(plan.left)}).")
         elif restarts:
-            yield Paragraph("A new version of the task begins. Nobody is on the standings of the one that is left.")
+            yield Paragraph("New version of the task; the old one has no standings.")
     if plan.joined:
-        yield Paragraph(
-            f"This version of the task has been here before: its standings are back ({_entries(plan.joined)})."
-        )
+        yield Paragraph(f"Known version of the task; its standings return ({_entries(plan.joined)}).")
 
 
 def changes_table(changes: Sequence[BoardChange]) -> Table:
-    """What was done to the boards of one name, oldest first."""
+    """Return the changes of the boards of one name, oldest first."""
     columns = (
-        Column("WHEN"),
-        Column("WHO", flexible=True),
-        Column("WHAT"),
+        Column("TIME"),
+        Column("BY", flexible=True),
+        Column("ACTION"),
         Column("VERSION"),
         Column("DEADLINE"),
         Column("GPUS", flexible=True),
@@ -92,8 +87,8 @@ def changes_table(changes: Sequence[BoardChange]) -> Table:
 
 
 def synced_table(rows: Sequence[tuple[str, str, str]]) -> Table:
-    """What became of each task of a competition: its name, the result, and why."""
-    columns = (Column("BOARD"), Column("RESULT"), Column("WHAT", flexible=True))
+    """Return the result for each task of a competition: name, result and detail."""
+    columns = (Column("BOARD"), Column("RESULT"), Column("DETAIL", flexible=True))
     shown = tuple((one_line(name), result, one_line(reason, 500)) for name, result, reason in rows)
     return Table(columns, shown, "The competition has no tasks.")
 

@@ -1,4 +1,4 @@
-"""A checked task as blocks: what it has, how its judge answered to each probe, and what is wrong."""
+"""A checked task as blocks: its parts, the judge's answer to each probe, and the findings."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ _FAILURES = ("unusable", "lost", "raises", "refuses_reference")
 
 
 def check_report(task: Task, functions: Sequence[str], lint: Lint, findings: Sequence[Diagnostic]) -> tuple[Block, ...]:
-    """What checking `task` has found; `functions` are those that its reference defines."""
+    """Return the report of a checked task; `functions` are those of its reference."""
     blocks: list[Block] = [Heading(f"Task {task.name}"), Facts(tuple(_parts(task, functions)))]
     if lint.cases:
         blocks += [Heading("Probes"), _probes_table(task, lint.cases)]
@@ -29,7 +29,7 @@ def check_report(task: Task, functions: Sequence[str], lint: Lint, findings: Seq
         blocks += [Heading("Left out"), Facts(rows)]
     if lint.printed and any(finding.subject in _FAILURES for finding in findings):
         last = printable(lint.printed).splitlines()[-_PRINTED_LINES_MAX:]
-        blocks.append(Log("the last that the reference printed", "\n".join(last)))
+        blocks.append(Log("last output of the reference", "\n".join(last)))
     return (*blocks, *diagnostics_report("Findings", findings, "No errors", "error", _AT_RISK))
 
 
@@ -40,27 +40,27 @@ def _parts(task: Task, functions: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield "benchmarks", str(len(task.benchmarks))
     yield "templates", one_line(", ".join(task.templates)) or "none"
     yield "ref_kernel", "yes" if "ref_kernel" in functions else "none"
-    floor = "yes" if "minimal_work" in functions else "none: no time is too short for the work to be done"
+    floor = "yes" if "minimal_work" in functions else "none: times have no lower bound"
     yield "minimal_work", floor
     rules = [name for name, set_ in (("const_inputs", task.const_inputs), ("fresh_output", task.fresh_output)) if set_]
     yield "rules", ", ".join(rules) or "none"
-    yield "accepts", ", ".join(task.accepts) or "no cheap answer"
+    yield "accepts", ", ".join(task.accepts) or "none"
 
 
 def _harness(task: Task) -> str:
     has_reference = task.text("reference.py") is not None
     if task.harness == ISOLATED:
-        unused = "; its eval.py is not run" if task.text("eval.py") is not None else ""
-        return f"isolated: hpc-board's own judge, as there is a reference.py{unused}"
+        unused = "; eval.py unused" if task.text("eval.py") is not None else ""
+        return f"isolated: hpc-board's judge (reference.py present){unused}"
     program, _ = eval_program(task)
-    what = f"its {program.main}" if program.main else f"a program of {', '.join(program.sources)}"
-    why = "task.yml says so" if has_reference else "there is no reference.py"
-    why = "it is for several GPUs" if task.multi_gpu else why
-    return f"task: {one_line(what)} judges, as {why}"
+    judge = program.main or ", ".join(program.sources)
+    reason = "set in task.yml" if has_reference else "no reference.py"
+    reason = "several GPUs" if task.multi_gpu else reason
+    return f"task: judged by {one_line(judge)} ({reason})"
 
 
 def _probes_table(task: Task, cases: Sequence[CheckedCase]) -> Table:
-    """A row for each probe and each way in which it was answered."""
+    """Return a row for each probe and each answer to it."""
     accepted = accepted_formats(task.accepts)
     rows: list[tuple[str, ...]] = []
     for name, probe in PROBES.items():
@@ -69,16 +69,16 @@ def _probes_table(task: Task, cases: Sequence[CheckedCase]) -> Table:
         for case in cases:
             for probed in case.probed:
                 if probed.probe == name:
-                    right = "passes" if probe.right else "passes, as it is right here"
+                    right = "passes" if probe.right else "passes (right here)"
                     expected = right if probe.right or probed.same else wrong
                     outcomes.setdefault((expected, _got(probed.verdict)), []).append(case)
         rows += [(probe.title, *words, _names(found, len(cases))) for words, found in outcomes.items()]
     columns = (Column("PROBE"), Column("EXPECTED"), Column("GOT"), Column("CASES", flexible=True))
-    return Table(columns, tuple(rows), "No probe was made.")
+    return Table(columns, tuple(rows), "No probes.")
 
 
 def _got(verdict: str) -> str:
-    words = {"pass": "passes", UNMADE: "cannot be made"}
+    words = {"pass": "passes", UNMADE: "not applicable"}
     return words.get(verdict, one_line(verdict.replace("_", " ")))
 
 
@@ -90,17 +90,17 @@ def _names(cases: Sequence[CheckedCase], of: int) -> str:
 
 
 def _margins_table(cases: Sequence[CheckedCase]) -> Table:
-    """How large a relative error of every element passes, and what that is to the errors of rounding."""
+    """Return the largest relative error that passes, absolute and relative to rounding errors."""
     columns = (
         Column("CASE"),
-        Column("LARGEST ERROR THAT PASSES", right=True),
+        Column("LARGEST PASSING ERROR", right=True),
         Column("TO FLOAT32", right=True),
         Column("TO FLOAT16", right=True),
     )
     rows = tuple(
         (case.name, *_margin(case.margin, case.roundoff)) for case in cases if case.margin is not None and case.roundoff
     )
-    return Table(columns, rows, "No answer has floating-point numbers, or none was right.")
+    return Table(columns, rows, "No right answer with floating-point numbers.")
 
 
 def _margin(margin: float | None, roundoff: float | None) -> tuple[str, str, str]:
@@ -115,7 +115,7 @@ def _margin(margin: float | None, roundoff: float | None) -> tuple[str, str, str
 def _left_out(lint: Lint) -> Iterator[tuple[str, str]]:
     for case in lint.cases:
         if case.unfinished:
-            yield case.name, "the time was over before its last probe"
+            yield case.name, "time limit before the last probe"
     reasons: dict[str, list[str]] = {}
     for each in lint.left_out:
         reasons.setdefault(each.why, []).append(f"{each.phase} {each.index + 1}")

@@ -1,4 +1,4 @@
-"""Two submissions beside each other."""
+"""A comparison of two submissions."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ _MACHINES_DIFFER = 0.05
 
 
 def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> tuple[Block, ...]:
-    """The second of two runs beside the first: the score, each case, and what makes the comparison doubtful."""
+    """Return the comparison of the second run with the first: score, cases, and caveats."""
     one, other = runs
     columns = (
         Column("CASE", flexible=True),
@@ -27,8 +27,8 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
         rows.append(_row("score", comparison.score))
     names = [f"{each.submission} ({one_line(each.file_name)} by {one_line(each.user)})" for each in runs]
     return (
-        Heading(f"{one.task} on {one.gpu}: submission {names[1]} beside {names[0]}"),
-        Table(columns, tuple(rows), "The two runs have no benchmark case in common."),
+        Heading(f"{one.task} on {one.gpu}: submission {names[1]} vs. {names[0]}"),
+        Table(columns, tuple(rows), "No common benchmark case."),
         *_remarks(runs, results, comparison),
     )
 
@@ -44,17 +44,17 @@ def _row(name: str, difference: Difference) -> tuple[str, ...]:
 
 
 def _confidence(comparison: Comparison) -> Iterator[Paragraph]:
-    """What the bounds mean that stand in the table, and what they come from; nothing where there are none."""
+    """Explain the confidence intervals in the table, if there are any."""
     texts = [each.text for each in (*(case.difference for case in comparison.cases), comparison.score) if each]
     if any("±" in text for text in texts):
-        what = "± is half of the 95 % confidence interval"
+        interval = "± is half of the 95 % confidence interval"
     elif any("x to " in text for text in texts):
-        what = "A range is the 95 % confidence interval"
+        interval = "A range is the 95 % confidence interval"
     else:
         return
     repeated = all(case.difference.repeated for case in comparison.cases)
     within = "between processes" if repeated else "of calls within one process; mode ranked has several"
-    yield Paragraph(f"{what}, from the scatter {within}.", Tone.QUIET)
+    yield Paragraph(f"{interval}, from the scatter {within}.", Tone.QUIET)
 
 
 def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> Iterator[Paragraph]:
@@ -64,15 +64,15 @@ def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
             yield Paragraph(f"Submission {run.submission} did not pass: {result.verdict}.", Tone.BAD)
         noisy = sum(bool(case.timing and case.timing.noisy) for case in result.cases)
         if noisy:
-            yield Paragraph(f"Submission {run.submission} has {noisy} noisy cases: its processes differ.", Tone.BAD)
+            yield Paragraph(f"Submission {run.submission} has {noisy} noisy cases: its processes disagree.", Tone.BAD)
     if comparison.reference is not None and abs(comparison.reference - 1) > _MACHINES_DIFFER:
         factor = max(comparison.reference, 1 / comparison.reference)
         slower = runs[1 if comparison.reference > 1 else 0]
         percent = figures(100 * (factor - 1), 2)
         yield Paragraph(
-            f"The machine was not the same or not as free: the task's reference took {percent} % longer "
-            f"in the run of submission {slower.submission}, so differences of that size say little.",
+            f"Machines differ: the task's reference took {percent} % longer in the run of submission "
+            f"{slower.submission}; differences of that size are not significant.",
             Tone.BAD,
         )
     if any(run.emulated for run in runs):
-        yield Paragraph(f"Emulated: the times say nothing about {runs[0].gpu}.", Tone.BAD)
+        yield Paragraph(f"Emulated: the times do not apply to {runs[0].gpu}.", Tone.BAD)

@@ -9,7 +9,7 @@ from hpc_board.report.blocks import Block, Facts, Heading, Paragraph, Tone
 from hpc_board.report.formatting import count_text
 
 _PROBLEM = "problem"
-"""An error of an installation: it is in the way of runs."""
+"""The word for an error of an installation."""
 
 _WORD_WIDTH = 7
 _MESSAGE_MAX = 8000

@@ -1,4 +1,4 @@
-"""What verdicts and ends of runs mean, in plain sentences."""
+"""Explanations of verdicts and of runs without a result."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from hpc_board.model.result import LIBRARY_MISSING, Verdict
 
 @dataclass(frozen=True)
 class Meaning:
-    """One sentence on what happened, and one on what to do next."""
+    """An explanation: one sentence on the event, one on the next step."""
 
     what: str
     next: str
@@ -17,10 +17,10 @@ class Meaning:
 def verdict_meaning(
     verdict: Verdict, message: str = "", *, on_cpu: bool = False, below: str | None = None, stored: bool = True
 ) -> Meaning:
-    """What this verdict says of a run whose result has this message, `on_cpu` where its board's jobs run on one.
+    """Explain a verdict.
 
-    `below` is what the report shows further down of messages and the compiler's output, None where it has what is
-    usual; a run that is not `stored` was tried by the task's author.
+    `message` is that of the result; `on_cpu` says that the board's jobs run on a CPU; `below` is the text that the
+    report shows further down, None for the usual; a run that is not `stored` is a trial of the task's author.
     """
     if verdict is Verdict.TASK_ERROR and not stored:
         return _TASK_OF_AUTHOR
@@ -35,7 +35,7 @@ def verdict_meaning(
 
 
 def state_meaning(state: RunState) -> Meaning:
-    """What it means that a run ended in this state, without a result.
+    """Explain the end of a run without a result.
 
     Raises:
         KeyError: the state is not an end, or is `finished`, which the verdict explains.
@@ -46,49 +46,48 @@ def state_meaning(state: RunState) -> Meaning:
 _NO_ARCH = "nothing says what to compile for"
 
 _TASK_OF_AUTHOR = Meaning(
-    "The task's own files failed, so that the submission was not judged.",
-    "Correct what the message names; `hpc-board task check` looks at every case of the task.",
+    "The task's files failed; the submission was not judged.",
+    "Correct the cause in the message; `hpc-board task check` tests every case of the task.",
 )
 
 _BARE = {
     Verdict.COMPILE_ERROR: (
         "error",
         Meaning(
-            "The submission did not compile to what the task calls.",
-            "Correct what the message above names; `hpc-board template TASK --language NAME` has the function as it is"
-            " called.",
+            "The submission lacks the function that the task calls.",
+            "Correct the cause in the message above; `hpc-board template TASK --language NAME` shows the signature.",
         ),
     ),
     Verdict.LOAD_ERROR: (
         "Traceback",
         Meaning(
-            "The submission could not be loaded, or lacks the function that the task asks for.",
-            "Correct what the message above names; compare imports and function name with `hpc-board template TASK`.",
+            "The submission failed to load, or lacks the function that the task calls.",
+            "Correct the cause in the message above; compare imports and function name with `hpc-board template TASK`.",
         ),
     ),
     Verdict.EXCEPTION: (
         "Traceback",
         Meaning(
-            "The submission reported an error of its own.",
-            "The message above has what it said; repeat the failed case at home.",
+            "The submission reported an error.",
+            "Read the message above; reproduce the failed case locally.",
         ),
     ),
 }
-"""What a verdict says where the report has no text in which a word such as "Traceback" stands."""
+"""The word that the usual explanation of a verdict refers to, and the explanation if the report lacks it."""
 
 _NO_GPU_HERE = Meaning(
-    "The submission asked for a GPU, and the jobs of this board run on a CPU.",
-    "Keep to the device of the inputs, or send it to a board with GPUs of its own: `hpc-board gpus` says which have.",
+    "The submission uses a GPU, but this board's jobs run on a CPU.",
+    "Use the device of the inputs, or submit to a board with GPUs: `hpc-board gpus` lists them.",
 )
 
 _COMPILED_FOR_GPU = Meaning(
-    "The submission is made for a GPU, and the jobs of this board run on a CPU.",
-    "Send it to a board with GPUs of its own: `hpc-board gpus` says which have. C++ and Python run here as well.",
+    "The submission is built for a GPU, but this board's jobs run on a CPU.",
+    "Submit to a board with GPUs: `hpc-board gpus` lists them. C++ and Python run here too.",
 )
 
 _NO_COMPILER = Meaning(
-    "The node has no compiler for this language; your kernel was not judged.",
-    "Ask whoever keeps the settings to bring one with `modules` or `env` of this GPU, and submit again then.",
+    "No compiler for this language on the node; your kernel was not judged.",
+    "Ask the admin to add one with `modules` or `env` of this GPU in the settings, then resubmit.",
 )
 
 _BY_MESSAGE = (
@@ -99,40 +98,40 @@ _BY_MESSAGE = (
         "the supervisor was killed by signal",
         Meaning(
             "The process that supervises the kernel was killed while a case ran.",
-            "Submit again; if it repeats, the kernel kills its parent or the node runs out of memory: ask the admin.",
+            "Resubmit; if it repeats, the kernel kills its parent or the node runs out of memory: ask the admin.",
         ),
     ),
     (
         Verdict.INFRA_ERROR,
         LIBRARY_MISSING,
         Meaning(
-            "The Python of these jobs lacks a library that the task needs; your kernel was not judged.",
-            "Show the message to whoever keeps the settings, and submit again when it is mended.",
+            "The jobs' Python lacks a library that the task needs; your kernel was not judged.",
+            "Show the message to the admin; resubmit after the fix.",
         ),
     ),
     (
         Verdict.DEVICE_ERROR,
         _NO_ARCH,
         Meaning(
-            "Nobody knows for which GPU to compile; your kernel was not judged.",
-            "Ask whoever keeps the settings for the `arch` of this GPU; with it, compilers need no GPU to ask.",
+            "Unknown target architecture; your kernel was not judged.",
+            "Ask the admin to set `arch` of this GPU in the settings.",
         ),
     ),
     (
         Verdict.DEVICE_ERROR,
         "is a build without GPU support",
         Meaning(
-            "PyTorch is there, but in a build that can use no GPU; your kernel was not judged.",
-            "Ask whoever keeps the settings for a `python` there whose PyTorch is built for this GPU.",
+            "PyTorch is a build without support for this GPU; your kernel was not judged.",
+            "Ask the admin to set `python` in the settings to one whose PyTorch supports this GPU.",
         ),
     ),
     (
         Verdict.DEVICE_ERROR,
         "device can be used on this node",
         Meaning(
-            "The job has no GPU that PyTorch can use; your kernel was not judged.",
-            "Submit again; if it comes back, show the message to the admin: the node may be broken, or the settings "
-            "ask for no GPU in `request`.",
+            "PyTorch found no usable GPU in the job; your kernel was not judged.",
+            "Resubmit; if it repeats, show the message to the admin: the node is broken, or `request` in the settings "
+            "lacks a GPU.",
         ),
     ),
 )
@@ -140,125 +139,125 @@ _BY_MESSAGE = (
 _VERDICTS = {
     Verdict.PASS: Meaning(
         "Every case passed.",
-        "Send it in mode `ranked` to enter it on the board, or make it faster.",
+        "Submit in mode `ranked` to enter the standings, or make it faster.",
     ),
     Verdict.WRONG_SHAPE: Meaning(
-        "The kernel ran, but its output has another shape than the reference's, and the task does not take it.",
-        "Return a tensor of exactly the shape that the task's description states, for every size.",
+        "The output's shape differs from the reference's.",
+        "Return the shape in the task's description, for every size.",
     ),
     Verdict.WRONG_DTYPE: Meaning(
-        "The kernel ran, but its output has another element type than the reference's, and the task does not take it.",
-        "Convert the output to the type that the task's description states before you return it.",
+        "The output's element type differs from the reference's.",
+        "Return the type in the task's description.",
     ),
     Verdict.WRONG_VALUE: Meaning(
-        "The kernel ran, but its output differs from the reference by more than the task allows.",
-        "Repeat the failed case at home; sizes that are no multiple of a block are the usual cause.",
+        "The output differs from the reference by more than the tolerance.",
+        "Reproduce the failed case locally; sizes that are no multiple of a block are the usual cause.",
     ),
     Verdict.WRONG_NONFINITE: Meaning(
-        "The output is wrong, and it holds NaN or infinity.",
-        "Look for memory that is never written, a division by zero, or an exponent that overflows.",
+        "The output is wrong and contains NaN or infinity.",
+        "Look for uninitialized memory, a division by zero, or an overflow.",
     ),
     Verdict.WRONG_ALIASED: Meaning(
-        "The output lies in the memory of an input, although the task wants memory of its own.",
+        "The output shares memory with an input; the task requires new memory.",
         "Allocate a new output in every call.",
     ),
     Verdict.MUTATED_INPUT: Meaning(
-        "The kernel changed an input that it may only read.",
-        "Work on a copy, and check the kernel's writes for indices that run out of the output.",
+        "The kernel modified a read-only input.",
+        "Work on a copy, and check for writes outside the output.",
     ),
     Verdict.COMPILE_ERROR: Meaning(
         "The submission did not compile.",
-        "Mend the first error in the compiler's output below, and try `--mode test` before `ranked`.",
+        "Fix the first error in the compiler output below; try `--mode test` before `ranked`.",
     ),
     Verdict.COMPILE_TIMEOUT: Meaning(
-        "Compiling took longer than allowed, and was stopped.",
+        "Compilation exceeded its time limit.",
         "Instantiate fewer templates, build for one architecture alone, and include fewer headers.",
     ),
     Verdict.LOAD_ERROR: Meaning(
-        "The submission could not be imported or loaded, or lacks the function that the task asks for.",
+        "The submission failed to load, or lacks the function that the task calls.",
         "Read the error below; compare imports and function name with `hpc-board template TASK`.",
     ),
     Verdict.EXCEPTION: Meaning(
         "The submission raised an exception.",
-        "The traceback below names the line; repeat the failed case at home.",
+        "The traceback below names the line; reproduce the failed case locally.",
     ),
     Verdict.CRASH: Meaning(
-        "The process that ran the submission died, by a signal or by an exit of its own.",
-        "Look for accesses out of bounds in host code, and remove calls of exit() and abort().",
+        "The submission's process died, by a signal or an exit.",
+        "Look for out-of-bounds accesses in host code, and remove calls of exit() and abort().",
     ),
     Verdict.DEVICE_ERROR: Meaning(
-        "The device reported an error which does not prove the kernel wrong: it may be the node's fault.",
-        "Submit again; if it comes back on another node, look for illegal memory accesses in the kernel.",
+        "The device reported an error; the cause may be the kernel or the node.",
+        "Resubmit; if it repeats on another node, look for illegal memory accesses in the kernel.",
     ),
     Verdict.OUT_OF_MEMORY: Meaning(
-        "The submission asked for more memory than the device or the job has.",
-        "Free or reuse buffers between calls, and don't keep tensors in global variables.",
+        "The submission exceeded the memory of the device or the job.",
+        "Free or reuse buffers between calls; keep no tensors in global variables.",
     ),
     Verdict.TIMEOUT: Meaning(
-        "Importing the submission, a call or a whole phase took longer than the task allows, and was stopped.",
-        "Look for a loop that never ends or a missing barrier; `hpc-board task TASK` lists the limits of all three.",
+        "Loading, a call or a phase exceeded its time limit.",
+        "Look for an endless loop or a missing barrier; `hpc-board task TASK` lists the limits.",
     ),
     Verdict.OUTPUT_LIMIT: Meaning(
-        "The submission printed or wrote more than allowed.",
-        "Remove printing from the kernel and from the code around it, and write no large files.",
+        "The submission exceeded the output limit.",
+        "Remove prints from kernel and host code, and write no large files.",
     ),
     Verdict.PROTOCOL_VIOLATION: Meaning(
-        "The process that ran the submission answered something that the harness did not ask for.",
-        "Leave inherited files, pipes and the harness's modules alone; only return the output.",
+        "The submission's process sent an unexpected reply to the harness.",
+        "Do not touch inherited files, pipes or the harness's modules; only return the output.",
     ),
     Verdict.LATE_WRITE: Meaning(
-        "The output changed after the kernel had said that it was done.",
-        "Finish all work, on every stream and thread, before you return.",
+        "The output changed after the kernel had returned.",
+        "Finish all work on every stream and thread before the return.",
     ),
     Verdict.TIMING_INCONSISTENT: Meaning(
-        "The times that the kernel's process reported do not fit the time that really went by.",
-        "Do all work within the timed call, and leave clocks, events and synchronisation functions alone.",
+        "The reported times contradict the wall time.",
+        "Do all work within the timed call; do not touch clocks, events and synchronization functions.",
     ),
     Verdict.BELOW_FLOOR: Meaning(
-        "The time is below what any right call can take on this device.",
-        "Make sure that every call computes its output anew, instead of returning one that it kept.",
+        "The time is below the physical minimum of this device.",
+        "Compute the output in every call; return no cached one.",
     ),
     Verdict.UNSTABLE: Meaning(
-        "The outputs are right, but the machine changed its speed or was busy with other things while they were timed.",
-        "Submit again; if it comes back on a quiet node, ask the admin about its clocks, cooling and power limits.",
+        "The outputs are correct, but the machine was busy or changed its clock speed during timing.",
+        "Resubmit; if it repeats on an idle node, ask the admin about clocks, cooling and power limits.",
     ),
     Verdict.TASK_ERROR: Meaning(
-        "The task's own files failed; your kernel was not judged.",
-        "Tell the task's author, with the message; `hpc-board run ID` shows it again.",
+        "The task's files failed; your kernel was not judged.",
+        "Send the message to the task's author; `hpc-board run ID` shows it again.",
     ),
     Verdict.INFRA_ERROR: Meaning(
         "The node or the harness failed; your kernel was not judged.",
-        "Submit again; if it comes back, show the message to the admin.",
+        "Resubmit; if it repeats, show the message to the admin.",
     ),
 }
 
 _ENDS = {
     RunState.CANCELLED: Meaning(
-        "The run was cancelled before it had a result.",
-        "Submit the file again when you want it evaluated.",
+        "The run was cancelled before its result.",
+        "Resubmit the file when you need a result.",
     ),
     RunState.TIMEOUT: Meaning(
-        "The scheduler ended the job at its time limit, and there is no result.",
-        "Look for a call that never returns; if the node was slow, submit again, and tell the admin if it repeats.",
+        "The scheduler ended the job at its time limit.",
+        "Look for a call that never returns; on a slow node, resubmit, and tell the admin if it repeats.",
     ),
     RunState.OUT_OF_MEMORY: Meaning(
-        "The job took more memory of the node than it was given, and was killed without a result.",
+        "The job exceeded its host memory and was killed.",
         "Use less host memory, or ask the admin to raise `memory` for this GPU in the settings.",
     ),
     RunState.NODE_FAIL: Meaning(
-        "The node failed while the job was on it.",
-        "Submit again; the failure says nothing about your kernel.",
+        "The node failed during the job.",
+        "Resubmit; the kernel is not the cause.",
     ),
     RunState.PREEMPTED: Meaning(
-        "Another job took the node, and this one was ended.",
-        "Submit again, perhaps at a quieter time.",
+        "Another job preempted this one.",
+        "Resubmit, preferably at a quieter time.",
     ),
     RunState.LOST: Meaning(
-        "The scheduler no longer knows the job, and no result has appeared.",
-        "Submit again; if it repeats, show the evidence below to the admin.",
+        "The scheduler no longer knows the job, and no result arrived.",
+        "Resubmit; if it repeats, show the evidence below to the admin.",
     ),
     RunState.ERROR: Meaning(
-        "The machinery failed, not your kernel: the job could not be sent, or left no result that can be accepted.",
-        "Read the reason and the job's output below, then submit again; if it repeats, show them to the admin.",
+        "hpc-board or the cluster failed, not your kernel: the job was not sent, or its result was rejected.",
+        "Read the reason and the job output below, then resubmit; if it repeats, show both to the admin.",
     ),
 }

@@ -11,13 +11,13 @@ _PLACES = {1: "first", 2: "second", 3: "third"}
 
 
 def feed_lines(entries: Iterable[FeedEntry]) -> Paragraph:
-    """One line for each entry, in the order given."""
+    """Return one line for each entry, in the order given."""
     lines = [f"{moment_text(entry.at)}  {feed_line(entry)}" for entry in entries]
-    return Paragraph("\n".join(lines) or "Nothing has changed on the boards yet.")
+    return Paragraph("\n".join(lines) or "No changes yet.")
 
 
 def feed_line(entry: FeedEntry) -> str:
-    """What a run has changed, in words: "ada took first place on softmax_py, H100: 12.3 µs (was bob, 13.0 µs)"."""
+    """Return a change in words: "ada took first place on softmax_py, H100: 12.3 µs (was bob, 13.0 µs)"."""
     news = entry.news
     where = f"{one_line(entry.task)}, {one_line(entry.gpu)}{' (emulated)' if entry.emulated else ''}"
     told = "; ".join(filter(None, (_compared(news), _fallen(news))))
@@ -27,16 +27,16 @@ def feed_line(entry: FeedEntry) -> str:
 def _deed(news: News) -> str:
     place = _PLACES.get(news.rank, f"{news.rank}th")
     if news.kind is FeedKind.RECORD:
-        return "improved the first place on" if news.former_rank == 1 and not news.beaten else "took first place on"
+        return "improved first place on" if news.former_rank == 1 and not news.beaten else "took first place on"
     if news.kind is FeedKind.PODIUM:
-        return "shares the first place on" if news.rank == 1 else f"took {place} place on"
+        return "shares first place on" if news.rank == 1 else f"took {place} place on"
     if news.kind is FeedKind.FIRST:
         return f"passed for the first time, rank {news.rank}, on"
-    return f"has a personal best, rank {news.rank}, on"
+    return f"set a personal best, rank {news.rank}, on"
 
 
 def _compared(news: News) -> str:
-    """Who had the place before; of a run that took none of the first ones, its user's former best."""
+    """Return the former holder of the place, else the user's former best."""
     if news.rank <= PODIUM and news.beaten is not None:
         return f"was {one_line(news.beaten.user)}, {score_text(news.beaten.score_s)}"
     if news.former_s is not None:
@@ -49,4 +49,4 @@ def _fallen(news: News) -> str:
     names = [one_line(each.user) for each in news.fallen]
     if len(names) > PODIUM:
         names = [*names[:PODIUM], count_text(len(names) - PODIUM, "other")]
-    return f"out of the first three: {', '.join(names)}" if names else ""
+    return f"out of the top three: {', '.join(names)}" if names else ""

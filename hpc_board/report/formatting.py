@@ -1,4 +1,4 @@
-"""How times, moments, counts and messages are written."""
+"""Formatting of times, moments, counts and messages."""
 
 from datetime import datetime, timedelta
 
@@ -7,7 +7,7 @@ from hpc_board.model.text import one_line, printable
 
 
 def score_text(score_s: float | None) -> str:
-    """A score with its unit; empty where there is none."""
+    """Return a score with its unit; empty for None."""
     return "" if score_s is None else duration_text(score_s * 1e9)
 
 
@@ -19,12 +19,12 @@ def speedup_text(speedup: float | None) -> str:
 
 
 def moment_text(moment: datetime) -> str:
-    """A moment in the reader's time zone, to the minute."""
+    """Return a moment in the reader's time zone, to the minute."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def span_text(length: timedelta) -> str:
-    """A length of time in its largest unit: "12 s", "3 min", "5 h", "2 d"."""
+    """Return a length of time in its largest unit: "12 s", "3 min", "5 h", "2 d"."""
     seconds = max(0, int(length.total_seconds()))
     for limit, unit, size in ((60, "s", 1), (3600, "min", 60), (48 * 3600, "h", 3600)):
         if seconds < limit:
@@ -33,18 +33,18 @@ def span_text(length: timedelta) -> str:
 
 
 def count_text(count: int, noun: str) -> str:
-    """A count with its noun, in the plural where it is not one."""
+    """Return a count with its noun, in the plural unless it is one."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def telling_line(message: str, limit: int = 500) -> str:
-    """The line of a message that says most: in a traceback that of the exception, else the first."""
+    """Return the main line of a message: of a traceback that of the exception, else the first."""
     lines = [line for line in printable(message, len(message)).splitlines() if line.strip()]
     if not lines:
         return ""
     if not lines[0].lstrip().startswith("Traceback (most recent call last)"):
         return one_line(lines[0], limit)
     last_frame = max((number for number, line in enumerate(lines) if line.startswith('  File "')), default=0)
-    # What the exception says may go on over more lines.
+    # The message of the exception may have several lines.
     unindented = (line for line in lines[last_frame + 1 :] if not line[0].isspace())
     return one_line(next(unindented, lines[-1]), limit)

@@ -16,34 +16,32 @@ _LABEL = 8
 
 
 def history_report(task: str, page: Page, user: str) -> tuple[Block, ...]:
-    """The ranked runs of `user`, which are the rows of `page`, in the order of their submissions.
+    """Return the ranked runs of `user`, the rows of `page`, in the order of their submissions.
 
-    Where the page does not have all, it has the newest, and the report says so.
+    A page without all runs has the newest ones, and the report says so.
     """
     runs = sorted(page.rows, key=lambda row: (row.submitted_at, row.run))
     heading = Heading(f"{task} on {page.gpu}: {one_line(user)}")
     if not runs:
-        return heading, Paragraph("No ranked run has passed there yet.")
+        return heading, Paragraph("No passing ranked runs yet.")
     table = _table(runs)
     if page.total > len(runs):
         left = page.total - len(runs)
-        about = (
-            f"The newest {len(runs):,} of {page.total:,} runs; {left:,} older {'one is' if left == 1 else 'ones are'} "
-        )
+        about = f"The newest {len(runs):,} of {page.total:,} runs; {left:,} older {'one' if left == 1 else 'ones'} "
         heading_blocks: tuple[Block, ...] = (
             heading,
-            Paragraph(f"{about}left out, and * counts from the first one here."),
+            Paragraph(f"{about}left out. * is relative to the first run shown."),
         )
     else:
         heading_blocks = (heading,)
     if len(runs) == 1:
         return *heading_blocks, table
-    plot = Log("score by submission; * faster than all before, o not", "\n".join(_plot(runs)))
+    plot = Log("score by submission; * new best, o slower", "\n".join(_plot(runs)))
     return *heading_blocks, plot, table
 
 
 def bests(runs: Sequence[Standing]) -> list[bool]:
-    """Whether each of the runs, in order, is faster than all before it."""
+    """Return for each of the runs, in order, whether it is faster than all before it."""
     found: list[bool] = []
     fastest = math.inf
     for run in runs:
@@ -79,7 +77,7 @@ def _table(runs: Sequence[Standing]) -> Table:
 
 
 def _plot(runs: Sequence[Standing]) -> list[str]:
-    """Runs as points from left to right, the slower the higher, on a logarithmic scale; in 78 columns of ASCII."""
+    """Draw runs as points from left to right, the slower the higher, on a logarithmic scale; in 78 columns of ASCII."""
     scores = [run.score_s for run in runs]
     low, high = math.log(min(scores)), math.log(max(scores))
     columns = min(PLOT_COLUMNS - _LABEL - len(_AXIS), max(len(runs) * 4, 24))

@@ -1,4 +1,4 @@
-"""What the job and the kernel of a run printed: in short for a report, or all that was kept."""
+"""Output of the job and the kernel of a run: shortened for a report, or complete."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from hpc_board.model.text import printable
 from hpc_board.report.blocks import Log
 from hpc_board.report.formatting import count_text
 
-_JOB = "the job's output"
+_JOB = "job output"
 _TAIL_LINES = 20
 _BUILD_HEAD_LINES = 30
 _MESSAGE_HEAD_LINES = 5
@@ -18,19 +18,19 @@ _LINE_CHARACTERS_MAX = 500
 _PREFIXES_MAX = 5
 _TRACEBACK = "Traceback (most recent call last):"
 
-_LEFT_NONE = "its job left none, and what a kernel prints is kept with a result only"
+_LEFT_NONE = "the job left none, and kernel output comes only with a result"
 _NOTHING_BECAUSE = {
-    RunState.CREATED: "its job has not been sent yet",
-    RunState.SUBMITTING: "its job is on its way to the scheduler",
-    RunState.QUEUED: "its job has not started yet",
-    RunState.RUNNING: "its job has printed nothing yet, and what the kernel prints comes with the result",
-    RunState.COLLECTING: "its job has printed nothing, and what the kernel printed comes with the result",
-    RunState.FINISHED: "neither its job nor its kernel printed anything",
+    RunState.CREATED: "the job is not sent yet",
+    RunState.SUBMITTING: "the job is being submitted",
+    RunState.QUEUED: "the job has not started yet",
+    RunState.RUNNING: "no job output yet; kernel output arrives with the result",
+    RunState.COLLECTING: "no job output; kernel output arrives with the result",
+    RunState.FINISHED: "job and kernel printed nothing",
 }
 
 
 def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
-    """The compiler's words, the last lines of each stream that the kernel printed to, and where the rest is."""
+    """Yield the compiler output and the last lines of the kernel's streams, with a pointer to the rest."""
     build = _text(result.build)
     if build.strip():
         yield Log("compiler", _shortened(build, _all_kept(run), head=_BUILD_HEAD_LINES, tail=_TAIL_LINES))
@@ -41,27 +41,27 @@ def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
 
 
 def profile_log(result: Result) -> Iterator[Log]:
-    """All of a profile, which is what a run in that mode is for; nothing where there is none."""
+    """Yield the whole profile, if there is one."""
     text = _text(result.profile)
     if text.strip():
         yield Log("profile", text)
 
 
 def job_log(run: Run, log: str) -> Iterator[Log]:
-    """The last lines of the job's own output, and where the rest is; nothing where it is empty."""
+    """Yield the last lines of the job output, with a pointer to the rest; nothing if it is empty."""
     if log.strip():
         yield Log(_JOB, _last_lines(printable(log, len(log)), run))
 
 
 def message_log(run: Run, title: str, message: str) -> Log:
-    """A message of many lines, without the middle of a very long one, and without what its traceback says again."""
+    """Return a message of many lines without repetitions, and without the middle of a very long one."""
     text = _unrepeated(printable(message, len(message)).strip("\n"))
-    rest = f"`hpc-board run {run.id} --json` has more" if run.stored else "--json has more"
+    rest = f"more: `hpc-board run {run.id} --json`" if run.stored else "more: --json"
     return Log(title, _shortened(text, rest, head=_MESSAGE_HEAD_LINES, tail=_TAIL_LINES))
 
 
 def _unrepeated(text: str) -> str:
-    """A text without the lines before a traceback that ends with them, whatever stands before their exception."""
+    """Return a text without the lines before a traceback that ends with the same lines."""
     said, mark, traceback = text.partition(f"\n{_TRACEBACK}")
     for _ in range(_PREFIXES_MAX):
         # A traceback has the exception's name with that of its module.
@@ -72,19 +72,19 @@ def _unrepeated(text: str) -> str:
 
 
 def run_logs(result: Result | None, log: str) -> tuple[Log, ...]:
-    """All that was kept of what the job (`log`) and its kernel printed; streams without anything are left out."""
+    """Return the kept output of the job (`log`) and its kernel; empty streams are left out."""
     texts = [(_JOB, printable(log, len(log)))]
     if result is not None:
         texts += [
-            ("what the compiler printed", _text(result.build)),
-            ("what the kernel printed to stdout", _text(result.stdout)),
-            ("what the kernel printed to stderr", _text(result.stderr)),
+            ("compiler output", _text(result.build)),
+            ("kernel stdout", _text(result.stdout)),
+            ("kernel stderr", _text(result.stderr)),
         ]
     return tuple(Log(title, text) for title, text in texts if text.strip())
 
 
 def nothing_printed(run: Run) -> str:
-    """Why nothing is there that this run printed, in one sentence."""
+    """Return the reason for a run without output, in one sentence."""
     reason = _NOTHING_BECAUSE.get(run.state)
     if reason is None:
         reason = _LEFT_NONE if run.status.job_id else "it ended before it had a job"
@@ -100,17 +100,15 @@ def _last_lines(text: str, run: Run) -> str:
 
 
 def _all_kept(run: Run) -> str:
-    return (
-        f"`hpc-board run {run.id} --log` prints all that was kept" if run.stored else "--json prints all that was kept"
-    )
+    return f"all of it: `hpc-board run {run.id} --log`" if run.stored else "all of it: --json"
 
 
 def _shortened(text: str, rest: str, *, tail: int, head: int = 0) -> str:
-    """The first `head` and the last `tail` lines, between them how many are missing, and where the `rest` is."""
+    """Return the first `head` and the last `tail` lines, the number of omitted lines, and the place of the `rest`."""
     lines = text.rstrip("\n").splitlines()
     left_out = len(lines) - head - tail
     kept = [*lines[:head], *lines[-tail:]] if left_out > 0 else lines
     cut = [line if len(line) <= _LINE_CHARACTERS_MAX else f"{line[:_LINE_CHARACTERS_MAX]}…" for line in kept]
-    above = [f"[... the ends of long lines left out; {rest} ...]"] if cut != kept else []
+    above = [f"[... long lines cut; {rest} ...]"] if cut != kept else []
     between = [f"[... {count_text(left_out, 'line')} left out; {rest} ...]"] if left_out > 0 else []
     return "\n".join([*above, *cut[:head], *between, *cut[head:]])

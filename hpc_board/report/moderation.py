@@ -1,4 +1,4 @@
-"""The rules of play as tables: limits, bans, the audit log, and what an admin is about to send again."""
+"""Moderation as tables: limits, bans, the audit log, and rerun candidates."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.formatting import moment_text, score_text
 
-_SUBJECTS = {"": "everything", "user": "user", "board": "board", "submission": "submission"}
+_SUBJECTS = {"": "all boards", "user": "user", "board": "board", "submission": "submission"}
 
 
 def limits_table(limits: Sequence[tuple[Decision, Limits]]) -> Table:
-    """Boards with their limits for each user and hour."""
+    """Return boards with their limits per user and hour."""
     columns = (
         Column("BOARD", flexible=True),
         Column("RANKED", right=True),
@@ -33,30 +33,30 @@ def limits_table(limits: Sequence[tuple[Decision, Limits]]) -> Table:
         )
         for decision, found in limits
     )
-    return Table(columns, rows, "No board has a limit.")
+    return Table(columns, rows, "No limits.")
 
 
 def limit_text(limit: int | None) -> str:
-    """A limit of submissions in an hour."""
+    """Return a limit of submissions per hour in words."""
     if limit is None:
         return "none"
     return f"{limit}/h" if limit else "closed"
 
 
 def limits_text(limits: Limits) -> str:
-    """The limits of a board in words."""
+    """Return the limits of a board in words."""
     return f"ranked {limit_text(limits.ranked)}, other {limit_text(limits.other)}"
 
 
 def limits_facts(limits: Limits) -> tuple[Block, ...]:
-    """What a participant has to know of the limits of a board; nothing where there are none."""
+    """Return the limits of a board as blocks; nothing if there are none."""
     if limits == NO_LIMITS:
         return ()
-    return Heading("Limits"), Facts((("within an hour", f"{limits_text(limits)}, for each user"),))
+    return Heading("Limits"), Facts((("submissions per user", limits_text(limits)),))
 
 
 def bans_table(bans: Sequence[Decision]) -> Table:
-    """Who is banned, by whom, and why."""
+    """Return banned users with admin, dates and reason."""
     columns = (
         Column("USER", flexible=True),
         Column("BY", flexible=True),
@@ -74,16 +74,16 @@ def bans_table(bans: Sequence[Decision]) -> Table:
         )
         for ban in bans
     )
-    return Table(columns, rows, "Nobody is banned.")
+    return Table(columns, rows, "No bans.")
 
 
 def decisions_table(decisions: Sequence[Decision]) -> Table:
-    """The audit log: who decided what, in the order given."""
+    """Return the audit log in the order given."""
     columns = (
-        Column("AT"),
+        Column("TIME"),
         Column("BY", flexible=True),
         Column("ACTION"),
-        Column("ABOUT", flexible=True),
+        Column("SUBJECT", flexible=True),
         Column("DETAIL", flexible=True),
         Column("REASON", flexible=True),
     )
@@ -98,7 +98,7 @@ def decisions_table(decisions: Sequence[Decision]) -> Table:
         )
         for decision in decisions
     )
-    return Table(columns, rows, "Nothing was decided.")
+    return Table(columns, rows, "No admin actions.")
 
 
 def _when(decision: Decision) -> str:
@@ -106,12 +106,12 @@ def _when(decision: Decision) -> str:
 
 
 def subject_text(decision: Decision) -> str:
-    """What a decision is about: "user eve", "submission 12", "everything"."""
+    """Return the subject of a decision: "user eve", "submission 12", "all boards"."""
     return one_line(" ".join(filter(None, (_SUBJECTS.get(decision.kind, decision.kind), decision.subject))))
 
 
 def detail_text(decision: Decision) -> str:
-    """What a decision says beside whom it is about and why."""
+    """Return the details of a decision beside its subject and reason."""
     if decision.ends_at is not None:
         return f"until {moment_words(decision.ends_at)}"
     if decision.action == "rerun":
@@ -125,7 +125,7 @@ def detail_text(decision: Decision) -> str:
 
 
 def rerun_table(rows: Sequence[tuple[Submission, Sequence[Gpu], str]]) -> Table:
-    """Submissions that are to be sent again, on which GPUs, or why not."""
+    """Return rerun candidates with their GPUs, or the reason against a rerun."""
     columns = (
         Column("SUBMISSION", right=True),
         Column("USER", flexible=True),
@@ -143,14 +143,15 @@ def rerun_table(rows: Sequence[tuple[Submission, Sequence[Gpu], str]]) -> Table:
         )
         for found, gpus, why in rows
     )
-    return Table(columns, cells, "There is nothing to send again.")
+    return Table(columns, cells, "Nothing to rerun.")
 
 
 def removed_blocks(runs: Sequence[Run]) -> tuple[Block, ...]:
-    """A line on each of these runs that were removed from the standings."""
+    """Return a line for each run that was removed from the standings."""
     return tuple(
         Paragraph(
-            f"Run {run.id}, {score_text(run.score_s)}, does not count: {removal_text(run.remarks.removal)}", Tone.BAD
+            f"Run {run.id}, {score_text(run.score_s)}, not in the standings: {removal_text(run.remarks.removal)}",
+            Tone.BAD,
         )
         for run in runs
         if run.remarks.removal is not None
@@ -158,13 +159,13 @@ def removed_blocks(runs: Sequence[Run]) -> tuple[Block, ...]:
 
 
 def removal_text(removal: Removal) -> str:
-    """Who removed a submission from the standings, when, and why."""
+    """Return admin, time and reason of a removal from the standings."""
     reason = one_line(removal.reason, REASON_CHARACTERS_MAX)
     return f"removed by {one_line(removal.by_user)} at {moment_text(removal.at)}: {reason}"
 
 
 def remarks_text(note: str, remarks: Remarks) -> str:
-    """What is remarked on a submission, for one cell of a table: what admins did, its newest note."""
+    """Return the remarks on a submission for one cell of a table: admin actions and its newest note."""
     newest = remarks.notes[-1].text if remarks.notes else note
     parts = (
         "removed" if remarks.removal else "",

@@ -1,4 +1,4 @@
-"""What to do about a run that did not pass: what its end means, the case that failed, and how to repeat it."""
+"""Next steps for a run that did not pass: explanation, failed case, and commands to reproduce it."""
 
 import shlex
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from hpc_board.report.run_columns import outcome
 
 @dataclass(frozen=True)
 class NextSteps:
-    """The outcome in a word, what it means, the case that failed ("" where none did), and commands to repeat it."""
+    """The outcome in a word, its explanation, the failed case ("" without one), and commands to reproduce it."""
 
     outcome: str
     meaning: Meaning
@@ -26,7 +26,7 @@ class NextSteps:
 
 
 def next_steps(run: Run, result: Result | None, device: Device) -> NextSteps | None:
-    """What to do about `run`, whose jobs have this device; None where it passed or has not ended."""
+    """Return the next steps for `run` on this device; None if it passed or has not ended."""
     if not run.state.ended or run.verdict is Verdict.PASS:
         return None
     failed = next((case for case in result.cases if case.verdict is not Verdict.PASS), None) if result else None
@@ -47,7 +47,7 @@ def _meaning(run: Run, device: Device) -> Meaning:
 
 
 def _commands(run: Run, failed: Case | None, device: Device) -> tuple[str, ...]:
-    """How to have the very file judged again on a machine of one's own."""
+    """Return the commands that judge the same file on the user's machine."""
     mode = run.mode if failed is not None and failed.phase != "test" else Mode.TEST
     # Another name than the file's own, which is likely to be there.
     file = f"run{run.id}{PurePath(one_line(run.file_name)).suffix}"

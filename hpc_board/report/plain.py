@@ -17,10 +17,10 @@ def _unpainted(text: str, _tone: Tone) -> str:
 
 
 def plain(blocks: Iterable[Block], width: int | None = None, paint: Callable[[str, Tone], str] = _unpainted) -> str:
-    """The blocks as text that ends with a newline, at most `width` columns wide where they can be.
+    """Return the blocks as text that ends with a newline, at most `width` columns wide if possible.
 
     Without a width nothing is wrapped or cut. `paint` may add colour to a text that has its final width. Control
-    characters are replaced once more: a name in a heading may come from anywhere too.
+    characters are replaced once more: headings hold foreign names too.
     """
     parts: list[str] = []
     for block in blocks:
@@ -84,7 +84,7 @@ def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], s
 
 
 def _widths(table: Table, width: int | None) -> list[int]:
-    """The columns' widths, the widest flexible one narrowed again and again until the table fits or none is left.
+    """Return the columns' widths; narrow the widest flexible one until the table fits.
 
     Without a `width`, one long cell does not move all others of its column: it reaches into what follows.
     """
@@ -134,7 +134,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _cells(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """Return the width of the text in columns of a terminal."""
     if text.isascii():
         return len(text)
     return sum(

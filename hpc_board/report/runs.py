@@ -1,5 +1,6 @@
 """Runs as blocks: the list of them, and everything about one."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -23,7 +24,7 @@ from hpc_board.report.run_columns import COLUMNS, outcome
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
-    "self-run": "self-run: the job ran under the participant's own account",
+    "self-run": "self-run: the job ran under the user's account",
     "verified": "verified: the job ran under the board's account",
 }
 _BY_INPUTS = (
@@ -37,24 +38,24 @@ _BY_INPUTS = (
     Verdict.CRASH,
     Verdict.TIMEOUT,
 )
-"""The verdicts that may depend on what a call's inputs hold, and so on their seed."""
+"""The verdicts that may depend on a call's input values, and so on their seed."""
 
+_CASE_FIRST = re.compile(r"(?P<case>\w+ case \d+( of \d+)?( \(.*?\))?): (?P<message>.+)")
 _CELL_CHARACTERS_MAX = 200
 _SHORT_HASH = 12
 
 
 def run_tone(run: Run) -> Tone:
-    """Good for a run that passed, bad for any other that has ended."""
+    """Return the tone of a run: good if it passed, bad if it ended otherwise."""
     if run.verdict is Verdict.PASS:
         return Tone.GOOD
     return Tone.BAD if run.state.ended else Tone.PLAIN
 
 
 def runs_table(runs: Sequence[Run], *, users: bool = False, submissions: bool = False, narrowed: bool = False) -> Table:
-    """Runs, one to a row, in the order given, with their `users` where these may differ, and remarks if any.
+    """Return runs as a table in the order given, with remarks if any.
 
-    The `submissions` to which they belong have a column where there is room: some commands take their numbers. Where
-    the list was `narrowed`, there may be others.
+    `users` and `submissions` add a column each. `narrowed` says that a filter hides other runs.
     """
     left_out = {key for key, shown in (("user", users), ("submission", submissions)) if not shown}
     columns = [
@@ -62,7 +63,7 @@ def runs_table(runs: Sequence[Run], *, users: bool = False, submissions: bool = 
         for column in COLUMNS
         if column.key not in left_out and (not column.optional or any(map(column.text, runs)))
     ]
-    empty = "No run fits." if narrowed else "No runs yet. `hpc-board submit FILE` sends one."
+    empty = "No matching runs." if narrowed else "No runs yet. Submit one with `hpc-board submit FILE`."
     return Table(
         tuple(Column(column.title.upper(), column.right, column.flexible) for column in columns),
         tuple(tuple(column.text(run) for column in columns) for run in runs),
@@ -79,10 +80,9 @@ def run_report(
     *,
     log: str = "",
 ) -> tuple[Block, ...]:
-    """Everything about one run: its outcome and what it means, its cases, the evidence, the machine and the logs.
+    """Return the full report of a run: outcome, explanation, cases, evidence, machine and logs.
 
-    `placing` is what the run means on its board where it counts there; `log` is the job's own output, which is shown
-    where there is no result.
+    `placing` is the place of a run that counts on its board; `log` is the job's output, shown if there is no result.
     """
     blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}"), *_removal_blocks(run)]
     if result is not None and not result.interrupted:
@@ -107,9 +107,9 @@ def run_overview(
     *,
     log: str = "",
 ) -> tuple[Block, ...]:
-    """What stands on the first page about a run: its outcome, its times, what failed, the job and the machine.
+    """Return the first page about a run: outcome, times, failures, job and machine.
 
-    The tests of a run that passed, its profile and its history have pages of their own.
+    The passed tests, the profile and the history have separate pages.
     """
     blocks: list[Block] = [*_removal_blocks(run)]
     if result is not None and not result.interrupted:
@@ -127,7 +127,7 @@ def run_overview(
 
 
 def _vouching_text(run: Run, result: Result) -> str:
-    """Under whose account, how well shut in and where a run was judged, in one line."""
+    """Return account, harness, isolation, node and job of a run in one line."""
     isolation = result.provenance.get("isolation")
     parts = (
         run.trust,
@@ -141,7 +141,7 @@ def _vouching_text(run: Run, result: Result) -> str:
 
 
 def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
-    """Every status of a run with its time and what it is known from, and what an end without a result means."""
+    """Return every status of a run with its time and source, and the meaning of an end without a result."""
     blocks: list[Block] = []
     if run.state.ended and run.state is not RunState.FINISHED:
         meaning = state_meaning(run.state)
@@ -151,7 +151,7 @@ def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
         Column("STATE"),
         Column("JOB"),
         Column("REASON", flexible=True),
-        Column("EVIDENCE", flexible=True),
+        Column("SOURCE", flexible=True),
     )
     rows = tuple(
         (
@@ -163,12 +163,12 @@ def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
         )
         for status in history
     )
-    blocks.append(_without_empty(Table(columns, rows, "Nothing was recorded.")))
+    blocks.append(_without_empty(Table(columns, rows, "No history.")))
     last = run.status
     if last.unanswered:
-        blocks.append(Paragraph("The scheduler has not said whether it has the job; it is looked up again and again."))
+        blocks.append(Paragraph("Submission unconfirmed; looking the job up until the scheduler answers."))
     if last.cancel_requested and not run.state.ended:
-        blocks.append(Paragraph("Its end was asked for, and is asked for again until the scheduler has answered."))
+        blocks.append(Paragraph("Cancel requested; retrying until the scheduler answers."))
     facts = (
         ("job name", one_line(run.token)),
         ("cluster", one_line(run.cluster)),
@@ -190,7 +190,7 @@ def run_summary(
     *,
     log: str = "",
 ) -> tuple[Block, ...]:
-    """What a participant wants to know first about a run that has ended: the outcome, the times, and what failed."""
+    """Return the short report of a run that has ended: outcome, times and failures."""
     blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}"), *_removal_blocks(run)]
     if result is None or result.interrupted:
         return (*blocks, *_end_blocks(run, history, log, result))
@@ -201,18 +201,18 @@ def run_summary(
         blocks += kernel_logs(run, result)
     own = ", judged by the task's own harness" if _by_own_eval(result) else ""
     where = f"{run.trust}{own}, on {one_line(run.status.node) or 'an unknown node'}, job {one_line(run.status.job_id)}"
-    blocks.append(Paragraph(f"{where}. `hpc-board run {run.id}` shows everything.", Tone.QUIET))
+    blocks.append(Paragraph(f"{where}. Details: `hpc-board run {run.id}`.", Tone.QUIET))
     return tuple(blocks)
 
 
 def _removal_blocks(run: Run) -> Iterator[Block]:
     removal = run.remarks.removal
     if removal is not None:
-        yield Paragraph(f"Does not count in the standings: {removal_text(removal)}", Tone.BAD)
+        yield Paragraph(f"Not in the standings: {removal_text(removal)}", Tone.BAD)
 
 
 def trial_report(run: Run, result: Result) -> tuple[Block, ...]:
-    """What came of a submission that was tried on this machine for a task that may be on no board."""
+    """Return the report of a submission that was judged on this machine, for a task that may be on no board."""
     return (
         Heading(f"{one_line(run.file_name)} for {run.task}, mode {run.mode}, on this machine's {run.gpu}"),
         *_result_blocks(run, result, None, result.cases),
@@ -222,7 +222,7 @@ def trial_report(run: Run, result: Result) -> tuple[Block, ...]:
 
 
 def outcome_line(run: Run, result: Result | None, placing: Placing | None = None) -> Paragraph:
-    """What a run that has ended came to, on one line."""
+    """Return the outcome of a run that has ended, on one line."""
     if run.verdict is None:
         text = f"ended without a result: {outcome(run)}"
     elif run.verdict is Verdict.PASS:
@@ -233,7 +233,7 @@ def outcome_line(run: Run, result: Result | None, placing: Placing | None = None
 
 
 def _busy_clause(result: Result | None) -> str:
-    """What others did on the machine meanwhile, to follow a line; empty where that was next to nothing."""
+    """Return the load of other work on the machine as a clause; empty if it was negligible."""
     other_work = other_work_text(result.cases, processors_of(result)) if result else ""
     return f"; busy machine: {other_work}" if other_work else ""
 
@@ -249,7 +249,7 @@ def _achievement(run: Run, result: Result | None, placing: Placing | None) -> st
 
 
 def _verdict_line(run: Run, placing: Placing | None) -> str:
-    """What the run has come to on its board; empty where it does not count there."""
+    """Return the place of a run on its board in words; empty if it does not count."""
     if run.score_s is None:
         return ""
     if run.milestone:
@@ -274,8 +274,7 @@ def _result_blocks(run: Run, result: Result, placing: Placing | None, cases: Seq
         yield Paragraph(f"{meaning.what}\n{meaning.next}{note}")
     if run.emulated:
         yield Paragraph(
-            f"Emulated: jobs for {run.gpu} run on a CPU on this cluster; the times say nothing about "
-            f"{with_article(run.gpu)}.",
+            f"Emulated: this cluster runs {run.gpu} jobs on a CPU; the times do not apply to {with_article(run.gpu)}.",
             Tone.BAD,
         )
     peak, processors = device_peak(result), processors_of(result)
@@ -286,19 +285,19 @@ def _result_blocks(run: Run, result: Result, placing: Placing | None, cases: Seq
 
 
 def _long_messages(result: Result) -> list[str]:
-    """The messages that the report shows in full below the outcome."""
+    """Return the messages that the report shows in full below the outcome."""
     return [text for text in (result.message, *(case.message for case in result.cases)) if "\n" in text.strip()]
 
 
 def _seed_note(run: Run, result: Result) -> str:
-    """A line on the seed of the case that failed, where it is not the one that the case shows."""
+    """Return a line on the failing seed if the case does not show it."""
     if PUBLIC_PASSED in result.message:
-        return "\nThe case shows the public seed: repeat it at home with several others."
+        return "\nThe case shows the public seed; reproduce the failure locally with other seeds."
     case = next((case for case in result.cases if case.verdict is not Verdict.PASS), None)
     if case is None or case.verdict not in _BY_INPUTS or _by_own_eval(result):
         return ""
     if case.phase != "test" and run.mode is not Mode.PROFILE:
-        return "\nIt failed with a secret seed, not with one that the case shows: repeat it with several seeds."
+        return "\nThe failing seed is secret, not the one of the case; reproduce the failure with several seeds."
     return ""
 
 
@@ -328,8 +327,8 @@ def _case_blocks(
 
 
 def _passed_text(run: Run, result: Result, placing: Placing | None) -> str:
-    what = _counts_text(result)
-    parts = [f"Passed: {what}." if what else "Passed."]
+    counts = _counts_text(result)
+    parts = [f"Passed: {counts}." if counts else "Passed."]
     line = _verdict_line(run, placing)
     if line:
         parts.append(f"{line}.")
@@ -339,16 +338,28 @@ def _passed_text(run: Run, result: Result, placing: Placing | None) -> str:
 
 
 def _counts_text(result: Result) -> str:
-    """How many cases of which kind there were: "5 tests and 1 benchmark"."""
+    """Return the number of cases of each kind: "5 tests and 1 benchmark"."""
     counts = {phase: sum(case.phase == phase for case in result.cases) for phase in ("test", "benchmark")}
     return " and ".join(count_text(count, phase) for phase, count in counts.items() if count)
 
 
+def _passed_counts(result: Result) -> str:
+    """Return the number of passed cases of an interrupted run: "2 tests and 1 benchmark passed"."""
+    passed = tuple(case for case in result.cases if case.verdict is Verdict.PASS)
+    return f"{_counts_text(replace(result, cases=passed)) or 'no cases'} passed"
+
+
 def _failed_text(result: Result) -> str:
-    message = telling_line(result.message, 2000)
+    message = _case_last(telling_line(result.message, 2000))
     verdict = str(result.verdict).replace("_", " ")
     blame = "Failed" if result.verdict.blames_kernel else "Not judged"
     return f"{blame}: {verdict}. {message}" if message else f"{blame}: {verdict}."
+
+
+def _case_last(message: str) -> str:
+    """Return a message with a leading case at its end: "3 values differ, in test case 2 of 5"."""
+    found = _CASE_FIRST.fullmatch(message)
+    return f"{found['message']}, in {found['case']}" if found else message
 
 
 def _tests_table(cases: Sequence[Case]) -> Table:
@@ -371,7 +382,7 @@ def _tests_table(cases: Sequence[Case]) -> Table:
 
 
 def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | None) -> Table:
-    """Benchmarks with their times; a task's own eval tells no median, and a share takes a `peak` and known work."""
+    """Return benchmarks with their times: without medians for a task's own eval, with shares of a known `peak`."""
     rowed = any(in_rows(case.timing) for case in cases)
     columns = (
         Column("#", right=True),
@@ -400,7 +411,7 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
 
 
 def _times(case: Case, timing: Timing, *, own_eval: bool, peak: Peak | None) -> tuple[str, ...]:
-    """The cells of a case from its time to how many calls were timed; neither that nor a mean says much of rows."""
+    """Return the cells of a case from its time to its number of calls; rows of calls have neither mean nor number."""
     return (
         "" if own_eval else duration_text(timing.median_ns),
         duration_text(timing.baseline_ns) if timing.baseline_ns else "",
@@ -417,7 +428,7 @@ def _share_text(share: Share | None) -> str:
 
 
 def _peak_blocks(cases: Sequence[Case], peak: Peak | None) -> Iterator[Paragraph]:
-    """What the shares in the table are of."""
+    """Explain the shares in the table."""
     found = [share for share in (case_share(case, peak) for case in cases) if share is not None]
     units = {
         "memory": "{:.3g} TB/s of memory bandwidth",
@@ -426,12 +437,12 @@ def _peak_blocks(cases: Sequence[Case], peak: Peak | None) -> Iterator[Paragraph
     peaks = dict.fromkeys(units[share.resource].format(share.rate / 1e12) for share in found)
     if peaks:
         yield Paragraph(
-            f"OF PEAK: what the least work that the task states needs of the device's {' or '.join(peaks)}.", Tone.QUIET
+            f"OF PEAK: the task's minimal work as a share of the device's {' or '.join(peaks)}.", Tone.QUIET
         )
 
 
 def _without_empty(table: Table) -> Table:
-    """The table without the columns beside its first ones in which nothing stands."""
+    """Return the table without its empty columns; the first two stay."""
     kept = [index for index in range(len(table.columns)) if index < 2 or any(row[index] for row in table.rows)]
     rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
     return Table(tuple(table.columns[index] for index in kept), rows, table.empty)
@@ -450,12 +461,12 @@ def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result |
     yield Paragraph(f"Ended without a result: {outcome(run)}." + (f" {reason}" if reason else ""), Tone.BAD)
     if partial is not None:
         message = printable(partial.message).strip()
-        yield Paragraph(f"What it had come to: {message}" if message else "It had come to nothing.")
+        yield Paragraph(f"Progress: {_passed_counts(partial)}" + (f"; {message}" if message else "."))
     yield Paragraph(f"{meaning.what}\n{meaning.next}")
     if partial is not None:
         yield from _case_blocks(run, partial.cases, own_eval=_by_own_eval(partial))
     yield Heading("Evidence")
-    columns = (Column("AT"), Column("STATE"), Column("REASON", flexible=True), Column("EVIDENCE", flexible=True))
+    columns = (Column("AT"), Column("STATE"), Column("REASON", flexible=True), Column("SOURCE", flexible=True))
     rows = tuple(
         (
             status.at.astimezone().strftime("%H:%M:%S"),
@@ -465,7 +476,7 @@ def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result |
         )
         for status in history
     )
-    yield Table(columns, rows, "Nothing was recorded.")
+    yield Table(columns, rows, "No history.")
     yield from job_log(run, log)
 
 
@@ -473,41 +484,41 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
     state = run.state
     if state is RunState.QUEUED:
         reason = one_line(run.status.reason, 500)
-        yield Paragraph(f"In the queue: {reason}" if reason else "In the queue.")
+        yield Paragraph(f"Queued: {reason}" if reason else "Queued.")
         if run.status.expected_start:
             start = moment_text(run.status.expected_start)
-            yield Paragraph(f"The scheduler expects it to start at {start}; that changes as other jobs end.")
+            yield Paragraph(f"Expected start: {start} (estimate of the scheduler).")
     elif state is RunState.RUNNING and progress:
         yield Paragraph(f"Running: {step_text(progress[-1])}")
     elif state is RunState.SUBMITTING and (run.status.unanswered or run.status.cancel_requested):
         yield from _unconfirmed_blocks(run)
     elif state is RunState.CREATED and run.blocked_by:
-        yield Paragraph(f"Stored; its job cannot be sent yet: {one_line(run.blocked_by, 500)}")
-        yield Paragraph("It is tried again with each `hpc-board poll`, and while the app or a `watch` is open.")
+        yield Paragraph(f"Stored; the job cannot be sent yet: {one_line(run.blocked_by, 500)}")
+        yield Paragraph("Every `hpc-board poll`, `hpc-board watch` and open app retries.")
     elif state is RunState.COLLECTING and run.status.reason:
         yield Paragraph(f"No result yet: {one_line(run.explanation, 500)}")
     else:
         sentences = {
-            RunState.CREATED: "Stored; its job has not been sent yet.",
-            RunState.SUBMITTING: "Being handed to the scheduler.",
-            RunState.RUNNING: "Running: the harness has not reported yet.",
-            RunState.COLLECTING: "The job has ended; waiting for its result to become visible.",
+            RunState.CREATED: "Stored; the job is not sent yet.",
+            RunState.SUBMITTING: "Submitting to the scheduler.",
+            RunState.RUNNING: "Running: no report from the harness yet.",
+            RunState.COLLECTING: "Job ended; waiting for its result.",
         }
         yield Paragraph(sentences[state])
 
 
 def _unconfirmed_blocks(run: Run) -> Iterator[Block]:
-    because = f"; the last try got no clear answer: {one_line(run.status.source, 500)}"
-    yield Paragraph(f"Being handed to the scheduler{because if run.status.unanswered else '.'}")
+    source = f"; last attempt unconfirmed: {one_line(run.status.source, 500)}"
+    yield Paragraph(f"Submitting to the scheduler{source if run.status.unanswered else '.'}")
     if run.status.cancel_requested:
         reason = one_line(run.status.reason, 500)
-        yield Paragraph(f"It is cancelled as soon as the scheduler answers: {reason}.")
+        yield Paragraph(f"Cancel pending until the scheduler answers: {reason}.")
     else:
-        yield Paragraph("The job is looked up, and sent again where the scheduler does not have it.")
+        yield Paragraph("Looking the job up; it is sent again if the scheduler does not have it.")
 
 
 def step_text(step: Progress) -> str:
-    """Where a running harness is, on one line: "benchmark 2 of 5: size: 1024"."""
+    """Return the position of a running harness on one line: "benchmark 2 of 5: size: 1024"."""
     place = step.phase if step.case is None else f"{step.phase} {step.case} of {step.of}"
     return one_line(f"{place}: {step.message}" if step.message else place)
 
@@ -521,7 +532,7 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
     yield from _remark_facts(run)
     yield "user", one_line(run.user)
     if run.account:
-        yield "account", f"{one_line(run.account)}, whose job it is"
+        yield "account", f"{one_line(run.account)} (owner of the job)"
     yield "submitted", moment_text(run.created_at)
     job = run.status.job_id
     place = f"{run.cluster}, partition {run.partition}" if run.partition else run.cluster
@@ -538,7 +549,7 @@ def _remark_facts(run: Run) -> Iterator[tuple[str, str]]:
         yield "note", f"{one_line(note.text, NOTE_CHARACTERS_MAX)} ({moment_text(note.at)})"
     rerun = run.remarks.rerun
     if rerun is not None:
-        yield "rerun", f"of submission {rerun.of_submission}, sent again by {one_line(rerun.by_user)}"
+        yield "rerun", f"of submission {rerun.of_submission}, by {one_line(rerun.by_user)}"
 
 
 def _provenance_blocks(result: Result) -> Iterator[Block]:
@@ -548,7 +559,7 @@ def _provenance_blocks(result: Result) -> Iterator[Block]:
     if result.ended_at:
         rows.append(("ended", _told_moment_text(result.ended_at)))
     if result.restart_count:
-        rows.append(("restarts", f"{result.restart_count}: the scheduler began this job more than once"))
+        rows.append(("restarts", f"{result.restart_count} (by the scheduler)"))
     shown = tuple((name, value) for name, value in rows if value)
     if shown:
         yield Heading("Machine")
@@ -556,7 +567,7 @@ def _provenance_blocks(result: Result) -> Iterator[Block]:
 
 
 def _told_moment_text(told: str) -> str:
-    """A moment that a job told, as all others are written where it is one."""
+    """Return a job's moment in the reports' format; other text stays as it is."""
     try:
         return moment_text(datetime.fromisoformat(told))
     except (ValueError, OverflowError):

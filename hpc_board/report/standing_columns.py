@@ -18,7 +18,7 @@ from hpc_board.model.text import one_line
 from hpc_board.report.formatting import moment_text, score_text, span_text, speedup_text
 
 OVERLAPS = "~"
-"""The mark of a row that cannot be told from the one above it."""
+"""The mark of a statistical tie with the row above."""
 
 Value = str | int | float | bool | datetime | None
 """A value of JSON; each document writes moments and texts in its own way."""

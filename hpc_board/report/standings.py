@@ -1,4 +1,4 @@
-"""Boards as blocks: pages of them with what stands beside the ranks, one rank in detail, and versions."""
+"""Standings as blocks: pages with references and milestones, one rank in detail, and versions."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,26 +9,26 @@ from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Ta
 from hpc_board.report.formatting import count_text, moment_text, score_text, speedup_text
 from hpc_board.report.standing_columns import OVERLAPS, Line, in_use, report_columns, trust_text
 
-NOBODY = "Nobody is on this board yet."
-NONE_OF_YOURS = "You have no passing ranked run on it."
+NOBODY = "No results yet."
+NONE_OF_YOURS = "You have no passing ranked run here."
 SHORT_VERSION = 12
-"""How many characters of a version are shown; `--task-version` takes them."""
+"""The shown characters of a version, which `--task-version` accepts."""
 
-OVERLAPS_MEANING = f"{OVERLAPS} cannot be told from the one above: their intervals overlap."
+OVERLAPS_MEANING = f"{OVERLAPS} is a statistical tie with the row above: the intervals overlap."
 
 _GAP = "..."
 
 
 def standings_table(standings: Sequence[Standing], user: str = "", empty: str = NOBODY) -> Table:
-    """The rows of a board, best first; `user` is the reader, whose rows are marked, `empty` what to say without any."""
+    """Return standings, best first; the rows of the reader `user` are marked, `empty` is the text without rows."""
     return _table([Line(row, reader=user) for row in standings], empty)
 
 
 def board_report(task: str, page: Page, user: str, *, own_runs: bool = False, more: str = "") -> tuple[Block, ...]:
-    """A page of a board for the reader `user`, with what stands beside the ranks where it belongs by its time.
+    """Return a page of a board for the reader `user`, with references and milestones placed by their times.
 
-    The reader's row is shown below a gap where the page has it not. With `own_runs` the rows are the reader's runs,
-    and the one that counts is marked. `more` says how to see what is not on the page.
+    A reader's row that is not on the page follows below a gap. With `own_runs` the rows are the reader's runs,
+    and the one that counts is marked. `more` names the options that show the rest.
     """
     lines = [Line(row, page, user, own_runs=True) for row in page.rows] if own_runs else _lines(page, user)
     return (
@@ -39,25 +39,25 @@ def board_report(task: str, page: Page, user: str, *, own_runs: bool = False, mo
 
 
 def rank_report(task: str, page: Page, entries: Sequence[Standing]) -> Iterator[Block]:
-    """Everything about the `entries` that share a rank on a board, whose first page is `page`."""
+    """Yield the details of the `entries` that share a rank on a board with the first page `page`."""
     for row in entries:
         yield Heading(f"Rank {row.rank} of {task} on {page.gpu}")
         yield Facts(tuple(_entry_facts(row, page, page.rows[0])))
 
 
 def versions_table(versions: Sequence[Version], present: str) -> Table:
-    """Versions of a task, the one that came last first; `present` is the one that submissions go to."""
+    """Return versions of a task, newest first; submissions go to `present`."""
     columns = (Column("VERSION"), Column("FIRST SUBMISSION"), Column("ENTRIES", right=True), Column(""))
     rows = tuple(
         (
             each.version[:SHORT_VERSION],
             moment_text(each.added_at),
             str(each.entries),
-            "present" if each.version == present else "",
+            "current" if each.version == present else "",
         )
         for each in versions
     )
-    return Table(columns, rows, "Nobody has submitted for this task yet.")
+    return Table(columns, rows, "No submissions yet.")
 
 
 def _table(lines: Sequence[Line | None], empty: str, *, own_runs: bool = False) -> Table:
@@ -92,7 +92,7 @@ def _lines(page: Page, user: str) -> list[Line | None]:
 
 
 def _between(page: Page) -> Iterator[tuple[Standing | None, list[Mark]]]:
-    """Each row of the page with the marks that are faster and not before it; last those behind the end of the board."""
+    """Yield each row of the page with the marks before it, and at the end of the board the marks behind it."""
     marks = list(page.marks)
     if page.offset and page.rows:
         marks = [mark for mark in marks if mark.score_s >= page.rows[0].score_s]
@@ -103,11 +103,11 @@ def _between(page: Page) -> Iterator[tuple[Standing | None, list[Mark]]]:
 
 
 def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
-    """How many rows are not on the page, and what the reference is."""
+    """Yield the number of rows beyond the page, and the run of the reference."""
     shown = len(page.rows)
     missing = page.total - shown
     if missing > 0:
-        where = f", from place {page.offset + 1}" if page.offset and shown else ""
+        where = f", from rank {page.offset + 1}" if page.offset and shown else ""
         plural = noun if page.total == 1 else {"entry": "entries"}.get(noun, f"{noun}s")
         yield Paragraph(f"{shown} of {page.total} {plural}{where}. {more}".rstrip(), Tone.QUIET)
     own = [page.own] if page.own else []
@@ -115,9 +115,7 @@ def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:
         yield Paragraph(OVERLAPS_MEANING, Tone.QUIET)
     reference = next((mark for mark in page.marks if mark.kind is MarkKind.REFERENCE), None)
     if reference is not None and page.rows:
-        yield Paragraph(
-            f"SPEEDUP is over the task's own reference, as it was timed beside run {reference.run}.", Tone.QUIET
-        )
+        yield Paragraph(f"SPEEDUP is relative to the task's reference, timed in run {reference.run}.", Tone.QUIET)
 
 
 def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[str, str]]:
@@ -125,13 +123,13 @@ def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[
     yield "user", one_line(row.user)
     yield "score", full_score_text(row.score_s, row.interval)
     if row.overlaps_above:
-        yield "overlap", "cannot be told from the one above: their intervals overlap"
+        yield "overlap", "statistical tie with the row above: the intervals overlap"
     if row.score_s > leader.score_s:
-        times = f"{row.score_s / leader.score_s:.3g} times as long as"
-        yield "behind", f"{times} the first, {one_line(leader.user)} with {score_text(leader.score_s)}"
+        factor = f"{row.score_s / leader.score_s:.3g}x"
+        yield "behind", f"{factor} the time of rank 1, {one_line(leader.user)} with {score_text(leader.score_s)}"
     speedup = page.speedup(row.score_s)
     if speedup is not None:
-        yield "speedup", f"{speedup_text(speedup)} over the task's own reference"
+        yield "speedup", f"{speedup_text(speedup)} over the task's reference"
     yield "submission", str(row.submission)
     yield "run", str(row.run)
     yield "file", one_line(row.file_name)

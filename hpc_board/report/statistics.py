@@ -1,4 +1,4 @@
-"""What a board was used for, as blocks."""
+"""Usage statistics of a board as blocks."""
 
 from datetime import timedelta
 
@@ -9,12 +9,12 @@ from hpc_board.report.formatting import moment_text
 
 
 def statistics_report(found: Statistics) -> tuple[Block, ...]:
-    """The whole board in numbers, then its GPUs, then those who used it most."""
+    """Return the totals of a board, its GPUs, and its most active users."""
     of = ", ".join(map(one_line, found.tasks)) or "All tasks"
     since = "" if found.since is None else f", since {moment_text(found.since)}"
     facts = (
         ("submissions", str(found.submissions)),
-        ("runs", f"{found.runs}, of which {found.waiting} have not ended"),
+        ("runs", f"{found.runs} ({found.waiting} in flight)"),
         ("users", str(found.users)),
         ("unique files", str(found.unique_codes)),
     )
@@ -43,7 +43,7 @@ def _gpus(found: Statistics) -> Table:
         )
         for gpu in found.gpus
     )
-    return Table(columns, rows, "Nothing was run.")
+    return Table(columns, rows, "No runs.")
 
 
 def _users(found: Statistics) -> Table:
@@ -57,11 +57,11 @@ def _users(found: Statistics) -> Table:
         (one_line(user.user), str(user.submissions), str(user.runs), _seconds_text(user.run_total_s))
         for user in found.top_users
     )
-    return Table(columns, rows, "Nobody submitted.")
+    return Table(columns, rows, "No submissions.")
 
 
 def _seconds_text(seconds: float | None) -> str:
-    """A length of time as people say it: "0.4 s", "12 s", "3 min", "5.2 h"."""
+    """Return a length of time in words: "0.4 s", "12 s", "3 min", "5.2 h"."""
     if seconds is None:
         return "?"
     if seconds < 60:

@@ -12,7 +12,7 @@ from hpc_board.report.formatting import span_text
 
 
 def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: datetime) -> Table:
-    """Tasks with their deadlines and the GPUs that `gpus` has under the task's name."""
+    """Return tasks with their deadlines and GPUs; `gpus` has the latter by task name."""
     columns = (
         Column("TASK"),
         Column("LANGUAGE"),
@@ -30,11 +30,11 @@ def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: d
         )
         for task in tasks
     )
-    return Table(columns, rows, "There are no tasks. The settings' `tasks` names the folders that hold them.")
+    return Table(columns, rows, "No tasks. List their folders under `tasks` in the settings.")
 
 
 def first_sentence(description: str) -> str:
-    """The first paragraph of a task's description."""
+    """Return the first paragraph of a task's description."""
     return description.strip().split("\n\n", maxsplit=1)[0]
 
 
@@ -45,9 +45,9 @@ def _deadline_text(deadline: datetime | None, now: datetime) -> str:
 
 
 def gpus_table(statuses: Sequence[GpuStatus], now: datetime) -> Table:
-    """GPUs with their partitions, how many are free and how many jobs wait; "?" where the scheduler does not say.
+    """Return GPUs with partition, free GPUs and queued jobs; "?" is an unknown number.
 
-    How long ago it was asked has a column where clients of the board share its answers.
+    Answers that clients of the board share add a column with their age.
     """
     shared = any(status.asked_at for status in statuses)
     columns = (
@@ -57,7 +57,7 @@ def gpus_table(statuses: Sequence[GpuStatus], now: datetime) -> Table:
         Column("FREE", right=True),
         Column("TOTAL", right=True),
         Column("QUEUED", right=True),
-        *([Column("ASKED")] if shared else []),
+        *([Column("UPDATED")] if shared else []),
         Column("REMARK", flexible=True),
     )
     told: dict[tuple[str, str], str] = {}
@@ -75,7 +75,7 @@ def gpus_table(statuses: Sequence[GpuStatus], now: datetime) -> Table:
         )
         for status in statuses
     )
-    return Table(columns, rows, "There are no GPUs. The settings' `gpus` names them.")
+    return Table(columns, rows, "No GPUs. List them under `gpus` in the settings.")
 
 
 def _asked_text(asked_at: datetime | None, now: datetime) -> str:
@@ -83,8 +83,8 @@ def _asked_text(asked_at: datetime | None, now: datetime) -> str:
 
 
 def _remark(status: GpuStatus, told_at: str) -> str:
-    """What is said of a GPU; the problem of a cluster stands in full at the GPU `told_at` alone."""
+    """Return the remark on a GPU; only the row of the GPU `told_at` has the problem of a cluster in full."""
     emulated = "emulated on the CPU" if status.gpu.emulated else ""
     repeated = status.problem and told_at != status.gpu.name
-    state = f"as for {told_at}" if repeated else status.problem or status.availability.state
+    state = f"see {told_at}" if repeated else status.problem or status.availability.state
     return "; ".join(part for part in (one_line(state), emulated, one_line(status.warning)) if part)

@@ -1,4 +1,4 @@
-"""One task as blocks: everything that a participant may read."""
+"""A task as blocks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -19,10 +19,10 @@ _RANKED_BY = {
 
 
 def task_report(task: Task, gpus: Sequence[Gpu], now: datetime) -> tuple[Block, ...]:
-    """A task's description, rules, cases and files; `gpus` are those on which it may run here."""
+    """Return a task's description, rules, cases and files; `gpus` are the GPUs that it may use here."""
     blocks: list[Block] = [
         Heading(f"Task {task.name}"),
-        Paragraph(printable(task.description).strip() or "It has no description."),
+        Paragraph(printable(task.description).strip() or "No description."),
         Heading("Rules"),
         Facts(tuple(_rules(task, gpus, now))),
     ]
@@ -36,7 +36,11 @@ def task_report(task: Task, gpus: Sequence[Gpu], now: datetime) -> tuple[Block, 
 
 
 def _milestones_table(milestones: Sequence[Milestone]) -> Table:
-    columns = (Column("NAME", flexible=True), Column("NOT ON", flexible=True), Column("DESCRIPTION", flexible=True))
+    columns = (
+        Column("NAME", flexible=True),
+        Column("EXCLUDED GPUS", flexible=True),
+        Column("DESCRIPTION", flexible=True),
+    )
     rows = ((each.name, ", ".join(each.exclude_gpus), each.description) for each in milestones)
     return Table(columns, tuple(tuple(map(one_line, row)) for row in rows))
 
@@ -45,7 +49,7 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
     yield "languages" if len(task.accepted) > 1 else "language", ", ".join(task.accepted)
     if task.flags:
         yield "compiler flags", one_line(" ".join(task.flags))
-    yield "GPUs", ", ".join(gpu.name for gpu in gpus) or "none of those in the settings"
+    yield "GPUs", ", ".join(gpu.name for gpu in gpus) or "none in the settings"
     if task.deadline is None:
         yield "deadline", "none"
     else:
@@ -55,10 +59,13 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
     timeouts = task.timeouts
     yield "test time limit", f"{timeouts.test_seconds} s"
     yield "benchmark time limit", f"{timeouts.benchmark_seconds} s"
-    yield "ranked time limit", f"{timeouts.test_seconds} s for the tests and {timeouts.ranked_seconds} s for the times"
+    yield (
+        "ranked time limit",
+        f"{timeouts.test_seconds} s for the tests, {timeouts.ranked_seconds} s for the benchmarks",
+    )
     limits = Limits.of_task(task.limits)
-    for name, what in _TIME_LIMITS.items():
-        yield f"{what} time limit", f"{getattr(limits, name):g} s"
+    for name, step in _TIME_LIMITS.items():
+        yield f"{step} time limit", f"{getattr(limits, name):g} s"
     for name, value in sorted(task.limits.items()):
         if name not in _TIME_LIMITS:
             yield one_line(name).replace("_", " "), f"{value:g}"
@@ -76,7 +83,7 @@ def _cases_table(cases: Sequence[Mapping[str, CaseValue]]) -> Table:
 
 def _files_table(task: Task) -> Table:
     rows = tuple(
-        (one_line(file.name), "yours to write" if file.text is None else f"{len(file.text.splitlines())} lines")
+        (one_line(file.name), "your submission" if file.text is None else f"{len(file.text.splitlines())} lines")
         for file in task.files
     )
     return Table((Column("FILE"), Column("CONTENTS")), rows)

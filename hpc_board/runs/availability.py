@@ -60,7 +60,7 @@ class AvailabilityCache:
                 return known
             if not mine:
                 raise SchedulerError(
-                    f"another client has been asking what is free for {self._lock_seconds:g} s, without an answer yet",
+                    f"another client has been querying free GPUs for {self._lock_seconds:g} s, without an answer yet",
                     hint="The scheduler is slow or down; try later.",
                 )
             new = _new_answer(gpus, ask)

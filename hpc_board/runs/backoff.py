@@ -90,7 +90,7 @@ class _Pause(msgspec.Struct, frozen=True):
 
 
 class Backoff:
-    """The pauses between questions to one scheduler or looks into its folders, shared by all clients of a board.
+    """Back-off between queries of one scheduler or scans of its folders, shared by all clients of a board.
 
     `poll_seconds` is the shortest. A pause grows while answers bring nothing new, up to `patience` times that, and no
     two are alike, so that many boards don't ask at the same moment. A client that asks or sends holds the board's lock.

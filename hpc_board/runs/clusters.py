@@ -132,10 +132,10 @@ def _connections(settings: config.Settings) -> "dict[str, Connection]":
 
 
 def _python_warning(gpu: Gpu) -> str:
-    """What is to be said of a Python that this machine does not have; nodes may, where they are other machines."""
+    """Return a warning about a Python that this machine lacks; nodes may have it."""
     elsewhere = gpu.cluster.ssh is not None or gpu.container is not None
     if elsewhere or not gpu.python.startswith("/") or os.access(gpu.python, os.X_OK):
         return ""
     if kind_of(gpu.cluster).on_this_machine:
-        return f"gpus.{gpu.name}.python is no program: {gpu.python}"
-    return f"gpus.{gpu.name}.python is not on this machine, only on the nodes if at all: {gpu.python}"
+        return f"gpus.{gpu.name}.python is not a program: {gpu.python}"
+    return f"gpus.{gpu.name}.python does not exist on this machine: {gpu.python}"

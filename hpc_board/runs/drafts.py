@@ -1,4 +1,4 @@
-"""Intake: from a file and a few options to a checked draft of a submission, before anything is stored or sent."""
+"""Drafts: checked submissions made of a file, its header and options, before storage and dispatch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _MODE_ALIASES = {"leaderboard": Mode.RANKED}
 
 
 class Owned(Protocol):
-    """Something that belongs to a user, such as a run."""
+    """A value with an owner, such as a run."""
 
     @property
     def user(self) -> str:
@@ -71,7 +71,7 @@ class Draft:
 
 
 def read_source(path: Path) -> Source:
-    """The submission in the file `path`.
+    """Read the submission in the file `path`.
 
     Raises:
         InputError: it is missing, special, unreadable, empty, too large, binary, not UTF-8 or of another language.
@@ -79,24 +79,22 @@ def read_source(path: Path) -> Source:
     name = path.name
     if not name.isprintable() or len(name.encode(errors="replace")) > _FILE_NAME_BYTES_MAX:
         raise InputError(
-            f"The file name {one_line(name, 80)} cannot be used.",
-            hint=f"Use printable characters, at most {_FILE_NAME_BYTES_MAX} bytes of them.",
+            f"Invalid file name {one_line(name, 80)}.",
+            hint=f"Use printable characters, at most {_FILE_NAME_BYTES_MAX} bytes.",
         )
     text = read_text(path, SOURCE_BYTES_MAX)
     if path.suffix not in EXTENSIONS:
         raise InputError(
             f"{one_line(str(path))}: please provide a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file.",
-            hint="Rename the file if its contents are one of these.",
+            hint="Rename the file if it is one of these.",
         )
     if not text.strip():
-        raise InputError(
-            f"{one_line(str(path))} is empty.", hint="`hpc-board template NAME` prints a file to begin with."
-        )
+        raise InputError(f"{one_line(str(path))} is empty.", hint="`hpc-board template NAME` prints a template.")
     return Source(name, text)
 
 
 def header(source: Source) -> Directives:
-    """What the header of `source` asks for.
+    """Parse the header of `source`.
 
     Raises:
         InputError: it has a directive that is none.
@@ -106,7 +104,7 @@ def header(source: Source) -> Directives:
     except DirectiveError as error:
         raise InputError(
             f"{source.file_name}: {one_line(str(error), 400)}.",
-            hint="A header has lines such as `#!POPCORN leaderboard NAME` and `#!POPCORN gpus A B`.",
+            hint="Header lines are, for example, `#!POPCORN leaderboard NAME` and `#!POPCORN gpus A B`.",
         ) from error
 
 
@@ -208,13 +206,13 @@ def allowed_gpus(task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
 
 
 def check_owner(owned: Owned, user: str) -> None:
-    """Pass if `owned` is the user's own.
+    """Require that `owned` belongs to the user.
 
     Raises:
-        Refused: it is somebody else's.
+        Refused: it belongs to another user.
     """
     if owned.user != user:
-        raise Refused(f"this belongs to {owned.user}, not to {user}.", hint="`hpc-board runs` lists your own.")
+        raise Refused(f"owned by {owned.user}, not by {user}.", hint="`hpc-board runs` lists your runs.")
 
 
 def check_no_milestone(sent: Run | Submission) -> None:
@@ -225,8 +223,8 @@ def check_no_milestone(sent: Run | Submission) -> None:
     """
     if sent.milestone:
         raise InputError(
-            f'this measures the milestone "{one_line(sent.milestone, 80)}" of {sent.task}, which has no rank.',
-            hint=f"`hpc-board admin milestones {sent.task}` sends the milestones again.",
+            f'this measures the milestone "{one_line(sent.milestone, 80)}" of {sent.task}, which is not ranked.',
+            hint=f"`hpc-board admin milestones {sent.task}` reruns the milestones.",
         )
 
 
@@ -236,7 +234,7 @@ def _task(option: str | None, header: Directives, find_task: Callable[[str], Tas
         raise InputError(
             f'Leaderboard name "{one_line(option, 80)}" specified in the command doesn\'t match the one in the '
             f'submission script header "{one_line(header.leaderboard, 80)}".',
-            hint="Leave out --task, or correct the header.",
+            hint="Omit --task, or correct the header.",
         )
     name = option if option is not None else header.leaderboard
     if not name:
@@ -261,7 +259,7 @@ def _check_deadline(task: Task, now: datetime) -> None:
 
 
 def mode_called(name: str | None) -> Mode:
-    """The mode that is called `name`, `test` where nothing is named.
+    """Return the mode called `name`, `test` where nothing is named.
 
     Raises:
         InputError: there is none; the nearest one is offered.
@@ -288,7 +286,7 @@ def check_support(task: Task) -> None:
         raise _not_run(
             task.name,
             "tasks for several GPUs (multi_gpu) under its own judge",
-            "Such a task needs an eval of its own, and `hpc_board: {harness: task}` in its task.yml.",
+            "Add an eval.py, and `hpc_board: {harness: task}` in task.yml.",
         )
 
 
@@ -302,7 +300,7 @@ def _check_devices(source: Source, language: Language, task: Task, gpus: Sequenc
             fitting = ", ".join(_FITTING[chosen.device])
             raise InputError(
                 f"{source.file_name} is in {language}, which does not run on {chosen.name} (device {chosen.device}).",
-                hint=f"{chosen.name} runs submissions in {fitting}; other languages need another GPU.",
+                hint=f"{chosen.name} supports {fitting}.",
             )
 
 
@@ -319,13 +317,13 @@ def _check_cases(task: Task, mode: Mode) -> None:
 def _not_run(
     name: str,
     what: str,
-    hint: str = "It runs tasks with a reference.py under its own judge, on CUDA GPUs and on CPUs.",
+    hint: str = "Supported: tasks with a reference.py, on CUDA GPUs and CPUs.",
 ) -> InputError:
     return InputError(f"{name}: this version of hpc-board does not run {what}.", hint=hint)
 
 
 def _language(source: Source, task: Task) -> Language:
-    """The language of the submission, by the ending of its name."""
+    """Return the language of the submission by its file extension."""
     language = language_of(source.file_name)
     if language is None or language not in task.accepted:
         what = "the language" if len(task.accepted) == 1 else "the languages"
@@ -352,7 +350,7 @@ def _chosen_gpus(task: Task, options: Sequence[str], header: Directives, gpus: S
         raise InputError(
             f"The command names {', '.join(not_in_header)}, the submission script header only "
             f"{', '.join(chosen.name for chosen in from_header)}.",
-            hint="Leave out --gpu, choose from the header's GPUs, or correct the header.",
+            hint="Omit --gpu, choose from the header's GPUs, or correct the header.",
         )
     chosen = from_options or from_header
     if chosen:
@@ -373,12 +371,12 @@ def _resolved_from_header(
     except InputError as error:
         raise InputError(
             f"In the submission script header: {error.message}",
-            hint=f"Correct the GPUs in the file's header, or take them out. {error.hint}",
+            hint=f"Correct or remove the GPUs in the header. {error.hint}",
         ) from error
 
 
 def _resolved(words: Sequence[str], task: Task, allowed: Sequence[Gpu], gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """The GPUs that `words` name, each once, in the order of the words; `all` is all that are allowed."""
+    """Return the GPUs in `words`, each once, in the order of the words; `all` is all that are allowed."""
     resolved: list[Gpu] = []
     for name in listed(words):
         if not name:
@@ -395,7 +393,7 @@ def _resolved(words: Sequence[str], task: Task, allowed: Sequence[Gpu], gpus: Se
 
 
 def check_note(note: str) -> None:
-    """Pass if `note` can be kept with a submission.
+    """Require that `note` can be stored with a submission.
 
     Raises:
         InputError: it is too long, or not one line.
@@ -404,7 +402,7 @@ def check_note(note: str) -> None:
 
 
 def check_reason(reason: str) -> None:
-    """Pass if `reason` can be kept with what somebody decides.
+    """Require that `reason` can be stored with a decision.
 
     Raises:
         InputError: it is too long, or not one line.

@@ -31,7 +31,7 @@ OTHER_ELSEWHERE = [
     # A board has this column where an interval is wide.
     (r"SCORE INTERVAL", "SCORE"),
     (r"TIME INTERVAL SPEEDUP", "TIME SPEEDUP"),
-    (r"(?:The times vary|Other work used)[^\n]*\n\n", ""),
+    (r"(?:Noisy timing|Busy machine)[^\n]*\n\n", ""),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
     (r"on \S+, job", "on NODE, job"),
     (r" \(emulated\)", ""),

@@ -1,7 +1,7 @@
 """A board whose tasks, GPUs and runs never change by themselves, so that screens can be compared."""
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -259,7 +259,6 @@ class FakeBoard(Board):
         held: Sequence[str] = (),
     ) -> None:
         self.user = "ada"
-        self._warn: Callable[[str], object] = print
         self.role = Role.PARTICIPANT
         self.known_tasks = tuple(tasks)
         self.known_gpus = tuple(gpus)
@@ -292,14 +291,6 @@ class FakeBoard(Board):
             Standings, "personal", "pages", "removed", "feed", "placing", "places", "rank", list="list_standings"
         )
         self.leaderboards = self._part(Leaderboards, "plan_update", "carry_out")
-
-    @property
-    def warn(self) -> Callable[[str], object]:
-        return self._warn
-
-    @warn.setter
-    def warn(self, warn: Callable[[str], object]) -> None:
-        self._warn = warn
 
     def _part(self, kind: type[_Part], *same: str, **names: str) -> _Part:
         """Return a part of the board whose methods are this board's own of these names, as far as it has them."""

@@ -690,14 +690,14 @@ async def test_the_log_has_what_the_kernel_printed() -> None:
         await press(pilot, "r", "down", "down", "enter", "l")
         lines = [line.strip() for line in text_of(pilot.app).splitlines()]
         assert lines.index("module load cuda") < lines.index("hello from the kernel")
-        assert "── what the kernel printed to stdout" in lines
+        assert "── kernel stdout" in lines
 
 
 @pytest.mark.parametrize(
     ("state", "sentence"),
     [
-        (RunState.QUEUED, "its job has not started yet"),
-        (RunState.RUNNING, "its job has printed nothing yet, and what the kernel prints comes with the result"),
+        (RunState.QUEUED, "the job has not started yet"),
+        (RunState.RUNNING, "no job output yet; kernel output arrives with the result"),
         (RunState.LOST, "its job left none"),
     ],
 )

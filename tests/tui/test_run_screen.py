@@ -124,7 +124,7 @@ async def test_a_benchmark_in_rows_has_its_interval_and_what_others_did(size: tu
         if size[0] < 120:
             told = " ".join(" ".join(lines).split())
             assert "time 8.40 ms · interval 7.62 to 9.61 ms · reference 28.6 ms · speedup 3.40x" in told
-            assert "Other work used 0.8 of 2 processors while this was timed" in told
+            assert "Busy machine: other work used 0.8 of 2 processors during timing" in told
 
 
 def test_a_histogram_has_every_call_and_no_bar_for_none() -> None:
@@ -297,7 +297,7 @@ async def test_a_lost_run_has_its_history_and_an_explanation() -> None:
         await settled(pilot)
         await press(pilot, "r", "end", "enter", "6")
         text = " ".join(page(pilot.app).split())
-        assert "The scheduler no longer knows the job, and no result has appeared." in text
+        assert "The scheduler no longer knows the job, and no result arrived." in text
         assert "squeue: PENDING (Resources)" in text
         assert "2030-05-16 06:00:20 lost" in text
         assert "job name hb-35" in text

@@ -907,9 +907,9 @@ def test_standings_have_one_row_for_each_user_and_personal_ones_every_run(board:
     assert [row["score_s"] for row in personal["boards"][0]["rows"]] == [1e-6, 2e-6]
     text = call(board, "show", "vectoradd_py").stdout
     assert "(you)" in text
-    assert "vectoradd_py on H100\nNobody is on this board yet." in text
+    assert "vectoradd_py on H100\nNo results yet." in text
     mine = call(board, "show-personal", "vectoradd_py", "--gpu", "H100").stdout
-    assert mine == "vectoradd_py on H100\nYou have no passing ranked run on it.\n"
+    assert mine == "vectoradd_py on H100\nYou have no passing ranked run here.\n"
 
 
 def test_the_code_of_a_submission_comes_back_byte_for_byte(board: Recorded) -> None:

@@ -385,7 +385,7 @@ def test_intervals_and_overlaps_are_in_every_format(board: Recorded) -> None:
 
     page = html(board)
     assert lines(page)[:2] == ["1 ada kernel.py 2.10 ms 1.90 to 2.40 ms", "~2 bob kernel.py 2.30 ms"]
-    assert page.count("~ cannot be told from the one above: their intervals overlap.") == 1
+    assert page.count("~ is a statistical tie with the row above: the intervals overlap.") == 1
 
 
 def test_the_page_says_what_a_task_is_about(board: Recorded) -> None:

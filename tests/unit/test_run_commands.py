@@ -69,7 +69,7 @@ def test_a_note_is_shown_with_its_run(loud: tuple[BoardFiles, str]) -> None:
 def test_a_loud_kernel_floods_neither_the_summary_nor_the_report(loud: tuple[BoardFiles, str]) -> None:
     files, summary = loud
     for shown in (summary, files.run("run", "1").stdout):
-        assert "lines left out; `hpc-board run 1 --log` prints all that was kept ...]\nline 280\n" in shown
+        assert "lines left out; all of it: `hpc-board run 1 --log` ...]\nline 280\n" in shown
         assert "line 279\n" not in shown
         assert len(shown.splitlines()) < 80
 
@@ -79,14 +79,14 @@ def test_the_log_has_all_that_the_kernel_printed(loud: tuple[BoardFiles, str]) -
     printed = files.run("run", "1", "--log")
     one_call = "".join(f"line {number}\n" for number in range(300))
     assert printed.stdout.startswith(one_call)
-    assert printed.stderr == "--- what the kernel printed to stdout ---\n"
+    assert printed.stderr == "--- kernel stdout ---\n"
 
 
 def test_a_log_with_nothing_in_it_says_so_on_stderr_alone(loud: tuple[BoardFiles, str]) -> None:
     files, _ = loud
     printed = files.run("run", "2", "--log")
     assert printed.stdout == ""
-    assert printed.stderr == "Run 2 has no output: neither its job nor its kernel printed anything.\n"
+    assert printed.stderr == "Run 2 has no output: job and kernel printed nothing.\n"
     assert printed.returncode == 0
 
 
@@ -116,16 +116,16 @@ def test_the_streams_of_a_run_are_told_apart_where_there_are_several(board: Reco
     run = board.add(result=result)
     print_from_job(board, run, "loading modules\n")
     assert call(board, "run", "1", "--log").stdout == (
-        "--- the job's output ---\nloading modules\n\n"
-        "--- what the kernel printed to stdout ---\nfrom the kernel\n\n"
-        "--- what the kernel printed to stderr ---\na warning\n"
+        "--- job output ---\nloading modules\n\n"
+        "--- kernel stdout ---\nfrom the kernel\n\n"
+        "--- kernel stderr ---\na warning\n"
     )
 
 
 def test_a_stream_that_is_alone_has_its_title_on_stderr(board: Recorded) -> None:
     board.add(result=result_of(Verdict.PASS, stdout="from the kernel\n"))
     done = call(board, "run", "1", "--log")
-    assert (done.stdout, done.stderr) == ("from the kernel\n", "--- what the kernel printed to stdout ---\n")
+    assert (done.stdout, done.stderr) == ("from the kernel\n", "--- kernel stdout ---\n")
 
 
 def test_json_has_what_times_of_rows_come_with(board: Recorded) -> None:
@@ -140,8 +140,8 @@ def test_json_has_what_times_of_rows_come_with(board: Recorded) -> None:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        (RunState.COLLECTING, "its job has printed nothing, and what the kernel printed comes with the result"),
-        (RunState.CANCELLED, "its job left none, and what a kernel prints is kept with a result only"),
+        (RunState.COLLECTING, "no job output; kernel output arrives with the result"),
+        (RunState.CANCELLED, "the job left none, and kernel output comes only with a result"),
     ],
 )
 def test_a_run_without_output_says_why(board: Recorded, state: RunState, reason: str) -> None:
@@ -245,11 +245,11 @@ def test_the_runs_of_one_user_are_listed(board: Recorded) -> None:
     ("words", "told"),
     [
         (("--state", "wrong value"), "kernel.py"),
-        (("--gpu", "cpu", "--mode", "leaderboard", "--state", "PASS"), "No run fits"),
+        (("--gpu", "cpu", "--mode", "leaderboard", "--state", "PASS"), "No matching runs"),
         (("--state", "quued"), "Did you mean"),
         (("--mode", "fast"), "fast"),
         (("--gpu", "B999"), "unknown GPU"),
-        (("--user", "nobody-here"), "No run fits"),
+        (("--user", "nobody-here"), "No matching runs"),
     ],
 )
 def test_the_filters_of_runs_say_what_they_do_not_know(board: Recorded, words: Sequence[str], told: str) -> None:

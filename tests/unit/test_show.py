@@ -76,10 +76,10 @@ def test_a_board_shows_a_page_and_says_how_to_see_the_rest(board: Recorded) -> N
     crowd(board, 25)
     shown = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU"))
     assert [line.split()[:2] for line in shown[2:22]] == [[str(rank), f"u{rank - 1:02}"] for rank in range(1, 21)]
-    assert "20 of 25 entries. `--from 21` goes on. `--all-users` shows everyone." in shown
+    assert "20 of 25 entries. Next: `--from 21`. All: `--all-users`." in shown
     last = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU", "--from", "21"))
     assert last[2].startswith("21 u20 30.0 µs")
-    assert "5 of 25 entries, from place 21. `--all-users` shows everyone." in last
+    assert "5 of 25 entries, from rank 21. All: `--all-users`." in last
     assert "entries" not in call(board, "show", "vectoradd_py", "--gpu", "CPU", "--all-users").stdout
 
 
@@ -136,10 +136,10 @@ def test_a_wide_interval_stands_beside_its_score_and_a_row_that_overlaps_is_mark
         "~2 bob 2.30 ms 2.20 to 2.60 ms",
         "3 cyd 3.00 ms 2.38x 3 kernel.p",
     ]
-    assert "~ cannot be told from the one above: their intervals overlap." in shown
+    assert "~ is a statistical tie with the row above: the intervals overlap." in shown
     detail = call(board, "show", "vectoradd_py", "--gpu", "CPU", "--rank", "2").stdout
     assert "2.30 ms (2.20 to 2.60 ms)" in detail
-    assert "cannot be told from the one above" in detail
+    assert "statistical tie with the row above" in detail
 
 
 def test_json_has_the_interval_of_each_score(board: Recorded) -> None:
@@ -174,7 +174,7 @@ def test_a_rank_is_shown_in_detail(board: Recorded) -> None:
     shown = lines(call(board, "show", "vectoradd_py", "--gpu", "CPU", "--rank", "2"))
     assert shown[0] == "Rank 2 of vectoradd_py on CPU"
     assert {"user bob", f"run {run.id}", f"submission {run.submission}", "file kernel.py"} < {*shown}
-    assert "behind 2 times as long as the first, ada with 10.0 µs" in shown
+    assert "behind 2x the time of rank 1, ada with 10.0 µs" in shown
     (cpu, h100) = read(board, "show", "vectoradd_py", "--rank", "2")["boards"]
     assert ([row["user"] for row in cpu["rows"]], h100["rows"]) == (["bob"], [])
 
@@ -207,7 +207,7 @@ def test_of_the_own_runs_the_one_that_counts_is_marked(board: Recorded) -> None:
         passed(board, None, score_s)
     shown = lines(call(board, "show-personal", "vectoradd_py", "--gpu", "CPU", "--top", "2"))
     assert [line.split(" µs")[0] for line in shown[2:4]] == ["1 counts on the board 10.0", "2 20.0"]
-    assert "2 of 3 runs. `--from 3` goes on." in shown
+    assert "2 of 3 runs. Next: `--from 3`." in shown
 
 
 def narrow(board: Recorded, description: str) -> None:
@@ -248,7 +248,7 @@ def test_the_boards_of_former_versions_stay_readable(board: Recorded) -> None:
         assert (shown["version"], [row["score_s"] for row in shown["rows"]]) == (old, [1e-6])
     text = call(board, "show", "narrow", "--versions").stdout
     assert f"{new[:12]}" in text
-    assert text.splitlines()[1].endswith("present")
+    assert text.splitlines()[1].endswith("current")
 
 
 def test_standings_that_began_anew_say_where_those_before_are(board: Recorded) -> None:
@@ -469,7 +469,7 @@ def test_the_history_of_somebody_else_and_of_nobody(board: Recorded) -> None:
     # Without a plot nothing says what a mark means, and there is nothing to be faster than.
     assert only.split(" ", 2)[2] == "30.0 µs 1 kernel.py"
     nobody = call(board, "history", "vectoradd_py", "--gpu", "CPU", "--user", "eve")
-    assert nobody.stdout == "vectoradd_py on CPU: eve\nNo ranked run has passed there yet.\n"
+    assert nobody.stdout == "vectoradd_py on CPU: eve\nNo passing ranked runs yet.\n"
 
 
 def test_a_plot_fits_80_columns_of_ascii_and_has_every_run_and_the_ends_of_its_scale() -> None:
@@ -490,7 +490,7 @@ def test_a_plot_fits_80_columns_of_ascii_and_has_every_run_and_the_ends_of_its_s
 
 def test_a_history_of_which_a_part_was_read_says_how_many_are_left_out() -> None:
     rows = tuple(replace(row(number, "ada", 1e-3 / number), run=number) for number in (1, 2, 3))
-    assert "The newest 3 of 1,204 runs; 1,201 older ones are left out" in plain(
+    assert "The newest 3 of 1,204 runs; 1,201 older ones left out" in plain(
         history_report("softmax", Page("H100", "v", rows, 1204), "ada")
     )
     assert "left out" not in plain(history_report("softmax", Page("H100", "v", rows, 3), "ada"))
@@ -521,21 +521,21 @@ def told(news: News, user: str = "ada") -> str:
         (News(FeedKind.RECORD, 1, 12.3e-6), "ada took first place on softmax_py, H100: 12.3 µs"),
         (
             News(FeedKind.RECORD, 1, 12.3e-6, 1, 14e-6),
-            "ada improved the first place on softmax_py, H100: 12.3 µs (was 14.0 µs)",
+            "ada improved first place on softmax_py, H100: 12.3 µs (was 14.0 µs)",
         ),
         (
             News(FeedKind.PODIUM, 2, 12.3e-6, None, None, Entry("bob", 13e-6), (Entry("cyd", 20e-6),)),
-            "ada took second place on softmax_py, H100: 12.3 µs (was bob, 13.0 µs; out of the first three: cyd)",
+            "ada took second place on softmax_py, H100: 12.3 µs (was bob, 13.0 µs; out of the top three: cyd)",
         ),
-        (News(FeedKind.PODIUM, 1, 12.3e-6), "ada shares the first place on softmax_py, H100: 12.3 µs"),
+        (News(FeedKind.PODIUM, 1, 12.3e-6), "ada shares first place on softmax_py, H100: 12.3 µs"),
         (News(FeedKind.FIRST, 7, 12.3e-6), "ada passed for the first time, rank 7, on softmax_py, H100: 12.3 µs"),
         (
             News(FeedKind.BEST, 7, 12.3e-6, 9, 14e-6, Entry("bob", 13e-6)),
-            "ada has a personal best, rank 7, on softmax_py, H100: 12.3 µs (was 14.0 µs, rank 9)",
+            "ada set a personal best, rank 7, on softmax_py, H100: 12.3 µs (was 14.0 µs, rank 9)",
         ),
         (
             News(FeedKind.RECORD, 1, 1e-6, None, None, None, tuple(Entry(f"u{n}", 1e-5) for n in range(9))),
-            "ada took first place on softmax_py, H100: 1.00 µs (out of the first three: u0, u1, u2, 6 others)",
+            "ada took first place on softmax_py, H100: 1.00 µs (out of the top three: u0, u1, u2, 6 others)",
         ),
     ],
 )
@@ -559,5 +559,5 @@ def test_the_feed_is_listed_and_filtered(board: Recorded) -> None:
     assert (newest[0]["kind"], newest[0]["beaten"]) == ("record", {"user": "ada", "score_s": 2e-6})
     assert [entry["user"] for entry in read(board, "feed", "--before", str(newest[0]["id"]))] == ["ada"]
     assert read(board, "feed", "--gpu", "H100") == []
-    assert call(board, "feed", "narrow").stdout == "Nothing has changed on the boards yet.\n"
+    assert call(board, "feed", "narrow").stdout == "No changes yet.\n"
     assert call(board, "feed", "nothing").exit_code == 2

@@ -318,7 +318,7 @@ def test_a_report_shows_nothing_raw() -> None:
 def test_a_report_says_what_was_left_out() -> None:
     unfinished = replace(case("test", 0, zeros="wrong_value"), unfinished=True)
     shown = plain(check_report(a_task(), (), Lint(cases=(unfinished,)), ()))
-    assert "test 1  the time was over before its last probe" in shown
+    assert "test 1  time limit before the last probe" in shown
 
 
 def test_what_a_task_accepts_is_read_kept_and_no_part_of_its_version(board: Recorded) -> None:

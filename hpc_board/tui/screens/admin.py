@@ -286,7 +286,7 @@ class AdminScreen(BoardScreen):
         sent = [each for each in plan if each.source is not None]
         left = [f"submission {each.submission.id}: {each.why}" for each in plan if each.source is None]
         if not sent:
-            words = _first_of(left) or "There is nothing to send again."
+            words = _first_of(left) or "Nothing to rerun."
             self.notify(words, title="Nothing is sent", markup=False)
             return
         users = ", ".join(dict.fromkeys(each.submission.user for each in sent))

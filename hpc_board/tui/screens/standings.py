@@ -44,7 +44,7 @@ class StandingsScreen(BoardScreen):
     ]
     HELP: ClassVar[str] = (
         "[reference] is the task's own reference, timed beside the leader's run; Speedup is over it. Names in brackets "
-        "have no rank. self-run: the job ran under the participant's own account. verified: it ran under the board's "
+        "have no rank. self-run: the job ran under the user's account. verified: it ran under the board's "
         "account. emulated: the kernel ran on a CPU although the board is named after a GPU. own eval: the task's own "
         "harness judged, in the process of the kernel. removed: a run of yours that does not count any more. ~: this "
         "row cannot be told from the one above, since the intervals of their times overlap."
