@@ -229,7 +229,7 @@ class Boards:
             raise Refused(
                 f"you may not change the board {board.name}: it belongs to {one_line(board.terms.creator)}, and "
                 f"{person.name}'s role is {person.role}.",
-                hint="Ask them, or an admin.",
+                hint="Ask the creator or an admin.",
             )
 
     def _require_name(self, plan: Plan) -> None:
@@ -244,10 +244,10 @@ class Boards:
         person = self._person()
         if person.role is Role.ADMIN:
             return
-        hint = "Give another name, or ask an admin to make the board."
+        hint = "Give another name, or ask an admin to create the board."
         if plan.shadows:
             raise Refused(
-                f"you may not make a board {plan.name}: a task of the settings' folders has this name, and "
+                f"you may not create a board {plan.name}: a task in the settings has this name, and "
                 f"{person.name}'s role is {person.role}.",
                 hint=hint,
             )
@@ -255,13 +255,13 @@ class Boards:
         changes = self._store.boards.changes(plan.name)
         if not changes and self._store.submissions.knows_task(plan.name):
             raise Refused(
-                f"you may not make a board {plan.name}: a task of this name was in the settings' folders and has runs, "
+                f"you may not create a board {plan.name}: a former task in the settings has this name and runs, "
                 f"and {person.name}'s role is {person.role}.",
                 hint=hint,
             )
         if any(each.terms.creator != person.name for each in changes if each.id <= plan.after_change):
             raise Refused(
-                f"you may not make a board {plan.name}: somebody else had one of this name, and "
+                f"you may not create a board {plan.name}: another user had a board of this name, and "
                 f"{person.name}'s role is {person.role}.",
                 hint=hint,
             )
@@ -291,7 +291,7 @@ class Boards:
             if left and not force:
                 raise Refused(
                     loss(replace(plan, left=left)),
-                    hint="--force does it; the standings of the version that is left are kept.",
+                    hint="Use --force; the standings of the old version are kept.",
                 )
 
         store.boards.change(
@@ -361,7 +361,7 @@ class Boards:
             changes["code_shown"] = CodeShown.AFTER_DEADLINE if options.show_code else CodeShown.NEVER
         changed = replace(terms, **changes)
         if options.members and changed.visibility is Visibility.PUBLIC:
-            faults.append(InputError("only a closed board has members.", hint="Add --closed, or leave out --member."))
+            faults.append(InputError("only a closed board has members.", hint="Add --closed, or omit --member."))
         if not faults:
             try:
                 self._check_gpus(task, changed)
@@ -405,7 +405,7 @@ def chosen_task(name: str, tasks: Sequence[Task], source: str) -> Task:
         names = ", ".join(task.name for task in tasks)
         raise InputError(
             f"{one_line(source)} holds {len(tasks)} tasks, and none is called {one_line(name, 80)}: {names}.",
-            hint="Give the source of one of them; to make a board of each, leave out the name.",
+            hint="Give the source of one of them, or omit the name to create a board of each.",
         )
     return found
 
@@ -420,7 +420,7 @@ def not_a_board(name: str, boards: Sequence[CreatedBoard], of_settings: Catalog)
     names = [board.name for board in boards]
     return InputError(
         f'unknown board "{one_line(name, 80)}".{suggestion(name, names)}',
-        hint=f"Boards that somebody made: {', '.join(names) or 'none'}.",
+        hint=f"User boards: {', '.join(names) or 'none'}.",
     )
 
 
@@ -465,7 +465,7 @@ def archive(kept: BoardArchive, board: Path) -> Path:
     except OSError as error:
         raise StorageError(
             f"{file}: what is kept of the board cannot be written: {error.strerror or error}",
-            hint="The board is not deleted. Make room, or have the folder's permissions mended.",
+            hint="The board was not deleted. Free disk space, or correct the folder's permissions.",
         ) from error
     return file
 
@@ -489,7 +489,7 @@ def _opened_folder(folder: Path, mode: int) -> Iterator[int]:
             raise
         raise StorageError(
             f"{folder} is a link or a file, and should be a folder: what is kept of the board could go anywhere.",
-            hint="The board is not deleted. Have it removed by whom it belongs to, or by the owner of the board.",
+            hint="The board was not deleted. Ask the owner of the link or of the board to remove it.",
         ) from error
     try:
         if made and os.fstat(opened).st_uid == os.geteuid():
@@ -526,10 +526,10 @@ def _name(each: Newest) -> str:
 
 def _check_name(name: str, before: Newest | None) -> None:
     if not re.fullmatch(NAME, name):
-        raise InputError(f'"{one_line(name, 80)}" cannot be the name of a board.', hint=f"Give {NAME_WORDS}.")
+        raise InputError(f'"{one_line(name, 80)}" is not a valid board name.', hint=f"Give {NAME_WORDS}.")
     if isinstance(before, CreatedBoard):
         raise InputError(
-            f"there is a board {name} already.", hint=f"Give another name, or change it: hpc-board update {name}"
+            f"board {name} exists already.", hint=f"Choose another name, or change the board: hpc-board update {name}"
         )
 
 
@@ -571,11 +571,11 @@ def _members(before: Sequence[str], options: RequestedOptions) -> tuple[str, ...
     added, taken = (listed(words) for words in (options.members, options.no_members))
     for name in added:
         if not re.fullmatch(ACCOUNT_PATTERN, name):
-            raise InputError(f'"{one_line(name, 80)}" cannot be a member.', hint=f"Give {ACCOUNT_PATTERN_WORDS}.")
+            raise InputError(f'"{one_line(name, 80)}" is not a valid member.', hint=f"Give {ACCOUNT_PATTERN_WORDS}.")
     for name in taken:
         if name not in before:
             raise InputError(
-                f'"{one_line(name, 80)}" is no member.{suggestion(name, before)}',
+                f'"{one_line(name, 80)}" is not a member.{suggestion(name, before)}',
                 hint=f"Members: {', '.join(before) or 'none'}.",
             )
     kept = (name for name in before if name not in taken)

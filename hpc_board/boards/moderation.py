@@ -102,7 +102,7 @@ class Rules:
         Raises:
             Refused: the caller is no admin.
         """
-        self.require(Role.ADMIN, "see who is banned")
+        self.require(Role.ADMIN, "list bans")
         return self.store.moderation.bans(_now())
 
     def stop(self, reason: str = "") -> bool:
@@ -133,8 +133,8 @@ class Rules:
         if not self.store.moderation.knows_user(user) and not is_user(user):
             nearest = self.store.moderation.nearest_user(user)
             raise InputError(
-                f"{user} is no user of this machine, and has never submitted.{nearest}",
-                hint="`hpc-board runs --all` shows who has.",
+                f"unknown user {user}, without submissions.{nearest}",
+                hint="`hpc-board runs --all` lists users with runs.",
             )
 
     # Limits
@@ -152,7 +152,7 @@ class Rules:
             limits = change(present)
             for limit in (limits.ranked, limits.other):
                 if limit is not None and not 0 <= limit <= LIMIT_MAX:
-                    raise InputError(f"{limit} is no limit.", hint=f"Give a number from 0 to {LIMIT_MAX}, or `none`.")
+                    raise InputError(f"invalid limit {limit}.", hint=f"Give a number from 0 to {LIMIT_MAX}, or `none`.")
             return limits
 
         return self.store.moderation.set_limits(board, checked, self.user, _now())
@@ -223,7 +223,7 @@ class Rules:
         """
         drafts.check_owner(found, self.user)
         if not text.strip():
-            raise InputError("The note is empty.", hint="Give some words.")
+            raise InputError("The note is empty.", hint="Give a text.")
         drafts.check_note(text)
         self.store.moderation.add_note(found.id, text.strip(), self.user, _now())
 
@@ -273,8 +273,8 @@ def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> l
     version = store.standings.version_before(task.name, task.version)
     if version is None:
         raise InputError(
-            f"nobody was ranked on {task.name} at another version than the present one.",
-            hint="--submission names submissions to send again.",
+            f"no standings on {task.name} at an earlier version.",
+            hint="Name submissions with --submission.",
         )
     wanted: dict[int, list[Gpu]] = {}
     for gpu in gpus:
@@ -288,9 +288,7 @@ def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> l
         if left:
             plans.append(replace(_again(store, found, task, left), unless_ranked=True))
         else:
-            plans.append(
-                RerunCandidate(found, None, tuple(chosen), "the same file has been sent for the present version")
-            )
+            plans.append(RerunCandidate(found, None, tuple(chosen), "same file sent for this version already"))
     return plans
 
 
@@ -307,23 +305,19 @@ def named(
     for number in dict.fromkeys(numbers):
         found, runs = store.submissions.get(number), store.runs.list(RunQuery(submission=number))
         if found.task != task.name:
-            raise InputError(
-                f"submission {number} is for {found.task}, not for {task.name}.", hint="Name its own task."
-            )
+            raise InputError(f"submission {number} is for {found.task}, not for {task.name}.", hint="Give that task.")
         drafts.check_no_milestone(found)
         has_run = {run.gpu for run in runs}
         chosen = list(gpus) or [gpu for gpu in allowed if gpu.name in has_run]
         left = [gpu for gpu in chosen if (number, gpu.name) not in going]
         if any(run.remarks.removal for run in runs):
-            plans.append(
-                RerunCandidate(found, None, tuple(chosen), f"it was removed; `admin readmit {number}` comes first")
-            )
+            plans.append(RerunCandidate(found, None, tuple(chosen), f"removed; `admin readmit {number}` first"))
         elif not chosen:
             plans.append(
-                RerunCandidate(found, None, (), f"it ran on no GPU that {task.name} has now; name some with --gpu")
+                RerunCandidate(found, None, (), f"no run on the current GPUs of {task.name}; choose with --gpu")
             )
         elif not left:
-            plans.append(RerunCandidate(found, None, tuple(chosen), "it was sent again and is on its way"))
+            plans.append(RerunCandidate(found, None, tuple(chosen), "rerun in flight"))
         else:
             plans.append(_again(store, found, task, left))
     return plans
@@ -333,7 +327,7 @@ def _again(store: Store, found: Submission, task: Task, gpus: Sequence[Gpu]) -> 
     source = drafts.Source(found.file_name, store.submissions.code(found.code_sha256).decode(errors="replace"))
     try:
         if hashlib.sha256(source.data).hexdigest() != found.code_sha256:
-            raise InputError("its file is not UTF-8 text")
+            raise InputError("not UTF-8 text")
         drafts.check_fit(source, task, gpus, Mode.RANKED)
     except InputError as error:
         return RerunCandidate(found, None, tuple(gpus), error.message)
@@ -342,13 +336,13 @@ def _again(store: Store, found: Submission, task: Task, gpus: Sequence[Gpu]) -> 
 
 def _check_name(user: str) -> None:
     if not (0 < len(user) <= _NAME_CHARACTERS_MAX and user.isprintable()):
-        raise InputError(f"{one_line(user, 80)!r} is no name of a user.", hint="Give the name of a Unix user.")
+        raise InputError(f"{one_line(user, 80)!r} is not a valid user name.", hint="Give the name of a Unix user.")
 
 
 def _reason(text: str, *, needed: bool = False) -> str:
     reason = text.strip()
     if needed and not reason:
-        raise InputError("The reason is empty.", hint="Say why with --reason: the user is shown it.")
+        raise InputError("The reason is empty.", hint="Give --reason; the user sees it.")
     drafts.check_reason(reason)
     return reason
 

@@ -28,9 +28,7 @@ def version_called(word: str | None, task: Task, store: Store) -> str:
     if word == PREVIOUS:
         former = store.standings.version_before(task.name, task.version)
         if former is None:
-            raise InputError(
-                f"there is no version of {task.name} before the present one in which somebody was ranked", hint=hint
-            )
+            raise InputError(f"no earlier version of {task.name} with standings", hint=hint)
         return former
     if len(word) < _VERSION_CHARACTERS_MIN:
         raise InputError(f'"{one_line(word)}" is too short: give 4 characters of a version or more', hint=hint)

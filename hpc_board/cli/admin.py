@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     )
 )
 def admin() -> None:
-    """Set up a board, prove that it works, and keep its rules."""
+    """Administer a board: setup, checks, export and moderation."""
 
 
 @admin.command(epilog=examples("hpc-board admin detect", "hpc-board admin detect --cluster main -o hpc-board.yaml"))
-@click.option("--cluster", metavar="NAME", help="What to call the cluster; else as Slurm does.")
+@click.option("--cluster", metavar="NAME", help="Name of the cluster; default: the name in Slurm.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
 def detect(cluster: str | None, output: Path | None, force: bool) -> None:
-    """Write settings from what Slurm says of its GPUs.
+    """Generate settings from the GPUs that Slurm reports.
 
     Each kind of GPU becomes an entry. What Slurm does not tell, and what you
     have to decide, stands in comments. Nothing is sent, and no settings are
@@ -64,12 +64,12 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
     )
 )
 @click.argument("gpus", metavar="[GPU]...", nargs=-1, shell_complete=gpu_names)
-@click.option("--no-job", is_flag=True, help="Send no probe jobs; only ask Slurm what it would say.")
-@click.option("--timeout", metavar="SECONDS", type=SECONDS, help="How long to wait for the jobs at most; else for 600.")
+@click.option("--no-job", is_flag=True, help="Send no probe jobs; only validate the options with Slurm.")
+@click.option("--timeout", metavar="SECONDS", type=SECONDS, help="Longest wait for the jobs; default: 600.")
 @json_option
 @click.pass_obj
 def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | None, as_json: bool) -> None:
-    """Prove the GPUs of the settings, or those named.
+    """Test the GPUs of the settings, or the named ones.
 
     Slurm is asked whether it takes the options of a job; then a short job for
     each GPU reports what it finds on a node. It leaves no run, no rank and no
@@ -97,7 +97,7 @@ def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | Non
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
-    """Say what is wrong with this installation.
+    """Diagnose this installation.
 
     Looks at the settings, the board's folder with its file system and locks,
     the tasks, Slurm's commands and its controller, and the entries' Pythons.
@@ -138,7 +138,7 @@ def backup(open_: Open, file: Path, force: bool) -> None:
 
 @admin.command(epilog=examples("hpc-board admin restore /backups/hpc-board-2026-11-21.db"))
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @click.option("--force", is_flag=True, help="Forget runs in flight that FILE does not know; their jobs go on.")
 @click.pass_obj
 def restore(open_: Open, file: Path, yes: bool, force: bool) -> None:
@@ -171,7 +171,7 @@ def _confirm(question: str) -> None:
         click.Abort: the answer is not yes.
     """
     if not sys.stdin.isatty():
-        raise click.UsageError("There is no terminal to ask on; give --yes.")
+        raise click.UsageError("No terminal for the confirmation; use --yes.")
     click.confirm(question, abort=True, err=True)
 
 

@@ -24,15 +24,15 @@ _gpus = click.option(
     "gpus",
     metavar="NAME",
     multiple=True,
-    help='Where one may submit, several with commas or repeated; "all" for every GPU of the settings.',
+    help='GPUs of the board, comma-separated or repeated; "all" for every GPU in the settings.',
     shell_complete=gpu_names,
 )
 _members = click.option(
-    "--member", "members", metavar="WHO", multiple=True, help="A user, or a @group, who sees the closed board."
+    "--member", "members", metavar="WHO", multiple=True, help="Member of the closed board: a user or a @group."
 )
-_reason = click.option("--reason", metavar="TEXT", default="", help="Why; the board's history keeps it.")
-_yes = click.option("--yes", is_flag=True, help="Do not ask.")
-_dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+_reason = click.option("--reason", metavar="TEXT", default="", help="Reason, kept in the board's history.")
+_yes = click.option("--yes", is_flag=True, help="Skip the confirmation.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Show the changes without storing them.")
 
 
 @click.command(
@@ -45,9 +45,9 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done,
 @click.argument("words", metavar="[NAME] SOURCE", nargs=-1, type=PATH_OR_NAME, shell_complete=task_names)
 @_deadline
 @_gpus
-@click.option("--closed", is_flag=True, help="Let nobody know of it but its members, you and admins.")
+@click.option("--closed", is_flag=True, help="Visible to members, you and admins only.")
 @_members
-@click.option("--show-code", is_flag=True, help="Let everybody read what was submitted, after the deadline.")
+@click.option("--show-code", is_flag=True, help="Publish submitted files after the deadline.")
 @_reason
 @_yes
 @_dry_run
@@ -67,7 +67,7 @@ def create(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Make a board of a task.
+    """Create a board from a task.
 
     SOURCE is a task's folder, a zip, a single reference file, a competition
     with its folder of problems, or the name of a task that there is. Without
@@ -103,12 +103,12 @@ def create(
 @click.argument("source", required=False, type=PATH_OR_NAME, shell_complete=task_names)
 @_deadline
 @_gpus
-@click.option("--open/--closed", "open_to_all", default=None, help="Let everybody know of it, or its members alone.")
+@click.option("--open/--closed", "open_to_all", default=None, help="Visible to everyone, or to members only.")
 @_members
-@click.option("--no-member", "no_members", metavar="WHO", multiple=True, help="Who shall not see it any more.")
-@click.option("--show-code/--hide-code", default=None, help="Whether all may read submissions after the deadline.")
-@click.option("--force", is_flag=True, help="Let the standings start anew although users are on them.")
-@click.option("--history", is_flag=True, help="Only show what was done to the board: who, when, why.")
+@click.option("--no-member", "no_members", metavar="WHO", multiple=True, help="Remove a member: a user or a @group.")
+@click.option("--show-code/--hide-code", default=None, help="Publish submitted files after the deadline, or never.")
+@click.option("--force", is_flag=True, help="Reset the standings even if users have ranks.")
+@click.option("--history", is_flag=True, help="Only show the history of the board.")
 @_reason
 @_dry_run
 @json_option
@@ -153,7 +153,7 @@ def update(
     )
     if history:
         if source is not None or options != RequestedOptions() or force or dry_run or reason:
-            raise click.UsageError("--history changes nothing; leave out the other options.")
+            raise click.UsageError("--history takes no other options.")
         _print_history(board, name, as_json=as_json)
         return
     plan = board.leaderboards.plan_update(name, source, options)
@@ -201,7 +201,7 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
 )
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("--problem-set", metavar="S", help="The competition S.yaml, where SOURCE has several.")
-@click.option("--force", is_flag=True, help="Let standings start anew although users are on them.")
+@click.option("--force", is_flag=True, help="Reset standings even if users have ranks.")
 @_reason
 @_dry_run
 @json_option
@@ -209,7 +209,7 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
 def sync(
     open_: Open, *, source: Path, problem_set: str | None, force: bool, reason: str, dry_run: bool, as_json: bool
 ) -> None:
-    """Have the boards be those of a competition.
+    """Synchronize the boards with a competition.
 
     SOURCE is a folder with competitions (a checkout of a repository), one
     competition (YAML), or a zip of these. Its tasks become boards: new ones
@@ -281,7 +281,7 @@ def _confirm(question: str) -> None:
         click.Abort: the answer is not yes.
     """
     if not sys.stdin.isatty():
-        raise click.UsageError("There is no terminal to ask on; give --yes.")
+        raise click.UsageError("No terminal for the confirmation; use --yes.")
     click.confirm(question, abort=True, err=True)
 
 
@@ -293,7 +293,7 @@ def _confirm_by_name(name: str, what: str) -> None:
         click.Abort: something else was typed.
     """
     if not sys.stdin.isatty():
-        raise click.UsageError("There is no terminal to ask on; give --yes.")
+        raise click.UsageError("No terminal for the confirmation; use --yes.")
     if click.prompt(f"{what}Type the name of the board to delete it", err=True, default="", show_default=False) != name:
-        click.echo("This is not its name; nothing was deleted.", err=True)
+        click.echo("Wrong name; nothing was deleted.", err=True)
         raise click.Abort

@@ -15,13 +15,13 @@ from hpc_board.cli.options import SUBMISSION_NUMBER, Open, examples, gpu_names, 
     "gpus",
     metavar="NAME",
     multiple=True,
-    help="Only on this GPU; may be repeated. Else on all that both were timed on.",
+    help="Only on this GPU; may be repeated. Default: all common GPUs.",
     shell_complete=gpu_names,
 )
 @json_option
 @click.pass_obj
 def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: bool) -> None:
-    """Show by how much a submission is faster than another.
+    """Compare two submissions.
 
     Case by case, with the 95 % confidence interval that the scatter of the
     measured times leaves; so "no difference shown" is an answer too.

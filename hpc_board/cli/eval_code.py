@@ -43,7 +43,7 @@ _LANGUAGES = ("py", "cpp", "cu", "hip")
     ),
 )
 @click.argument("name", required=False, shell_complete=task_names)
-@click.option("--language", metavar="L", type=click.Choice(_LANGUAGES), help="Only what submissions in L meet.")
+@click.option("--language", metavar="L", type=click.Choice(_LANGUAGES), help="Only the programs for submissions in L.")
 @click.option("--file", "file_name", metavar="F", help="Print this file of the judge or of the task's eval.")
 @json_option
 @click.pass_obj

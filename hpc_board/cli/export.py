@@ -68,8 +68,8 @@ class Since(click.ParamType[datetime]):
     shell_complete=gpu_names,
     help="Only this GPU, or several with commas between them; may be repeated.",
 )
-@click.option("--since", metavar="MOMENT", type=Since(), help="Only what was submitted since: 2026-11-22, 30d, 12h.")
-@click.option("--with-code", is_flag=True, help="With the submitted files, everybody's.")
+@click.option("--since", metavar="MOMENT", type=Since(), help="Only submissions since: 2026-11-22, 30d, 12h.")
+@click.option("--with-code", is_flag=True, help="Include the submitted files of all users.")
 @force_option
 @click.pass_obj
 def export(
@@ -114,7 +114,7 @@ def export(
 @json_option
 @click.pass_obj
 def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> None:
-    """Show how much was submitted and run, and by whom.
+    """Show usage statistics.
 
     For each GPU: runs, how many passed and how many have a score, how long
     they waited for it and how long they ran. Users are listed by the time

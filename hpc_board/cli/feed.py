@@ -10,9 +10,9 @@ from hpc_board.cli.options import Open, examples, gpu_names, json_option, task_n
 )
 @click.argument("name", required=False, shell_complete=task_names)
 @click.option("--gpu", metavar="NAME", help="Only the boards of this GPU.", shell_complete=gpu_names)
-@click.option("--user", metavar="NAME", help="Only what this user changed.")
-@click.option("--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True, help="How many to show.")
-@click.option("--before", type=click.IntRange(1, 2**63 - 1), metavar="ID", help="Only what is older than this entry.")
+@click.option("--user", metavar="NAME", help="Only changes by this user.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True, help="Number of entries.")
+@click.option("--before", type=click.IntRange(1, 2**63 - 1), metavar="ID", help="Only entries older than this one.")
 @json_option
 @click.pass_obj
 def feed(
@@ -25,7 +25,7 @@ def feed(
     before: int | None,
     as_json: bool,
 ) -> None:
-    """Show what changed on the boards.
+    """Show recent changes of the standings.
 
     The newest first: records, places among the first three, first successes and personal bests, with whom they
     beat.

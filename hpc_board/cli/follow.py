@@ -84,7 +84,7 @@ def _unsent_line(run: "Run", *, because: bool = True) -> str:
     from hpc_board.model.text import one_line
 
     reason = f": {one_line(run.blocked_by, 500)}" if because and run.blocked_by else "."
-    return f"Run {run.id} on {run.gpu} is not in the queue yet{reason}"
+    return f"Run {run.id} on {run.gpu} is not queued yet{reason}"
 
 
 def _tell_wanted(runs: "Sequence[Run]") -> None:

@@ -45,7 +45,7 @@ class _FileOrCommand(Program):
                 )
             return "app", _app, args
         if word not in self.commands and not ctx.resilient_parsing and _is_named_as_a_submission(word):
-            raise click.UsageError(f"{word}: there is no such file, and no such command.", ctx)
+            raise click.UsageError(f"{word}: no such file or command.", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and loaded(command), rest
 
@@ -108,7 +108,7 @@ def _in_session(ctx: click.Context, open_: Open) -> "Board":
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The settings; else $HPC_BOARD_CONFIG, ./hpc-board.yaml, yours, the system's, or built-in ones.",
+    help="Settings file. Default: $HPC_BOARD_CONFIG, ./hpc-board.yaml, the user's, the system's.",
 )
 @click.version_option(__version__, prog_name="hpc-board")
 @click.pass_context
@@ -136,7 +136,7 @@ def cli(ctx: click.Context, config: Path | None) -> None:
 @click.argument("names", metavar="[COMMAND]...", nargs=-1, shell_complete=_command_names)
 @click.pass_context
 def help_(ctx: click.Context, names: tuple[str, ...]) -> None:
-    """Show the help of a command, or the list of all."""
+    """Show the help of a command, or all commands."""
     found, command = _command(ctx.find_root(), names)
     click.echo(command.get_help(found))
 

@@ -21,7 +21,7 @@ from hpc_board.model.names import listed
 @json_option
 @click.pass_obj
 def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> None:
-    """Send each milestone of a task as a ranked run.
+    """Run the milestones of a task.
 
     Its newest passing run stands on the board beside the ranks and has none. For creators and admins.
 

@@ -52,8 +52,8 @@ _submissions = click.argument(
 _submission = click.argument(
     "submission", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers
 )
-_why = click.option("--reason", metavar="TEXT", required=True, help="Why; those whom it concerns are shown it.")
-_why_if_told = click.option("--reason", metavar="TEXT", default="", help="Why, for those whom it concerns.")
+_why = click.option("--reason", metavar="TEXT", required=True, help="Reason, shown to the users concerned.")
+_why_if_told = click.option("--reason", metavar="TEXT", default="", help="Reason, shown to the users concerned.")
 
 
 # Limits
@@ -67,13 +67,15 @@ _why_if_told = click.option("--reason", metavar="TEXT", default="", help="Why, f
     )
 )
 @click.argument("name", shell_complete=task_names)
-@click.option("--ranked", metavar="N", type=_limit_number, help="For ranked submissions: N in an hour, 0 or `none`.")
-@click.option("--other", metavar="N", type=_limit_number, help="For test, benchmark and profile submissions together.")
-@click.option("--none", "no_limits", is_flag=True, help="Take both limits back.")
+@click.option("--ranked", metavar="N", type=_limit_number, help="Ranked submissions per hour: N, 0 or `none`.")
+@click.option(
+    "--other", metavar="N", type=_limit_number, help="Test, benchmark and profile submissions per hour, together."
+)
+@click.option("--none", "no_limits", is_flag=True, help="Remove both limits.")
 @json_option
 @click.pass_obj
 def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_limits: bool, as_json: bool) -> None:
-    """Limit how much each user may submit to a board.
+    """Limit the submissions per user and hour to a board.
 
     A limit is a number of submissions within the last 60 minutes; 0 closes the
     board for them. One to many GPUs counts once, each file of a batch by
@@ -85,7 +87,7 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
 
     given = ranked is not None or other is not None
     if given == no_limits:
-        raise click.UsageError("Give --ranked N, --other N or both; or --none, which takes both limits back.")
+        raise click.UsageError("Give --ranked N, --other N or both; or --none, which removes both limits.")
     board = open_()
     if not (no_limits and any(decision.subject == name for decision, _ in board.moderation.limits())):
         board.tasks.get(name)  # one that has gone may still lose its limits
@@ -99,7 +101,7 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
 
         print_json(limits_object(name, limits))
     else:
-        remark(f"{name}: {limits_text(limits)}, for each user.")
+        remark(f"{name}: {limits_text(limits)}, per user.")
 
 
 def _chosen(given: int | None, present: int | None) -> int | None:
@@ -112,7 +114,7 @@ def _chosen(given: int | None, present: int | None) -> int | None:
 @json_option
 @click.pass_obj
 def limits(open_: Open, as_json: bool) -> None:
-    """List the limits of all boards, which everybody may see."""
+    """List the limits of all boards."""
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report.moderation import limits_table
 
@@ -139,7 +141,7 @@ def limits(open_: Open, as_json: bool) -> None:
 @click.option("--until", metavar="D", default="", help='When it ends: "2030-12-31 18:00" (UTC), "+2d"; else never.')
 @click.pass_obj
 def ban(open_: Open, user: str, reason: str, until: str) -> None:
-    """Let USER submit no more, or not until a given moment.
+    """Ban USER from submitting, for good or until a given time.
 
     Their runs in flight go on, and their standings stay: `admin remove` is for
     those. A ban with another end takes the place of one that holds.
@@ -155,7 +157,7 @@ def ban(open_: Open, user: str, reason: str, until: str) -> None:
 @_why_if_told
 @click.pass_obj
 def unban(open_: Open, user: str, reason: str) -> None:
-    """Let a banned USER submit again."""
+    """Lift the ban of USER."""
     from hpc_board.cli.output import remark
 
     stored = open_().moderation.unban(user, reason)
@@ -166,7 +168,7 @@ def unban(open_: Open, user: str, reason: str) -> None:
 @json_option
 @click.pass_obj
 def bans(open_: Open, as_json: bool) -> None:
-    """List who is banned, by whom, and why."""
+    """List the bans."""
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report.moderation import bans_table
 
@@ -183,7 +185,7 @@ def bans(open_: Open, as_json: bool) -> None:
 @_why_if_told
 @click.pass_obj
 def stop(open_: Open, reason: str) -> None:
-    """Take no new submissions, on any board.
+    """Close all boards for new submissions.
 
     Runs in flight go on, and admins may submit anyway.
     """
@@ -197,7 +199,7 @@ def stop(open_: Open, reason: str) -> None:
 @_why_if_told
 @click.pass_obj
 def start(open_: Open, reason: str) -> None:
-    """Take submissions again."""
+    """Reopen all boards for submissions."""
     from hpc_board.cli.output import remark
 
     stored = open_().moderation.start(reason)
@@ -220,7 +222,7 @@ def remove(open_: Open, submissions: tuple[int, ...], reason: str) -> None:
     from hpc_board.cli.output import remark
 
     open_().moderation.remove(submissions, reason)
-    remark(f"{_named(submissions)} in the standings no more; `hpc-board admin readmit` takes that back.")
+    remark(f"{_named(submissions)} removed from the standings; undo: `hpc-board admin readmit`.")
 
 
 @admin.command(epilog=examples("hpc-board admin readmit 12", "hpc-board admin readmit 12 --reason 'it was right'"))
@@ -243,13 +245,13 @@ def _named(submissions: tuple[int, ...]) -> str:
 @admin.command(
     epilog=examples("hpc-board admin log", "hpc-board admin log --user eve", "hpc-board admin log --board matmul")
 )
-@click.option("--user", metavar="USER", help="Only what USER decided, or was decided about them or what they sent.")
+@click.option("--user", metavar="USER", help="Only actions by USER, or about USER or their submissions.")
 @click.option("--board", "name", metavar="NAME", help="Only about this board and submissions to it.")
-@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many to show.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of entries.")
 @json_option
 @click.pass_obj
 def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json: bool) -> None:
-    """List what admins and creators decided, the newest first."""
+    """Show the audit log, newest first."""
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report.moderation import decisions_table
 
@@ -271,7 +273,7 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json:
 )
 @click.argument("name", shell_complete=task_names)
 @click.option(
-    "--top", metavar="N", type=click.IntRange(1, 10_000), help="Only the first N users of each GPU; else 100."
+    "--top", metavar="N", type=click.IntRange(1, 10_000), help="Only the first N users of each GPU; default: 100."
 )
 @click.option(
     "--gpu",
@@ -303,7 +305,7 @@ def rerun(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Send the best submissions again after a task has changed.
+    """Rerun the best submissions after a change of a task.
 
     The best one of each user at the version before is sent ranked at the
     present one. It stays its author's, who is ranked with it; the jobs are
@@ -365,7 +367,7 @@ def _tell_left_out(plan: "list[RerunCandidate]") -> None:
 
     for each in plan:
         if each.why:
-            remark(f"Submission {each.submission.id} of {each.submission.user} is left out: {each.why}")
+            remark(f"Submission {each.submission.id} of {each.submission.user} left out: {each.why}")
 
 
 # Submissions of one's own
@@ -379,7 +381,7 @@ def note(open_: Open, submission: int, text: str) -> None:
     """Put a note on a submission of your own.
 
     It comes after those that the submission has, the first of which is that of
-    `submit --note`. Everybody who sees the run sees its notes.
+    `submit --note`. Notes are visible to all who can see the run.
     """
     from hpc_board.cli.output import remark
 

@@ -23,7 +23,7 @@ class Number(click.IntRange):
 
     def __init__(self, what: str, where: str) -> None:
         super().__init__(1, 2**63 - 1)
-        self._wanted = f"is not the number of a {what}. {where}"
+        self._wanted = f"is not a {what} number. {where}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """`value` as an int."""
@@ -43,7 +43,7 @@ class Seconds(click.FloatRange):
         """`value` as a float."""
         seconds = super().convert(value, param, ctx)
         if not math.isfinite(seconds):
-            self.fail(f"{value!r} is no length of time; without the option the waiting has no end.", param, ctx)
+            self.fail(f"{value!r} is not a number of seconds; omit the option to wait without limit.", param, ctx)
         return seconds
 
 
@@ -78,12 +78,12 @@ def take_text(command: click.Command) -> None:
             take_text(each)
 
 
-NUMBER = Number("run", "`hpc-board runs` lists yours.")
+NUMBER = Number("run", "`hpc-board runs` lists your runs.")
 SECONDS = Seconds()
-SUBMISSION_NUMBER = Number("submission", "`hpc-board run ID` shows the one of a run.")
+SUBMISSION_NUMBER = Number("submission", "`hpc-board run ID` shows the submission of a run.")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-force_option = click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")
+force_option = click.option("--force", is_flag=True, help="Overwrite FILE.")
 
 
 def examples(*lines: str) -> str:

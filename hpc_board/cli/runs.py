@@ -47,8 +47,8 @@ _WIDE = 100
         "hpc-board runs --all --task vectoradd_py --limit 10 --json",
     )
 )
-@click.option("--all", "everyone", is_flag=True, help="Everybody's runs, not only your own.")
-@click.option("--user", metavar="NAME", help="The runs of this user instead of your own.")
+@click.option("--all", "everyone", is_flag=True, help="Runs of all users.")
+@click.option("--user", metavar="NAME", help="Runs of this user.")
 @click.option("--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
 @click.option("--gpu", metavar="NAME", help="Only runs on this GPU.", shell_complete=gpu_names)
 @click.option("--mode", metavar="MODE", help="Only test, benchmark, profile or ranked runs.", shell_complete=mode_names)
@@ -58,10 +58,8 @@ _WIDE = 100
     help="Only in this state, or with this verdict: queued, pass, crash.",
     shell_complete=outcome_names,
 )
-@click.option(
-    "--note", metavar="TEXT", default="", help="Only with TEXT somewhere in a note, upper and lower case aside."
-)
-@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many to show.")
+@click.option("--note", metavar="TEXT", default="", help="Only with TEXT in a note, case-insensitive.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of runs.")
 @json_option
 @click.pass_obj
 def runs(
@@ -79,7 +77,7 @@ def runs(
 ) -> None:
     """List your runs, the newest first.
 
-    What you and admins remarked on them stands at the end of each row.
+    REMARKS holds notes and admin actions.
     """
     from hpc_board.cli.output import output_width, print_blocks, print_json, refresh
     from hpc_board.report.runs import runs_table
@@ -116,8 +114,8 @@ def runs(
 
 @click.command(epilog=examples("hpc-board run 12", "hpc-board run 12 --log", "hpc-board run 12 --json --samples"))
 @click.argument("id_", metavar="ID", type=NUMBER, shell_complete=run_numbers)
-@click.option("--log", "only_log", is_flag=True, help="Print what the job and the kernel printed, alone.")
-@click.option("--samples", is_flag=True, help="With --json: the time of every single call.")
+@click.option("--log", "only_log", is_flag=True, help="Print only the output of job and kernel.")
+@click.option("--samples", is_flag=True, help="With --json: the time of every call.")
 @json_option
 @click.pass_obj
 def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> None:
@@ -162,7 +160,7 @@ def _print_logs(board: "Board", run: "Run") -> None:
     "timeout_seconds",
     metavar="SECONDS",
     type=SECONDS,
-    help="How long to wait at most; the run goes on.",
+    help="Longest wait; the run goes on.",
 )
 @json_option
 @click.pass_obj
@@ -193,7 +191,7 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER, shell_complete=going_run_numbers)
 @click.pass_obj
 def cancel(open_: Open, ids: tuple[int, ...]) -> None:
-    """Cancel runs of your own.
+    """Cancel your runs.
 
     Runs that have ended stay as they are.
     """
@@ -210,7 +208,7 @@ def cancel(open_: Open, ids: tuple[int, ...]) -> None:
             failures.append(error)
             continue
         if ended_before:
-            click.echo(f"Run {id_} had ended already: {outcome(found)}.")
+            click.echo(f"Run {id_} has already ended: {outcome(found)}.")
         else:
             click.echo(f"Run {id_}{_cancelled(board, found)}")
     if failures:
@@ -221,10 +219,10 @@ def _cancelled(board: "Board", run: "Run") -> str:
     from hpc_board.model.text import one_line
 
     if run.state.ended:
-        return " is cancelled."
+        return " cancelled."
     if run.account and run.account != board.user:
         return f" is {one_line(run.account)}'s job, and ends as soon as a client of theirs carries it on."
-    return ": the scheduler was asked."
+    return ": cancel requested."
 
 
 @click.command(epilog=examples("hpc-board code 7", "hpc-board code 7 -o kernel.py"))
@@ -233,7 +231,7 @@ def _cancelled(board: "Board", run: "Run") -> str:
 @force_option
 @click.pass_obj
 def code(open_: Open, submission: int, output: Path | None, force: bool) -> None:
-    """Print the file of one of your submissions, as it was sent.
+    """Print the file of a submission.
 
     Admins may read everybody's, and others what a board shows after its
     deadline (`create --show-code`).
@@ -261,7 +259,7 @@ def code(open_: Open, submission: int, output: Path | None, force: bool) -> None
 @json_option
 @click.pass_obj
 def poll(open_: Open, as_json: bool) -> None:
-    """Carry all runs in flight on once and say what changed.
+    """Update all runs in flight once and print the changes.
 
     Nothing is printed where nothing has. Any open app or waiting `submit` does the same; this is for cron, which has
     neither your PATH nor your folder: a line of a crontab, such as the second one below, gives full paths.

@@ -31,7 +31,7 @@ _top = click.option(
     "--top",
     type=click.IntRange(1, _ROWS_MAX),
     metavar="N",
-    help=f"How many rows to show at most; else {_ROWS}, and all with --json.",
+    help=f"Largest number of rows; default: {_ROWS}, and all with --json.",
 )
 _from = click.option(
     "--from",
@@ -39,7 +39,7 @@ _from = click.option(
     type=click.IntRange(1, _ROWS_MAX),
     metavar="K",
     default=1,
-    help="The place to begin at, 1 for the best.",
+    help="First rank to show.",
 )
 _version = click.option(
     "--task-version",
@@ -62,13 +62,11 @@ _version = click.option(
 @_gpus
 @_top
 @_from
-@click.option("--all-users", is_flag=True, help="Every user, however many there are.")
-@click.option("--all-runs", is_flag=True, help="Every passing ranked run, and not only each user's best.")
-@click.option(
-    "--rank", type=click.IntRange(1, _ROWS_MAX), metavar="K", help="Who has this rank, with all about that entry."
-)
+@click.option("--all-users", is_flag=True, help="All users.")
+@click.option("--all-runs", is_flag=True, help="All passing ranked runs, not only the best of each user.")
+@click.option("--rank", type=click.IntRange(1, _ROWS_MAX), metavar="K", help="Details of the entries with this rank.")
 @_version
-@click.option("--versions", is_flag=True, help="List the task's versions, with their dates and how many entries.")
+@click.option("--versions", is_flag=True, help="List the task's versions with dates and number of entries.")
 @json_option
 @click.pass_obj
 def show(
@@ -113,7 +111,7 @@ def show(
     pages = board.standings.pages(name, chosen, version=version, rows=rows, limit=limit, offset=place - 1)
     _print_pages(board, name, pages, rows, as_json=as_json)
     if version is None and not any(page.total for page in pages) and _began_anew(board, name):
-        remark(f"The standings began anew: `hpc-board show {name} --task-version previous` shows those before.")
+        remark(f"Standings reset. Former ones: `hpc-board show {name} --task-version previous`.")
 
 
 @click.command(
@@ -156,14 +154,14 @@ def show_personal(
 )
 @_name
 @_gpus
-@click.option("--user", metavar="NAME", help="Whose runs; else yours.")
+@click.option("--user", metavar="NAME", help="Runs of this user; default: you.")
 @_version
 @json_option
 @click.pass_obj
 def history(
     open_: Open, *, name: str, gpus: tuple[str, ...], user: str | None, version: str | None, as_json: bool
 ) -> None:
-    """Show how your times on a board came down.
+    """Show your times on a board over time.
 
     Every passing ranked run in the order of the submissions: a plot in plain characters, and a table. CHANGE is
     against the fastest run before.
@@ -235,7 +233,9 @@ def _print_rank(
     held = [(page, board.standings.at_rank(name, page.gpu, rank, version=version)) for page in pages]
     if not any(entries for _, entries in held):
         counts = ", ".join(f"{page.gpu} has {page.total}" for page in pages)
-        raise InputError(f"nobody has rank {rank} on {task}", hint=f"Users on each board: {counts}. Ties leave gaps.")
+        raise InputError(
+            f"no entry with rank {rank} on {task}", hint=f"Users on each board: {counts}. Ties leave gaps."
+        )
     if as_json:
         from hpc_board.cli.json_output import standing_object
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     "--leaderboard",
     "task",
     metavar="NAME",
-    help="The task; else from the file's header.",
+    help="Task; default: from the file's header.",
     shell_complete=task_names,
 )
 @click.option(
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     help="test (the default), benchmark, profile or ranked.",
     shell_complete=mode_names,
 )
-@click.option("--note", default="", help="A remark to keep with the submission.")
+@click.option("--note", default="", help="Note, stored with the submission.")
 @click.option(
     "--array/--no-array",
     default=None,
-    help="Whether jobs that ask for the same go as one Slurm job array; by default from three of them on.",
+    help="Send equal jobs as one Slurm job array; default: from three jobs.",
 )
 @click.option(
     "--dry-run",
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     "timeout_seconds",
     metavar="SECONDS",
     type=SECONDS,
-    help="How long to --wait at most; the runs go on.",
+    help="Longest --wait; the runs go on.",
 )
 @json_option
 @click.pass_obj
@@ -101,16 +101,16 @@ def submit(
     from hpc_board.cli.follow import tell_unsent
 
     if timeout_seconds is not None and not wait:
-        raise click.UsageError("--timeout limits --wait, which is not given.")
+        raise click.UsageError("--timeout needs --wait.")
     if dry_run and wait:
-        raise click.UsageError("--dry-run sends nothing that --wait could wait for.")
+        raise click.UsageError("--dry-run excludes --wait.")
     board = open_()
     drafts = board.submissions.drafts(files, task=task, gpus=gpus, mode=mode, note=note)
     if dry_run:
         _print_previews(board.submissions.preview(*drafts, array=array), as_json=as_json)
         return
     runs = board.submissions.submit(*drafts, array=array)
-    with unless_printed("What was submitted is in `hpc-board runs`."):
+    with unless_printed("`hpc-board runs` lists the submitted runs."):
         if wait:
             raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
         _print_accepted(board, runs, as_json=as_json)
@@ -173,7 +173,7 @@ def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> 
         print_blocks(runs_table(runs))
     for run in runs:
         if run.state == "error":
-            remark(f"Run {run.id} on {run.gpu} was not accepted: {run.status.reason}")
+            remark(f"Run {run.id} on {run.gpu} rejected: {run.status.reason}")
     going = [run for run in runs if not run.state.ended and not run.state.unsent]
     if going and not as_json:
-        remark(f"`hpc-board watch {going[0].id}` follows a run, `hpc-board runs` lists yours.")
+        remark(f"`hpc-board watch {going[0].id}` follows a run, `hpc-board runs` lists your runs.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 device_option = click.option(
-    "--device", type=click.Choice(["cpu", "cuda", "hip"]), default="cpu", show_default=True, help="What to run it on."
+    "--device", type=click.Choice(["cpu", "cuda", "hip"]), default="cpu", show_default=True, help="Device of the judge."
 )
 python_option = click.option(
     "--python", metavar="PROGRAM", type=PATH_OR_NAME, help="The Python that has what the task imports; else this one."
@@ -39,7 +39,7 @@ def list_(open_: Open, as_json: bool) -> None:
     for fault in catalog.faults:
         remark(f"Left out: {fault}")
     if catalog.replaced:
-        remark(f"Boards that somebody made take the place of the settings' tasks {', '.join(catalog.replaced)}.")
+        remark(f"User boards replace the settings' tasks {', '.join(catalog.replaced)}.")
     for each in tasks:
         if each.warnings:
             more = f" {len(each.warnings) - 1} more:" if len(each.warnings) > 1 else " More:"
@@ -113,7 +113,7 @@ def task() -> None:
     ),
 )
 @click.argument("name", shell_complete=task_names)
-@click.option("--file", "file_name", metavar="F", help="Print this file of the task, and nothing else.")
+@click.option("--file", "file_name", metavar="F", help="Print only this file of the task.")
 @json_option
 @click.pass_obj
 def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> None:
@@ -161,15 +161,15 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
 )
 @click.argument("source", type=PATH_OR_NAME, shell_complete=task_names)
 @device_option
-@click.option("--cases", type=click.IntRange(1, 10_000), metavar="N", help="Look at N cases at most; else at 20.")
-@click.option("--seconds", type=click.IntRange(1, 86_400), metavar="S", help="Ask for S seconds at most; else for 300.")
+@click.option("--cases", type=click.IntRange(1, 10_000), metavar="N", help="Largest number of cases; default: 20.")
+@click.option("--seconds", type=click.IntRange(1, 86_400), metavar="S", help="Time limit in seconds; default: 300.")
 @python_option
 @json_option
 @click.pass_obj
 def check(
     open_: Open, source: str, device: str, cases: int | None, seconds: int | None, python: str | None, as_json: bool
 ) -> None:
-    """Ask a task's judge about right and cheap answers.
+    """Test a task's judge with right and cheap answers.
 
     SOURCE is a task's folder, a zip, a single reference file, a competition
     with its folder of problems, or the name of a known task. Everything runs
@@ -211,7 +211,7 @@ def check(
 )
 @click.argument("source", type=PATH_OR_NAME, shell_complete=task_names)
 @click.option(
-    "--submission", "file", metavar="FILE", required=True, type=click.Path(path_type=Path), help="What to judge."
+    "--submission", "file", metavar="FILE", required=True, type=click.Path(path_type=Path), help="File to judge."
 )
 @click.option(
     "--mode", metavar="MODE", help="test (the default), benchmark, profile or ranked.", shell_complete=mode_names
@@ -286,10 +286,10 @@ def _source(open_: Open, source: str) -> "tuple[Task, ...]":
     multiple=True,
     default=["py"],
     show_default=True,
-    help="What submissions may be written in; may be repeated.",
+    help="Language of submissions; may be repeated.",
 )
 def new(folder: Path, languages: tuple[str, ...]) -> None:
-    """Write the folder of a new task, to start from.
+    """Create the folder of a new task.
 
     It is a whole task, which `task check` finds sound as it is: cases, a
     reference, helpers to compare answers, a template for each language, and
@@ -323,7 +323,7 @@ def new(folder: Path, languages: tuple[str, ...]) -> None:
 @force_option
 @click.pass_obj
 def template(open_: Open, name: str, language: str | None, header: bool, output: Path | None, force: bool) -> None:
-    """Print a file to start from.
+    """Print a submission template.
 
     Its header has the task's name, so that `submit` knows where it belongs,
     the GPUs that the task names, its description and its deadline.

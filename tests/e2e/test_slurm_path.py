@@ -192,11 +192,11 @@ def test_a_submission_to_a_silent_controller_is_kept_and_goes_on_when_it_answers
         waited = board.run("watch", "1", "--timeout", "0")
     assert sent.returncode == 0
     what, next_ = sent.stderr.splitlines()
-    assert what.startswith("Run 1 on H100 is not in the queue yet: ")
+    assert what.startswith("Run 1 on H100 is not queued yet: ")
     assert "timed out" in what
     assert "`hpc-board watch 1`" in next_
     assert waited.returncode == 4
-    assert "Still waiting: Run 1 on H100 is not in the queue yet: " in waited.stderr
+    assert "Still waiting: Run 1 on H100 is not queued yet: " in waited.stderr
     assert board.run("watch", "1").returncode == 0
     (run,) = board.json("runs")
     assert (run["verdict"], run["reason"]) == ("pass", "")

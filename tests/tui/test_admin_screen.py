@@ -258,7 +258,7 @@ async def test_limits_are_given_and_taken_and_what_is_no_number_is_said_at_once(
 
 async def test_the_best_are_sent_again_after_it_was_said_who() -> None:
     board = AdminBoard()
-    board.plan = [again(12, "bob"), again(13, "eve"), again(14, "carol", "its file is not UTF-8 text")]
+    board.plan = [again(12, "bob"), again(13, "eve"), again(14, "carol", "not UTF-8 text")]
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "end", "r", "ctrl+u", "0", "enter", "enter")
@@ -267,7 +267,7 @@ async def test_the_best_are_sent_again_after_it_was_said_who() -> None:
         assert board.done == [("vectoradd", (10, ("h100", "l4")))]
         shown = " ".join(text_of(pilot.app).replace("│", " ").split())
         assert "Send 4 ranked runs for vectoradd under your account? They are of bob, eve." in shown
-        assert "Left out: submission 14: its file is not UTF-8 text." in shown
+        assert "Left out: submission 14: not UTF-8 text." in shown
         await press(pilot, "n")
         assert "rerun" not in board.calls
         await press(pilot, "r", "enter", "enter", "y")
@@ -278,7 +278,7 @@ async def test_the_best_are_sent_again_after_it_was_said_who() -> None:
 
 async def test_nothing_to_send_again_says_why() -> None:
     board = AdminBoard()
-    board.plan = [again(14, "carol", "the same file has been sent for the present version")]
+    board.plan = [again(14, "carol", "same file sent for this version already")]
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "r", "enter", "enter")

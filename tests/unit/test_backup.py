@@ -132,7 +132,7 @@ def test_without_a_terminal_nothing_is_restored_unless_told_to(board: Recorded) 
     add(board)
     done = call(board, "admin", "restore", board.folder / "copy.db")
     assert done.exit_code == 2
-    assert "give --yes" in done.stderr
+    assert "use --yes" in done.stderr
     assert len(board.board.runs.list()) == 1
 
 

@@ -335,7 +335,7 @@ def test_a_competition_becomes_a_board_for_each_of_its_tasks(place: Recorded) ->
     competition(place.folder)
     asked = call(place, "create", place.folder / "practice.yaml")
     assert asked.exit_code == 2
-    assert "give --yes" in asked.stderr
+    assert "use --yes" in asked.stderr
     assert call(place, "create", place.folder / "practice.yaml", "--yes").exit_code == 0
     assert [board.name for board in of(place).leaderboards.list()] == ["echo_v2", "other_v2"]
     assert of(place).tasks.get("other_v2").deadline == datetime(2100, 12, 31, tzinfo=UTC)
@@ -369,7 +369,7 @@ def test_everything_that_is_wrong_with_a_source_is_said_and_nothing_is_stored(pl
         (("--deadline", "soon"), '"soon" is no deadline'),
         (("--gpu", "H1000"), 'unknown GPU "H1000". Did you mean "H100"?'),
         (("--member", "eve"), "only a closed board has members"),
-        (("--closed", "--member", "two words"), '"two words" cannot be a member'),
+        (("--closed", "--member", "two words"), '"two words" is not a valid member'),
         (("--reason", "a\nb"), "the reason holds a line break"),
         (("--reason", "x" * 501), "the reason has 501 characters"),
     ],
@@ -384,7 +384,7 @@ def test_terms_that_cannot_be_are_refused(place: Recorded, words: Sequence[str],
 def test_all_wrong_terms_are_told_at_once(place: Recorded) -> None:
     folder = task_folder(place.folder / "echo")
     done = call(place, "create", "echo", folder, "--deadline", "soon", "--gpu", "B2", "--member", "a b")
-    for words in ("is no deadline", 'unknown GPU "B2"', "cannot be a member", "only a closed board"):
+    for words in ("is no deadline", 'unknown GPU "B2"', "is not a valid member", "only a closed board"):
         assert words in done.stderr
 
 
@@ -392,7 +392,7 @@ def test_all_wrong_terms_are_told_at_once(place: Recorded) -> None:
 def test_a_name_that_no_board_can_have_is_refused_with_the_rule(place: Recorded, name: str) -> None:
     done = call(place, "create", "--", name, task_folder(place.folder / "echo"))
     assert done.exit_code == 2
-    assert "cannot be the name of a board" in done.stderr
+    assert "is not a valid board name" in done.stderr
     assert "at most 64 characters" in done.stderr
 
 
@@ -400,7 +400,7 @@ def test_a_name_that_is_taken_is_refused(place: Recorded) -> None:
     folder = made(place)
     done = call(place, "create", "echo", folder)
     assert done.exit_code == 2
-    assert "there is a board echo already" in done.stderr
+    assert "board echo exists already" in done.stderr
 
 
 def test_a_task_none_of_whose_gpus_is_here_is_refused(place: Recorded) -> None:
@@ -417,7 +417,7 @@ def test_a_board_takes_the_place_of_the_settings_task_of_its_name_and_the_list_s
     assert done.exit_code == 0
     assert "takes the place of the task of this name" in done.stderr
     listed = call(place, "list")
-    assert listed.stderr.count("take the place of the settings' tasks vectoradd_py") == 1
+    assert listed.stderr.count("replace the settings' tasks vectoradd_py") == 1
     assert of(place).tasks.get("vectoradd_py").gpus == ("H100",)
     assert [task.name for task in of(place).tasks.catalog().tasks].count("vectoradd_py") == 1
 
@@ -666,7 +666,7 @@ def test_without_a_terminal_to_ask_on_nothing_is_deleted(place: Recorded) -> Non
     made(place)
     done = call(place, "delete", "echo")
     assert done.exit_code == 2
-    assert "give --yes" in done.stderr
+    assert "use --yes" in done.stderr
     assert of(place).leaderboards.get("echo")
 
 
@@ -736,7 +736,7 @@ def test_what_cannot_be_kept_is_not_deleted(place: Recorded) -> None:
     (place.folder / "board" / "exports").write_text("in the way")
     done = call(place, "delete", "echo", "--yes")
     assert done.exit_code == 2
-    assert "The board is not deleted" in done.stderr
+    assert "The board was not deleted" in done.stderr
     assert of(place).leaderboards.get("echo")
 
 
@@ -849,9 +849,9 @@ def test_who_is_no_creator_any_more_may_not_change_their_boards(place: Recorded)
 def test_the_name_of_a_settings_task_is_for_admins_alone(place: Recorded) -> None:
     refused = call(place, "create", "vectoradd_py", "vectoradd_py", "--closed", user="ada")
     assert refused.exit_code == 5
-    assert "a task of the settings' folders has this name" in refused.stderr
+    assert "a task in the settings has this name" in refused.stderr
     plan = of(place).leaderboards.plan_creation("vectoradd_py")
-    with pytest.raises(Refused, match="a task of the settings' folders has this name"):
+    with pytest.raises(Refused, match="a task in the settings has this name"):
         of(place, "ada").leaderboards.carry_out(plan)
     assert of(place).leaderboards.list() == ()
     assert call(place, "create", "vectoradd_py", "vectoradd_py", user="root-of-boards").exit_code == 0
@@ -863,7 +863,7 @@ def test_the_name_of_a_task_that_has_left_the_settings_is_for_admins_alone(place
     assert call(place, "create", "another", "vectoradd_py", user="ada").exit_code == 0
     refused = call(place, "create", "former", "vectoradd_py", "--closed", user="ada")
     assert refused.exit_code == 5
-    assert "a task of this name was in the settings' folders and has runs" in refused.stderr
+    assert "a former task in the settings has this name and runs" in refused.stderr
     assert call(place, "create", "former", "vectoradd_py", user="root-of-boards").exit_code == 0
 
 
@@ -872,7 +872,7 @@ def test_a_name_that_another_creator_had_is_for_admins_alone(place: Recorded) ->
     assert call(place, "delete", "echo", "--yes", user="ada").exit_code == 0
     refused = call(place, "create", "echo", folder, user="bob")
     assert refused.exit_code == 5
-    assert "somebody else had one of this name" in refused.stderr
+    assert "another user had a board of this name" in refused.stderr
     assert call(place, "create", "echo", folder, user="ada").exit_code == 0
     assert call(place, "delete", "echo", "--yes", user="ada").exit_code == 0
     assert call(place, "create", "echo", folder, user="root-of-boards").exit_code == 0

@@ -191,12 +191,12 @@ def test_options_that_make_no_sense_together_are_usage_errors(board: Recorded, a
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("run", "abc"), "'abc' is not the number of a run. `hpc-board runs`"),
-        (("run", "0"), "'0' is not the number of a run."),
-        (("watch", "1.5"), "'1.5' is not the number of a run."),
-        (("cancel", "1", "x"), "'x' is not the number of a run."),
-        (("cancel", "1,2"), "'1,2' is not the number of a run."),
-        (("code", "k.py"), "'k.py' is not the number of a submission. `hpc-board run ID`"),
+        (("run", "abc"), "'abc' is not a run number. `hpc-board runs`"),
+        (("run", "0"), "'0' is not a run number."),
+        (("watch", "1.5"), "'1.5' is not a run number."),
+        (("cancel", "1", "x"), "'x' is not a run number."),
+        (("cancel", "1,2"), "'1,2' is not a run number."),
+        (("code", "k.py"), "'k.py' is not a submission number. `hpc-board run ID`"),
     ],
 )
 def test_a_word_in_the_place_of_a_number_is_told_which_number_and_where_to_find_it(
@@ -288,8 +288,8 @@ def test_a_task_with_faults_is_named_on_stderr_and_hides_no_other(board: Recorde
 @pytest.mark.parametrize(
     ("scheduler", "python", "words"),
     [
-        ("local", "/nowhere/bin/python", "gpus.CPU.python is no program: /nowhere/bin/python"),
-        ("slurm", "/nowhere/bin/python", "gpus.CPU.python is not on this machine"),
+        ("local", "/nowhere/bin/python", "gpus.CPU.python is not a program: /nowhere/bin/python"),
+        ("slurm", "/nowhere/bin/python", "gpus.CPU.python does not exist on this machine"),
         ("local", sys.executable, ""),
         ("slurm", "python3", ""),
     ],
@@ -600,7 +600,7 @@ def test_a_submission_that_slurm_does_not_answer_is_kept_and_says_why_and_what_t
     done = board.hpc_board("submit", "kernel.py", *options, **unreachable_slurm(board))
     assert done.returncode == 0
     what, next_ = done.stderr.splitlines()
-    assert what.startswith("Run 1 on CPU is not in the queue yet: ")
+    assert what.startswith("Run 1 on CPU is not queued yet: ")
     assert UNREACHABLE in what
     assert "`hpc-board watch 1`" in next_
     assert "`hpc-board cancel 1`" in next_
@@ -618,7 +618,7 @@ def test_waiting_for_a_run_that_slurm_does_not_answer_says_so_once_and_again_at_
         board.hpc_board("submit", "kernel.py", **environ)
     done = board.hpc_board(*command, "--timeout", "3", **environ)
     assert done.returncode == 4
-    assert done.stderr.count("Still waiting: Run 1 on CPU is not in the queue yet: ") == 1
+    assert done.stderr.count("Still waiting: Run 1 on CPU is not queued yet: ") == 1
     assert done.stderr.count(UNREACHABLE) == 2
     assert "`hpc-board poll`" in done.stderr
 
@@ -628,7 +628,7 @@ def test_a_reason_that_was_told_and_has_not_changed_is_not_told_again_at_the_end
     done = board.hpc_board("submit", "kernel.py", "--wait", "--timeout", "3", **environ)
     assert done.returncode == 4
     assert done.stderr.count(UNREACHABLE) == 1
-    assert "\nRun 1 on CPU is not in the queue yet.\n" in done.stderr
+    assert "\nRun 1 on CPU is not queued yet.\n" in done.stderr
 
 
 def test_the_live_line_of_a_run_that_slurm_does_not_answer_has_the_reason(board: Recorded) -> None:
@@ -1015,8 +1015,8 @@ def test_cancelling_a_run_that_was_never_sent_ends_it_and_one_that_ended_stays(b
     board.add()
     board.add(status_of(RunState.LOST))
     done = call(board, "cancel", "99", "1", "2")
-    assert "Run 1 is cancelled." in done.stdout
-    assert "Run 2 had ended already: lost." in done.stdout
+    assert "Run 1 cancelled." in done.stdout
+    assert "Run 2 has already ended: lost." in done.stdout
     assert "no run 99" in done.stderr
     assert done.exit_code == 2
     assert board.board.runs.get(1).state is RunState.CANCELLED
@@ -1212,7 +1212,7 @@ def test_a_remark_that_cannot_be_written_changes_no_exit_code(
 
 
 def test_where_the_submission_is_stays_unsaid_where_there_is_none(board: Recorded) -> None:
-    stored = "What was submitted is in `hpc-board runs`."
+    stored = "`hpc-board runs` lists the submitted runs."
     assert stored in into_full_disk(board, "submit", "kernel.py").stderr
     for argv in (("submit", "kernel.py", "--dry-run"), ("submit", "--help"), ("runs",)):
         assert stored not in into_full_disk(board, *argv).stderr

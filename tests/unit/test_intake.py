@@ -73,9 +73,9 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
         ("a.py", b"abc\xff", "is it UTF-8? The byte at offset 3 is not"),
         ("a.txt", b"x", "please provide a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file"),
         ("a", b"x", "please provide a Python (.py)"),
-        ("a\x1b[31m.py", b"x", "The file name a.py cannot be used"),
-        ("a\nb.py", b"x", "cannot be used"),
-        ("é" * 101 + ".py", b"x", "cannot be used"),
+        ("a\x1b[31m.py", b"x", "Invalid file name a.py"),
+        ("a\nb.py", b"x", "Invalid file name"),
+        ("é" * 101 + ".py", b"x", "Invalid file name"),
     ],
 )
 def test_a_file_that_cannot_be_a_submission_is_refused(tmp_path: Path, name: str, data: bytes, message: str) -> None:
@@ -128,7 +128,7 @@ def test_options_alone_say_everything() -> None:
             "#!POPCORN leaderboard sort_py",
             {"task": "add_py"},
             'Leaderboard name "add_py" specified in the command doesn\'t match the one in the submission script',
-            "Leave out --task",
+            "Omit --task",
         ),
         ("#!POPCORN leaderboard sort_p", {}, 'unknown task "sort_p". Did you mean "sort_py"?', "add_py, sort_py"),
         ("#!POPCORN", {}, "kernel.py: !POPCORN directive missing its keyword", "#!POPCORN leaderboard NAME"),
@@ -139,7 +139,7 @@ def test_options_alone_say_everything() -> None:
             "#!POPCORN gpus H10",
             {"task": "add_py", "gpus": ["CPU"]},
             'In the submission script header: unknown GPU "H10". Did you mean "H100"?',
-            "Correct the GPUs in the file's header, or take them out.",
+            "Correct or remove the GPUs in the header.",
         ),
         ("pass", {"task": "add_py", "gpus": ["A100,"]}, "A GPU's name is empty.", "--gpu A,B"),
         ("pass", {"task": "sort_py", "gpus": ["CPU"]}, "GPU CPU not available for sort_py.", "one of: H100, A100."),
@@ -148,7 +148,7 @@ def test_options_alone_say_everything() -> None:
             "#!POPCORN gpus H100",
             {"task": "sort_py", "gpus": ["H100", "A100"]},
             "The command names A100, the submission script header only H100.",
-            "Leave out --gpu",
+            "Omit --gpu",
         ),
         ("pass", {"task": "sort_py", "board": [CPU]}, "No available GPUs for sort_py", "This board has: CPU."),
         (
@@ -161,7 +161,7 @@ def test_options_alone_say_everything() -> None:
         ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "a\x1b[m"}, "a control character", "on one line"),
         ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "a\nb"}, "a line break", "on one line"),
         ("pass", {"task": "add_py", "file_name": "a.cu"}, "add_py is a task in the language py", "ends in .py"),
-        ("pass", {"task": "add_py", "gpus": ["MI300"]}, "MI300: this version", "CUDA GPUs and on CPUs"),
+        ("pass", {"task": "add_py", "gpus": ["MI300"]}, "MI300: this version", "CUDA GPUs and CPUs"),
         (
             "pass",
             {"task": "any", "file_name": "a.txt"},
@@ -172,19 +172,19 @@ def test_options_alone_say_everything() -> None:
             "//",
             {"task": "any", "file_name": "a.cpp", "gpus": ["H100"]},
             "a.cpp is in cpp, which does not run on H100 (device cuda).",
-            "H100 runs submissions in py, cu;",
+            "H100 supports py, cu.",
         ),
         (
             "//",
             {"task": "any", "file_name": "a.cu", "gpus": ["A100", "CPU"]},
             "a.cu is in cu, which does not run on CPU (device cpu).",
-            "CPU runs submissions in py, cpp;",
+            "CPU supports py, cpp.",
         ),
         (
             "//",
             {"task": "any", "file_name": "a.cu", "gpus": ["MI300"]},
             "a.cu is in cu, which does not run on MI300 (device hip).",
-            "MI300 runs submissions in hip;",
+            "MI300 supports hip.",
         ),
     ],
 )
@@ -317,7 +317,7 @@ def test_a_gpu_is_found_whatever_its_case() -> None:
 def test_what_belongs_to_somebody_else_is_refused() -> None:
     owned = Submission(1, "add_py", "", "ada", "a.py", "", Mode.TEST, NOW)
     check_owner(owned, "ada")
-    with pytest.raises(Refused, match="belongs to ada, not to bob"):
+    with pytest.raises(Refused, match="owned by ada, not by bob"):
         check_owner(owned, "bob")
 
 

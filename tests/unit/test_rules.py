@@ -769,7 +769,7 @@ def test_admins_read_every_file_and_participants_their_own(board: Recorded) -> N
     assert call(board, "ada", "code", str(run.submission)).exit_code == 0
     assert call(board, ADMIN, "code", str(run.submission)).exit_code == 0
     refused = call(board, "bob", "code", str(run.submission))
-    assert (refused.exit_code, "this belongs to ada, not to bob" in refused.stderr) == (5, True)
+    assert (refused.exit_code, "owned by ada, not to bob" in refused.stderr) == (5, True)
 
 
 def test_a_board_that_shows_its_submissions_does_so_after_its_deadline(place: Place) -> None:
@@ -826,7 +826,7 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
     own = ranked(place, ADMIN, slow + "# mine\n")
     ranked(place, "ada", slow + "# slower\n")
     admin = place.board()
-    with pytest.raises(InputError, match="nobody was ranked on double at another version"):
+    with pytest.raises(InputError, match="no standings on double at an earlier version"):
         admin.submissions.rerun_plan("double")
     place.new_version()
     assert [user for _, user, _ in described(admin.submissions.rerun_plan("double", top=1))] == ["ada"]
@@ -866,7 +866,7 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
     logged = [each for each in admin.moderation.decisions(user="ada") if each.action == RERUN]
     assert [(each.subject, each.detail) for each in logged] == [(str(adas.submission), str(again.submission))]
     left = admin.submissions.rerun_plan("double")
-    assert {why for _, _, why in described(left)} == {"the same file has been sent for the present version"}
+    assert {why for _, _, why in described(left)} == {"same file sent for this version already"}
     assert admin.submissions.rerun(left) == []
 
 
@@ -883,7 +883,7 @@ def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Plac
         second.submissions.rerun(plans[1])
     assert [each.id for each in place.store.runs.list()] == [run.id, adas.id]
     assert [why for _, _, why in described(second.submissions.rerun_plan("double"))] == [
-        "the same file has been sent for the present version"
+        "same file sent for this version already"
     ]
 
 
@@ -896,7 +896,7 @@ def test_a_named_submission_is_sent_again_once_at_a_time(place: Place) -> None:
     with pytest.raises(InputError, match="in this moment, by another command"):
         admin.submissions.rerun(plan)
     (left,) = admin.submissions.rerun_plan("double", submissions=[adas.submission])
-    assert left.why == "it was sent again and is on its way"
+    assert left.why == "rerun in flight"
     assert len(place.store.runs.list()) == 2
 
 
@@ -1036,4 +1036,4 @@ def test_milestones_take_nothing_from_their_authors_limit(place: Place) -> None:
 def test_a_name_that_nobody_can_have_is_neither_banned_nor_unbanned(place: Place) -> None:
     for command in ("ban", "unban"):
         done = place.call(ADMIN, "admin", command, "a\nb\x1b[31m", "--reason", "x")
-        assert (done.exit_code, "'a b' is no name of a user." in done.stderr) == (2, True), done.stderr
+        assert (done.exit_code, "'a b' is not a valid user name." in done.stderr) == (2, True), done.stderr

@@ -183,7 +183,7 @@ def test_a_rank_that_nobody_has_is_an_error_that_says_how_many_there_are(board: 
     passed(board, "ada", 10e-6)
     done = call(board, "show", "vectoradd_py", "--rank", "2")
     assert done.exit_code == 2
-    assert "nobody has rank 2 on vectoradd_py" in done.stderr
+    assert "no entry with rank 2 on vectoradd_py" in done.stderr
     assert "CPU has 1, H100 has 0" in done.stderr
 
 
@@ -252,7 +252,7 @@ def test_the_boards_of_former_versions_stay_readable(board: Recorded) -> None:
 
 
 def test_standings_that_began_anew_say_where_those_before_are(board: Recorded) -> None:
-    told = "The standings began anew: `hpc-board show narrow --task-version previous`"
+    told = "Standings reset: `hpc-board show narrow --task-version previous`"
     assert told not in call(board, "show", "narrow").stderr
     passed_narrow(board, 1e-6)
     assert told not in call(board, "show", "narrow").stderr
