@@ -574,7 +574,7 @@ def test_a_version_that_was_here_before_brings_its_standings_back(place: Recorde
 def test_an_update_that_changes_nothing_stores_nothing(place: Recorded) -> None:
     folder = made(place)
     done = call(place, "update", "echo", folder, "--gpu", "all")
-    assert "Nothing changes." in done.stdout
+    assert "No changes." in done.stdout
     assert len(of(place).leaderboards.history("echo")) == 1
 
 
