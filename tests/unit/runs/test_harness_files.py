@@ -18,7 +18,7 @@ from hpc_board.runs.reconciler import Reconciler
 from hpc_board.store import NewRun, NewSubmission
 from hpc_board.transport.local_files import LocalFiles
 from tests.harness.evaluations import a_task
-from tests.unit.test_advance import CODE, HARNESS, World, _sha256, world_in
+from tests.unit.runs.test_reconciler import CODE, HARNESS, World, _sha256, world_in
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hpc_board import settings
 from hpc_board.cli.main import cli
 from hpc_board.schedulers.slurm.detection import detected_settings
 from hpc_board.store.sharing import is_shared
-from tests.unit.test_detection import recorded_site
+from tests.unit.admin.test_detect import recorded_site
 
 GROUP = grp.getgrgid(os.getegid()).gr_name
 

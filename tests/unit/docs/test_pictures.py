@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SNAPSHOTS = ROOT / "tests/tui/__snapshots__/test_snapshots"
 AROUND_BOARDS = "../test_board_snapshots/test_a_screen_looks_as_designed"
 AROUND_RUNS = "../test_run_snapshots/test_a_screen_looks_as_designed"

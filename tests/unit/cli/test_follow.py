@@ -10,7 +10,7 @@ from rich.console import Console
 from hpc_board.cli.follow import _Hindrances, _table, tell_unsent
 from hpc_board.domain.run import Run, RunState, Status
 from tests.unit.recorded import AT
-from tests.unit.test_report import run_of
+from tests.unit.report.test_report import run_of
 
 UNANSWERED = Status(RunState.SUBMITTING, AT, reason="not confirmed", source="sbatch \x1b[31mtimed out", unanswered=True)
 

@@ -13,7 +13,7 @@ from hpc_board.report.plain import plain
 from hpc_board.report.runs import run_report, run_summary
 from hpc_board.runs import job_folder
 from tests.harness.evaluations import a_task
-from tests.unit.test_advance import World, right_result, world_in
+from tests.unit.runs.test_reconciler import World, right_result, world_in
 
 MESSAGE = "stopped by SIGTERM after 12.0 s, while benchmark case 1 of 2 ran (size: 100) for 3.0 s; tests passed: 1 of 3"
 

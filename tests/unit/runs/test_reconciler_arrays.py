@@ -17,7 +17,7 @@ from hpc_board.schedulers import Arrays, Job
 from hpc_board.schedulers.scripted import Scripted, ScriptedArrays
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.harness.evaluations import a_task
-from tests.unit.test_advance import CODE, HARNESS, _sha256, world_in
+from tests.unit.runs.test_reconciler import CODE, HARNESS, _sha256, world_in
 
 
 def refuse(which: Callable[[Job], bool]) -> Callable[[Job], None]:

@@ -26,8 +26,8 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode, Task
 from hpc_board.task_check.lint import Bounds, check
 from tests.harness.evaluations import evaluate
+from tests.unit.catalog.test_malformed_tasks import DOCUMENT, REFERENCE
 from tests.unit.recorded import REPOSITORY
-from tests.unit.test_malformed_tasks import DOCUMENT, REFERENCE
 
 SUBMISSION = "def custom_kernel(data):\n    return [2 * each for each in data]\n"
 

@@ -24,8 +24,8 @@ from hpc_board.cli.main import cli
 from hpc_board.harness.build.toolchain import HEADER, header_text
 from hpc_board.model.task import Language
 from tests.harness.evaluations import REFERENCE
+from tests.unit.catalog.test_sources import WHOLE
 from tests.unit.recorded import REPOSITORY
-from tests.unit.test_task_sources import WHOLE
 
 DOCUMENT = """\
 files:

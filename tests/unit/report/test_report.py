@@ -30,7 +30,7 @@ from hpc_board.report.standings import standings_table
 from hpc_board.report.tables import gpus_table, tasks_table
 from hpc_board.report.tasks import task_report
 from tests.unit.recorded import AT, result_of, row_case, status_of, timed_case
-from tests.unit.test_advance import world_in
+from tests.unit.runs.test_reconciler import world_in
 
 HERE = Cluster("here", "local")
 H100 = Gpu("H100", HERE, Device.CUDA, partition="gpu-h100")

@@ -21,7 +21,7 @@ from hpc_board.harness.build.exports import exported
 from hpc_board.harness.build.toolchain import HEADER, command, header_text, toolchain
 from hpc_board.model.task import Language
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 TASKS = REPOSITORY / "tasks"
 EXAMPLES = REPOSITORY / "examples"
 PROBE = Path(__file__).with_name("bundled_task_probe.py")

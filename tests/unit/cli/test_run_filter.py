@@ -8,7 +8,7 @@ from hpc_board.domain.run import RunState, Status
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewSubmission, RunQuery, Store
-from tests.unit.test_store import TASK, add, finish, later, new_run, numbers
+from tests.unit.store.test_store import TASK, add, finish, later, new_run, numbers
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from hpc_board.schedulers.slurm.detection import detected_settings
 from hpc_board.schedulers.slurm.sbatch import options_for
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "slurm" / "sites"
+RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "sites"
 SITES = sorted(path.stem for path in RECORDED.glob("*.txt"))
 
 

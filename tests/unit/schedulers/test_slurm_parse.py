@@ -28,7 +28,7 @@ from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
 
-RECORDED = Path(__file__).parents[1] / "fixtures" / "slurm" / "22.05"
+RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"
 MEND = "; cancel it, and correct `{}` of this GPU in the settings ({})"
 CLUSTER = Cluster("main", "slurm")
 H100 = Gpu("H100", CLUSTER, Device.CUDA, "h100", scheduler_options=GpuOptions(Request(RequestStyle.GRES, "gpu:h100:1")))

@@ -12,8 +12,8 @@ from hpc_board.model.result import Verdict
 from hpc_board.runs import job_folder
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import AT, result_of
-from tests.unit.test_advance import right_result, with_times, world_in
-from tests.unit.test_report import run_of
+from tests.unit.report.test_report import run_of
+from tests.unit.runs.test_reconciler import right_result, with_times, world_in
 
 COLLECTED_AT = AT + timedelta(minutes=30)
 

@@ -20,7 +20,7 @@ from hpc_board.errors import StorageError
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.e2e.boards import BoardFiles, board_files
-from tests.unit.test_store import TASK
+from tests.unit.store.test_store import TASK
 
 NOON = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 

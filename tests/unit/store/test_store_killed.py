@@ -73,7 +73,7 @@ def write_for_ever(store: Store) -> None:
 @contextmanager
 def writer(path: Path, mounts: Path, work: str, account: int | None = None) -> Iterator["subprocess.Popen[str]"]:
     """A process that writes: as oneself, or as an `account` in the group with a umask that keeps all others out."""
-    command = [sys.executable, "-m", "tests.unit.test_store_killed", str(path), str(mounts), work]
+    command = [sys.executable, "-m", "tests.unit.store.test_store_killed", str(path), str(mounts), work]
     if account is not None:
         command = command_as(account, 0o077, [GROUP], command)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:

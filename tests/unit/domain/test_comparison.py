@@ -21,7 +21,7 @@ from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.plain import plain
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.unit.recorded import AT, Recorded, recorded, result_of
-from tests.unit.test_report import finished
+from tests.unit.report.test_report import finished
 
 MS = 1e6
 

@@ -8,7 +8,7 @@ import pytest
 from hpc_board.model.limits import Limits
 from hpc_board.model.measurement import least_of_alone_ns
 
-PAGE = Path(__file__).parents[2] / "docs" / "design" / "timing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "design" / "timing.md"
 BESIDE_NS, LOOP_NS, PROCESSORS = 0.4e6, 2e3, 2
 LIMITS = Limits.of_task({}, "cpu")
 TIMES_NS = {"20 us": 2e4, "50 us": 5e4, "100 us": 1e5, "300 us": 3e5, "1 ms": 1e6, "3 ms": 3e6, "10 ms": 1e7}
