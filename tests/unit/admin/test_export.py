@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 from hpc_board.admin.export.chart import chart, records
 from hpc_board.admin.export.columns import CODE, COLUMNS
 from hpc_board.admin.export.rendering import template
+from hpc_board.board import Board
 from hpc_board.boards.editor import RequestedOptions
 from hpc_board.cli.main import cli
 from hpc_board.domain.moderation import Rerun
@@ -274,8 +275,7 @@ def test_an_export_that_fails_halfway_leaves_what_was_there(board: Recorded, mon
 
 def test_only_admins_export(board: Recorded) -> None:
     passed(board, 1e-3)
-    stranger = board.board
-    stranger.user = "nobody"
+    stranger = Board(board.board.settings, user="nobody")
     done = CliRunner().invoke(cli, ["admin", "export", "--format", "csv"], obj=lambda: stranger)
     assert (done.exit_code, done.stdout) == (5, "")
     assert "you may not export the board: that takes the role admin" in done.stderr

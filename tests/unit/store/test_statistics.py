@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.statistics import Waits, three_digits
@@ -129,8 +130,7 @@ def test_nothing_was_done_on_a_new_board(board: Recorded) -> None:
 def test_a_task_that_is_none_is_an_error_and_others_than_admins_see_nothing(board: Recorded) -> None:
     done = CliRunner().invoke(cli, ["admin", "stats", "--task", "nothing"], obj=lambda: board.board)
     assert done.exit_code == 2
-    stranger = board.board
-    stranger.user = "nobody"
+    stranger = Board(board.board.settings, user="nobody")
     done = CliRunner().invoke(cli, ["admin", "stats"], obj=lambda: stranger)
     assert (done.exit_code, done.stdout) == (5, "")
 
