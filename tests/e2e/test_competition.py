@@ -165,6 +165,6 @@ def test_a_closed_board_is_its_members_alone_and_its_runs_outlive_it(players: Pl
 
     # What is made anew of the same task is the same version, and has its standings again.
     again = ada.run("create", "exam", "double", "--closed")
-    assert "its standings are back (CPU: 1 user)" in again.stdout
+    assert "its standings return (CPU: 1 user)" in again.stdout
     assert ada.run("update", "exam", "--open").returncode == 0
     assert players.standings(eve, "exam") == [str(BOB)]

@@ -66,7 +66,7 @@ def test_a_wrong_kernel_fails_with_the_task_s_own_message(board: BoardFiles) -> 
 def test_checking_such_a_task_says_who_judges_and_what_the_isolated_judge_would_need(board: BoardFiles) -> None:
     done = board.run("task", "check", "own")
     assert done.returncode == 0, done.stderr
-    assert "task: its eval.py judges, as task.yml says so" in done.stdout
+    assert "task: judged by eval.py (set in task.yml)" in done.stdout
     assert "Set hpc_board.harness to isolated" in done.stdout
 
 

@@ -698,7 +698,7 @@ async def test_the_log_has_what_the_kernel_printed() -> None:
     [
         (RunState.QUEUED, "the job has not started yet"),
         (RunState.RUNNING, "no job output yet; kernel output arrives with the result"),
-        (RunState.LOST, "its job left none"),
+        (RunState.LOST, "the job left none"),
     ],
 )
 async def test_a_log_without_anything_says_why(state: RunState, sentence: str) -> None:

@@ -106,4 +106,4 @@ async def test_an_empty_feed_says_so() -> None:
         await press(pilot, "end", "b", "f")
         assert "Nothing has changed on the boards of vectoradd yet." in text_of(pilot.app)
         await press(pilot, "f")
-        assert "No changes yet." in text_of(pilot.app)
+        assert "Nothing has changed on the boards yet." in text_of(pilot.app)

@@ -65,7 +65,7 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
         await press(pilot, "r")
         await until(pilot, lambda: isinstance(front(app), AskLines))
         await press(pilot, "enter", "enter")
-        await until(pilot, lambda: "nobody was ranked on course at another version" in text_of(app))
+        await until(pilot, lambda: "no standings on course at an earlier version" in text_of(app))
 
         await press(pilot, "escape")
         await until(pilot, lambda: isinstance(front(app), AdminScreen))

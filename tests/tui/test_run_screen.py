@@ -78,7 +78,7 @@ async def test_the_pages_are_turned_and_chosen_with_the_mouse() -> None:
         await press(pilot, "left_square_bracket", "left_square_bracket")
         assert "whose least work the task states" in page(pilot.app)
         await press(pilot, "left_square_bracket")
-        assert "EVIDENCE" in page(pilot.app)
+        assert "SOURCE" in page(pilot.app)
         place = text_of(pilot.app).splitlines()[2].index("Cases")
         await pilot.click("#pages", offset=(place, 0))
         await settled(pilot)
@@ -164,7 +164,7 @@ async def test_a_run_that_printed_nothing_leaves_the_whole_width_to_its_times() 
         assert isinstance(pilot.app.screen, ReportScreen)
         assert not pilot.app.screen.printed.display
         await press(pilot, "3")
-        assert "printed anything" in page(pilot.app)
+        assert "printed nothing" in page(pilot.app)
         await press(pilot, "1")
         assert not pilot.app.screen.printed.display
     board.logs = {RUNS[3].id: "hello\n"}

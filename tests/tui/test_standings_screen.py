@@ -196,4 +196,4 @@ async def test_the_trend_reads_a_page_of_runs_and_says_how_many_it_leaves_out() 
         board.read_rows.clear()
         await press(pilot, "t")
         assert max(board.read_rows) == trend.RUNS_MAX
-        assert "The newest 200 of 500 runs; 300 older ones are left out" in text_of(pilot.app)
+        assert "The newest 200 of 500 runs; 300 older ones left out" in text_of(pilot.app)

@@ -252,7 +252,7 @@ def test_the_boards_of_former_versions_stay_readable(board: Recorded) -> None:
 
 
 def test_standings_that_began_anew_say_where_those_before_are(board: Recorded) -> None:
-    told = "Standings reset: `hpc-board show narrow --task-version previous`"
+    told = "Standings reset. Former ones: `hpc-board show narrow --task-version previous`"
     assert told not in call(board, "show", "narrow").stderr
     passed_narrow(board, 1e-6)
     assert told not in call(board, "show", "narrow").stderr
@@ -276,7 +276,7 @@ def test_the_previous_version_is_the_one_that_was_ranked_last(board: Recorded) -
 
 @pytest.mark.parametrize(
     ("word", "message"),
-    [("previous", "no version of vectoradd_py before"), ("abc", "is too short"), ("zzzz", "names no versions")],
+    [("previous", "no earlier version of vectoradd_py"), ("abc", "is too short"), ("zzzz", "names no versions")],
 )
 def test_a_version_that_there_is_not_is_an_error(board: Recorded, word: str, message: str) -> None:
     passed(board, "ada", 1e-6)

@@ -226,7 +226,7 @@ def test_a_client_that_asks_for_long_holds_nobody_up(tmp_path: Path) -> None:
     shared = AvailabilityCache(tmp_path / "free", 0, lock_seconds=0)
     with (tmp_path / "free.lock").open("wb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(SchedulerError, match="another client has been asking"):
+        with pytest.raises(SchedulerError, match="another client has been querying free GPUs"):
             shared.answer([H100], asked)
     first = shared.answer([H100], asked)
     with (tmp_path / "free.lock").open("wb") as other:

@@ -11,7 +11,7 @@ from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.runs import job_folder
 
 TASK = Task("vector_add", Language.PY, "Add two vectors.", (TaskFile("submission.py", None),))
-CPU = Gpu("CPU", Cluster("here", "local"), Device.CPU, "cpu")
+CPU = Gpu("CPU", Cluster("here", "slurm"), Device.CPU, "cpu")
 
 
 @pytest.mark.parametrize(
