@@ -156,7 +156,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     assert shown.count("The scheduler failed") == 1
     assert "Traceback" not in shown
     terminal.press("Enter")
-    terminal.until("Run 1", "the harness has not reported yet", *DOWN, name="report-dead")
+    terminal.until("Run 1", "no report from the harness yet", *DOWN, name="report-dead")
     terminal.press("b")
     terminal.until("double / Board", "Nobody has a passing ranked run on H100 yet", *DOWN, name="standings-dead")
     terminal.press("Escape")
