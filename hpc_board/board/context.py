@@ -85,7 +85,7 @@ class Context:
     # The database
 
     def has_database(self) -> bool:
-        """Whether there is anything to ask; what only looks makes no database."""
+        """Return whether there is a database; a command that only reads makes none."""
         return self.looking.file.is_there()
 
     @cached_property
@@ -105,7 +105,7 @@ class Context:
         return self.looking
 
     def tell_hindrance(self) -> None:
-        """Say once that boards are missing from the lists of somebody who is kept out of the folder that has them."""
+        """Warn once that leaderboards are missing, if the user cannot enter the folder that has them."""
         if not self._access_problem_shown and (found := access_problem(self.settings.board)):
             self._access_problem_shown = True
             self.warn(f"{found}. Only the tasks of the settings can be seen.")
