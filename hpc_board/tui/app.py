@@ -1,7 +1,6 @@
 """The terminal app: it opens screens, follows the runs in flight, and tells the screen in front that time passes."""
 
 import asyncio
-import dataclasses
 import os
 import signal
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
+import msgspec
 from textual import events, on, work
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -122,8 +122,7 @@ def wishes(environ: Mapping[str, str]) -> Preferences:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Followed:
+class Followed(msgspec.Struct, frozen=True):
     """The state of the runs in flight after one step; `ended` are the runs that ended in it, with their ranks."""
 
     pulse: RunsState
@@ -424,7 +423,7 @@ class BoardApp(App[None]):
             self._choice = Choice(folder=self._choice.folder, task=wish.task)
         if wish.gpus or wish.mode is not None:
             mode = wish.mode or self._choice.mode
-            self._choice = dataclasses.replace(self._choice, gpus=wish.gpus or self._choice.gpus, mode=mode)
+            self._choice = msgspec.structs.replace(self._choice, gpus=wish.gpus or self._choice.gpus, mode=mode)
         self._open(SubmitScreen(self._board, self._now, self._choice), above_tasks=True)
 
     def _open_watch(self, wish: targets.Watch) -> None:
@@ -597,7 +596,7 @@ def _followed(board: Board, before: RunsState) -> Followed:
         asked = [at for cluster in clusters if (at := board.runs.asked_at(cluster))]
         silent = [at for cluster in clusters if (at := board.runs.silent_since(cluster))]
     except BoardError as error:
-        return Followed(dataclasses.replace(before, failure=error), ())
+        return Followed(msgspec.structs.replace(before, failure=error), ())
     # One that is silent is left alone for a while, in which there is nothing new to say of it.
     if failure is None and silent and isinstance(before.failure, SchedulerError):
         failure = before.failure

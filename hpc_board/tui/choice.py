@@ -1,13 +1,13 @@
 """What a user has chosen to submit so far."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from hpc_board.model.task import Mode
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """A submission that is being put together; `folder` is where files are looked for."""
 
     folder: Path = Path()

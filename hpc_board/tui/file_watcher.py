@@ -2,15 +2,15 @@
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
 from hpc_board.files import open_regular
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """The contents of a file at one moment, as far as they can be told apart."""
 
     modified_ns: int
@@ -36,8 +36,7 @@ def version(file: Path, before: Version | None = None) -> Version | None:
     return Version(found.st_mtime_ns, len(data), hashlib.sha256(data).hexdigest())
 
 
-@dataclass(frozen=True)
-class Saves:
+class Saves(msgspec.Struct, frozen=True):
     """What is known of a watched file: its version at the last look, and the contents that were dealt with."""
 
     file: Path

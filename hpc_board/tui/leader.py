@@ -1,12 +1,11 @@
 """The best run of a board, for another run to be seen beside it."""
 
-from dataclasses import dataclass
+import msgspec
 
 from hpc_board.model.result import Case
 
 
-@dataclass(frozen=True)
-class Best:
+class Best(msgspec.Struct, frozen=True):
     """Whose the best run of a board is, and its cases."""
 
     run: int

@@ -5,10 +5,10 @@ opens another one. A beat goes from the app to the screen in front, about once a
 app's own state flows down by `data_bind`.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
+import msgspec
 from textual.message import Message
 
 from hpc_board.errors import BoardError
@@ -31,8 +31,7 @@ class Answer(Message, Generic[T], bubble=False):
         self.failure = failure
 
 
-@dataclass(frozen=True)
-class RunsState:
+class RunsState(msgspec.Struct, frozen=True):
     """What the app knows of the user's runs: those in flight, when their schedulers were last asked, what failed.
 
     `silent_since` is when one of them was first asked in vain since it last answered.
@@ -48,26 +47,29 @@ class Tick(Message, bubble=False):
     """The passage of about a second: the screen in front looks again."""
 
 
-@dataclass
 class Open(Message):
     """A wish for another place in the app."""
 
-    target: Target
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self.target = target
 
 
-@dataclass
 class SideChosen(Message):
     """The user wants this submission to be compared with the one chosen before, or with the next one.
 
     `task` is the one that it was sent for, where that is known.
     """
 
-    submission: int
-    task: str | None
+    def __init__(self, submission: int, task: str | None) -> None:
+        super().__init__()
+        self.submission = submission
+        self.task = task
 
 
-@dataclass
 class Chosen(Message):
     """The user has chosen this to submit; it is what the next submission begins with."""
 
-    choice: Choice
+    def __init__(self, choice: Choice) -> None:
+        super().__init__()
+        self.choice = choice

@@ -1,8 +1,10 @@
 """The paging of every list: pages are asked for by key, and joined to the window that is known so far."""
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 T = TypeVar("T")
 
@@ -10,8 +12,7 @@ _WALK = 500
 """The page size of a walk to the end of a list that can be read from its first item on only."""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """A page to read, of at most `limit` items.
 
     It holds the items behind the key `after`, the last ones before the key `before`, the last ones of the list
@@ -24,8 +25,7 @@ class Span:
     at_end: bool = False
 
 
-@dataclass(frozen=True)
-class Part(Generic[T]):
+class Part(msgspec.Struct, Generic[T], frozen=True):
     """The page that was read for a span.
 
     `above` and `below` tell whether the list goes on there, `total` is its length where that is known, `about` any
@@ -78,8 +78,7 @@ def whole(items: Sequence[T]) -> Part[T]:
     return Part(Span(len(items) + 1), tuple(items), above=False, below=False, total=len(items))
 
 
-@dataclass(frozen=True)
-class Order(Generic[T]):
+class Order(msgspec.Struct, Generic[T], frozen=True):
     """The order of a list: by `key`, the least first, or the greatest if `descending`; no two keys are equal.
 
     Keys that are places in the list, counted from 0, shift as items come and go: `identity` tells the items apart then.
@@ -94,15 +93,14 @@ class Order(Generic[T]):
         return bool(key < other if self.descending else key > other)
 
 
-@dataclass(frozen=True)
-class Window(Generic[T]):
+class Window(msgspec.Struct, Generic[T], frozen=True):
     """The items of a list that are known, without a gap; `begin` is the first page of an empty window.
 
     `above` and `below` tell whether the list goes on there, `total` is its length where that is known.
     """
 
     order: Order[T]
-    begin: Span = field(default_factory=Span)
+    begin: Span = msgspec.field(default_factory=Span)
     items: tuple[T, ...] = ()
     above: bool = False
     below: bool = True

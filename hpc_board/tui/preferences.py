@@ -8,7 +8,6 @@ import json
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,13 +58,12 @@ class AppFile(Section, frozen=True):
     """Keys by the names of actions, as the help (F1) lists them: `runs.cancel: x`; several are joined by commas."""
 
 
-@dataclass(frozen=True)
-class Preferences:
+class Preferences(msgspec.Struct, frozen=True):
     """What `app.yaml` says, with every default filled in; `fault` is why it says nothing, if it has faults."""
 
     theme: str = ""
     notify: Notify = Notify.NONE
-    keys: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = msgspec.field(default_factory=dict)
     fault: BoardError | None = None
 
 

@@ -1,13 +1,13 @@
 """The places in the app that a screen can lead to; screens name a place and do not know the screen behind it."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from hpc_board.model.task import Mode
 
 
-@dataclass(frozen=True)
-class Submit:
+class Submit(msgspec.Struct, frozen=True):
     """The form, for a task, on GPUs and in a mode where they are given."""
 
     task: str | None = None
@@ -15,8 +15,7 @@ class Submit:
     mode: Mode | None = None
 
 
-@dataclass(frozen=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True):
     """The watch of a file, which is tested each time that it is saved; `file` is its path where that is known."""
 
     file_name: str
@@ -25,51 +24,44 @@ class Watch:
     file: Path | None = None
 
 
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True):
     """The GPUs in the state that their schedulers report."""
 
 
-@dataclass(frozen=True)
-class Runs:
+class Runs(msgspec.Struct, frozen=True):
     """The runs, all or those on one GPU; those of all users if `everyone`."""
 
     gpu: str | None = None
     everyone: bool = False
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True):
     """The runs that were submitted just now."""
 
     runs: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """The report of one run."""
 
     run: int
 
 
-@dataclass(frozen=True)
-class Standings:
+class Standings(msgspec.Struct, frozen=True):
     """The standings of a task, on `gpu` first where it is given."""
 
     task: str
     gpu: str | None = None
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(msgspec.Struct, frozen=True):
     """The file of a submission, and its task where that is known."""
 
     submission: int
     task: str | None = None
 
 
-@dataclass(frozen=True)
-class Trend:
+class Trend(msgspec.Struct, frozen=True):
     """The ranked runs of a user on one board, one after the other."""
 
     task: str
@@ -77,15 +69,13 @@ class Trend:
     user: str
 
 
-@dataclass(frozen=True)
-class Feed:
+class Feed(msgspec.Struct, frozen=True):
     """The changes of all boards, or of those of one task."""
 
     task: str | None = None
 
 
-@dataclass(frozen=True)
-class Admin:
+class Admin(msgspec.Struct, frozen=True):
     """The boards, users and decisions that admins look after."""
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import msgspec
 import pytest
 from rich.console import Group
 from rich.text import Text
@@ -55,7 +56,7 @@ def plain(lines: list[Text]) -> list[str]:
 def test_a_point_at_its_peak_lies_on_the_roof_and_one_that_is_slower_below_it() -> None:
     at_peak, slower = case(1e9, o=1e6), case(1e9, o=1e8)
     top = plain(roofline_lines([at_peak], PEAK, 60, 8))
-    low = plain(roofline_lines([at_peak, dataclasses.replace(slower, number=2)], PEAK, 60, 8))
+    low = plain(roofline_lines([at_peak, msgspec.structs.replace(slower, number=2)], PEAK, 60, 8))
     column = next(line.index("o", 10) for line in top if "o" in line[10:])
     beside = next(line for line in top if "o" in line[10:])
     assert {beside[column - 1], beside[column + 1]} & set("⣀⡠⠤⠔⠒⠊⠉")

@@ -1,10 +1,10 @@
 """Looking after a board: its boards, its people, the ranked runs, and what was decided."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+from msgspec.structs import replace
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType

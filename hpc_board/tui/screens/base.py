@@ -2,12 +2,12 @@
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from inspect import isawaitable
 from typing import Any, ClassVar, TypeVar
 
+import msgspec
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -49,8 +49,7 @@ def _ignore(_: object) -> None:
     """Take an answer that nothing depends on."""
 
 
-@dataclass(frozen=True)
-class _Question:
+class _Question(msgspec.Struct, frozen=True):
     """An open question: its addressee, the start of the wait, its number on this screen, the takers of its answer."""
 
     whom: str

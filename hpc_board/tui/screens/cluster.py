@@ -1,10 +1,10 @@
 """The GPUs as their schedulers have them: what is free, who waits, and which of one's own runs are where."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 from textual import getters, on
@@ -45,8 +45,7 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(msgspec.Struct, frozen=True):
     """What a scheduler last said of a GPU, and when."""
 
     available: Availability

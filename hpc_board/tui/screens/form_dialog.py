@@ -1,9 +1,9 @@
 """A question that is answered in a line or two before it is done."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,8 +16,7 @@ from hpc_board.tui.palette import Tone, toned
 _CHARACTERS_MAX = 500
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """A line to be typed: its name, what stands in it first, what may be typed, and whether it may not stay empty."""
 
     name: str

@@ -1,9 +1,9 @@
 """One run: how it goes while it goes, and all that is known when it has ended, page by page."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
@@ -50,8 +50,7 @@ _PAGES = (
 _NAMES = tuple(name for name, _ in _PAGES)
 
 
-@dataclass(frozen=True)
-class _RunRead:
+class _RunRead(msgspec.Struct, frozen=True):
     """All facts of one run, with the best run of its board where both can be drawn below one roof."""
 
     run: Run

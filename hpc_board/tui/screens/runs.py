@@ -1,10 +1,11 @@
 """The runs: a live table that can be narrowed down, and the selected one in words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
 
+import msgspec
+from msgspec.structs import replace
 from rich.console import Group
 from rich.text import Text
 from textual import getters, on
@@ -51,8 +52,7 @@ _COLUMNS = (
 _FROM_WIDTH_WITH_USER = {"mode": 88, "wait": 108, "ran": 108}
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(msgspec.Struct, frozen=True):
     """A run with its last step, if it runs, and the time of its start, if it has started."""
 
     run: Run

@@ -1,12 +1,12 @@
 """A submission: the file, the task, the GPUs and the mode, and what would be sent."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from msgspec.structs import replace
 from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult

@@ -1,12 +1,12 @@
 """A file under watch: each time that it is saved, it is sent in mode test."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
@@ -55,8 +55,7 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Watched:
+class Watched(msgspec.Struct, frozen=True):
     """A file, and where it is sent when it is saved."""
 
     file: Path
@@ -64,8 +63,7 @@ class Watched:
     gpus: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _WatchedRead:
+class _WatchedRead(msgspec.Struct, frozen=True):
     """The runs of a watched file, the last steps of those that run, and the report of the newest."""
 
     runs: tuple[Run, ...]

@@ -1,9 +1,9 @@
 """The blocks of a report, drawn for the screen."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
+import msgspec
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -74,8 +74,7 @@ def facts(rows: Sequence[tuple[str, str]]) -> Drawn:
     return drawn
 
 
-@dataclass(frozen=True)
-class _FittingTable:
+class _FittingTable(msgspec.Struct, frozen=True):
     """A table that leaves out whole columns of numbers where not all fit, and says so: half a number is a wrong one.
 
     It leaves out as few as will do, late ones rather than early ones, and keeps the first two, which say what the row

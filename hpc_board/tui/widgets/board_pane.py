@@ -1,9 +1,10 @@
 """The board of one GPU: its rows with what stands between them, and a line about them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 
+import msgspec
+from msgspec.structs import replace
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.widgets import Static
@@ -32,8 +33,7 @@ _NARROW_BELOW = 78
 _LEGEND = f"{OVERLAPS} cannot be told from the one above."
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """A row of a board with its place, from 0 on; ranks are shared by equal times, places by none."""
 
     place: int

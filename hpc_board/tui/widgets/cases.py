@@ -1,8 +1,8 @@
 """The cases of a run in a table, and the selected one in words and with the times of its calls."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 from textual import events, getters, on
@@ -51,8 +51,7 @@ _OF_ROWS = (
 )
 
 
-@dataclass(frozen=True)
-class _Numbered:
+class _Numbered(msgspec.Struct, frozen=True):
     """A case and its index among all cases of the run."""
 
     index: int

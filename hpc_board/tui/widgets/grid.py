@@ -1,9 +1,9 @@
 """A table with fixed columns whose selection and scroll position survive every refill."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 from rich.text import Text
 from textual import events, on
 from textual.binding import Binding, BindingType
@@ -17,8 +17,7 @@ _GAP = 1
 _SCREENFUL = 20
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of `width` cells.
 
     `right` aligns its numbers; `grows` gives it what is left of the line; below `from_width` cells for the whole
@@ -33,8 +32,7 @@ class Column:
     from_width: int = 0
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """A row: the key that it is known by, its cells by the keys of the columns, and a sign of one cell in front."""
 
     key: str

@@ -5,8 +5,8 @@ Small enough to need no library for plots: those that there are for Textual are 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 from rich.text import Text
 
 from hpc_board.model.score import duration_text
@@ -20,8 +20,7 @@ _TAIL = 2.0
 press all others into one bar."""
 
 
-@dataclass(frozen=True)
-class Histogram:
+class Histogram(msgspec.Struct, frozen=True):
     """Counts of calls in bins of equal width from `low_ns` to `high_ns`, and how many were slower than all of them."""
 
     counts: tuple[int, ...]

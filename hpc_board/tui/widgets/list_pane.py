@@ -1,11 +1,12 @@
 """The one list of the app: a table read page by page, a field that narrows it down, the selected item in words."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
+import msgspec
+from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text
 from textual import getters, on
@@ -38,8 +39,7 @@ def _no_submission(_: object) -> int | None:
     return None
 
 
-@dataclass(frozen=True)
-class Kind(Generic[T]):
+class Kind(msgspec.Struct, Generic[T], frozen=True):
     """The items of a list: their columns, their order, and what one looks like.
 
     - `order` may be left out for a list that is read in one go.

@@ -6,8 +6,8 @@ at many its arithmetic.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 from textual import events
@@ -43,14 +43,13 @@ _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 """The bits of a braille character's dots: of its two columns, from the lowest dot up."""
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(msgspec.Struct, frozen=True):
     """A benchmark case: the least work of a right call, and how long calls took, by the signs of whose they were."""
 
     number: int
     spec: str
     work: Work
-    times_ns: Mapping[str, float] = field(default_factory=dict)
+    times_ns: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
 def measured(result: Result, best: Best | None) -> tuple[Measured, ...]:
@@ -230,8 +229,7 @@ def _missing(cases: Sequence[Measured], device: str) -> str:
     return f"What memory and arithmetic {whose} can do at most is not known, so there is no roof to draw."
 
 
-@dataclass(frozen=True)
-class _Axis:
+class _Axis(msgspec.Struct, frozen=True):
     """A logarithmic scale from `low` to `high` on so many dots."""
 
     low: float

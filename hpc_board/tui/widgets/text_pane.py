@@ -1,9 +1,9 @@
 """A long text that may still grow: it is followed at its end, and searched."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
@@ -23,8 +23,7 @@ _FOUND = Style(reverse=True)
 _CURRENT = Style(reverse=True, bold=True, underline=True)
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(msgspec.Struct, frozen=True):
     """Where a searched text stands: a line and its first and last cell."""
 
     line: int
