@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hpc_board.domain.run import Run, RunState, Status
-from hpc_board.harness.bundle import harness_bytes
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.result import Result
 from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile, Timeouts
 from hpc_board.runs import job_folder
+from tests.harness.harness_file import harness_file
 
 REFERENCE = """
 import random
@@ -91,7 +91,7 @@ def make_job_folder(
 ) -> Path:
     """A job folder as the login side writes it, for `gpu` where one is given."""
     gpu = gpu or Gpu("CPU", Cluster("here", "local"), device, python=sys.executable, arch=arch, sandbox=sandbox)
-    status, harness = Status(RunState.CREATED, datetime.now(UTC)), harness or harness_bytes()
+    status, harness = Status(RunState.CREATED, datetime.now(UTC)), harness or harness_file()
     run = Run(
         id=7,
         submission=1,

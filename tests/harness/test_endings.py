@@ -6,8 +6,8 @@ import pytest
 
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from tests.harness.adversarial.attack import Edit, edited
 from tests.harness.evaluations import REFERENCE, a_task, evaluate
+from tests.harness.harness_file import Edit, edited
 
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 

@@ -22,6 +22,7 @@ from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import QUICK, a_task, evaluate
+from tests.harness.harness_file import Edit, edited
 
 pytestmark = pytest.mark.quiet
 
@@ -100,13 +101,9 @@ def test_large_outputs_come_from_the_memory_of_the_worker(tmp_path: Path, mode: 
     assert result.verdict is Verdict.PASS, result.message
 
 
-def test_where_memory_cannot_be_read_outputs_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.harness import evaluations
-    from tests.harness.adversarial.attack import Edit, edited
-
+def test_where_memory_cannot_be_read_outputs_are_written(tmp_path: Path) -> None:
     never = edited((Edit("processes/memory.py", "-errno.EFAULT and", "-errno.EFAULT and False and"),))
-    monkeypatch.setattr(evaluations, "harness_bytes", lambda: never)
-    result = evaluate(tmp_path, RIGHT, a_task(ARRAYS, **LARGE), Mode.RANKED).result
+    result = evaluate(tmp_path, RIGHT, a_task(ARRAYS, **LARGE), Mode.RANKED, harness=never).result
     assert result.verdict is Verdict.PASS, result.message
 
 

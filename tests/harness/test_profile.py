@@ -4,7 +4,6 @@ The scripts check their arguments and do what the real commands do with them; no
 """
 
 import errno
-import io
 import json
 import os
 import shutil
@@ -13,12 +12,10 @@ import socket
 import subprocess
 import sys
 import time
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.processes import spawn
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.spawn import NotForked, started
@@ -27,17 +24,19 @@ from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
-from tests.harness import evaluations
 from tests.harness.compiling import REFERENCE, compiled, kernel, needs_gcc
 from tests.harness.evaluations import Evaluation, a_task, evaluate
+from tests.harness.harness_file import Edit, edited
 
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 BUSY = "def custom_kernel(data):\n    sum(i * i for i in range(200_000))\n    return [2 * x for x in data]\n"
 TORCH = "import torch\ndef custom_kernel(data):\n    return (2 * torch.tensor(data, dtype=torch.float64)).tolist()\n"
 
 
-def profiled(where: Path, source: str, sandbox: Sandbox | None = None, **environ: str) -> Evaluation:
-    found = evaluate(where, source, mode=Mode.PROFILE, environ=environ, sandbox=sandbox)
+def profiled(
+    where: Path, source: str, sandbox: Sandbox | None = None, harness: bytes = b"", **environ: str
+) -> Evaluation:
+    found = evaluate(where, source, mode=Mode.PROFILE, environ=environ, harness=harness, sandbox=sandbox)
     assert found.result.verdict is Verdict.PASS, found.result.message
     assert found.result.score_s is None
     assert [(case.phase, case.index) for case in found.result.cases] == [("benchmark", 0), ("benchmark", 1)]
@@ -165,25 +164,14 @@ sys.exit(status)
 
 def as_gpu(device: str, where: Path, source: str = RIGHT, sandbox: Sandbox | None = None, **environ: str) -> Evaluation:
     """A profile run on the CPU, in which the harness chooses the profilers of another kind of device."""
-    changed = _with_profilers_of(harness_bytes(), device)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluations, "harness_bytes", lambda: changed)
-        return profiled(where / "job", source, sandbox, PATH=f"{where / 'bin'}:{os.environ['PATH']}", **environ)
-
-
-def _with_profilers_of(harness: bytes, device: str) -> bytes:
-    """The harness file, whose supervisor asks for the profilers of `device`."""
-    head = harness[: harness.index(b"PK\x03\x04")]
-    changed = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(harness)) as old, zipfile.ZipFile(changed, "w") as new:
-        for name in old.namelist():
-            data = old.read(name)
-            if name.endswith("harness/supervisor.py"):
-                assert b"available(job.device," in data
-                data = data.replace(b"available(job.device,", f"available({device!r},".encode())
-                data = data.replace(b"absent(job.device,", f"absent({device!r},".encode())
-            new.writestr(name, data)
-    return head + changed.getvalue()
+    changed = edited(
+        (
+            Edit("supervisor.py", "available(job.device,", f"available({device!r},"),
+            Edit("supervisor.py", "absent(job.device,", f"absent({device!r},"),
+        )
+    )
+    path = f"{where / 'bin'}:{os.environ['PATH']}"
+    return profiled(where / "job", source, sandbox, changed, PATH=path, **environ)
 
 
 def test_ncu_starts_the_worker_and_its_report_is_shown_and_kept(tmp_path: Path) -> None:

@@ -18,9 +18,8 @@ from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from tests.accounts import command_as, needs_accounts
-from tests.harness import evaluations
-from tests.harness.adversarial.attack import Edit, edited
 from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, make_job_folder
+from tests.harness.harness_file import Edit, edited
 
 pytestmark = pytest.mark.quiet
 
@@ -327,19 +326,16 @@ def test_landlock_alone_closes_tcp_but_to_what_a_profiler_starts(confine: str, o
 
 
 @needs_landlock_for_tcp
-def test_a_worker_has_no_tcp_without_the_filter_either(
-    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_has_no_tcp_without_the_filter_either(tmp_path: Path, port: int) -> None:
     unfiltered = edited((Edit("worker/worker.py", "filtered=not traced and deny_outside_effects()", "filtered=True"),))
-    monkeypatch.setattr(evaluations, "harness_bytes", lambda: unfiltered)
-    result = evaluate(tmp_path, f"{DIALS}print(*dialled({port}))\n{RIGHT}").result
+    result = evaluate(tmp_path, f"{DIALS}print(*dialled({port}))\n{RIGHT}", harness=unfiltered).result
     assert result.verdict is Verdict.PASS, result.message
     assert result.stdout.text.split() == ["EACCES", "EACCES"]
 
 
 @pytest.mark.parametrize(("stops", "known"), [("True", True), ("False", False)])
 def test_a_worker_whose_device_cannot_be_stopped_gets_the_memory_of_inputs_with_its_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: str, known: bool
+    tmp_path: Path, stops: str, known: bool
 ) -> None:
     knows = 'print("knows", "memfd:inputs" in open("/proc/self/maps").read())'
     changed = edited(
@@ -349,8 +345,7 @@ def test_a_worker_whose_device_cannot_be_stopped_gets_the_memory_of_inputs_with_
             Edit("worker/worker.py", 'return {"type": "mapped"}', f'{knows}; return {{"type": "mapped"}}'),
         )
     )
-    monkeypatch.setattr(evaluations, "harness_bytes", lambda: changed)
-    result = evaluate(tmp_path, RIGHT, a_task(const_inputs=True), Mode.RANKED).result
+    result = evaluate(tmp_path, RIGHT, a_task(const_inputs=True), Mode.RANKED, harness=changed).result
     assert result.verdict is Verdict.PASS, result.message
     assert set(result.stdout.text.splitlines()) == {f"knows {known}"}
 

@@ -70,7 +70,7 @@ def hostile() -> bytes:
 
 
 def test_a_job_folder_has_no_harness_before_the_job_nor_after_it(tmp_path: Path) -> None:
-    job = make_job_folder(tmp_path, RIGHT, a_task(), Mode.TEST)
+    job = make_job_folder(tmp_path, RIGHT, a_task(), Mode.TEST, harness=harness_bytes())
     assert names(job) == SENT
     assert shared_file(job).read_bytes() == harness_bytes()
     assert ended(started(job))[0] == 0

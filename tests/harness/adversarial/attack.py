@@ -2,7 +2,6 @@
 
 import ctypes
 import functools
-import io
 import json
 import os
 import re
@@ -14,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,13 +20,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.processes.tree import children_of
 from hpc_board.model.result import Result
 from hpc_board.runs import job_folder
 from tests.harness.adversarial.suite import SUITE, Cheat
 from tests.harness.adversarial.tasks import TASKS
 from tests.harness.evaluations import make_job_folder
+from tests.harness.harness_file import Edit, edited
 
 _PR_SET_CHILD_SUBREAPER = 36
 _SECONDS = 150
@@ -46,15 +44,6 @@ os.execvp(sys.argv[4], sys.argv[4:])
 _CONTROL = re.compile(r"[^\n\t -~\u00a0-\U0010ffff]")
 
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-@dataclass(frozen=True)
-class Edit:
-    """A small change of one file of the harness: `old` is there exactly once."""
-
-    file: str
-    old: str
-    new: str
 
 
 @dataclass(frozen=True)
@@ -107,20 +96,6 @@ def outcome(cheat: Cheat, *edits: Edit) -> Outcome:
         return _outcome(folder, cheat, edits)
     finally:
         shutil.rmtree(folder)
-
-
-def edited(edits: tuple[Edit, ...]) -> bytes:
-    """The harness's file with `edits` made in it."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(harness_bytes())) as whole, zipfile.ZipFile(buffer, "w") as changed:
-        for name in whole.namelist():
-            text = whole.read(name).decode()
-            for edit in edits:
-                if name == f"hpc_board/harness/{edit.file}":
-                    assert text.count(edit.old) == 1, f"{edit.file} has {text.count(edit.old)} times: {edit.old}"
-                    text = text.replace(edit.old, edit.new)
-            changed.writestr(name, text)
-    return buffer.getvalue()
 
 
 def _outcome(folder: Path, cheat: Cheat, edits: tuple[Edit, ...]) -> Outcome:

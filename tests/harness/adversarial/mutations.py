@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hpc_board.model.result import Verdict
-from tests.harness.adversarial.attack import Edit, Outcome, outcome
+from tests.harness.adversarial.attack import Outcome, outcome
 from tests.harness.adversarial.suite import SUITE, Cheat
+from tests.harness.harness_file import Edit
 
 _LESS = 0.8
 
