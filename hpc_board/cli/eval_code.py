@@ -26,7 +26,6 @@ _DECIDING = (
     "measure/bench.py",
     "measure/timing.py",
     "measure/consistency.py",
-    "measure/floor.py",
 )
 """What decides on right or wrong and on the time, in the order in which it reads best."""
 

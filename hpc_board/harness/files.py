@@ -1,4 +1,4 @@
-"""Files of a job: written whole or not at all, and opened without trust."""
+"""Files of a job: written whole or not at all; opened, read and copied without trust."""
 
 import errno
 import os
@@ -8,8 +8,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from hpc_board.model.text import printable
+
 DRAFT = ".draft-"
 """Prefix of the name of an unfinished file."""
+
+_KEPT_BYTES_MAX = 64 * 2**20
+_COPY_BYTES = 2**20
 
 
 @contextmanager
@@ -48,3 +53,42 @@ def open_regular(path: Path) -> BinaryIO:
     except OSError:
         os.close(descriptor)
         raise
+
+
+def head_of(path: Path, limit: int) -> str:
+    """Return the first `limit` bytes of a regular file as text that is safe to show; "" if it is missing."""
+    file = _opened(path)
+    if file is None:
+        return ""
+    with file:
+        return printable(file.read(limit).decode("utf-8", errors="replace"), limit)
+
+
+def keep(source: Path, target: Path, room_bytes: int) -> int:
+    """Copy a regular file to an unused path and return its size; 0 if it is missing, or exceeds 64 MiB or the room."""
+    file = _opened(source)
+    if file is None:
+        return 0
+    limit, done = min(room_bytes, _KEPT_BYTES_MAX), 0
+    if not 0 < os.fstat(file.fileno()).st_size <= limit:
+        file.close()
+        return 0
+    try:
+        with file, target.open("xb") as copy:
+            # A file may grow while it is copied.
+            while done < limit and (data := file.read(min(_COPY_BYTES, limit - done))):
+                done += copy.write(data)
+    except FileExistsError:
+        return 0
+    except OSError:
+        target.unlink(missing_ok=True)
+        return 0
+    return done
+
+
+def _opened(path: Path) -> BinaryIO | None:
+    """Open a file, unless it is a link, a folder, a device or a pipe."""
+    try:
+        return open_regular(path)
+    except OSError:
+        return None

@@ -10,8 +10,7 @@ import pytest
 from hpc_board.harness.judge.judge import _failed
 from hpc_board.harness.measure.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
 from hpc_board.harness.measure.contention import OtherWork, _own_ticks
-from hpc_board.harness.measure.floor import floor_ns
-from hpc_board.harness.measure.timing import enough, timing
+from hpc_board.harness.measure.timing import enough, floor_ns, timing
 from hpc_board.harness.processes.calls import Called
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, Work, peak_of

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness.confine import disk
-from hpc_board.harness.confine.disk import Disk
-from hpc_board.harness.confine.scratch import remove
+from hpc_board.harness.confine import scratch
+from hpc_board.harness.confine.scratch import Disk, remove
 
 MIB = 2**20
 
@@ -33,8 +32,8 @@ def test_a_full_disk_is_the_submission_s_doing_where_its_files_account_for_it(
     words: str,
 ) -> None:
     free: list[Any] = [at_first, now]
-    monkeypatch.setattr(disk, "_free", lambda _: free.pop(0))
-    monkeypatch.setattr(disk, "_held", lambda _: held)
+    monkeypatch.setattr(scratch, "_free", lambda _: free.pop(0))
+    monkeypatch.setattr(scratch, "_held", lambda _: held)
     found = Disk(tmp_path).filled()
     assert words in found
     assert bool(found) is bool(words)
@@ -46,7 +45,7 @@ def test_what_lies_in_a_folder_is_counted_however_deep_and_without_following_lin
     (tmp_path / "a" / "away").symlink_to("/usr")
     for depth in range(1500):
         tmp_path.joinpath(*["d"] * (depth + 1)).mkdir()
-    held_bytes, held_files = disk._held(tmp_path)
+    held_bytes, held_files = scratch._held(tmp_path)
     remove(tmp_path / "d")
     assert held_files == 4 + 1500
     assert MIB <= held_bytes < 10 * MIB

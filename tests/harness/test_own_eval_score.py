@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.harness.own_eval.score_report import Scores
+from hpc_board.harness.own_eval.report import Scores
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.harness.files import head_of, keep
 from hpc_board.harness.processes import spawn
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.spawn import NotForked, started
-from hpc_board.harness.profile.files import head_of, keep
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode

@@ -14,8 +14,7 @@ from pathlib import Path
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import Processes, processes_for
-from hpc_board.harness.lint.case import Examination
-from hpc_board.harness.lint.requests import MESSAGE_MAX, Inquiry, TimeOver
+from hpc_board.harness.lint.case import MESSAGE_MAX, Examination, Inquiry, TimeOver
 from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.harness.processes.signals import Interrupted, Interruption
 from hpc_board.model.lint import CheckedCase, LeftOut, Lint

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
 from hpc_board.harness.measure.contention import OtherWork
-from hpc_board.harness.measure.floor import floor_ns
-from hpc_board.harness.measure.timing import enough, timing
+from hpc_board.harness.measure.timing import enough, floor_ns, timing
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import Called, CallFailed, OutputsOverlap, public_seed, secret_seed
 from hpc_board.harness.processes.tree import thread_count

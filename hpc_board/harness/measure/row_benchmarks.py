@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.contention import OtherWork
-from hpc_board.harness.measure.floor import floor_ns
 from hpc_board.harness.measure.phases import Say, of_the_task
-from hpc_board.harness.measure.timing import of_rows
+from hpc_board.harness.measure.timing import floor_ns, of_rows
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import Called, CallFailed, OutputsOverlap, secret_seed
 from hpc_board.model.measurement import least_of_alone_ns

@@ -1,4 +1,4 @@
-"""Statistics of repeated calls, and the rule when enough have been measured."""
+"""Statistics of repeated calls, the rule when enough have been measured, and the lower bound of an honest time."""
 
 import math
 import statistics
@@ -7,7 +7,11 @@ from dataclasses import replace
 
 from hpc_board.model.limits import Limits
 from hpc_board.model.measurement import calls_needed, lower_quartile, quartile_interval
+from hpc_board.model.peaks import Peak, Work
 from hpc_board.model.result import Timing
+
+_SHARE_OF_PEAK = 0.5
+"""A floor is half of the time at peak: data sheets are incomplete, and a floor must never be wrong."""
 
 
 def timing(passes: Sequence[Sequence[float]], baseline_ns: Sequence[float] = (), *, noisy: bool = False) -> Timing:
@@ -73,3 +77,15 @@ def enough(samples_ns: Sequence[float], case_seconds: float, limits: Limits, wor
         return True
     stats = timing([samples_ns])
     return total_seconds >= limits.timed_seconds_min and stats.err_ns <= limits.relative_error * stats.mean_ns
+
+
+def floor_ns(floor_seconds: float, work: Work | None, peak: Peak | None) -> float:
+    """Return the minimum time of a call in nanoseconds: a clock's own floor, and half of the work's time at peak."""
+    seconds = floor_seconds
+    if work is not None and peak is not None:
+        seconds = max(
+            seconds,
+            _SHARE_OF_PEAK * work.memory_bytes / peak.memory_bytes,
+            _SHARE_OF_PEAK * work.operations / peak.operations,
+        )
+    return seconds * 1e9

@@ -9,28 +9,31 @@ import binascii
 import hashlib
 import os
 import socket
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.build.builder import BuildFailed
+from hpc_board.harness.build.builder import BuildFailed, built_file, compiler_log, compiler_room, renamed, renamed_in
+from hpc_board.harness.build.toolchain import ToolchainMissing, include_folders, program_command, toolchain
 from hpc_board.harness.confine.scratch import remove
 from hpc_board.harness.files import open_regular
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.launcher import Processes
 from hpc_board.harness.measure.phases import Say
 from hpc_board.harness.node import gpu_facts, visible_gpu
-from hpc_board.harness.own_eval.build import PROGRAM, built_program
 from hpc_board.harness.own_eval.program import Program
-from hpc_board.harness.own_eval.report import Ended, Report, Stage, failure, reported
-from hpc_board.harness.own_eval.score_report import scored
+from hpc_board.harness.own_eval.report import Ended, Report, Stage, failure, reported, scored
 from hpc_board.harness.processes.calls import CallFailed, secret_seed
 from hpc_board.harness.processes.output import Printed
 from hpc_board.model.result import Case, Log, Verdict, secretly_failed
 from hpc_board.model.score import score_s
-from hpc_board.model.task import Mode, Ranking, case_text
-from hpc_board.model.text import printable
+from hpc_board.model.task import Language, Mode, Ranking, case_text
+from hpc_board.model.text import one_line, printable
+
+PROGRAM = "eval.out"
 
 _CASES_FILE = "popcorn-cases.txt"
 _SEED = "POPCORN_SEED"
@@ -233,9 +236,9 @@ class OwnEval:
             raise failed
         tests = job.tests if job.mode in (Mode.TEST, Mode.RANKED) else ()
         benchmarks = () if job.mode is Mode.TEST else job.benchmarks
-        for phase, cases, time in (("test", tests, None), ("benchmark", benchmarks, timing)):
+        for phase, cases, found in (("test", tests, None), ("benchmark", benchmarks, timing)):
             for index, case in enumerate(cases):
-                self._cases[phase, index] = Case(phase, index, case_text(case), Verdict.PASS, "", time)
+                self._cases[phase, index] = Case(phase, index, case_text(case), Verdict.PASS, "", found)
 
     def _blame(self, stage: Stage, cases: list[Case], failed: CallFailed) -> None:
         """Assign a failure to its case: the one after all reported cases; if all are reported, to the whole.
@@ -346,3 +349,47 @@ def _changed(folder: Path, texts: Mapping[str, bytes]) -> str:
         except OSError:
             return name
     return ""
+
+
+def built_program(
+    job: JobSpec, folder: Path, processes: Processes, texts: Mapping[str, bytes]
+) -> tuple[bytes, Log, dict[str, Any]]:
+    """Return the program compiled from the task's files `texts`, the compiler's output, and facts for the result.
+
+    Nothing of the submission runs meanwhile, and no file except the program is left.
+
+    Raises:
+        BuildFailed: the program cannot be built, for the reason in the verdict.
+    """
+    home = Path(tempfile.mkdtemp(prefix="build-", dir=processes.scratch))
+    for name, text in texts.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_bytes(text)
+    for each in job.eval.include_dirs:
+        if not (home / each).is_dir():
+            raise BuildFailed(Verdict.TASK_ERROR, f"the task's include_dirs name {each}, and there is no such folder")
+    includes = include_folders(job.language, os.environ)
+    outside = [each for each in job.eval.include_dirs if each.startswith("/")]
+    room = compiler_room(job, folder, home, [*includes, *outside], os.environ, processes.container)
+    try:
+        tools = toolchain(job.language, job.arch, os.environ, room.inside)
+    except ToolchainMissing as error:
+        raise BuildFailed(error.verdict, error.message) from None
+    facts: dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 1}
+    command_line = program_command(tools, job.eval, includes, PROGRAM)
+    start = time.monotonic()
+    try:
+        log = compiler_log(job, processes.harness, room, command_line, facts, processes.pids())
+        program = built_file(home / PROGRAM)
+    except BuildFailed as error:
+        error.facts.update(facts)
+        error.log, error.message = renamed_in(error.log, job), renamed(error.message, job)
+        raise
+    facts["compile_seconds"] = round(time.monotonic() - start, 3)
+    facts["program_sha256"] = hashlib.sha256(program).hexdigest()
+    if job.device == "cpu" and job.language is not Language.CPP:
+        message = f"the submission compiles for {tools.arch}, but jobs for {job.gpu} run on a CPU here"
+        failed = BuildFailed(Verdict.DEVICE_ERROR, message, renamed_in(log, job))
+        failed.facts.update(facts)
+        raise failed
+    return program, renamed_in(log, job), facts

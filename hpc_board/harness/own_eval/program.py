@@ -20,8 +20,7 @@ from pathlib import Path
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.private_shm import SHARED_MEMORY, own_shared_memory
 from hpc_board.harness.confine.seccomp import deny_outside_effects
-from hpc_board.harness.own_eval.report import Ended, Report
-from hpc_board.harness.own_eval.score_report import Scores
+from hpc_board.harness.own_eval.report import Ended, Report, Scores
 from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.harness.processes.child import READ_BYTES, exit_descriptor, signal_told
 from hpc_board.harness.processes.output import Printed

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc_board.harness.confine.scratch import worker_home
+from hpc_board.harness.files import keep
 from hpc_board.harness.launcher import Processes
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.worker_handle import Worker, no_siblings
@@ -20,7 +21,6 @@ from hpc_board.harness.processes.calls import CallFailed, TimeBudget, secret_see
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.spawn import NotForked
-from hpc_board.harness.profile.files import ALL_BYTES_MAX, keep
 from hpc_board.harness.profile.profilers import Profiler, Session, Unusable
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Log
@@ -32,6 +32,7 @@ FOLDER = "profile"
 """The folder of the profilers' files in the job folder."""
 
 _TEXT_MAX = 90_000
+_KEPT_BYTES_MAX = 256 * 2**20
 _CASE_TEXT_MIN = 4000
 _STEP_CALLS = 3
 
@@ -105,7 +106,7 @@ class Profile:
         self._target = target
         self._deadline = deadline
         self._parts: list[str] = []
-        self._room_bytes = ALL_BYTES_MAX
+        self._room_bytes = _KEPT_BYTES_MAX
 
     def steps(self, worker: Worker, index: int) -> None:
         """Record the time of each step of a call by the harness's own clock."""

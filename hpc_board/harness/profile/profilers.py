@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from hpc_board.harness.files import head_of
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.output import Printed
-from hpc_board.harness.profile.files import head_of
 from hpc_board.model.task import ENTRY
 from hpc_board.model.text import one_line
 
