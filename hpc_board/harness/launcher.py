@@ -183,8 +183,7 @@ class Processes:
             CallFailed: the import failed.
         """
         late = f"importing the reference did not return within {self._job.limits.load_seconds:g} s"
-        answer, _ = judge_answer(child, ("ready", "failed"), self._load_deadline(), late)
-        return dict(answer.facts) if isinstance(answer, Ready) else {}
+        return dict(judge_answer(child, Ready, self._load_deadline(), late).facts)
 
     def await_judge(self, judge: Child) -> dict[str, Any]:
         """Wait until the judge has imported the task, and return its facts about the device.

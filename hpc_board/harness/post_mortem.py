@@ -7,7 +7,7 @@ from pathlib import Path
 from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.job_spec import facts
 from hpc_board.harness.node import MEMORY_RAN_OUT, node_facts, oom_kills
-from hpc_board.harness.processes.signals import SIGNALS
+from hpc_board.harness.processes.signals import SIGNALS, signal_name
 from hpc_board.harness.progress import Step, now_text, past
 from hpc_board.harness.result_file import RESULT, provenance_of, result_of, write_result
 from hpc_board.model.result import INTERRUPTED, Case, Verdict
@@ -31,7 +31,7 @@ def account(path: Path, status: int) -> int:
     cases: Sequence[Case] = ()
     provenance = {**node_facts(job.job_environment), **provenance_of(job), "isolation": known.isolation}
     if ended_by in SIGNALS:
-        verdict, name = Verdict.INFRA_ERROR, signal.Signals(ended_by).name
+        verdict, name = Verdict.INFRA_ERROR, signal_name(ended_by)
         message = f"stopped by {name} {last.words() if last else 'before the first case'}"
         provenance[INTERRUPTED] = name
     elif ended_by > 0 and last:

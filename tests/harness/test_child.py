@@ -25,7 +25,7 @@ class Cut(BaseException):
 
 def sleeping() -> tuple[Child, Printed]:
     """A process that sleeps after it has printed something, and what it prints."""
-    channel, theirs = pair(takes_fds=False)
+    channel, theirs = pair()
     theirs.close()
     reader, writer = os.pipe()
     os.write(writer, b"last words")
@@ -117,7 +117,7 @@ import os, signal, time
 from hpc_board.harness.wire.channel import pair
 from hpc_board.harness.processes.child import Child, ChildEnded
 for end in (lambda: os._exit(3), lambda: os.kill(os.getpid(), signal.SIGSEGV), lambda: os._exit(0)):
-    channel, theirs = pair(takes_fds=False)
+    channel, theirs = pair()
     pid = os.fork()
     if not pid:
         end()

@@ -492,7 +492,7 @@ def test_the_worker_behind_a_command_is_known_by_its_id_outside(tmp_path: Path) 
         deadline=time.monotonic() + 30,
     )
     try:
-        frame, _ = child.answer(("here",), time.monotonic() + 30)
+        frame = child.answer(("here",), time.monotonic() + 30)
         assert frame["pid"] < 10
         assert child.worker_pid not in (*child.launchers, frame["pid"])
         assert child.launchers[0] == child.pid

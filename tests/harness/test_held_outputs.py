@@ -178,7 +178,7 @@ def holder() -> Iterator[tuple[child.Child, int]]:
     process = subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     address = int(process.stdout.readline())
-    end, theirs = channel.pair(takes_fds=False)
+    end, theirs = channel.pair()
     theirs.close()
     holder = child.Child(process.pid, end, [], printed_bytes_max=0)
     yield holder, address

@@ -54,7 +54,7 @@ def test_a_forged_frame_is_a_violation_and_never_a_pass(tmp_path: Path, attack: 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("fds", [[], [0]], ids=["a frame", "a frame with a descriptor"])
 def test_nothing_waits_for_an_end_that_does_not_read(fds: list[int]) -> None:
-    channel, theirs = pair(takes_fds=False)
+    channel, theirs = pair()
 
     def send_forever() -> None:
         while True:

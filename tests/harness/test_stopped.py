@@ -63,7 +63,7 @@ def test_everything_is_stopped_but_what_is_to_be_kept_and_what_that_has_started(
 @pytest.fixture
 def spinning() -> Iterator[Child]:
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    channel, theirs = pair(takes_fds=False)
+    channel, theirs = pair()
     child = Child(process.pid, channel, [], printed_bytes_max=0)
     try:
         while not processor_ns(process.pid):

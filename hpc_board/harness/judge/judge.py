@@ -64,13 +64,11 @@ def serve(channel: Channel) -> None:
             judge.forget()
             continue
         try:
-            answer, outgoing = judge.answer(frame, fds)
+            answer = judge.answer(frame, fds)
         finally:
             for descriptor in fds:
                 os.close(descriptor)
-        channel.send(answer, outgoing)
-        for descriptor in outgoing:
-            os.close(descriptor)
+        channel.send(answer)
 
 
 class _Judge:
@@ -106,19 +104,19 @@ class _Judge:
         self._held.clear()
         self._laid.clear()
 
-    def answer(self, frame: Frame, fds: list[int]) -> tuple[Frame, list[int]]:
+    def answer(self, frame: Frame, fds: list[int]) -> Frame:
         if frame["type"] == "generate":
             return self._generate(frame)
         if frame["type"] == "empty":
             self._device.empty_caches()
-            return {"type": "filled"}, []
+            return {"type": "filled"}
         if frame["type"] in ("lay", "fill"):
-            return self._fill(frame, fds[0]), []
+            return self._fill(frame, fds[0])
         if frame["type"] == "compare":
-            return self._compare(frame, fds[0]), []
+            return self._compare(frame, fds[0])
         return self._check(frame, fds)
 
-    def _generate(self, frame: Frame) -> tuple[Frame, list[int]]:
+    def _generate(self, frame: Frame) -> Frame:
         step = "the task cannot make the inputs: generate_input fails"
         try:
             _seed_everything(frame["seed"])
@@ -136,11 +134,11 @@ class _Judge:
             step = "the task's minimal_work fails"
             work = self._work_of(frame["group"], arguments)
         except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
-            return self._failed(step, error), []
+            return self._failed(step, error)
         self._held[frame["call"]] = data
         self._laid[frame["call"]] = laid
         steady = self._is_steady(frame["group"], frame["seed"], json.dumps(laid.layout))
-        return {"type": "generated", "size": laid.size, "work": work, "form": form, "steady": steady}, []
+        return {"type": "generated", "size": laid.size, "work": work, "form": form, "steady": steady}
 
     def _is_steady(self, group: str, seed: int, layout: str) -> bool:
         """Return whether another seed has given inputs of this layout, and none has given inputs of another layout."""
@@ -229,32 +227,32 @@ class _Judge:
             return _checked(Verdict.PASS, "")
         return _checked(Verdict.MUTATED_INPUT, "the call wrote into its inputs, and the task wants them left alone")
 
-    def _check(self, frame: Frame, fds: list[int]) -> tuple[Frame, list[int]]:
+    def _check(self, frame: Frame, fds: list[int]) -> Frame:
         data = self._held.pop(frame["call"])
         try:
             output, layout = payload.read(fds[0], self._device.place)
         except payload.NoRoom as error:
-            return _checked(Verdict.OUT_OF_MEMORY, f"no memory was left to check the output: {error}"), []
+            return _checked(Verdict.OUT_OF_MEMORY, f"no memory was left to check the output: {error}")
         except payload.PayloadError as error:
-            return _checked(Verdict.PROTOCOL_VIOLATION, str(error)), []
+            return _checked(Verdict.PROTOCOL_VIOLATION, str(error))
         except RuntimeError as error:
-            return self._failed("the output cannot be moved to the judge's device", error), []
+            return self._failed("the output cannot be moved to the judge's device", error)
         difference: Difference | None = None
         try:
             difference = self._difference(frame["group"], data, layout)
             if difference is not None and difference.final:
-                return _checked(difference.verdict, difference.message), []
+                return _checked(difference.verdict, difference.message)
             good, message = _opinion(self._reference.check_implementation(data, output))
         except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
             failed = self._failed("the task cannot check the output", error)
             if difference is None or failed["verdict"] not in (Verdict.TASK_ERROR, Verdict.OUT_OF_MEMORY):
-                return failed, []
+                return failed
             good, message = False, f"the check fails on it: {type(error).__name__}: {message_of(error)}"
         if good:
-            return _checked(Verdict.PASS, message), []
+            return _checked(Verdict.PASS, message)
         if difference is not None:
-            return _checked(difference.verdict, f"{difference.message}; {message}"), []
-        return _checked(Verdict.WRONG_VALUE if _finite(output) else Verdict.WRONG_NONFINITE, message), []
+            return _checked(difference.verdict, f"{difference.message}; {message}")
+        return _checked(Verdict.WRONG_VALUE if _finite(output) else Verdict.WRONG_NONFINITE, message)
 
     def _failed(self, step: str, error: BaseException) -> Frame:
         return _failed(step, error, self._device.name, self._other_python)

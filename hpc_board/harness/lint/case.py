@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from hpc_board.harness.processes.calls import CallFailed, close_all, judge_answer, public_seed
+from hpc_board.harness.processes.calls import CallFailed, judge_answer, public_seed
 from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Frame, ProtocolViolation
@@ -55,18 +55,13 @@ class Inquiry:
         seconds = self._judge_seconds
         late = f"the task did not make the inputs, and the reference's answer to them, within {seconds:g} s"
         deadline = time.monotonic() + seconds
-        answer, fds = judge_answer(self._judge, ("generated", "failed"), deadline, late)
-        close_all(fds)
-        if isinstance(answer, Generated):
-            descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC)
-            held.callback(os.close, descriptor)
-            os.ftruncate(descriptor, answer.size)
-            self._judge.send({"type": "fill", "calls": [call], "bases": [0], "cold": False}, [descriptor])
-            answer, fds = judge_answer(self._judge, ("filled", "failed"), deadline, late)
-            close_all(fds)
-            if isinstance(answer, Filled):
-                return descriptor
-        raise CallFailed(Verdict.TASK_ERROR, "the judge answered something else", worker_lost=True)
+        size = judge_answer(self._judge, Generated, deadline, late).size
+        descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC)
+        held.callback(os.close, descriptor)
+        os.ftruncate(descriptor, size)
+        self._judge.send({"type": "fill", "calls": [call], "bases": [0], "cold": False}, [descriptor])
+        judge_answer(self._judge, Filled, deadline, late)
+        return descriptor
 
     def opinion(self, group: str, call: int, output: int) -> tuple[Verdict, str]:
         """Return the judge's verdict of an output, with its message.
@@ -78,14 +73,12 @@ class Inquiry:
         seconds = self._judge_seconds
         late = f"the task did not check the output within {seconds:g} s"
         try:
-            answer, _ = judge_answer(self._judge, ("checked", "failed"), time.monotonic() + seconds, late)
+            answer = judge_answer(self._judge, Checked, time.monotonic() + seconds, late)
         except CallFailed as error:
             if error.worker_lost:
                 raise
             return error.verdict, error.message
-        if isinstance(answer, Checked):
-            return answer.verdict, answer.message
-        raise CallFailed(Verdict.TASK_ERROR, "the judge answered something else", worker_lost=True)
+        return answer.verdict, answer.message
 
     def forget(self) -> None:
         """Have the judge drop the inputs of calls that will not be checked."""
@@ -107,7 +100,7 @@ class Inquiry:
         seconds = _PROBER_ANSWERS * self._judge_seconds
         self._prober.send(frame, fds)
         try:
-            answer, _ = self._prober.answer((*expected, "failed"), time.monotonic() + seconds)
+            answer = self._prober.answer((*expected, "failed"), time.monotonic() + seconds)
         except ChildEnded as error:
             message = f"the process that calls the reference is gone: {error.how}"
         except DeadlinePassed:

@@ -20,7 +20,7 @@ from hpc_board.harness.measure.worker_handle import Output, Worker
 from hpc_board.harness.processes.calls import Called, CallFailed, Phase, Rules, TimeBudget, close_all, judge_answer
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.wire.channel import Frame
-from hpc_board.harness.wire.replies import Answer, Checked, Filled, Generated
+from hpc_board.harness.wire.replies import Checked, Filled, Generated, OfJudge
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Work
 from hpc_board.model.result import Verdict
@@ -191,10 +191,7 @@ class Bench:
     def _empty_caches(self) -> None:
         """Have the caches emptied as for a timed row, whose inputs are in none of them."""
         self._judge.send({"type": "empty"})
-        answer, fds = self._judged("filled", "empty the caches")
-        close_all(fds)
-        if not isinstance(answer, Filled):
-            raise _not_understood()
+        self._judged(Filled, "empty the caches")
 
     def _write_inputs(self, how: str, numbers: Sequence[int], cold: bool, arena: int, bases: Sequence[int]) -> None:
         for first in range(0, len(numbers), _FRAME_CALLS):
@@ -202,19 +199,13 @@ class Bench:
             last = first + _FRAME_CALLS >= len(numbers)
             frame = {"type": how, "calls": numbers[some], "bases": bases[some], "cold": cold and last}
             self._judge.send(frame, [arena])
-            answer, fds = self._judged("filled", "write the inputs")
-            close_all(fds)
-            if not isinstance(answer, Filled):
-                raise _not_understood()
+            self._judged(Filled, "write the inputs")
 
     def _made(self, index: int, group: str, number: int, seed: int) -> Generated:
         """Have the judge make a call's inputs."""
         case = dict(self.phase.cases[index])
         self._judge.send({"type": "generate", "call": number, "group": group, "seed": seed, "case": case})
-        answer, fds = self._judged("generated", "make the inputs")
-        close_all(fds)
-        if not isinstance(answer, Generated):
-            raise _not_understood()
+        answer = self._judged(Generated, "make the inputs")
         self.work[index] = answer.work
         self.input_bytes[index] = answer.size
         return answer
@@ -229,11 +220,7 @@ class Bench:
 
     def _opinion(self, frame: Frame, descriptor: int, task: str) -> Checked:
         self._judge.send(frame, [descriptor])
-        opinion, fds = self._judged("checked", task)
-        close_all(fds)
-        if not isinstance(opinion, Checked):
-            raise _not_understood()
-        return opinion
+        return self._judged(Checked, task)
 
     def _check(self, number: int, group: str, output: Output, copy: int, *, probe: bool) -> str:
         opinion = self._opinion({"type": "check", "call": number, "group": group}, copy, "check the output")
@@ -245,8 +232,8 @@ class Bench:
             raise CallFailed(opinion.verdict, opinion.message)
         return opinion.message
 
-    def _judged(self, expected: str, task: str) -> tuple[Answer, list[int]]:
-        """Return the judge's answer to a request, with its descriptors."""
+    def _judged(self, kind: type[OfJudge], task: str) -> OfJudge:
+        """Return the judge's answer to a request."""
         allowance, one = self._judge_allowance, self.limits.judge_seconds
         late = f"the task did not {task} within {one:g} s"
         if allowance.left_seconds < one:
@@ -254,7 +241,7 @@ class Bench:
             late = f"the task took {whole}, and did not {task} by then"
         start = time.monotonic()
         try:
-            return judge_answer(self._judge, (expected, "failed"), start + min(one, allowance.left_seconds), late)
+            return judge_answer(self._judge, kind, start + min(one, allowance.left_seconds), late)
         finally:
             allowance.spend(time.monotonic() - start)
 
@@ -266,7 +253,3 @@ def _closed_later(held: ExitStack, descriptor: int) -> int:
 
 def _close_values(descriptors: dict[int, int]) -> None:
     close_all(list(descriptors.values()))
-
-
-def _not_understood() -> CallFailed:
-    return CallFailed(Verdict.TASK_ERROR, "the judge answered something else", worker_lost=True)

@@ -33,7 +33,7 @@ from hpc_board.harness.processes.tree import (
 )
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.payload import Held, write_at
-from hpc_board.harness.wire.replies import Answer, Done, Mapped, Overlapped, Prepared
+from hpc_board.harness.wire.replies import Done, Overlapped
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
@@ -112,8 +112,7 @@ class Worker:
         Raises:
             CallFailed: they are not in time, or the worker sent another frame.
         """
-        if not isinstance(self._ready(phase, "prepared"), Prepared):
-            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
+        self._await(phase, "prepared")
 
     def give_room(
         self,
@@ -155,8 +154,7 @@ class Worker:
             "repeated": False,
         }
         self.child.send(frame, [*shown, room])
-        if not isinstance(self._ready(phase, "mapped"), Mapped):
-            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
+        self._await(phase, "mapped")
         return arena, bases
 
     def give_room_to_repeat(self, phase: Phase, count: int, room: int, value: int, *, early: bool) -> None:
@@ -177,8 +175,7 @@ class Worker:
             "repeated": True,
         }
         self.child.send(frame, [room, value])
-        if not isinstance(self._ready(phase, "mapped"), Mapped):
-            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it answered something else", worker_lost=True)
+        self._await(phase, "mapped")
 
     def _renew_arena(self, size: int) -> None:
         close_all(self._arena)
@@ -189,13 +186,13 @@ class Worker:
     def _fits(self, size: int) -> bool:
         return bool(self._arena) and size <= os.fstat(self._arena[0]).st_size <= 2 * size + _SPARE_BYTES
 
-    def _ready(self, phase: Phase, expected: str) -> Answer:
-        """Return the worker's answer before a call; that time is the worker's own."""
+    def _await(self, phase: Phase, expected: str) -> None:
+        """Wait for the worker's answer before a call; that time is the worker's own."""
         seconds = min(self._limits.first_call_seconds, self._allowance.left_seconds)
         late = f"it was not ready for a {phase.name} call within {seconds:g} s"
         start = time.monotonic()
         try:
-            return worker_answer(self.child, (expected, "raised"), start + seconds, late)
+            worker_answer(self.child, (expected, "raised"), start + seconds, late)
         finally:
             self._allowance.spend(time.monotonic() - start)
 

@@ -9,11 +9,11 @@ A first-generation eval prints one line `score: SECONDS` within its output inste
 
 import math
 import re
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hpc_board.harness.processes.calls import CallFailed
+from hpc_board.harness.processes.signals import signal_name
 from hpc_board.model.result import LIBRARY_MISSING, Case, Timing, Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import CaseValue, case_text
@@ -248,7 +248,7 @@ def by_status(stage: Stage, ended: Ended, *, begun: bool = False) -> CallFailed:
     """
     status, words = ended.status, f": {ended.last_words}" if ended.last_words else ""
     if status < 0:
-        return CallFailed(Verdict.CRASH, f"the task's eval was ended by signal {-status} ({_signal_name(-status)})")
+        return CallFailed(Verdict.CRASH, f"the task's eval was ended by signal {-status} ({signal_name(-status)})")
     if ended.as_alone and status in (USAGE, DEVICE_FAILED, NO_PIPE, NOT_VALID, BAD_CASE, TOO_LATE):
         words = f", as the submission does by itself{words}"
         return CallFailed(Verdict.CRASH, f"the task's eval ended before it was done (exit status {status}){words}")
@@ -267,13 +267,6 @@ def by_status(stage: Stage, ended: Ended, *, begun: bool = False) -> CallFailed:
         1: (Verdict.EXCEPTION, "the task's eval was ended by an exception"),
     }.get(status, (Verdict.CRASH, "the task's eval ended before it was done"))
     return CallFailed(verdict, f"{meaning} (exit status {status}){words}")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"
 
 
 def _miscounted(report: Report, stage: Stage, cases: Sequence[Case]) -> CallFailed | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.wire.channel import ProtocolViolation
-from hpc_board.harness.wire.replies import Answer, Failure, answer_of
+from hpc_board.harness.wire.replies import TYPES_OF_JUDGE, Answer, Failure, OfJudge, answer_of
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import CaseValue
 
@@ -92,16 +92,15 @@ class TimeBudget:
         self._spent_seconds += seconds
 
 
-def judge_answer(judge: Child, expected: tuple[str, ...], deadline: float, late: str) -> tuple[Answer, list[int]]:
-    """Return the judge's answer by `deadline`, with its descriptors; `late` is the message for a late one.
+def judge_answer(judge: Child, kind: type[OfJudge], deadline: float, late: str) -> OfJudge:
+    """Return the judge's answer of this kind by `deadline`; `late` is the message for a late one.
 
     Raises:
         CallFailed: it reported a failure, sent another frame, or is gone: an error of the task, not of the kernel.
     """
-    fds: list[int] = []
+    message = "the judge answered something else"
     try:
-        frame, fds = judge.answer(expected, deadline)
-        answer = answer_of(frame)
+        answer = answer_of(judge.answer((TYPES_OF_JUDGE[kind], "failed"), deadline))
     except ChildEnded as error:
         message = f"the judge is gone: {error.how}"
     except DeadlinePassed:
@@ -111,12 +110,11 @@ def judge_answer(judge: Child, expected: tuple[str, ...], deadline: float, late:
     except ProtocolViolation as error:
         message = f"the judge cannot be understood: it sent {error}"
     else:
-        if not isinstance(answer, Failure):
-            return answer, fds
-        close_all(fds)
-        # A resource that this node lacks, the next case lacks too.
-        raise CallFailed(answer.verdict, answer.message, worker_lost=answer.verdict is Verdict.INFRA_ERROR)
-    close_all(fds)
+        if isinstance(answer, kind):
+            return answer
+        if isinstance(answer, Failure):
+            # A resource that this node lacks, the next case lacks too.
+            raise CallFailed(answer.verdict, answer.message, worker_lost=answer.verdict is Verdict.INFRA_ERROR)
     raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True)
 
 
@@ -127,9 +125,7 @@ def worker_answer(worker: Child, expected: tuple[str, ...], deadline: float, lat
         CallFailed: the worker reported a failure, sent another frame, or is gone.
     """
     try:
-        frame, fds = worker.answer(expected, deadline)
-        close_all(fds)
-        answer = answer_of(frame)
+        answer = answer_of(worker.answer(expected, deadline))
     except ChildEnded as error:
         message = f"the process of the submission is gone: {error.how}"
         raise CallFailed(Verdict.CRASH, message, worker_lost=True) from error

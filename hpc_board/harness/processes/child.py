@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from hpc_board.harness.processes.output import Printed
-from hpc_board.harness.processes.signals import CHILD_GRACE_SECONDS, SIGNALS
+from hpc_board.harness.processes.signals import CHILD_GRACE_SECONDS, SIGNALS, signal_name
 from hpc_board.harness.processes.tree import (
     REAP_POLL_SECONDS,
     REAP_SECONDS,
@@ -97,7 +97,7 @@ class Child:
         except ChannelFull:
             self._reads = False
 
-    def answer(self, expected: Sequence[str], deadline: float) -> tuple[Frame, list[int]]:
+    def answer(self, expected: Sequence[str], deadline: float) -> Frame:
         """Return the next frame, of one of the `expected` types, before `deadline` on the monotonic clock.
 
         Raises:
@@ -122,16 +122,14 @@ class Child:
             if self._pidfd is not None and self._pidfd in ready:
                 raise self._ended()
 
-    def _frame(self, expected: Sequence[str]) -> tuple[Frame, list[int]]:
+    def _frame(self, expected: Sequence[str]) -> Frame:
         try:
-            frame, fds = self._channel.receive()
+            frame, _ = self._channel.receive()
         except ChannelClosed:
             raise self._ended() from None
         if frame["type"] not in expected:
-            for descriptor in fds:
-                os.close(descriptor)
             raise ProtocolViolation(f"a frame of the type {frame['type'][:40]!r} instead of {' or '.join(expected)}")
-        return frame, fds
+        return frame
 
     def _drain(self, descriptor: int) -> bool:
         try:
@@ -152,7 +150,7 @@ class Child:
         if -code in SIGNALS:
             time.sleep(CHILD_GRACE_SECONDS)
         if code < 0:
-            return ChildEnded(f"it was ended by signal {-code} ({_signal_name(-code)})", -code)
+            return ChildEnded(f"it was ended by signal {-code} ({signal_name(-code)})", -code)
         return ChildEnded(f"it exited with status {code}")
 
     def _wait(self, seconds: float) -> bool:
@@ -283,10 +281,3 @@ def exit_descriptor(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"

@@ -16,12 +16,20 @@ then.
 """
 
 
+def signal_name(number: int) -> str:
+    """Return the name of a signal, "unknown" for one without a name, such as a real-time signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
+
+
 class Interrupted(BaseException):
     """The signal with this number told the job to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
-        self.name = signal.Signals(number).name
+        self.name = signal_name(number)
 
 
 class Interruption:

@@ -29,7 +29,7 @@ class Zygote:
     """The process that has imported `modules` and forks the others (see zygote.py)."""
 
     def __init__(self, harness: Path, *, env: Mapping[str, str], modules: Sequence[str], printed: Printed) -> None:
-        channel, theirs = pair(takes_fds=False)
+        channel, theirs = pair()
         reader, writer = os.pipe()
         with theirs:
             self._process = subprocess.Popen(
@@ -67,7 +67,7 @@ class Zygote:
         Raises:
             NotForked: the process has not started by the `deadline`.
         """
-        channel, theirs = pair(takes_fds=role == "judge")
+        channel, theirs = pair()
         pipes = [os.pipe(), os.pipe()]
         frame = {"type": "fork", "role": role, "environment": dict(environment), "cwd": str(cwd)}
         try:
@@ -87,7 +87,7 @@ class Zygote:
 
     def _forked(self, deadline: float) -> int:
         try:
-            frame, _ = self._child.answer(("forked", "unforked"), deadline)
+            frame = self._child.answer(("forked", "unforked"), deadline)
         except ChildEnded as error:
             raise NotForked(f"the process that starts the others is gone: {error.how}") from None
         except (DeadlinePassed, PrintedTooMuch, ProtocolViolation):

@@ -108,10 +108,10 @@ def _frame(data: bytes, flags: int) -> Frame:
     return frame
 
 
-def pair(*, takes_fds: bool) -> tuple[Channel, socket.socket]:
-    """Return a channel for this process, and the other end as a socket to hand to a child."""
+def pair() -> tuple[Channel, socket.socket]:
+    """Return a channel for this process, which takes no descriptors, and the other end as a socket for a child."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    return Channel(ours, takes_fds=takes_fds), theirs
+    return Channel(ours, takes_fds=False), theirs
 
 
 def inherited(descriptor: int) -> Channel:

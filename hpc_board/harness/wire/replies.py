@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from hpc_board.harness.wire.channel import Frame, ProtocolViolation
 from hpc_board.model.peaks import WORK_MAX, Work
@@ -107,6 +107,10 @@ class Checked:
     message: str
 
 
+OfJudge = TypeVar("OfJudge", Ready, Generated, Filled, Checked)
+TYPES_OF_JUDGE: dict[type, str] = {Ready: "ready", Generated: "generated", Filled: "filled", Checked: "checked"}
+"""The type of frame for each answer of a judge except a failure."""
+
 Answer = Confined | Loaded | Prepared | Mapped | Done | Overlapped | Failure | Ready | Generated | Filled | Checked
 
 
@@ -124,22 +128,6 @@ def answer_of(frame: Frame) -> Answer:
 
 def _confined(frame: Frame) -> Confined:
     return Confined(_text(frame["isolation"], 40))
-
-
-def _loaded(_frame: Frame) -> Loaded:
-    return Loaded()
-
-
-def _prepared(_frame: Frame) -> Prepared:
-    return Prepared()
-
-
-def _mapped(_frame: Frame) -> Mapped:
-    return Mapped()
-
-
-def _filled(_frame: Frame) -> Filled:
-    return Filled()
 
 
 def _done(frame: Frame) -> Done:
@@ -170,10 +158,6 @@ def _extent(extent: Any) -> tuple[int, int]:
 def _held(part: Any) -> tuple[int, int, int, int]:
     output, at, address, size = map(_position, part)
     return output, at, address, size
-
-
-def _overlapped(_frame: Frame) -> Overlapped:
-    return Overlapped()
 
 
 def _failure(frame: Frame) -> Failure:
@@ -221,15 +205,15 @@ def _text(value: Any, limit: int) -> str:
 
 _KINDS: dict[str, Callable[[Frame], Answer]] = {
     "confined": _confined,
-    "loaded": _loaded,
-    "prepared": _prepared,
-    "mapped": _mapped,
+    "loaded": lambda _: Loaded(),
+    "prepared": lambda _: Prepared(),
+    "mapped": lambda _: Mapped(),
     "done": _done,
-    "overlapped": _overlapped,
+    "overlapped": lambda _: Overlapped(),
     "raised": _failure,
     "ready": _ready,
     "failed": _failure,
     "generated": _generated,
-    "filled": _filled,
+    "filled": lambda _: Filled(),
     "checked": _checked,
 }
