@@ -31,7 +31,7 @@ from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, peak_of
 from hpc_board.model.result import INTERRUPTED, Case, Log, Result, Verdict
 from hpc_board.model.score import score_s
-from hpc_board.model.task import OWN, Language, Mode
+from hpc_board.model.task import OWN, Mode
 
 if TYPE_CHECKING:
     from hpc_board.harness.own_eval.evaluation import OwnEval
@@ -217,7 +217,7 @@ class Supervisor:
             self._benchmark(judge, processes.loaded_worker(), job.phase_seconds["ranked"], job.limits.workers)
 
     def _build(self) -> None:
-        """Compile the submission; one for a GPU is compiled on a CPU board too, and not run there."""
+        """Compile the submission."""
         from hpc_board.harness.build.builder import BuildFailed, build
 
         job, processes = self._job, self._processes
@@ -238,9 +238,6 @@ class Supervisor:
             raise CallFailed(error.verdict, error.message) from None
         self._build_log, processes.library = built.log, built.library
         self._provenance.update(built.facts)
-        if job.device == "cpu" and job.language is not Language.CPP:
-            message = f"the submission compiles for {built.facts['arch']}, but jobs for {job.gpu} run on a CPU here"
-            raise CallFailed(Verdict.DEVICE_ERROR, message)
 
     def _test(self, judge: Child, child: Child) -> bool:
         """Check the test cases in a worker and dismiss it; return whether all have passed."""

@@ -15,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from hpc_board.harness.processes.child import READ_BYTES, signal_told
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.tree import REAP_SECONDS, kill_orphans, stat_fields
 from hpc_board.model.result import Log, Verdict
-from hpc_board.model.task import ENTRY
+from hpc_board.model.task import ENTRY, Language
 from hpc_board.model.text import one_line
 
 _FILE_BYTES_MAX = 2**30
@@ -147,19 +147,41 @@ def build(
         (home / HEADER).write_text(header_text(), encoding="utf-8")
         facts["compiles"] = 1
         start = time.monotonic()
-        try:
+        with described(job, facts):
             kept = _compiled(job, harness, room, command_line, facts, keep)
-        except BuildFailed as error:
-            error.facts.update(facts)
-            error.log, error.message = renamed_in(error.log, job), renamed(error.message, job)
-            raise
         facts["compile_seconds"] = round(time.monotonic() - start, 3)
         if cache is not None:
             cache.put(key, kept)
     library = home / LIBRARY
     library.write_bytes(kept.library)
     facts["library_sha256"] = hashlib.sha256(kept.library).hexdigest()
-    return Built(library, renamed_in(kept.log, job), facts)
+    log = renamed_in(kept.log, job)
+    check_device(job, tools.arch, log, facts)
+    return Built(library, log, facts)
+
+
+@contextmanager
+def described(job: JobSpec, facts: Mapping[str, Any]) -> Iterator[None]:
+    """Add `facts` to a failure within this block, and the participant's own name for the file."""
+    try:
+        yield
+    except BuildFailed as error:
+        error.facts.update(facts)
+        error.log, error.message = renamed_in(error.log, job), _renamed(error.message, job)
+        raise
+
+
+def check_device(job: JobSpec, arch: str, log: Log, facts: Mapping[str, Any]) -> None:
+    """Check that the job's device can run the compiled code: one for a GPU is compiled on a CPU board, and not run.
+
+    Raises:
+        BuildFailed: it cannot.
+    """
+    if job.device == "cpu" and job.language is not Language.CPP:
+        message = f"the submission compiles for {arch}, but jobs for {job.gpu} run on a CPU here"
+        failed = BuildFailed(Verdict.DEVICE_ERROR, message, log)
+        failed.facts.update(facts)
+        raise failed
 
 
 def _cache(job: JobSpec, folder: Path) -> BuildCache | None:
@@ -303,10 +325,10 @@ def _without(log: Log, prefix: str) -> Log:
 
 def renamed_in(log: Log, job: JobSpec) -> Log:
     """Return the compiler's output, with the participant's own name for the file."""
-    return replace(log, head=renamed(log.head, job), tail=renamed(log.tail, job))
+    return replace(log, head=_renamed(log.head, job), tail=_renamed(log.tail, job))
 
 
-def renamed(text: str, job: JobSpec) -> str:
+def _renamed(text: str, job: JobSpec) -> str:
     """Return a compiler's message with the participant's own name for the file; only the harness uses another one."""
     return re.sub(rf"(?<![\w./-]){re.escape(job.submission)}(?![\w./-])", lambda _: job.shown_as, text)
 

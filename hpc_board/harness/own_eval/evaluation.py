@@ -16,7 +16,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.build.builder import BuildFailed, built_file, compiler_log, compiler_room, renamed, renamed_in
+from hpc_board.harness.build.builder import (
+    BuildFailed,
+    built_file,
+    check_device,
+    compiler_log,
+    compiler_room,
+    described,
+    renamed_in,
+)
 from hpc_board.harness.build.toolchain import ToolchainMissing, include_folders, program_command, toolchain
 from hpc_board.harness.confine.scratch import remove
 from hpc_board.harness.files import open_regular
@@ -30,7 +38,7 @@ from hpc_board.harness.processes.calls import CallFailed, secret_seed
 from hpc_board.harness.processes.output import Printed
 from hpc_board.model.result import Case, Log, Verdict, secretly_failed
 from hpc_board.model.score import score_s
-from hpc_board.model.task import Language, Mode, Ranking, case_text
+from hpc_board.model.task import Mode, Ranking, case_text
 from hpc_board.model.text import one_line, printable
 
 PROGRAM = "eval.out"
@@ -378,18 +386,11 @@ def built_program(
     facts: dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 1}
     command_line = program_command(tools, job.eval, includes, PROGRAM)
     start = time.monotonic()
-    try:
+    with described(job, facts):
         log = compiler_log(job, processes.harness, room, command_line, facts, processes.pids())
         program = built_file(home / PROGRAM)
-    except BuildFailed as error:
-        error.facts.update(facts)
-        error.log, error.message = renamed_in(error.log, job), renamed(error.message, job)
-        raise
     facts["compile_seconds"] = round(time.monotonic() - start, 3)
     facts["program_sha256"] = hashlib.sha256(program).hexdigest()
-    if job.device == "cpu" and job.language is not Language.CPP:
-        message = f"the submission compiles for {tools.arch}, but jobs for {job.gpu} run on a CPU here"
-        failed = BuildFailed(Verdict.DEVICE_ERROR, message, renamed_in(log, job))
-        failed.facts.update(facts)
-        raise failed
-    return program, renamed_in(log, job), facts
+    log = renamed_in(log, job)
+    check_device(job, tools.arch, log, facts)
+    return program, log, facts
