@@ -81,9 +81,11 @@ def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | Non
 
     checked = open_().admin.check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
     if as_json:
-        from hpc_board.cli.json_output import gpu_check_object
+        from hpc_board.report.views.diagnostics import GpuCheckView
 
-        print_json([gpu_check_object(each) for each in checked])
+        print_json(
+            [GpuCheckView.of(each.gpu, each.diagnostics, each.inspection, proven=each.proven) for each in checked]
+        )
     else:
         sound = "No problem; no job was sent" if no_job else "Proven"
         print_blocks(
@@ -107,14 +109,16 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.domain.diagnostic import Diagnostic, Severity
     from hpc_board.errors import BoardError
-    from hpc_board.report.diagnostics import diagnostic_object, diagnostics_report
+    from hpc_board.report.diagnostics import diagnostics_report
 
     try:
         diagnostics = ctx.obj().admin.diagnose(_origin(ctx))
     except BoardError as error:
         diagnostics = [Diagnostic(Severity.ERROR, "settings", error.message, error.hint)]
     if as_json:
-        print_json([diagnostic_object(each) for each in diagnostics])
+        from hpc_board.report.views.diagnostics import DiagnosticView
+
+        print_json([DiagnosticView.of(each) for each in diagnostics])
     else:
         print_blocks(*diagnostics_report("", diagnostics, "No problem"))
     if any(each.severity is Severity.ERROR for each in diagnostics):

@@ -186,7 +186,9 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
         _confirm_by_name(plan.name, f"{plan.name} has {users} entries in its standings. " if users else "")
     file = board.leaderboards.delete(name, reason=reason)
     if as_json:
-        print_json({"name": plan.name, "action": str(plan.action), "kept": str(file)})
+        from hpc_board.report.views.leaderboards import DeletionView
+
+        print_json(DeletionView(name=plan.name, action=str(plan.action), kept=str(file)))
     remark(f"The board {plan.name} is deleted; {file} keeps its standings and what it was.")
     if any(task.name == plan.name for task in board.tasks.catalog().tasks):
         remark(f"{plan.name} is the name of a task of the settings' folders, which is listed again.")
@@ -228,9 +230,9 @@ def sync(
             [each.plan for each in done if each.plan and each.stored], force=force, reason=reason
         )
     if as_json:
-        from hpc_board.cli.json_output import synced_object
+        from hpc_board.report.views.leaderboards import SyncedView
 
-        print_json([synced_object(each) for each in done])
+        print_json([SyncedView.of(each.name, each.result, each.reason, each.plan) for each in done])
     else:
         print_blocks(synced_table([(each.name, each.result, each.reason) for each in done]))
     results = {each.result for each in done}
@@ -245,9 +247,9 @@ def _print_plans(plans: "tuple[Plan, ...] | list[Plan]", *, as_json: bool, store
     from hpc_board.report.boards import plan_report
 
     if as_json:
-        from hpc_board.cli.json_output import plan_object
+        from hpc_board.report.views.leaderboards import PlanView
 
-        print_json([plan_object(plan, stored=stored) for plan in plans])
+        print_json([PlanView.of(plan, stored=stored) for plan in plans])
     else:
         print_blocks(*(block for plan in plans for block in plan_report(plan)))
     for plan in plans:
@@ -266,9 +268,9 @@ def _print_history(board: "Board", name: str, *, as_json: bool) -> None:
 
     changes = board.leaderboards.history(name)
     if as_json:
-        from hpc_board.cli.json_output import board_change_object
+        from hpc_board.report.views.leaderboards import BoardChangeView
 
-        print_json([board_change_object(change) for change in changes])
+        print_json([BoardChangeView.of(change) for change in changes])
     else:
         print_blocks(changes_table(changes))
 

@@ -33,8 +33,9 @@ def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: boo
     refresh(board)
     found = board.submissions.compare(one, other, gpus)
     if as_json:
-        from hpc_board.cli.json_output import comparison_object
+        from hpc_board.report.views.standings import ComparisonsView, ComparisonView
 
-        print_json({"task": found[0].runs[0].task, "boards": [comparison_object(each) for each in found]})
+        boards = [ComparisonView.of(each.runs, each.comparison) for each in found]
+        print_json(ComparisonsView(task=found[0].runs[0].task, boards=boards))
         return
     print_blocks(*(block for each in found for block in comparison_report(each.runs, each.results, each.comparison)))

@@ -66,7 +66,10 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
     if file_name is not None:
         click.echo(_file(files, file_name).encode(), nl=False)
     elif as_json:
-        print_json(_object(task, own, files))
+        from hpc_board.report.views.tasks import EvalCodeView
+
+        about = {} if own else {name: _about(text) for name, text in files.items()}
+        print_json(EvalCodeView.of(task.name if task else None, own.harness if own else None, files, about))
     elif own is not None:
         _print_own(own, files)
     else:
@@ -138,17 +141,6 @@ def _judge_blocks(files: "Mapping[str, str]", language: str | None) -> "list[Blo
             "hpc-board eval-code --file judge.py prints one of them."
         ),
     ]
-
-
-def _object(task: "Task | None", own: "Task | None", files: "Mapping[str, str]") -> "dict[str, object]":
-    return {
-        "task": None if task is None else task.name,
-        "harness": "isolated" if own is None else own.harness,
-        "files": [
-            {"name": name, "lines": len(text.splitlines()), "about": "" if own else _about(text)}
-            for name, text in files.items()
-        ],
-    }
 
 
 def _about(text: str) -> str:

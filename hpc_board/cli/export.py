@@ -14,7 +14,7 @@ from hpc_board.errors import InputError
 from hpc_board.model.names import listed
 
 if TYPE_CHECKING:
-    from hpc_board.domain.statistics import Statistics
+    pass
 
 _FORMATS = ("csv", "json", "parquet", "html")
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "w": timedelta(weeks=1)}
@@ -130,44 +130,8 @@ def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> N
     since = None if days is None else datetime.now(UTC) - timedelta(days=min(days, 700_000))
     found = board.admin.statistics(tasks=[task] if task else [], since=since)
     if as_json:
-        print_json(_statistics_object(found))
+        from hpc_board.report.views.usage import StatisticsView
+
+        print_json(StatisticsView.of(found))
     else:
         print_blocks(*statistics_report(found))
-
-
-def _statistics_object(found: "Statistics") -> dict[str, Any]:
-    """Counts, and lengths of time in seconds; null where no run is known to have started."""
-    from hpc_board.cli.json_output import moment
-    from hpc_board.model.text import one_line
-
-    return {
-        "since": moment(found.since),
-        "tasks": list(found.tasks),
-        "submissions": found.submissions,
-        "runs": found.runs,
-        "waiting": found.waiting,
-        "users": found.users,
-        "unique_codes": found.unique_codes,
-        "gpus": [
-            {
-                "gpu": one_line(gpu.gpu),
-                "runs": gpu.runs,
-                "passed": gpu.passed,
-                "scored": gpu.scored,
-                "started": gpu.started,
-                "wait_median_s": gpu.wait_median_s,
-                "wait_max_s": gpu.wait_max_s,
-                "run_total_s": gpu.run_total_s,
-            }
-            for gpu in found.gpus
-        ],
-        "top_users": [
-            {
-                "user": one_line(user.user),
-                "submissions": user.submissions,
-                "runs": user.runs,
-                "run_total_s": user.run_total_s,
-            }
-            for user in found.top_users
-        ],
-    }

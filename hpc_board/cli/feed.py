@@ -37,8 +37,8 @@ def feed(
     refresh(board)
     entries = board.standings.feed(task=name, gpu=gpu, user=user, before=before, limit=limit)
     if as_json:
-        from hpc_board.cli.json_output import feed_object
+        from hpc_board.report.views.standings import FeedView
 
-        print_json([feed_object(entry) for entry in entries])
+        print_json([FeedView.of(entry) for entry in entries])
     else:
         print_blocks(feed_lines(entries))

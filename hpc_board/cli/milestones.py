@@ -36,9 +36,9 @@ def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> 
     names = listed(gpus)
     runs = board.submissions.submit_milestones(name, names)
     if as_json:
-        from hpc_board.cli.json_output import run_object
+        from hpc_board.cli.output import listed_runs
 
-        print_json([run_object(board, run) for run in runs])
+        print_json(listed_runs(board, runs))
     else:
         print_blocks(runs_table(runs))
     tell_unsent(runs)

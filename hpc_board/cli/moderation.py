@@ -97,9 +97,9 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
 
     limits = board.moderation.limit(name, change)
     if as_json:
-        from hpc_board.cli.json_output import limits_object
+        from hpc_board.report.views.moderation import LimitsView
 
-        print_json(limits_object(name, limits))
+        print_json(LimitsView.of(name, limits))
     else:
         remark(f"{name}: {limits_text(limits)}, per user.")
 
@@ -120,9 +120,9 @@ def limits(open_: Open, as_json: bool) -> None:
 
     found = open_().moderation.limits()
     if as_json:
-        from hpc_board.cli.json_output import limits_object
+        from hpc_board.report.views.moderation import LimitsView
 
-        print_json([limits_object(decision.subject, each, decision) for decision, each in found])
+        print_json([LimitsView.of(decision.subject, each, decision) for decision, each in found])
     else:
         print_blocks(limits_table(found))
 
@@ -174,9 +174,9 @@ def bans(open_: Open, as_json: bool) -> None:
 
     found = open_().moderation.bans()
     if as_json:
-        from hpc_board.cli.json_output import decision_object
+        from hpc_board.report.views.moderation import DecisionView
 
-        print_json(list(map(decision_object, found)))
+        print_json(list(map(DecisionView.of, found)))
     else:
         print_blocks(bans_table(found))
 
@@ -257,9 +257,9 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json:
 
     found = open_().moderation.decisions(user=user, board=name, limit=limit)
     if as_json:
-        from hpc_board.cli.json_output import decision_object
+        from hpc_board.report.views.moderation import DecisionView
 
-        print_json(list(map(decision_object, found)))
+        print_json(list(map(DecisionView.of, found)))
     else:
         print_blocks(decisions_table(found))
 
@@ -330,14 +330,11 @@ def rerun(
         return
     runs = board.submissions.rerun(plan)
     if as_json:
-        from hpc_board.cli.json_output import again_object, run_object
+        from hpc_board.cli.output import listed_runs
+        from hpc_board.report.views.moderation import RerunCandidateView, RerunsView
 
-        print_json(
-            {
-                "runs": [run_object(board, run) for run in runs],
-                "left_out": [again_object(each) for each in plan if each.why],
-            }
-        )
+        left_out = [RerunCandidateView.of(each.submission, each.gpus, each.why) for each in plan if each.why]
+        print_json(RerunsView(runs=listed_runs(board, runs), left_out=left_out))
     else:
         _tell_left_out(plan)
         print_blocks(runs_table(runs, users=True))
@@ -355,9 +352,9 @@ def _print_plan(plan: "list[RerunCandidate]", *, as_json: bool) -> None:
     from hpc_board.report.moderation import rerun_table
 
     if as_json:
-        from hpc_board.cli.json_output import again_object
+        from hpc_board.report.views.moderation import RerunCandidateView
 
-        print_json(list(map(again_object, plan)))
+        print_json([RerunCandidateView.of(each.submission, each.gpus, each.why) for each in plan])
     else:
         print_blocks(rerun_table([(each.submission, each.gpus, each.why) for each in plan]))
 

@@ -9,8 +9,12 @@ import click
 from hpc_board.errors import BoardError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hpc_board.board import Board
+    from hpc_board.domain.run import Run
     from hpc_board.report.blocks import Block, Tone
+    from hpc_board.report.views.runs import RunView, WholeRunView
 
 _STYLES: dict[str, dict[str, Any]] = {
     "strong": {"bold": True},
@@ -36,9 +40,26 @@ def output_width() -> int | None:
     return get_terminal_size().columns
 
 
-def print_json(value: Any) -> None:
-    """Print a value to stdout as JSON in ASCII, which no terminal and no locale can trip over."""
-    click.echo(json.dumps(value, indent=2, allow_nan=False))
+def print_json(view: Any) -> None:
+    """Print the Structs of `report.views` to stdout as JSON in ASCII, which no terminal and no locale can trip over."""
+    import msgspec
+
+    click.echo(json.dumps(msgspec.to_builtins(view), indent=2, allow_nan=False))
+
+
+def listed_runs(board: "Board", runs: "Iterable[Run]") -> "list[RunView]":
+    """Return the objects of a list of runs."""
+    from hpc_board.report.views.runs import listed
+
+    return [listed(run, board.standings.placing(run), board.runs.cases(run.id)) for run in runs]
+
+
+def whole_run(board: "Board", id_: int, *, samples: bool = False) -> "WholeRunView":
+    """Return the object of a run with its result; `samples` adds the time of every call."""
+    from hpc_board.report.views.runs import whole
+
+    found = board.runs.whole(id_)
+    return whole(found.run, found.placing, found.result, found.history, samples=samples)
 
 
 def remark(text: str) -> None:

@@ -97,9 +97,9 @@ def runs(
     if task is not None and not found:
         board.tasks.get(task)  # a task that has left the settings may still have runs; a mistyped name has none
     if as_json:
-        from hpc_board.cli.json_output import run_object
+        from hpc_board.cli.output import listed_runs
 
-        print_json([run_object(board, run) for run in found])
+        print_json(listed_runs(board, found))
     else:
         width = output_width()
         print_blocks(
@@ -120,7 +120,7 @@ def runs(
 @click.pass_obj
 def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> None:
     """Show one run: verdict, cases, times, machine, output."""
-    from hpc_board.cli.output import print_blocks, print_json, refresh
+    from hpc_board.cli.output import print_blocks, print_json, refresh, whole_run
 
     if samples and not as_json:
         raise click.UsageError("--samples needs --json.")
@@ -131,9 +131,7 @@ def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> 
     if only_log:
         _print_logs(board, board.runs.get(id_))
     elif as_json:
-        from hpc_board.cli.json_output import run_details
-
-        print_json(run_details(board.runs.whole(id_), samples=samples))
+        print_json(whole_run(board, id_, samples=samples))
     else:
         print_blocks(*report(board, board.runs.whole(id_)))
 
@@ -170,18 +168,17 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
     The exit code is that of `submit --wait`: 0 passed, 1 did not pass, 3 no verdict, 4 gave up waiting.
     """
     from hpc_board.cli.follow import follow
-    from hpc_board.cli.json_output import run_details
-    from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_json, whole_run
 
     board = open_()
     try:
         (found,) = follow(board, [board.runs.get(id_).id], timeout_seconds)
     except WaitExpired:
         if as_json:
-            print_json(run_details(board.runs.whole(id_)))
+            print_json(whole_run(board, id_))
         raise
     if as_json:
-        print_json(run_details(board.runs.whole(found.id)))
+        print_json(whole_run(board, found.id))
     else:
         print_blocks(*summary(board, found))
     raise click.exceptions.Exit(exit_code_of(board, [found]))
@@ -275,10 +272,9 @@ def poll(open_: Open, as_json: bool) -> None:
     pairs = [(old, board.runs.get(old.id)) for old in before]
     changed = [(old, new) for old, new in pairs if new.state is not old.state]
     if as_json:
-        from hpc_board.cli.json_output import run_object
-        from hpc_board.cli.output import print_json
+        from hpc_board.cli.output import listed_runs, print_json
 
-        print_json([run_object(board, new) for _, new in changed])
+        print_json(listed_runs(board, [new for _, new in changed]))
     else:
         for old, new in changed:
             click.echo(printable(f"run {new.id} on {new.gpu}: {outcome(old)} -> {outcome(new)}"))

@@ -175,11 +175,11 @@ def history(
     whose = user or board.user
     pages = board.standings.pages(name, chosen, version=version, rows=Rows.NEWEST, limit=_HISTORY_MAX, user=whose)
     if as_json:
-        from hpc_board.cli.json_output import history_object
         from hpc_board.model.text import one_line
+        from hpc_board.report.views.standings import HistoriesView, HistoryView
 
-        boards = [history_object(page) for page in pages]
-        print_json({"task": board.tasks.get(name).name, "user": one_line(whose), "boards": boards})
+        boards = [HistoryView.of(page) for page in pages]
+        print_json(HistoriesView(task=board.tasks.get(name).name, user=one_line(whose), boards=boards))
         return
     task = board.tasks.get(name).name
     shown = [page for page in pages if page.rows] or pages
@@ -197,12 +197,13 @@ def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows
         page.gpu: board.standings.removed(task, page.gpu, page.version) if rows is Rows.OWN else () for page in pages
     }
     if as_json:
-        from hpc_board.cli.json_output import board_object, removed_object
+        from hpc_board.report.views.standings import OwnPageView, OwnStandingsView, PageView, StandingsView
 
-        objects = [board_object(page) for page in pages]
         if rows is Rows.OWN:
-            objects = [{**each, "removed": list(map(removed_object, removed[each["gpu"]]))} for each in objects]
-        print_json({"task": task, "boards": objects})
+            own = [OwnPageView.with_removed(page, removed[page.gpu]) for page in pages]
+            print_json(OwnStandingsView(task=task, boards=own))
+        else:
+            print_json(StandingsView(task=task, boards=[PageView.of(page) for page in pages]))
         return
     blocks: list[Block] = []
     for page in pages:
@@ -237,10 +238,9 @@ def _print_rank(
             f"no entry with rank {rank} on {task}", hint=f"Users on each board: {counts}. Ties leave gaps."
         )
     if as_json:
-        from hpc_board.cli.json_output import standing_object
+        from hpc_board.report.views.standings import RanksView, RankView
 
-        boards = [{"gpu": page.gpu, "rows": [standing_object(row, page) for row in rows]} for page, rows in held]
-        print_json({"task": task, "rank": rank, "boards": boards})
+        print_json(RanksView(task=task, rank=rank, boards=[RankView.of(page, rows) for page, rows in held]))
         return
     print_blocks(*(block for page, rows in held if rows for block in rank_report(task, page, rows)))
 
@@ -252,9 +252,9 @@ def _print_versions(board: "Board", name: str, *, as_json: bool) -> None:
     task = board.tasks.get(name)
     found = board.standings.versions(name)
     if as_json:
-        from hpc_board.cli.json_output import version_object
+        from hpc_board.report.views.standings import VersionsView, VersionView
 
-        print_json({"task": task.name, "versions": [version_object(each, task.version) for each in found]})
+        print_json(VersionsView(task=task.name, versions=[VersionView.of(each, task.version) for each in found]))
     else:
         print_blocks(versions_table(found, task.version))
 

@@ -120,11 +120,14 @@ def submit(
 
 def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
     """Print each script once; a single one, and nothing else, so that stdout is the file that would be sent."""
-    from hpc_board.cli.json_output import preview_object
     from hpc_board.cli.output import print_json, remark
 
     if as_json:
-        print_json([preview_object(preview) for preview in previews])
+        from hpc_board.report.views.runs import PreviewView
+
+        print_json(
+            [PreviewView.of(each.file_name, each.gpu.name, each.script, each.command, each.array) for each in previews]
+        )
         return
     for gpu, command in dict.fromkeys((preview.gpu.name, preview.command) for preview in previews):
         remark(f"{gpu}: {shlex.join(command)}")
@@ -159,15 +162,19 @@ def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *
 
 
 def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> None:
-    from hpc_board.cli.json_output import submission_object
-    from hpc_board.cli.output import print_blocks, print_json, remark
+    from hpc_board.cli.output import print_blocks, print_json, remark, whole_run
     from hpc_board.report.runs import runs_table
 
     if as_json:
+        from hpc_board.report.views.runs import SubmissionView
+
         submissions: dict[int, list[Run]] = {}
         for run in runs:
             submissions.setdefault(run.submission, []).append(run)
-        objects = [submission_object(board, members) for members in submissions.values()]
+        objects = [
+            SubmissionView.of(members[0], [whole_run(board, run.id) for run in members])
+            for members in submissions.values()
+        ]
         print_json(objects if len(objects) > 1 else objects[0])
     else:
         print_blocks(runs_table(runs))

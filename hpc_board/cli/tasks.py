@@ -45,10 +45,10 @@ def list_(open_: Open, as_json: bool) -> None:
             more = f" {len(each.warnings) - 1} more:" if len(each.warnings) > 1 else " More:"
             remark(f"{each.name}: task.yml, {each.warnings[0]}{more} hpc-board task check {each.name}")
     if as_json:
-        from hpc_board.cli.json_output import task_object
+        from hpc_board.report.views.tasks import TaskView
 
         boards = {each.name: each for each in board.leaderboards.list()}
-        print_json([task_object(each, gpus[each.name], boards.get(each.name)) for each in tasks])
+        print_json([TaskView.of(each, gpus[each.name], boards.get(each.name)) for each in tasks])
     else:
         print_blocks(tasks_table(tasks, gpus, datetime.now(UTC)))
 
@@ -63,9 +63,9 @@ def gpus(open_: Open, as_json: bool) -> None:
 
     statuses = open_().gpus.statuses()
     if as_json:
-        from hpc_board.cli.json_output import gpu_object
+        from hpc_board.report.views.usage import GpuView
 
-        print_json([gpu_object(status) for status in statuses])
+        print_json([GpuView.of(status) for status in statuses])
     else:
         print_blocks(gpus_table(statuses, datetime.now(UTC)))
 
@@ -140,9 +140,10 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
             )
         click.echo(text.encode(), nl=False)
     elif as_json:
-        from hpc_board.cli.json_output import task_details
+        from hpc_board.report.views.tasks import WholeTaskView
 
-        print_json(task_details(found, allowed, created, board.leaderboards.limits(found.name)))
+        limits = board.leaderboards.limits(found.name)
+        print_json(WholeTaskView.with_limits(found, allowed, created, limits))
     else:
         print_blocks(
             *task_report(found, allowed, datetime.now(UTC)),
@@ -194,9 +195,11 @@ def check(
                 click.echo()
             print_blocks(*check_report(checked.task, checked.functions, checked.lint, checked.findings))
     if as_json:
-        from hpc_board.cli.json_output import check_object
+        from hpc_board.report.views.tasks import TaskCheckView
 
-        objects = [check_object(checked) for checked in results]
+        objects = [
+            TaskCheckView.of(each.task, each.functions, each.lint, each.findings, sound=each.sound) for each in results
+        ]
         print_json(objects[0] if len(objects) == 1 else objects)
     if not all(checked.sound for checked in results):
         raise click.exceptions.Exit(NOT_PASSED)
@@ -247,9 +250,9 @@ def test(
     remark(f"Judging {submission.file_name} for {found[0].name} in mode {asked}, on this machine's {_kind(device)}.")
     trial = try_out(submission, found[0], asked, device=Device(device), python=python or sys.executable)
     if as_json:
-        from hpc_board.cli.json_output import trial_object
+        from hpc_board.report.views.runs import TrialView
 
-        print_json(trial_object(trial, found[0].version))
+        print_json(TrialView.of(trial.run, trial.result, found[0].version))
     else:
         print_blocks(*trial_report(trial.run, trial.result))
     raise click.exceptions.Exit(exit_code_of_trial(trial.run, trial.result.cases))

@@ -1,24 +1,22 @@
-"""Diagnostics as blocks and as JSON: of an installation, of the GPUs of the settings, and of a task."""
+"""Diagnostics as blocks: of an installation, of the GPUs of the settings, and of a task."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Block, Facts, Heading, Paragraph, Tone
 from hpc_board.report.formatting import count_text
 
-_PROBLEM = "problem"
+PROBLEM = "problem"
 """The word for an error of an installation."""
 
 _WORD_WIDTH = 7
 _MESSAGE_MAX = 8000
 _HINT_MAX = 1000
-_JSON_TEXT_MAX = 16_384
 
 
 def diagnostics_report(
-    title: str, diagnostics: Sequence[Diagnostic], sound: str, error: str = _PROBLEM, meaning: str = ""
+    title: str, diagnostics: Sequence[Diagnostic], sound: str, error: str = PROBLEM, meaning: str = ""
 ) -> tuple[Block, ...]:
     """Return diagnostics with their hints under a title, and a summary.
 
@@ -36,30 +34,14 @@ def diagnostics_report(
     )
 
 
-def diagnostic_object(diagnostic: Diagnostic) -> dict[str, Any]:
-    """Return a diagnostic of an installation or a GPU as a JSON object."""
-    return {"level": _word(diagnostic, _PROBLEM), "subject": diagnostic.subject, **_texts(diagnostic)}
-
-
-def finding_object(diagnostic: Diagnostic) -> dict[str, Any]:
-    """Return a diagnostic of a task as a JSON object."""
-    return {"severity": str(diagnostic.severity), "code": diagnostic.subject, **_texts(diagnostic)}
-
-
-def _texts(diagnostic: Diagnostic) -> dict[str, str]:
-    return {
-        "message": printable(diagnostic.message, _JSON_TEXT_MAX),
-        "advice": printable(diagnostic.hint, _JSON_TEXT_MAX),
-    }
-
-
-def _word(diagnostic: Diagnostic, error: str) -> str:
+def severity_word(diagnostic: Diagnostic, error: str) -> str:
+    """Return the word for the severity of a diagnostic; `error` is the word for an error."""
     return error if diagnostic.severity is Severity.ERROR else str(diagnostic.severity)
 
 
 def _rows(diagnostic: Diagnostic, error: str) -> Iterator[tuple[str, str]]:
     first, *others = printable(diagnostic.message, _MESSAGE_MAX).splitlines() or [""]
-    yield f"{_word(diagnostic, error):<{_WORD_WIDTH}}  {diagnostic.subject}", first
+    yield f"{severity_word(diagnostic, error):<{_WORD_WIDTH}}  {diagnostic.subject}", first
     yield from (("", f"  {other}") for other in others)
     if diagnostic.hint:
         yield "", f"-> {printable(diagnostic.hint, _HINT_MAX)}"

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pytest
 
+from hpc_board.report.views.commands import PRINTED
 from tests.golden.board import BUNDLED, VERDICTS, GoldenBoard
 from tests.golden.files import FOLDER, Golden
 from tests.golden.internals import commands
@@ -141,6 +143,18 @@ CASES = (
 )
 
 
+def is_documented(command: str, printed: Any) -> bool:
+    """Return whether the value has one of the types that the table of JSON names for the command."""
+    types = [each.type for each in PRINTED if command in {"-".join(words.split()) for words in each.commands}]
+    for each in types:
+        try:
+            msgspec.convert(printed, each)
+        except msgspec.ValidationError:
+            continue
+        return True
+    return False
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_json_of_a_command_is_what_it_was(golden: Golden, board: GoldenBoard, case: Case) -> None:
     opened = replace(board, settings=case.settings)
@@ -150,7 +164,9 @@ def test_the_json_of_a_command_is_what_it_was(golden: Golden, board: GoldenBoard
         opened.run(case.user, *argv.split())
     done = opened.run(case.user, *case.argv.split(), "--json")
     assert done.exit_code == case.exit_code, done.stderr
-    value = case.plain(json.loads(done.stdout))
+    printed = json.loads(done.stdout)
+    assert is_documented(case.name.partition(".")[0], printed)
+    value = case.plain(printed)
     golden.check(f"json/{case.name}.json", normal(f"{json.dumps(value, indent=2)}\n", board.folder))
 
 
@@ -171,3 +187,4 @@ def test_every_command_that_prints_json_has_a_golden_file_and_no_file_is_left_ov
     stored = {file.stem for file in Path(FOLDER, "json").glob("*.json")}
     assert {name.partition(".")[0] for name in stored} == printing
     assert stored == {case.name for case in CASES} | {"run.verdicts"}
+    assert {"-".join(words.split()) for each in PRINTED for words in each.commands} == printing

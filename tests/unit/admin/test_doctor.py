@@ -20,8 +20,9 @@ from hpc_board.domain.roles import Roles
 from hpc_board.domain.run import Run
 from hpc_board.errors import DocumentError, Fault, SchedulerError, StorageError
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer, Login
-from hpc_board.report.diagnostics import diagnostic_object, diagnostics_report
+from hpc_board.report.diagnostics import diagnostics_report
 from hpc_board.report.plain import plain
+from hpc_board.report.views.diagnostics import DiagnosticView
 from hpc_board.settings import Settings
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
@@ -420,7 +421,7 @@ def test_the_report_counts_what_is_wrong_and_says_what_to_do() -> None:
 
 
 def test_scripts_read_a_diagnostic_under_the_names_of_the_manual() -> None:
-    found = [diagnostic_object(Diagnostic(severity, "x", "a\x1b[31m", "Do this.")) for severity in Severity]
-    assert [each["level"] for each in found] == ["ok", "warning", "problem"]
-    assert list(found[0]) == ["level", "subject", "message", "advice"]
-    assert found[0]["message"].isprintable()
+    found = [DiagnosticView.of(Diagnostic(severity, "x", "a\x1b[31m", "Do this.")) for severity in Severity]
+    assert [each.level for each in found] == ["ok", "warning", "problem"]
+    assert DiagnosticView.__struct_fields__ == ("level", "subject", "message", "advice")
+    assert found[0].message.isprintable()

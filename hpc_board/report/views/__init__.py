@@ -1,0 +1,38 @@
+"""The JSON that scripts read: a Struct for each object, whose fields are its keys, each with its meaning.
+
+Keys are added, never renamed or removed. A text from outside is bounded and free of control characters.
+`scripts/json_page.py` makes docs/json.md from the Structs. They lie in `report/`, and not beside the boards, because an
+object is a form of a value as a block is: a front end passes values of the domain, and prints.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+MESSAGE_CHARACTERS_MAX = 16_384
+"""The maximum length of a message."""
+
+LINE_CHARACTERS_MAX = 500
+"""The maximum length of a reason or a description, which are one line."""
+
+Moment = Annotated[str, Meta(description="moment")]
+"""A time in ISO 8601, UTC, to the second."""
+
+Seconds = Annotated[float, Meta(description="seconds")]
+Nanoseconds = Annotated[float, Meta(description="nanoseconds")]
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An object of JSON; a field that is `UNSET` is not written."""
+
+
+def moment_of(at: datetime) -> Moment:
+    """Return a time in ISO 8601, UTC, to the second."""
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def moment(at: datetime | None) -> Moment | None:
+    """Return a time as `moment_of` does; None without one."""
+    return None if at is None else moment_of(at)

@@ -1,0 +1,65 @@
+"""The commands that print JSON, with the types of their objects: the contents of docs/json.md."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from hpc_board.report.views.diagnostics import DiagnosticView, GpuCheckView
+from hpc_board.report.views.leaderboards import BoardChangeView, DeletionView, PlanView, SyncedView
+from hpc_board.report.views.moderation import DecisionView, LimitsView, RerunCandidateView, RerunsView
+from hpc_board.report.views.runs import PreviewView, RunView, SubmissionView, TrialView, WholeRunView
+from hpc_board.report.views.standings import (
+    ComparisonsView,
+    FeedView,
+    HistoriesView,
+    OwnStandingsView,
+    RanksView,
+    StandingsView,
+    VersionsView,
+)
+from hpc_board.report.views.tasks import EvalCodeView, TaskCheckView, TaskView, WholeTaskView
+from hpc_board.report.views.usage import GpuView, StatisticsView
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The JSON that commands print, `when` they do not always."""
+
+    commands: tuple[str, ...]
+    type: Any
+    when: str = ""
+
+
+PRINTED = (
+    Printed(("submit",), SubmissionView),
+    Printed(("submit",), list[SubmissionView], "of several files"),
+    Printed(("submit",), list[PreviewView], "with `--dry-run`"),
+    Printed(("run", "watch"), WholeRunView),
+    Printed(("runs", "poll", "admin milestones"), list[RunView]),
+    Printed(("show",), StandingsView),
+    Printed(("show",), RanksView, "with `--rank`"),
+    Printed(("show",), VersionsView, "with `--versions`"),
+    Printed(("show-personal",), OwnStandingsView),
+    Printed(("history",), HistoriesView),
+    Printed(("feed",), list[FeedView]),
+    Printed(("compare",), ComparisonsView),
+    Printed(("list",), list[TaskView]),
+    Printed(("task show",), WholeTaskView),
+    Printed(("task check",), TaskCheckView),
+    Printed(("task check",), list[TaskCheckView], "of several tasks"),
+    Printed(("task test",), TrialView),
+    Printed(("eval-code",), EvalCodeView),
+    Printed(("gpus",), list[GpuView]),
+    Printed(("create", "update"), list[PlanView]),
+    Printed(("update",), list[BoardChangeView], "with `--history`"),
+    Printed(("delete",), DeletionView),
+    Printed(("admin check",), list[GpuCheckView]),
+    Printed(("admin doctor",), list[DiagnosticView]),
+    Printed(("admin limit",), LimitsView),
+    Printed(("admin limits",), list[LimitsView]),
+    Printed(("admin bans", "admin log"), list[DecisionView]),
+    Printed(("admin rerun",), RerunsView),
+    Printed(("admin rerun",), list[RerunCandidateView], "with `--dry-run`"),
+    Printed(("admin stats",), StatisticsView),
+    Printed(("admin sync",), list[SyncedView]),
+)
+"""Every form of JSON that commands print, in the order of the page."""

@@ -1,0 +1,97 @@
+"""The JSON of diagnostics: of an installation, of the GPUs of the settings, and of a task."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from hpc_board.domain.diagnostic import Diagnostic
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.node_probe import NodeProbe
+from hpc_board.model.text import one_line, printable
+from hpc_board.report.diagnostics import PROBLEM, severity_word
+from hpc_board.report.views import MESSAGE_CHARACTERS_MAX, View
+
+_REPORTED_MAX = 2000
+
+
+class DiagnosticView(View, frozen=True):
+    """A diagnostic of an installation or a GPU."""
+
+    level: str
+    """`ok`, `warning` or `problem`"""
+    subject: str
+    """the part that was looked at"""
+    message: str
+    """its state"""
+    advice: str
+    """the remedy"""
+
+    @classmethod
+    def of(cls, diagnostic: Diagnostic) -> "DiagnosticView":
+        """Return the object of a diagnostic."""
+        return cls(
+            level=severity_word(diagnostic, PROBLEM),
+            subject=diagnostic.subject,
+            message=printable(diagnostic.message, MESSAGE_CHARACTERS_MAX),
+            advice=printable(diagnostic.hint, MESSAGE_CHARACTERS_MAX),
+        )
+
+
+class FindingView(View, frozen=True):
+    """A diagnostic of a task."""
+
+    severity: str
+    """`warning` or `error`"""
+    code: str
+    """the name of the finding"""
+    message: str
+    """the finding"""
+    advice: str
+    """the remedy"""
+
+    @classmethod
+    def of(cls, finding: Diagnostic) -> "FindingView":
+        """Return the object of a finding."""
+        return cls(
+            severity=str(finding.severity),
+            code=finding.subject,
+            message=printable(finding.message, MESSAGE_CHARACTERS_MAX),
+            advice=printable(finding.hint, MESSAGE_CHARACTERS_MAX),
+        )
+
+
+class GpuCheckView(View, frozen=True):
+    """A checked GPU of the settings."""
+
+    gpu: str
+    """the name of the GPU"""
+    cluster: str
+    """its cluster"""
+    proven: bool
+    """true without problems"""
+    lines: list[DiagnosticView]
+    """its diagnostics"""
+    node: dict[str, Any] | None
+    """the report of the probe job on its node"""
+
+    @classmethod
+    def of(
+        cls, gpu: Gpu, diagnostics: Sequence[Diagnostic], inspection: NodeProbe | None, *, proven: bool
+    ) -> "GpuCheckView":
+        """Return the object of a GPU, with the report of its probe job if it left one."""
+        return cls(
+            gpu=gpu.name,
+            cluster=gpu.cluster.name,
+            proven=proven,
+            lines=[DiagnosticView.of(each) for each in diagnostics],
+            node=None if inspection is None else _safe(asdict(inspection)),
+        )
+
+
+def _safe(value: Any) -> Any:
+    """Return a value from outside with all its texts made printable."""
+    if isinstance(value, str):
+        return one_line(value, _REPORTED_MAX)
+    if isinstance(value, dict):
+        return {one_line(str(key)): _safe(each) for key, each in value.items()}
+    return [_safe(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,105 @@
+"""The JSON of moderation: limits, the audit log, and reruns."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, UnsetType
+
+from hpc_board.domain.moderation import REASON_CHARACTERS_MAX, Decision, Limits
+from hpc_board.domain.submission import Submission
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.text import one_line
+from hpc_board.report.views import LINE_CHARACTERS_MAX, Moment, View, moment
+from hpc_board.report.views.runs import RunView
+
+
+class LimitsView(View, frozen=True):
+    """The limits of a leaderboard for each user and hour; `null` for none."""
+
+    board: str
+    """the name of the leaderboard"""
+    ranked: int | None
+    """ranked submissions"""
+    other: int | None
+    """other submissions"""
+    by: str | UnsetType = UNSET
+    """the admin who set them, in `admin limits`"""
+    at: Moment | UnsetType | None = UNSET
+    """the time of that, in `admin limits`"""
+
+    @classmethod
+    def of(cls, board: str, limits: Limits, decision: Decision | None = None) -> "LimitsView":
+        """Return the object of a leaderboard's limits, with the decision that set them, if given."""
+        return cls(
+            board=one_line(board),
+            ranked=limits.ranked,
+            other=limits.other,
+            by=UNSET if decision is None else one_line(decision.by_user),
+            at=UNSET if decision is None else moment(decision.known_at),
+        )
+
+
+class DecisionView(View, frozen=True):
+    """A row of the audit log."""
+
+    at: Moment | None
+    """its time"""
+    by: str
+    """the admin"""
+    action: str
+    """the action"""
+    kind: str
+    """the kind of its subject: `user`, `board`, `submission`, or empty for everything"""
+    subject: str
+    """its subject"""
+    detail: str
+    """its values"""
+    reason: str
+    """the reason"""
+
+    @classmethod
+    def of(cls, decision: Decision) -> "DecisionView":
+        """Return the object of a decision."""
+        return cls(
+            at=moment(decision.known_at),
+            by=one_line(decision.by_user),
+            action=one_line(decision.action),
+            kind=one_line(decision.kind),
+            subject=one_line(decision.subject),
+            detail=one_line(decision.detail, LINE_CHARACTERS_MAX),
+            reason=one_line(decision.reason, REASON_CHARACTERS_MAX),
+        )
+
+
+class RerunCandidateView(View, frozen=True):
+    """A submission that is to be sent again."""
+
+    submission: int
+    """the number of the submission"""
+    user: str
+    """its user"""
+    file_name: str
+    """the name of its file"""
+    gpus: list[str]
+    """the GPUs"""
+    left_out: str
+    """the reason why it is not sent"""
+
+    @classmethod
+    def of(cls, submission: Submission, gpus: Sequence[Gpu], why: str) -> "RerunCandidateView":
+        """Return the object of a submission that is to be sent again; `why` is the reason if it is not."""
+        return cls(
+            submission=submission.id,
+            user=one_line(submission.user),
+            file_name=one_line(submission.file_name),
+            gpus=[gpu.name for gpu in gpus],
+            left_out=one_line(why, LINE_CHARACTERS_MAX),
+        )
+
+
+class RerunsView(View, frozen=True):
+    """A rerun of a task's best submissions."""
+
+    runs: list[RunView]
+    """the new runs"""
+    left_out: list[RerunCandidateView]
+    """the submissions that were not sent"""

@@ -1,0 +1,110 @@
+"""The JSON of results: cases with their times, and logs."""
+
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from hpc_board.model.result import Case, Log, Result, case_share, device_peak
+from hpc_board.model.text import one_line, printable
+from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Nanoseconds, View
+
+
+class ShareView(View, frozen=True):
+    """The share of its device's peak that a case reaches."""
+
+    resource: str
+    """`memory` or `arithmetic`: the resource that limits the case"""
+    share: float
+    """the share of the peak that the least work takes of the median"""
+    rate: float
+    """the peak: bytes or operations per second"""
+
+
+class CaseView(View, frozen=True):
+    """A case of a result; without a time it ends with `message`."""
+
+    phase: str
+    """`test`, `benchmark` or `profile`"""
+    index: int
+    """the number of the case in its phase, from 0"""
+    spec: str
+    """the arguments of the case"""
+    verdict: str
+    """the [verdict](results.md#verdicts) of the case"""
+    message: str
+    """the explanation of the verdict"""
+    runs: int | UnsetType = UNSET
+    """the number of timed calls"""
+    mean_ns: Nanoseconds | UnsetType = UNSET
+    """their mean"""
+    median_ns: Nanoseconds | UnsetType = UNSET
+    """the time that counts: the median, on a CPU the lower quartile of the rows"""
+    std_ns: Nanoseconds | UnsetType = UNSET
+    """the sample standard deviation"""
+    err_ns: Nanoseconds | UnsetType = UNSET
+    """the standard error of the mean"""
+    best_ns: Nanoseconds | UnsetType = UNSET
+    """the shortest"""
+    worst_ns: Nanoseconds | UnsetType = UNSET
+    """the longest"""
+    baseline_ns: Nanoseconds | UnsetType | None = UNSET
+    """the median of the reference, timed in between"""
+    noisy: bool | UnsetType = UNSET
+    """true where the processes of a case on a GPU differ by more than the task's `spread`"""
+    low_ns: Nanoseconds | UnsetType | None = UNSET
+    """the lower bound of the confidence interval of `median_ns`, on a CPU"""
+    high_ns: Nanoseconds | UnsetType | None = UNSET
+    """its upper bound"""
+    least_ns: Nanoseconds | UnsetType | None = UNSET
+    """the lower bound of a call's time on a CPU, independent of the rows"""
+    claimed_ns: Nanoseconds | UnsetType | None = UNSET
+    """the median by the kernel's own clock on a CPU, which counts for nothing"""
+    busy_processors: float | UnsetType = UNSET
+    """the number of processors that others used meanwhile"""
+    speedup: float | UnsetType | None = UNSET
+    """the ratio of `baseline_ns` to `median_ns`"""
+    samples_ns: list[Nanoseconds] | UnsetType = UNSET
+    """the time of every call, with `--samples`, and in `task test`"""
+    worker_runs: list[int] | UnsetType = UNSET
+    """the number of samples of each process, beside `samples_ns`"""
+    of_peak: ShareView | UnsetType = UNSET
+    """the share of the device's peak, where the task states the least work and the peak is known"""
+
+    @classmethod
+    def of(cls, case: Case, *, samples: bool = False, of_peak: ShareView | UnsetType = UNSET) -> "CaseView":
+        """Return the object of a case; `samples` adds the time of every call."""
+        numbers: dict[str, Any] = {}
+        if timing := case.timing:
+            numbers = {name: getattr(timing, name) for name in _TIMING}
+            if samples:
+                numbers |= {"samples_ns": list(timing.samples_ns), "worker_runs": list(timing.worker_runs)}
+        return cls(
+            phase=case.phase,
+            index=case.index,
+            spec=one_line(case.spec, LINE_CHARACTERS_MAX),
+            verdict=str(case.verdict),
+            message=printable(case.message, MESSAGE_CHARACTERS_MAX),
+            of_peak=of_peak,
+            **numbers,
+        )
+
+
+_FIELDS = CaseView.__struct_fields__
+_TIMING = _FIELDS[_FIELDS.index("runs") : _FIELDS.index("samples_ns")]
+"""The fields of a case that are attributes of its `Timing`."""
+
+
+def cases_of(result: Result, *, samples: bool = False) -> list[CaseView]:
+    """Return the cases of a result, with `of_peak` where the device's peak is known."""
+    peak = device_peak(result)
+    found = []
+    for case in result.cases:
+        share = case_share(case, peak)
+        of_peak = UNSET if share is None else ShareView(resource=share.resource, share=share.share, rate=share.rate)
+        found.append(CaseView.of(case, samples=samples, of_peak=of_peak))
+    return found
+
+
+def log_text(log: Log) -> str:
+    """Return the text of a log without its control characters."""
+    return printable(log.text, len(log.text))

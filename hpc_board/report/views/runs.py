@@ -1,0 +1,313 @@
+"""The JSON of runs and submissions."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from hpc_board.domain.moderation import REASON_CHARACTERS_MAX, Removal
+from hpc_board.domain.run import Run, Status
+from hpc_board.domain.standing import Placing, verdict_line
+from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
+from hpc_board.model.result import Case, Result
+from hpc_board.model.text import one_line, printable
+from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment, moment_of
+from hpc_board.report.views.results import CaseView, cases_of, log_text
+
+
+class JobView(View, frozen=True):
+    """The job of a run."""
+
+    cluster: str
+    """the name of the cluster in the settings"""
+    id: str | None
+    """the scheduler's number of the job; in a job array that of the array and the run's index, `123_4`"""
+    partition: str | None
+    """the partition that it was sent to"""
+    node: str | None
+    """the node that it runs on"""
+
+
+class NoteView(View, frozen=True):
+    """A note on a submission."""
+
+    text: str
+    """the note"""
+    by: str
+    """its author"""
+    at: Moment
+    """its time"""
+
+
+class RerunView(View, frozen=True):
+    """The origin of a submission that was sent again."""
+
+    of_submission: int
+    """the submission that it repeats"""
+    by: str
+    """the admin who sent it"""
+    at: Moment
+    """the time of that"""
+
+
+class RemovalView(View, frozen=True):
+    """The removal of a submission from the standings."""
+
+    by: str
+    """the admin who removed it"""
+    at: Moment
+    """the time of that"""
+    reason: str
+    """the reason"""
+
+    @classmethod
+    def of(cls, removal: Removal) -> "RemovalView":
+        """Return the object of a removal."""
+        return cls(
+            by=one_line(removal.by_user),
+            at=moment_of(removal.at),
+            reason=one_line(removal.reason, REASON_CHARACTERS_MAX),
+        )
+
+
+class RemovedRunView(View, frozen=True):
+    """A passing ranked run that does not count in the standings."""
+
+    run: int
+    """the number of the run"""
+    submission: int
+    """that of its submission"""
+    score_s: Seconds | None
+    """its score"""
+    by: str
+    """the admin who removed it"""
+    at: Moment
+    """the time of that"""
+    reason: str
+    """the reason"""
+
+    @classmethod
+    def of(cls, run: Run, removal: Removal) -> "RemovedRunView":
+        """Return the object of a removed run."""
+        said = RemovalView.of(removal)
+        return cls(
+            run=run.id, submission=run.submission, score_s=run.score_s, by=said.by, at=said.at, reason=said.reason
+        )
+
+
+class StatusView(View, frozen=True):
+    """A state that a run was in."""
+
+    state: str
+    """the [state](results.md#states-of-a-run)"""
+    at: Moment
+    """its beginning"""
+    job_id: str | None
+    """the scheduler's number of the job"""
+    node: str | None
+    """the node"""
+    reason: str
+    """the reason of the scheduler or of hpc-board"""
+    evidence: str
+    """the words of the source"""
+
+    @classmethod
+    def of(cls, status: Status) -> "StatusView":
+        """Return the object of a status."""
+        return cls(
+            state=str(status.state),
+            at=moment_of(status.at),
+            job_id=status.job_id or None,
+            node=status.node or None,
+            reason=one_line(status.reason, LINE_CHARACTERS_MAX),
+            evidence=one_line(status.source, LINE_CHARACTERS_MAX),
+        )
+
+
+RunView = Annotated[dict[str, Any], Meta(description="run")]
+"""A run in a list."""
+
+WholeRunView = Annotated[dict[str, Any], Meta(description="run with its result")]
+"""A run, with the keys of `ResultView` behind it."""
+
+
+class ResultView(View, frozen=True):
+    """The keys that a run has besides, where a command prints it whole."""
+
+    stopped: str
+    """the progress of a job that was told to end: its cases are those of until then, and it has no verdict"""
+    profile: str
+    """the text of a profile"""
+    history: list[StatusView]
+    """the states that the run was in, oldest first"""
+    provenance: dict[str, Any]
+    """facts on the machine and the tools, which differ from node to node"""
+    build: str
+    """the output of the compiler"""
+    stdout: str
+    """the beginning and the end of the kernel's output"""
+    stderr: str
+    """those of its errors"""
+
+
+class SubmissionView(View, frozen=True):
+    """A submission with its runs."""
+
+    submission: int
+    """the number of the submission"""
+    task: str
+    """the name of the task"""
+    mode: str
+    """`test`, `benchmark`, `profile` or `ranked`"""
+    runs: list[WholeRunView]
+    """its runs, one for each GPU"""
+
+    @classmethod
+    def of(cls, run: Run, runs: Sequence[WholeRunView]) -> "SubmissionView":
+        """Return the object of a submission, of which `run` is one of the `runs`."""
+        return cls(submission=run.submission, task=run.task, mode=str(run.mode), runs=list(runs))
+
+
+class PreviewView(View, frozen=True):
+    """The job of one GPU as it would be sent."""
+
+    file_name: str
+    """the name of the file"""
+    gpu: str
+    """the name of the GPU"""
+    script: str
+    """the batch script, byte for byte"""
+    command: list[str]
+    """the command that submits it"""
+    array: str | None
+    """the script of the job array that runs `script` together with others"""
+
+    @classmethod
+    def of(cls, file_name: str, gpu: str, script: str, command: Sequence[str], array: str) -> "PreviewView":
+        """Return the object of a job; `array` is empty where it is a job of its own."""
+        return cls(file_name=one_line(file_name), gpu=gpu, script=script, command=list(command), array=array or None)
+
+
+class TrialView(View, frozen=True):
+    """A submission that was judged on this machine."""
+
+    task: str
+    """the name of the task"""
+    version: str
+    """its version"""
+    file_name: str
+    """the name of the file"""
+    mode: str
+    """`test`, `benchmark`, `profile` or `ranked`"""
+    gpu: str
+    """`CPU` or `GPU`: the device of this machine"""
+    verdict: str
+    """the [verdict](results.md#verdicts)"""
+    score_s: Seconds | None
+    """the score"""
+    cases: list[CaseView]
+    """the cases, with the time of every call"""
+    message: str
+    """the explanation of the verdict"""
+    provenance: dict[str, Any]
+    """facts on the machine and the tools"""
+    profile: str
+    """the text of a profile"""
+    build: str
+    """the output of the compiler"""
+    stdout: str
+    """the beginning and the end of the kernel's output"""
+    stderr: str
+    """those of its errors"""
+
+    @classmethod
+    def of(cls, run: Run, result: Result, version: str) -> "TrialView":
+        """Return the object of a run that is in no store, for a version of its task."""
+        return cls(
+            task=run.task,
+            version=version,
+            file_name=one_line(run.file_name),
+            mode=str(run.mode),
+            gpu=run.gpu,
+            verdict=str(result.verdict),
+            score_s=result.score_s,
+            cases=[CaseView.of(case, samples=True) for case in result.cases],
+            message=printable(result.message, MESSAGE_CHARACTERS_MAX),
+            provenance=dict(result.provenance),
+            profile=log_text(result.profile),
+            build=log_text(result.build),
+            stdout=log_text(result.stdout),
+            stderr=log_text(result.stderr),
+        )
+
+
+def listed(run: Run, placing: Placing | None, cases: Sequence[Case]) -> RunView:
+    """Return a run with its cases: an object of a list of runs, which does not read whole results."""
+    return _run(run, placing, [CaseView.of(case) for case in cases])
+
+
+def whole(
+    run: Run, placing: Placing | None, result: Result | None, history: Sequence[Status], *, samples: bool = False
+) -> WholeRunView:
+    """Return a run with its cases, its history, its node and its output; `samples` adds the time of every call."""
+    about = ResultView(
+        stopped=printable(result.message, MESSAGE_CHARACTERS_MAX) if result and result.interrupted else "",
+        profile=log_text(result.profile) if result else "",
+        history=[StatusView.of(status) for status in history],
+        provenance=dict(result.provenance) if result else {},
+        build=log_text(result.build) if result else "",
+        stdout=log_text(result.stdout) if result else "",
+        stderr=log_text(result.stderr) if result else "",
+    )
+    cases = cases_of(result, samples=samples) if result else []
+    return {**_run(run, placing, cases), **msgspec.structs.asdict(about)}
+
+
+def _run(run: Run, placing: Placing | None, cases: list[CaseView]) -> RunView:
+    line = None if placing is None or run.score_s is None else verdict_line(run.gpu, run.score_s, placing, run.interval)
+    said = run.remarks
+    return {
+        "id": run.id,
+        "gpu": run.gpu,
+        "state": str(run.state),
+        "verdict": None if run.verdict is None else str(run.verdict),
+        "score_s": run.score_s,
+        "rank": None if placing is None else placing.rank,
+        "job": JobView(
+            cluster=run.cluster,
+            id=run.status.job_id or None,
+            partition=run.partition or None,
+            node=run.status.node or None,
+        ),
+        "cases": cases,
+        "message": printable(run.explanation if run.state.ended else run.message, MESSAGE_CHARACTERS_MAX),
+        "task": run.task,
+        "mode": str(run.mode),
+        "submission": run.submission,
+        "user": one_line(run.user),
+        "file_name": one_line(run.file_name),
+        "submitted_at": moment(run.created_at),
+        "state_since": moment(run.status.at),
+        "ended_at": moment(run.ended_at),
+        "reason": one_line(run.status.reason, LINE_CHARACTERS_MAX),
+        "expected_start": moment(run.status.expected_start),
+        "trust": run.trust,
+        "emulated": run.emulated,
+        "note": one_line(run.note, NOTE_CHARACTERS_MAX),
+        "verdict_line": line,
+        "milestone": one_line(run.milestone) or None,
+        "account": one_line(run.account) or None,
+        "notes": [
+            NoteView(text=one_line(note.text, NOTE_CHARACTERS_MAX), by=one_line(note.by_user), at=moment_of(note.at))
+            for note in said.notes
+        ],
+        "rerun": None
+        if said.rerun is None
+        else RerunView(
+            of_submission=said.rerun.of_submission, by=one_line(said.rerun.by_user), at=moment_of(said.rerun.at)
+        ),
+        "removed": None if said.removal is None else RemovalView.of(said.removal),
+        "score_low_s": None if run.interval is None else run.interval.low_s,
+        "score_high_s": None if run.interval is None else run.interval.high_s,
+    }

@@ -1,0 +1,412 @@
+"""The JSON of standings: pages of leaderboards, histories, the feed and comparisons."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from hpc_board.domain.comparison import CaseDifference, Comparison, Difference
+from hpc_board.domain.feed import Entry, FeedEntry
+from hpc_board.domain.run import Run
+from hpc_board.domain.standing import Mark, Page, Standing, Version
+from hpc_board.model.text import one_line, printable
+from hpc_board.report.feeds import feed_line
+from hpc_board.report.histories import bests
+from hpc_board.report.standing_columns import Document, Line, Value, values
+from hpc_board.report.views import Moment, Seconds, View, moment_of
+from hpc_board.report.views.runs import RemovedRunView
+
+JsonValue = str | int | float | bool | None
+
+StandingView = Annotated[dict[str, JsonValue], Meta(description="row")]
+"""A standing, with the keys of the table of columns."""
+
+MarkView = Annotated[dict[str, JsonValue], Meta(description="mark")]
+"""A mark beside the ranks: `kind`, `name`, and the keys of the table of columns."""
+
+
+class PageView(View, frozen=True):
+    """A page of a leaderboard."""
+
+    gpu: str
+    """the name of the GPU"""
+    rows: list[StandingView]
+    """the rows, best first"""
+    version: str
+    """the version of the task"""
+    offset: int
+    """the number of rows before the page"""
+    total: int
+    """the number of rows of the whole leaderboard"""
+    own: StandingView | None
+    """your row, wherever it is"""
+    marks: list[MarkView]
+    """the reference and the [milestones](standings.md#rows-without-a-rank), which have no rank"""
+
+    @classmethod
+    def of(cls, page: Page) -> "PageView":
+        """Return the object of a page."""
+        return cls(**_page_keys(page))
+
+
+class OwnPageView(PageView, frozen=True):
+    """A page of your own runs."""
+
+    removed: list[RemovedRunView]
+    """your runs that an admin has removed"""
+
+    @classmethod
+    def with_removed(cls, page: Page, removed: Sequence[Run]) -> "OwnPageView":
+        """Return the object of a page of a user's own runs, beside those that an admin has removed."""
+        views = [RemovedRunView.of(run, run.remarks.removal) for run in removed if run.remarks.removal]
+        return cls(**_page_keys(page), removed=views)
+
+
+class StandingsView(View, frozen=True):
+    """The leaderboards of a task."""
+
+    task: str
+    """the name of the task"""
+    boards: list[PageView]
+    """its leaderboards, one for each GPU"""
+
+
+class OwnStandingsView(View, frozen=True):
+    """Your own runs on the leaderboards of a task."""
+
+    task: str
+    """the name of the task"""
+    boards: list[OwnPageView]
+    """its leaderboards, one for each GPU"""
+
+
+class RankView(View, frozen=True):
+    """The rows of a leaderboard with one rank."""
+
+    gpu: str
+    """the name of the GPU"""
+    rows: list[StandingView]
+    """the rows with the rank"""
+
+    @classmethod
+    def of(cls, page: Page, rows: Sequence[Standing]) -> "RankView":
+        """Return the object of the rows with a rank on the leaderboard of a page."""
+        return cls(gpu=page.gpu, rows=[_standing(row, page) for row in rows])
+
+
+class RanksView(View, frozen=True):
+    """The rows with one rank on the leaderboards of a task."""
+
+    task: str
+    """the name of the task"""
+    rank: int
+    """the rank"""
+    boards: list[RankView]
+    """its leaderboards, one for each GPU"""
+
+
+class VersionView(View, frozen=True):
+    """A version of a task."""
+
+    version: str
+    """the version"""
+    first_submission_at: Moment
+    """the time of the first submission to it"""
+    entries: int
+    """the number of ranks; a user with ranks on several GPUs counts once for each"""
+    present: bool
+    """true for the version that submissions go to"""
+
+    @classmethod
+    def of(cls, version: Version, present: str) -> "VersionView":
+        """Return the object of a version; `present` is the one that submissions go to."""
+        return cls(
+            version=version.version,
+            first_submission_at=moment_of(version.added_at),
+            entries=version.entries,
+            present=version.version == present,
+        )
+
+
+class VersionsView(View, frozen=True):
+    """The versions of a task."""
+
+    task: str
+    """the name of the task"""
+    versions: list[VersionView]
+    """its versions"""
+
+
+class HistoryRunView(View, frozen=True):
+    """A run in a history."""
+
+    run: int
+    """the number of the run"""
+    submission: int
+    """that of its submission"""
+    score_s: Seconds
+    """its score"""
+    submitted_at: Moment
+    """the time of the submission"""
+    file_name: str
+    """the name of the file"""
+    best: bool
+    """true where it is faster than all before"""
+
+
+class HistoryView(View, frozen=True):
+    """A user's runs on a leaderboard."""
+
+    gpu: str
+    """the name of the GPU"""
+    version: str
+    """the version of the task"""
+    total: int
+    """the number of runs, of which the newest 10,000 are listed"""
+    reference_s: Seconds | None
+    """the time of the reference"""
+    runs: list[HistoryRunView]
+    """the runs in the order of their submissions"""
+
+    @classmethod
+    def of(cls, page: Page) -> "HistoryView":
+        """Return the object of a page with the runs of one user."""
+        runs = sorted(page.rows, key=lambda row: (row.submitted_at, row.run))
+        rows = [
+            HistoryRunView(
+                run=row.run,
+                submission=row.submission,
+                score_s=row.score_s,
+                submitted_at=moment_of(row.submitted_at),
+                file_name=one_line(row.file_name),
+                best=best,
+            )
+            for row, best in zip(runs, bests(runs), strict=True)
+        ]
+        return cls(gpu=page.gpu, version=page.version, total=page.total, reference_s=page.reference_s, runs=rows)
+
+
+class HistoriesView(View, frozen=True):
+    """A user's runs on the leaderboards of a task."""
+
+    task: str
+    """the name of the task"""
+    user: str
+    """the user"""
+    boards: list[HistoryView]
+    """its leaderboards, one for each GPU"""
+
+
+class UserScoreView(View, frozen=True):
+    """A user on a leaderboard."""
+
+    user: str
+    """the user"""
+    score_s: Seconds
+    """the score"""
+
+    @classmethod
+    def of(cls, entry: Entry) -> "UserScoreView":
+        """Return the object of a user on a leaderboard."""
+        return cls(user=one_line(entry.user), score_s=entry.score_s)
+
+
+class FeedView(View, frozen=True):
+    """A change of a leaderboard by a run, as of its time."""
+
+    id: int
+    """the number of the entry, for `--before`"""
+    at: Moment
+    """its time"""
+    kind: str
+    """`record`, `podium`, `first` or `best`"""
+    task: str
+    """the name of the task"""
+    version: str
+    """its version"""
+    gpu: str
+    """the name of the GPU"""
+    user: str
+    """the user of the run"""
+    submission: int
+    """the number of the submission"""
+    run: int
+    """the number of the run"""
+    rank: int
+    """the rank of the run"""
+    score_s: Seconds
+    """its score"""
+    former_rank: int | None
+    """the user's rank before"""
+    former_s: Seconds | None
+    """the user's score before"""
+    beaten: UserScoreView | None
+    """the user who is directly behind it, and was not before"""
+    fallen: list[UserScoreView]
+    """the users who left the first three places"""
+    emulated: bool
+    """true where a CPU stood in for the GPU"""
+    text: str
+    """the change in a sentence"""
+
+    @classmethod
+    def of(cls, entry: FeedEntry) -> "FeedView":
+        """Return the object of an entry of the feed."""
+        news = entry.news
+        return cls(
+            id=entry.id,
+            at=moment_of(entry.at),
+            kind=str(news.kind),
+            task=entry.task,
+            version=entry.task_version,
+            gpu=entry.gpu,
+            user=one_line(entry.user),
+            submission=entry.submission,
+            run=entry.run,
+            rank=news.rank,
+            score_s=news.score_s,
+            former_rank=news.former_rank,
+            former_s=news.former_s,
+            beaten=None if news.beaten is None else UserScoreView.of(news.beaten),
+            fallen=[UserScoreView.of(each) for each in news.fallen],
+            emulated=entry.emulated,
+            text=feed_line(entry),
+        )
+
+
+class DifferenceView(View, frozen=True):
+    """The difference between the times of two runs."""
+
+    times_s: list[Seconds]
+    """the times of the two"""
+    speedup: float
+    """the ratio of the first to the second"""
+    speedup_low: float | None
+    """the lower bound of its 95 % confidence interval; `null` with too few calls"""
+    speedup_high: float | None
+    """its upper bound"""
+    shown: bool
+    """true where the measurements show a difference"""
+    between_processes: bool
+    """true where the bounds hold over processes, and not only within one"""
+    text: str
+    """the difference in words"""
+
+    @classmethod
+    def of(cls, difference: Difference) -> "DifferenceView":
+        """Return the object of a difference."""
+        return cls(**_difference_keys(difference))
+
+
+class CaseDifferenceView(View, frozen=True):
+    """The difference between the times of two runs in one case."""
+
+    index: int
+    """the number of the benchmark case, from 0"""
+    case: str
+    """the arguments of the case"""
+    times_s: list[Seconds]
+    """the times of the two"""
+    speedup: float
+    """the ratio of the first to the second"""
+    speedup_low: float | None
+    """the lower bound of its 95 % confidence interval; `null` with too few calls"""
+    speedup_high: float | None
+    """its upper bound"""
+    shown: bool
+    """true where the measurements show a difference"""
+    between_processes: bool
+    """true where the bounds hold over processes, and not only within one"""
+    text: str
+    """the difference in words"""
+
+    @classmethod
+    def of(cls, case: CaseDifference) -> "CaseDifferenceView":
+        """Return the object of a case."""
+        return cls(index=case.index, case=printable(case.spec), **_difference_keys(case.difference))
+
+
+class ComparisonView(View, frozen=True):
+    """Two submissions on one GPU."""
+
+    gpu: str
+    """the name of the GPU"""
+    runs: list[int]
+    """the numbers of the two runs"""
+    submissions: list[int]
+    """those of their submissions"""
+    verdicts: list[str | None]
+    """their verdicts"""
+    cases: list[CaseDifferenceView]
+    """the benchmark cases that both have"""
+    score: DifferenceView | None
+    """the scores"""
+    reference_ratio: float | None
+    """the ratio of the reference's time in the second run to that in the first"""
+    emulated: bool
+    """true where a CPU stood in for the GPU"""
+
+    @classmethod
+    def of(cls, runs: tuple[Run, Run], comparison: Comparison) -> "ComparisonView":
+        """Return the object of two runs on one GPU."""
+        return cls(
+            gpu=runs[0].gpu,
+            runs=[run.id for run in runs],
+            submissions=[run.submission for run in runs],
+            verdicts=[None if run.verdict is None else str(run.verdict) for run in runs],
+            cases=[CaseDifferenceView.of(case) for case in comparison.cases],
+            score=None if comparison.score is None else DifferenceView.of(comparison.score),
+            reference_ratio=comparison.reference,
+            emulated=any(run.emulated for run in runs),
+        )
+
+
+class ComparisonsView(View, frozen=True):
+    """Two submissions for a task."""
+
+    task: str
+    """the name of the task"""
+    boards: list[ComparisonView]
+    """the GPUs on which both were timed"""
+
+
+def _page_keys(page: Page) -> dict[str, Any]:
+    return {
+        "gpu": page.gpu,
+        "rows": [_standing(row, page) for row in page.rows],
+        "version": page.version,
+        "offset": page.offset,
+        "total": page.total,
+        "own": None if page.own is None else _standing(page.own, page),
+        "marks": [_mark(mark, page) for mark in page.marks],
+    }
+
+
+def _standing(row: Standing, page: Page) -> StandingView:
+    return _written(values(Line(row, page), Document.SHOW))
+
+
+def _mark(mark: Mark, page: Page) -> MarkView:
+    about = {"kind": str(mark.kind), "name": one_line(mark.name)}
+    return {**about, **_written(values(Line(mark, page), Document.MARKS))}
+
+
+def _written(found: Mapping[str, Value]) -> dict[str, JsonValue]:
+    """Return values in their form for scripts: moments to the second, texts printable."""
+    return {
+        key: moment_of(value) if isinstance(value, datetime) else one_line(value) if isinstance(value, str) else value
+        for key, value in found.items()
+    }
+
+
+def _difference_keys(difference: Difference) -> dict[str, Any]:
+    return {
+        "times_s": [difference.one_ns / 1e9, difference.other_ns / 1e9],
+        "speedup": difference.speedup,
+        "speedup_low": difference.low,
+        "speedup_high": difference.high,
+        "shown": difference.shown,
+        "between_processes": difference.repeated,
+        "text": difference.text,
+    }

@@ -1,0 +1,301 @@
+"""The JSON of tasks and of the checks of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpc_board.domain.diagnostic import Diagnostic
+from hpc_board.domain.moderation import Limits
+from hpc_board.domain.user_board import CreatedBoard
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.lint import PROBES, CheckedCase, LeftOut, Lint, Probe, Probed, accepted_formats
+from hpc_board.model.task import ISOLATED, Milestone, Task
+from hpc_board.model.text import one_line, printable
+from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment
+from hpc_board.report.views.diagnostics import FindingView
+from hpc_board.report.views.leaderboards import OptionsView
+
+
+class TaskView(View, frozen=True):
+    """A task in a list."""
+
+    name: str
+    """the name of the task"""
+    language: str
+    """the language of its submissions, the first of `languages`"""
+    deadline: Moment | None
+    """its deadline"""
+    gpus: list[str]
+    """the GPUs on which it may run here"""
+    description: str
+    """its description, in Markdown"""
+    languages: list[str]
+    """the languages that it accepts"""
+    board: OptionsView | None
+    """the options of the leaderboard, where a user made it"""
+
+    @classmethod
+    def of(cls, task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None = None) -> "TaskView":
+        """Return the object of a task in a list; `gpus` are those on which it may run here."""
+        return cls(**_task_keys(task, gpus, board))
+
+
+class TimeoutsView(View, frozen=True):
+    """The time limits of a task."""
+
+    test: Seconds
+    """for the test cases"""
+    benchmark: Seconds
+    """for the benchmark cases"""
+    ranked: Seconds
+    """for a ranked run"""
+
+
+class HourlyLimitsView(View, frozen=True):
+    """The limits for each user and hour."""
+
+    ranked: int | None
+    """ranked submissions"""
+    other: int | None
+    """other submissions"""
+
+
+class MilestoneView(View, frozen=True):
+    """A milestone of a task's author."""
+
+    name: str
+    """its name"""
+    description: str
+    """its description"""
+    exclude_gpus: list[str]
+    """the GPUs on which it is not run"""
+
+    @classmethod
+    def of(cls, milestone: Milestone) -> "MilestoneView":
+        """Return the object of a milestone."""
+        return cls(
+            name=one_line(milestone.name),
+            description=one_line(milestone.description, LINE_CHARACTERS_MAX),
+            exclude_gpus=list(milestone.exclude_gpus),
+        )
+
+
+class WholeTaskView(TaskView, frozen=True):
+    """A task with its rules and cases."""
+
+    version: str
+    """sha256 of all in it that affects a result"""
+    ranking_by: str
+    """`last`, `mean` or `geom`: the way from the benchmark cases to the score"""
+    harness: str
+    """`isolated`, or `task` for a task that judges by itself"""
+    timeouts_s: TimeoutsView
+    """its time limits"""
+    limits: dict[str, Any]
+    """its limits for measuring"""
+    submissions_per_hour: HourlyLimitsView
+    """the limits of the board"""
+    flags: list[str]
+    """the compiler's options"""
+    libraries: list[str]
+    """the libraries that submissions may be linked with"""
+    tests: list[dict[str, Any]]
+    """the test cases"""
+    benchmarks: list[dict[str, Any]]
+    """the benchmark cases"""
+    templates: list[str]
+    """the languages that it has a template for"""
+    files: list[str]
+    """the names of its files"""
+    submission_name: str
+    """the name under which its files know the submission"""
+    milestones: list[MilestoneView]
+    """the milestones of its author"""
+
+    @classmethod
+    def with_limits(
+        cls, task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None, limits: Limits
+    ) -> "WholeTaskView":
+        """Return the object of a task with its rules, its cases and the names of its files."""
+        return cls(
+            **_task_keys(task, gpus, board),
+            version=task.version,
+            ranking_by=str(task.ranking_by),
+            harness=task.harness,
+            timeouts_s=TimeoutsView(
+                test=task.timeouts.test_seconds,
+                benchmark=task.timeouts.benchmark_seconds,
+                ranked=task.timeouts.ranked_seconds,
+            ),
+            limits=dict(task.limits),
+            submissions_per_hour=HourlyLimitsView(ranked=limits.ranked, other=limits.other),
+            flags=list(task.flags),
+            libraries=list(task.libraries),
+            tests=[dict(case) for case in task.tests],
+            benchmarks=[dict(case) for case in task.benchmarks],
+            templates=list(task.templates),
+            files=[file.name for file in task.files],
+            submission_name=task.submission_name,
+            milestones=[MilestoneView.of(each) for each in task.milestones],
+        )
+
+
+class ProbeView(View, frozen=True):
+    """The judge's answer to a probe."""
+
+    probe: str
+    """the name of the probe"""
+    expected: str
+    """`pass`, `refused`, or `any`"""
+    verdict: str
+    """the judge's verdict"""
+    right_answer: bool
+    """true where the probe was the reference's own answer"""
+    message: str
+    """the explanation of the verdict"""
+
+    @classmethod
+    def of(cls, probed: Probed, accepted: Sequence[str]) -> "ProbeView":
+        """Return the object of a probe, for a task that accepts these formats."""
+        return cls(
+            probe=probed.probe,
+            expected=_expected(PROBES[probed.probe], accepted),
+            verdict=one_line(probed.verdict),
+            right_answer=probed.same,
+            message=printable(probed.message, MESSAGE_CHARACTERS_MAX),
+        )
+
+
+class CheckedCaseView(View, frozen=True):
+    """A case that was probed."""
+
+    phase: str
+    """`test` or `benchmark`"""
+    index: int
+    """the number of the case, from 0"""
+    case: str
+    """the arguments of the case"""
+    largest_error: float | None
+    """the largest relative error that passed"""
+    probes: list[ProbeView]
+    """the probes"""
+    complete: bool
+    """true where every probe was run"""
+
+    @classmethod
+    def of(cls, case: CheckedCase, accepted: Sequence[str]) -> "CheckedCaseView":
+        """Return the object of a case, for a task that accepts these formats."""
+        return cls(
+            phase=case.phase,
+            index=case.index,
+            case=printable(case.spec),
+            largest_error=case.margin,
+            probes=[ProbeView.of(probed, accepted) for probed in case.probed if probed.probe in PROBES],
+            complete=not (case.unfinished or case.failure),
+        )
+
+
+class LeftOutView(View, frozen=True):
+    """A case that was not probed."""
+
+    phase: str
+    """`test` or `benchmark`"""
+    index: int
+    """the number of the case, from 0"""
+    why: str
+    """the reason"""
+
+    @classmethod
+    def of(cls, left_out: LeftOut) -> "LeftOutView":
+        """Return the object of a case that was left out."""
+        return cls(phase=left_out.phase, index=left_out.index, why=one_line(left_out.why))
+
+
+class TaskCheckView(View, frozen=True):
+    """A checked task."""
+
+    task: str
+    """the name of the task"""
+    version: str
+    """its version"""
+    harness: str
+    """`isolated`, or `task` for a task that judges by itself"""
+    sound: bool
+    """true without errors"""
+    functions: list[str]
+    """the functions that its reference defines"""
+    accepts: list[str]
+    """the wrong answers that it declares to be right"""
+    findings: list[FindingView]
+    """the findings"""
+    cases: list[CheckedCaseView]
+    """the cases that were probed"""
+    left_out: list[LeftOutView]
+    """the cases that were not"""
+
+    @classmethod
+    def of(
+        cls, task: Task, functions: Sequence[str], lint: Lint, findings: Sequence[Diagnostic], *, sound: bool
+    ) -> "TaskCheckView":
+        """Return the object of a checked task."""
+        accepted = accepted_formats(task.accepts)
+        return cls(
+            task=task.name,
+            version=task.version,
+            harness=task.harness,
+            sound=sound,
+            functions=list(functions),
+            accepts=list(task.accepts),
+            findings=[FindingView.of(finding) for finding in findings],
+            cases=[CheckedCaseView.of(case, accepted) for case in lint.cases],
+            left_out=[LeftOutView.of(each) for each in lint.left_out],
+        )
+
+
+class FileView(View, frozen=True):
+    """A file of evaluation code."""
+
+    name: str
+    """its name"""
+    lines: int
+    """the number of its lines"""
+    about: str
+    """the first sentence of its docstring"""
+
+
+class EvalCodeView(View, frozen=True):
+    """The code that judges submissions."""
+
+    task: str | None
+    """the name of the task, where one was named"""
+    harness: str
+    """`isolated`, or `task` for a task that judges by itself"""
+    files: list[FileView]
+    """the files"""
+
+    @classmethod
+    def of(
+        cls, task: str | None, own: str | None, files: Mapping[str, str], about: Mapping[str, str]
+    ) -> "EvalCodeView":
+        """Return the object of the files, by their names; `own` is the harness of a task that judges by itself."""
+        views = [
+            FileView(name=name, lines=len(text.splitlines()), about=about.get(name, "")) for name, text in files.items()
+        ]
+        return cls(task=task, harness=own or ISOLATED, files=views)
+
+
+def _task_keys(task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "language": str(task.language),
+        "deadline": moment(task.deadline),
+        "gpus": [gpu.name for gpu in gpus],
+        "description": printable(task.description),
+        "languages": [str(language) for language in task.accepted],
+        "board": None if board is None else OptionsView.of(board.terms),
+    }
+
+
+def _expected(probe: Probe, accepted: Sequence[str]) -> str:
+    if probe.right:
+        return "pass"
+    return "any" if probe.acceptable_as in accepted else "refused"

@@ -1,0 +1,147 @@
+"""The JSON of GPUs and of a board's use."""
+
+from hpc_board.domain.statistics import GpuStatistics, Statistics, UserStatistics
+from hpc_board.model.gpu import GpuStatus
+from hpc_board.model.text import one_line, printable
+from hpc_board.report.views import Moment, Seconds, View, moment
+
+
+class GpuView(View, frozen=True):
+    """A GPU of the settings; `null` where the scheduler does not tell."""
+
+    gpu: str
+    """the name of the GPU"""
+    cluster: str
+    """its cluster"""
+    partition: str | None
+    """its partition"""
+    device: str
+    """`cuda`, `hip` or `cpu`"""
+    emulated: bool
+    """true where a CPU stands in for it"""
+    free: int | None
+    """the number of free ones"""
+    total: int | None
+    """the number of all"""
+    queued: int | None
+    """the number of waiting jobs"""
+    state: str
+    """the state of the partition"""
+    asked_at: Moment | None
+    """the time of the query, where clients of the board share it"""
+    problem: str
+    """the reason why the numbers are not known"""
+    warning: str
+    """the reason why jobs may fail although some are free"""
+
+    @classmethod
+    def of(cls, status: GpuStatus) -> "GpuView":
+        """Return the object of a GPU."""
+        gpu, available = status.gpu, status.availability
+        return cls(
+            gpu=gpu.name,
+            cluster=gpu.cluster.name,
+            partition=gpu.partition or None,
+            device=str(gpu.device),
+            emulated=gpu.emulated,
+            free=available.free,
+            total=available.total,
+            queued=available.queued,
+            state=one_line(available.state),
+            asked_at=moment(status.asked_at),
+            problem=printable(status.problem),
+            warning=one_line(status.warning),
+        )
+
+
+class GpuStatisticsView(View, frozen=True):
+    """The runs on one GPU."""
+
+    gpu: str
+    """the name of the GPU"""
+    runs: int
+    """the number of runs"""
+    passed: int
+    """the number of those that passed"""
+    scored: int
+    """the number of those with a score"""
+    started: int
+    """the number of those that were seen to start"""
+    wait_median_s: Seconds | None
+    """the median time from submission to start, in three digits"""
+    wait_max_s: Seconds | None
+    """the longest"""
+    run_total_s: Seconds
+    """the run time of all"""
+
+    @classmethod
+    def of(cls, found: GpuStatistics) -> "GpuStatisticsView":
+        """Return the object of a GPU's runs."""
+        return cls(
+            gpu=one_line(found.gpu),
+            runs=found.runs,
+            passed=found.passed,
+            scored=found.scored,
+            started=found.started,
+            wait_median_s=found.wait_median_s,
+            wait_max_s=found.wait_max_s,
+            run_total_s=found.run_total_s,
+        )
+
+
+class UserStatisticsView(View, frozen=True):
+    """The submissions of one user."""
+
+    user: str
+    """the user"""
+    submissions: int
+    """the number of submissions"""
+    runs: int
+    """the number of runs"""
+    run_total_s: Seconds
+    """the run time of all"""
+
+    @classmethod
+    def of(cls, found: UserStatistics) -> "UserStatisticsView":
+        """Return the object of a user's submissions."""
+        return cls(
+            user=one_line(found.user), submissions=found.submissions, runs=found.runs, run_total_s=found.run_total_s
+        )
+
+
+class StatisticsView(View, frozen=True):
+    """The use of a board."""
+
+    since: Moment | None
+    """the time of the first submission that counts; `null` for all"""
+    tasks: list[str]
+    """the tasks that count; empty for all"""
+    submissions: int
+    """the number of submissions"""
+    runs: int
+    """the number of runs"""
+    waiting: int
+    """the number of runs in flight"""
+    users: int
+    """the number of users"""
+    unique_codes: int
+    """the number of different files"""
+    gpus: list[GpuStatisticsView]
+    """the GPUs"""
+    top_users: list[UserStatisticsView]
+    """the users whose runs took longest"""
+
+    @classmethod
+    def of(cls, found: Statistics) -> "StatisticsView":
+        """Return the object of a board's use."""
+        return cls(
+            since=moment(found.since),
+            tasks=list(found.tasks),
+            submissions=found.submissions,
+            runs=found.runs,
+            waiting=found.waiting,
+            users=found.users,
+            unique_codes=found.unique_codes,
+            gpus=[GpuStatisticsView.of(each) for each in found.gpus],
+            top_users=[UserStatisticsView.of(each) for each in found.top_users],
+        )
