@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -84,8 +83,7 @@ class SettingsFile(Section, frozen=True):
     """The rights on the board."""
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """The settings, with every default filled in; `file` is None for the embedded default.
 
     `devices` is the folder in which the user's boards reserve this machine's devices.
@@ -97,7 +95,7 @@ class Settings:
     gpus: tuple[Gpu, ...]
     clusters: tuple[Cluster, ...]
     file: Path | None = None
-    roles: Roles = field(default_factory=Roles)
+    roles: Roles = msgspec.field(default_factory=Roles)
 
 
 def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | None:

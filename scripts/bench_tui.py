@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +32,7 @@ from hpc_board.store.database import DatabaseFile
 from hpc_board.store.runs import RunGateway
 from hpc_board.tui.app import BoardApp
 from tests.unit.open_database import OpenDatabase
+from tests.values import replace
 
 ROUNDS = 7
 RUNS = 10_000

@@ -1,8 +1,10 @@
 """Job folders for measurements: what the login side would send, without a board."""
 
+import dataclasses
 import json
-from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from hpc_board.domain.run import Run
 from hpc_board.harness.bundle import harness_bytes
@@ -15,7 +17,7 @@ from hpc_board.task_check.local_job import unstored_run
 def a_run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
     """A run that no board knows, the same each time but for its moment."""
     run = unstored_run(task, gpu, mode, file_name, harness_bytes())
-    return replace(run, id=1, submission=1, token="measurement", nonce="", trust="self-run")  # noqa: S106 - a job's name
+    return msgspec.structs.replace(run, id=1, submission=1, token="measurement", nonce="", trust="self-run")  # noqa: S106 - a job's name
 
 
 def written(folder: Path, task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str = "submission.py") -> Path:
@@ -53,7 +55,7 @@ STDLIB_KERNEL = "def custom_kernel(data):\n    return [2 * number for number in 
 
 def stdlib_task(like: Task) -> Task:
     """A task that imports nothing: what an evaluation takes beside PyTorch."""
-    return replace(
+    return dataclasses.replace(
         like,
         name="double",
         language=Language.PY,

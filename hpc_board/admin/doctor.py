@@ -8,8 +8,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from hpc_board.accounts import unknown_accounts
 from hpc_board.catalog.folders import Catalog
@@ -40,8 +41,7 @@ _PYTHON_QUESTION = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 _LOCAL_LOCKS = re.compile(r"(?:^|,)(?:local_lock=(?!none)\w+|nolock|localflock|noflock)(?:,|$)")
 
 
-@dataclass(frozen=True)
-class Installation:
+class Installation(msgspec.Struct, frozen=True):
     """An installation: its settings and their origin, its tasks, access to its runs, and the host to query.
 
     `origin` is "" if the settings file is at one of the default paths. `in_flight` reads the runs that have not ended
@@ -55,7 +55,7 @@ class Installation:
     in_flight: Callable[[], Sequence[Run]]
     host: Host
     mounts: Path = MOUNTS
-    logins: Mapping[str, Host] = field(default_factory=dict)
+    logins: Mapping[str, Host] = msgspec.field(default_factory=dict)
 
     def on(self, cluster: Cluster) -> Host:
         """Return the host on which a cluster's commands run."""

@@ -12,12 +12,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.gpu_names import name_mismatch
@@ -57,8 +58,7 @@ T = TypeVar("T")
 _GOING = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETING, JobState.UNKNOWN)
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(msgspec.Struct, frozen=True):
     """A GPU of the settings, its diagnostics, and the report of its probe job if it left one."""
 
     gpu: Gpu
@@ -71,8 +71,7 @@ class Checked:
         return all(each.severity is not Severity.ERROR for each in self.diagnostics)
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """The inputs of a check: job folders and schedulers by cluster, the board's tasks, and the harness's bytes.
 
     `say` is called with the reason for waiting, once for each.
@@ -86,8 +85,7 @@ class Plan:
     say: Callable[[str], object] = lambda _: None
 
 
-@dataclass
-class _Probe:
+class _Probe(msgspec.Struct):
     """A probe job, from its folder to its end."""
 
     gpu: Gpu
@@ -95,7 +93,7 @@ class _Probe:
     folders: job_folder.Folders
     job: Job
     nonce: str
-    diagnostics: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = msgspec.field(default_factory=list)
     key: JobKey | None = None
     sent_at: datetime | None = None
     greeting: Greeting | None = None

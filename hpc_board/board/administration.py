@@ -1,10 +1,11 @@
 """Administration: exports, statistics, copies of the database, and proofs of the installation."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from hpc_board.board.context import Context, harness, utc_now
 from hpc_board.board.gpus import Gpus
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from hpc_board.store.batches import RunSelection
 
 
-@dataclass(frozen=True)
-class Restored:
+class Restored(msgspec.Struct, frozen=True):
     """What the database held before a backup took its place, what it holds now, and where the former is kept."""
 
     before: "Contents"

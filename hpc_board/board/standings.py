@@ -1,7 +1,8 @@
 """Standings: ranks of users on the leaderboards, what runs mean there, and the feed of changes."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from hpc_board.board.context import Context
 from hpc_board.board.gpus import Gpus

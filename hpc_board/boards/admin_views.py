@@ -1,9 +1,10 @@
 """What there is for admins to look at: how boards stand, and people with what holds for them."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
+
+import msgspec
 
 from hpc_board.catalog.folders import Catalog
 from hpc_board.domain.admin_views import BoardState, HourCount, LimitUse, PersonState
@@ -22,8 +23,7 @@ class Require(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class AdminViews:
+class AdminViews(msgspec.Struct, frozen=True):
     """What `user` may look at, whose role is `role`: an admin everything, a creator their own boards.
 
     `roles` are those of the settings, `role_of` says which one somebody has.

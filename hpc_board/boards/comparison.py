@@ -1,7 +1,8 @@
 """Which runs of two submissions can be compared, and what comes of that."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from hpc_board.domain.comparison import Comparison, compared
 from hpc_board.domain.run import Run
@@ -13,8 +14,7 @@ from hpc_board.store import RunQuery, Store
 _HINT = "Modes benchmark and ranked measure times; `hpc-board runs --all --task NAME` lists what has run."
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(msgspec.Struct, frozen=True):
     """A run of each submission on one GPU, with their results, and how their times differ."""
 
     runs: tuple[Run, Run]

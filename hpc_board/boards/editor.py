@@ -1,16 +1,19 @@
 """Boards that people made: which there are for whom, and what it takes to make, change and delete one."""
 
+import dataclasses
 import errno
 import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from hpc_board.accounts import unknown_accounts
 from hpc_board.catalog.folders import Catalog
@@ -35,8 +38,7 @@ _EXPORTS_MODE = 0o3770
 """All of the group may keep something there, and nobody may remove another one's."""
 
 
-@dataclass(frozen=True)
-class Person:
+class Person(msgspec.Struct, frozen=True):
     """Who asks: a user, their groups, and what they may do."""
 
     name: str
@@ -48,8 +50,7 @@ class Person:
         return terms.visible_to(self.name, self.groups, self.role)
 
 
-@dataclass(frozen=True)
-class RequestedOptions:
+class RequestedOptions(msgspec.Struct, frozen=True):
     """What somebody wants the terms of a board to be, in their own words; None leaves them as they are.
 
     `gpus` and the lists of members may hold commas, `gpus` also "all". `members` are added, `no_members` taken away.
@@ -67,8 +68,7 @@ UNCHANGED = RequestedOptions()
 """What somebody wants who leaves the terms as they are."""
 
 
-@dataclass(frozen=True)
-class BoardArchive:
+class BoardArchive(msgspec.Struct, frozen=True):
     """What is written of a board before it is deleted: its standings by GPU, as JSON has them."""
 
     plan: Plan
@@ -330,7 +330,7 @@ class Boards:
             board.name,
             Action.UPDATE,
             terms,
-            replace(task, name=board.name),
+            dataclasses.replace(task, name=board.name),
             board,
             differences(board.task, task, board.terms, terms),
             self._store.boards.entries(board.name, board.task.version) if restarts else (),
@@ -378,7 +378,7 @@ class Boards:
         return tuple(dict.fromkeys(gpu(name, self._gpus).name for name in names))
 
     def _check_gpus(self, task: Task, terms: BoardOptions) -> None:
-        if not allowed_gpus(replace(task, gpus=terms.gpus), self._gpus):
+        if not allowed_gpus(dataclasses.replace(task, gpus=terms.gpus), self._gpus):
             raise InputError(
                 f"{task.name}: none of its GPUs ({', '.join(map(one_line, terms.gpus))}) is in the settings.",
                 hint=f"These are: {', '.join(each.name for each in self._gpus) or 'none'}. Choose with --gpu.",
@@ -399,7 +399,7 @@ def chosen_task(name: str, tasks: Sequence[Task], source: str) -> Task:
         InputError: there are several, and none of that name.
     """
     if len(tasks) == 1:
-        return replace(tasks[0], name=name)
+        return dataclasses.replace(tasks[0], name=name)
     found = next((task for task in tasks if task.name == name), None)
     if found is None:
         names = ", ".join(task.name for task in tasks)
@@ -601,8 +601,7 @@ def _raise_together(faults: Sequence[InputError]) -> None:
         raise InputError("\n".join(fault.message for fault in faults), hint=" ".join(hints))
 
 
-@dataclass(frozen=True)
-class Synced:
+class Synced(msgspec.Struct, frozen=True):
     """What became of one task of a competition: `result` is created, updated, unchanged, skipped or error."""
 
     name: str

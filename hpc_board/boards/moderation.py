@@ -2,9 +2,11 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from hpc_board.accounts import is_user
 from hpc_board.domain.moderation import (
@@ -40,8 +42,7 @@ class Require(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class RerunCandidate:
+class RerunCandidate(msgspec.Struct, frozen=True):
     """A submission that is to be sent again, and the GPUs for that; or `why` not.
 
     With `unless_ranked`, it is for files alone that have not passed at the present version.
@@ -54,8 +55,7 @@ class RerunCandidate:
     unless_ranked: bool = False
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True):
     """The rules as one `user` meets them, and may change them as far as `require` lets them.
 
     `hidden` gives the names of the boards that the user does not see.
@@ -245,14 +245,13 @@ class Rules:
         return _Admission(self.store, self.user, limited=not self.admin)
 
 
-@dataclass(frozen=True)
-class _Admission:
+class _Admission(msgspec.Struct, frozen=True):
     """Counts the submissions of a batch together with those that are stored."""
 
     store: Store
     user: str
     limited: bool
-    seen: dict[tuple[str, Category], int] = field(default_factory=dict)
+    seen: dict[tuple[str, Category], int] = msgspec.field(default_factory=dict)
 
     def __call__(self, task: Task, mode: Mode) -> None:
         if not self.limited:

@@ -1,6 +1,6 @@
 """What a reader sees of a board: a page of it, their own row, and what stands beside the ranks."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing
 from hpc_board.errors import InputError

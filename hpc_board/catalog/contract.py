@@ -3,8 +3,9 @@
 import ast
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import CaseValue
@@ -17,8 +18,7 @@ _ARGUMENTS_MAX = 100
 _parsing = threading.Lock()
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True):
     """The arguments that a function takes by name, and those among them that have no default.
 
     `open_ended` says that it takes any other name too.

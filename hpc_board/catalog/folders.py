@@ -6,7 +6,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
@@ -152,8 +151,7 @@ class TaskDocument(msgspec.Struct, frozen=True):
     """The keys that KernelBot does not have."""
 
 
-@dataclass(frozen=True)
-class Catalog:
+class Catalog(msgspec.Struct, frozen=True):
     """The tasks of a board by name, and the faults of folders without a readable one.
 
     `replaced` are the names of tasks in folders that leaderboards of users have, too.
@@ -184,8 +182,7 @@ class Catalog:
         )
 
 
-@dataclass(frozen=True)
-class _Stamp:
+class _Stamp(msgspec.Struct, frozen=True):
     """The values of a file's status that change with it; no user can set back `changed_ns`."""
 
     device: int
@@ -195,8 +192,7 @@ class _Stamp:
     changed_ns: int
 
 
-@dataclass(frozen=True)
-class _Remembered:
+class _Remembered(msgspec.Struct, frozen=True):
     """A task, where its folder led to, and the stamps of all its files, taken before they were read."""
 
     task: Task

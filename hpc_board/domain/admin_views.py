@@ -1,15 +1,15 @@
 """Views for admins: the state of each leaderboard, and of each user."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from hpc_board.domain.board_options import Visibility
 from hpc_board.domain.moderation import NO_LIMITS, Category, Decision, Limits
 from hpc_board.domain.roles import Role
 
 
-@dataclass(frozen=True)
-class HourCount:
+class HourCount(msgspec.Struct, frozen=True):
     """The submissions of one user to one leaderboard within the hour, in one category.
 
     `limited` counts the submissions to which a limit applies: not milestones, and not reruns by an admin.
@@ -23,8 +23,7 @@ class HourCount:
     runs: int
 
 
-@dataclass(frozen=True)
-class BoardState:
+class BoardState(msgspec.Struct, frozen=True):
     """The state of a leaderboard. A task of the settings' folders has no `creator` and is public.
 
     `submissions` and `users` count the last hour.
@@ -45,8 +44,7 @@ class BoardState:
         return bool(self.creator)
 
 
-@dataclass(frozen=True)
-class LimitUse:
+class LimitUse(msgspec.Struct, frozen=True):
     """The share of a leaderboard's hourly limit that a user has used."""
 
     board: str
@@ -60,8 +58,7 @@ class LimitUse:
         return self.used >= self.limit
 
 
-@dataclass(frozen=True)
-class PersonState:
+class PersonState(msgspec.Struct, frozen=True):
     """A user, their role, their ban, and their activity within the hour.
 
     `newest_at` is the time of their last submission. `uses` has the limits of the leaderboards to which they submitted

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum, StrEnum
 from typing import Any, TypeVar
+
+import msgspec
 
 from hpc_board.domain.roles import Role, includes_user
 
@@ -44,8 +45,7 @@ YEAR_MIN, YEAR_MAX = 1970, 9998
 """The years of valid times: beyond them, a time may be out of range in another time zone."""
 
 
-@dataclass(frozen=True)
-class BoardOptions:
+class BoardOptions(msgspec.Struct, frozen=True):
     """The creator of a leaderboard, its deadline, its GPUs, and its access rules.
 
     Empty `gpus` stand for every GPU of the settings. `members` are users, and groups with a `@`, who see a closed
@@ -94,7 +94,7 @@ class BoardOptions:
         Raises:
             TermsError: it wrote nothing like this.
         """
-        unknown = sorted(set(value) - set(cls.__dataclass_fields__))
+        unknown = sorted(set(value) - set(cls.__struct_fields__))
         if unknown:
             raise TermsError(f"the key {unknown[0]} is not known")
         creator = value.get("creator")

@@ -1,11 +1,11 @@
 """A Slurm cluster as it describes itself: its partitions, nodes and ways of working."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True)
-class ClusterNode:
+class ClusterNode(msgspec.Struct, frozen=True):
     """A node with the partitions that it is in, its generic resources as Slurm writes them, and its features."""
 
     name: str
@@ -21,8 +21,7 @@ class ClusterNode:
         return not any(word in self.state for word in ("down", "drain", "fail", "maint", "unknown", "inval", "*"))
 
 
-@dataclass(frozen=True)
-class Partition:
+class Partition(msgspec.Struct, frozen=True):
     """A partition; `max_time_seconds` is None if it is unlimited or unknown.
 
     `accounts`, `groups` and `qos` restrict its users; "" stands for all.
@@ -45,8 +44,7 @@ class Partition:
         return not (self.accounts or self.groups or self.qos or self.root_only or self.reservation_only)
 
 
-@dataclass(frozen=True)
-class ClusterInfo:
+class ClusterInfo(msgspec.Struct, frozen=True):
     """A cluster: the controller's `configuration`, and in `unknown` the queries that failed."""
 
     partitions: tuple[Partition, ...]

@@ -10,7 +10,8 @@ few, so that the intervals of few processes are rather too wide.
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from hpc_board.model.result import Case, Timing
 from hpc_board.model.score import score_of
@@ -45,8 +46,7 @@ def figures(value: float, digits: int) -> str:
     return f"{float(text):.0f}" if "e+" in text else text
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """The difference between the times `one_ns` and `other_ns`.
 
     `speedup` is one / other, with the bounds of its 95 % confidence interval, which are None with too few samples.
@@ -92,8 +92,7 @@ class Difference:
         return f"{'faster' if faster else 'slower'} {how}"
 
 
-@dataclass(frozen=True)
-class CaseDifference:
+class CaseDifference(msgspec.Struct, frozen=True):
     """One benchmark case in both runs."""
 
     index: int
@@ -101,8 +100,7 @@ class CaseDifference:
     difference: Difference
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """The benchmark cases that two runs have in common, and their scores where both have one."""
 
     cases: tuple[CaseDifference, ...]
@@ -139,8 +137,7 @@ def _timed(cases: Sequence[Case]) -> "dict[int, tuple[Case, Timing]]":
     }
 
 
-@dataclass(frozen=True)
-class _Side:
+class _Side(msgspec.Struct, frozen=True):
     """The variance of the logarithm of a run's time, and how many degrees of freedom it has."""
 
     variance: float

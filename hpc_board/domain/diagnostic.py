@@ -1,7 +1,8 @@
 """A diagnostic: one thing that was looked at, its state, and the remedy."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Severity(StrEnum):
@@ -12,8 +13,7 @@ class Severity(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True)
-class Diagnostic:
+class Diagnostic(msgspec.Struct, frozen=True):
     """One thing that was looked at; `hint` is the remedy where it is not as it should be."""
 
     severity: Severity

@@ -1,9 +1,10 @@
 """The feed: the change that a passing run made on its leaderboard, and its text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+import msgspec
 
 from hpc_board.domain.standing import ranks
 
@@ -20,16 +21,14 @@ class FeedKind(StrEnum):
     BEST = "best"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A user on a board, with their score."""
 
     user: str
     score_s: float
 
 
-@dataclass(frozen=True)
-class News:
+class News(msgspec.Struct, frozen=True):
     """The change that a run made on its leaderboard, at that time.
 
     `former_rank` and `former_s` are its user's rank and score before, None without one. `beaten` is the user directly
@@ -45,8 +44,7 @@ class News:
     fallen: tuple[Entry, ...] = ()
 
 
-@dataclass(frozen=True)
-class FeedEntry:
+class FeedEntry(msgspec.Struct, frozen=True):
     """One line of the feed: the change by a user's run on the leaderboard of a task and a GPU."""
 
     id: int

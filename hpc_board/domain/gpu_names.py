@@ -9,8 +9,9 @@ https://rocm.docs.amd.com/en/latest/reference/gpu-arch-specs.html.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, lru_cache
+
+import msgspec
 
 from hpc_board.model.gpu import Device
 from hpc_board.model.names import NAME
@@ -59,8 +60,7 @@ _OTHER_NAMES: dict[str, str] = {
 """Names of a model at sites and in drivers, besides its own."""
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(msgspec.Struct, frozen=True):
     """A model of GPU: the name that boards use, its kind of device, and the architecture, "" where not known."""
 
     name: str
@@ -68,8 +68,7 @@ class Model:
     arch: str
 
 
-@dataclass(frozen=True)
-class GpuDescription:
+class GpuDescription(msgspec.Struct, frozen=True):
     """The description of a GPU in a text.
 
     `model` is None if the text names no model of the table. `memory` ("80GB"), `form` ("SXM", "PCIe", "NVL") and the

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+
+import msgspec
 
 from hpc_board.domain.board_options import TermsError, moment_words, stored_moment
 from hpc_board.model.task import Mode
@@ -47,8 +48,7 @@ class Category(StrEnum):
         return "ranked submissions" if self is Category.RANKED else "test, benchmark and profile submissions"
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """The maximum submissions per user, leaderboard, category and hour; None for no limit."""
 
     ranked: int | None = None
@@ -83,8 +83,7 @@ UNKNOWN_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of a decision whose stored time is unreadable: before all others."""
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """A decision about a user, a leaderboard, a submission or everything: one row of the audit log.
 
     `number` is its place in the log, 0 if not queried. A row that is not `readable` is damaged: its readable values are
@@ -98,8 +97,8 @@ class Decision:
     at: datetime
     reason: str = ""
     detail: str = ""
-    number: int = field(default=0, compare=False)
-    readable: bool = field(default=True, compare=False)
+    number: int = 0
+    readable: bool = True
 
     @property
     def known_at(self) -> datetime | None:
@@ -115,8 +114,7 @@ class Decision:
             return None
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(msgspec.Struct, frozen=True):
     """A note that a user put on a submission after it was sent."""
 
     text: str
@@ -124,8 +122,7 @@ class Remark:
     at: datetime
 
 
-@dataclass(frozen=True)
-class Rerun:
+class Rerun(msgspec.Struct, frozen=True):
     """The mark of a submission that an admin sent again for the task's present version."""
 
     of_submission: int
@@ -133,8 +130,7 @@ class Rerun:
     at: datetime
 
 
-@dataclass(frozen=True)
-class Removal:
+class Removal(msgspec.Struct, frozen=True):
     """The mark of a submission that is excluded from the standings."""
 
     by_user: str
@@ -142,8 +138,7 @@ class Removal:
     reason: str
 
 
-@dataclass(frozen=True)
-class Remarks:
+class Remarks(msgspec.Struct, frozen=True):
     """The remarks on a submission since it was sent: notes, oldest first, and decisions of admins."""
 
     notes: tuple[Remark, ...] = ()

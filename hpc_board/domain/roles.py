@@ -1,8 +1,9 @@
 """Roles: the rights on a board, by Unix user and group."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 GROUP = "@"
 """The prefix of a group's name in a list of users and groups."""
@@ -28,8 +29,7 @@ class Role(StrEnum):
         return order.index(self) <= order.index(least)
 
 
-@dataclass(frozen=True)
-class Roles:
+class Roles(msgspec.Struct, frozen=True):
     """The users of each role: names of Unix users, and of groups with a `@` before them.
 
     If `participants` is empty, every user with access to the board is a participant.

@@ -1,8 +1,10 @@
 """Runs: one submission on one GPU, and the states that it goes through."""
 
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
 from hpc_board.model.result import Verdict
@@ -71,8 +73,7 @@ class JobState(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class JobStatus:
+class JobStatus(msgspec.Struct, frozen=True):
     """The status of a job, as a scheduler reported it; `source` is its own words ("squeue: PENDING (Priority)").
 
     `restarts` counts how often it put the job back into the queue after it had begun, None where it does not say.
@@ -87,8 +88,7 @@ class JobStatus:
     restarts: int | None = None
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """The state of a run, its time, and its reason. Each change is stored as a new row, none is overwritten.
 
     `unanswered` says that the submission of the job had no clear answer, so that the job may exist; `source` is then
@@ -111,8 +111,7 @@ class Status:
         return self if state is self.state else replace(self, state=state, at=now)
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """One line of the harness's progress, for example phase "benchmark", case 2 of 5."""
 
     at: str
@@ -122,8 +121,7 @@ class Progress:
     message: str
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """One submission on one GPU in one mode; its number is 0 where it is in no store.
 
     `token` is the job's unique name, stored before the scheduler hears of it: "hb-0123456789abcdef", or with an index

@@ -1,9 +1,10 @@
 """Standings: ranks, pages and marks of a leaderboard, and how a placing is told."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+import msgspec
 
 from hpc_board.model.score import Interval, duration_text, full_score_text
 from hpc_board.model.task import ISOLATED
@@ -12,8 +13,7 @@ _FACTOR_FROM = 2.0
 """From which ratio on a difference is told as a factor and not in percent."""
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """One row of a board: a user's best passing ranked run, judged by the task's `harness`.
 
     `interval` is None where the score has none, as on a GPU. `overlaps_above` says that it overlaps the interval of the
@@ -54,8 +54,7 @@ class MarkKind(StrEnum):
     MILESTONE = "milestone"
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """A time on a board that has no rank, from the run `run`; `name` says whose it is."""
 
     kind: MarkKind
@@ -69,8 +68,7 @@ class Mark:
     emulated: bool = False
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """A part of a board as a reader asked for it: `rows` from the place `offset` on, of `total`.
 
     `own` is the reader's row among all users, whether it is on the page or not; `marks` are all of the board's, the
@@ -95,8 +93,7 @@ class Page:
         return None if self.reference_s is None else self.reference_s / score_s
 
 
-@dataclass(frozen=True)
-class Placing:
+class Placing(msgspec.Struct, frozen=True):
     """The place of a ranked run that passed on its leaderboard.
 
     `rank` is its place among `users`, None if its user has a faster one: the run `best_run`, which took `best_s`.
@@ -110,8 +107,7 @@ class Placing:
     first: bool
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """One version of a task: the time of its first submission, and the number of users with a rank.
 
     A user with ranks on several GPUs counts once for each.
@@ -155,8 +151,7 @@ def ranks(scores: Sequence[float]) -> list[int]:
     return found
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """The rank of a user on one leaderboard, and the score in seconds of their best passing ranked run."""
 
     task: str

@@ -1,14 +1,14 @@
 """Usage statistics of a board: submissions, waiting times, run times and users."""
 
 import math
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 _DIGITS = 3
 
 
-@dataclass(frozen=True)
-class GpuStatistics:
+class GpuStatistics(msgspec.Struct, frozen=True):
     """The runs on one GPU: how many there are, how many passed, and how many of these have a score.
 
     Seconds from the submission to the start are known of `started` runs, whose median has three digits.
@@ -24,8 +24,7 @@ class GpuStatistics:
     run_total_s: float
 
 
-@dataclass(frozen=True)
-class UserStatistics:
+class UserStatistics(msgspec.Struct, frozen=True):
     """The submissions of one user, and their total run time."""
 
     user: str
@@ -34,8 +33,7 @@ class UserStatistics:
     run_total_s: float
 
 
-@dataclass(frozen=True)
-class Statistics:
+class Statistics(msgspec.Struct, frozen=True):
     """The usage of a board since a time, or ever; `waiting` runs have not ended, `top_users` ran longest."""
 
     since: datetime | None

@@ -1,8 +1,9 @@
 """Submissions: one file by one user for one task, and the directives in the file's header."""
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from hpc_board.model.task import Language, Mode
 
@@ -12,8 +13,7 @@ EXTENSIONS = tuple(ending for language in Language for ending in language.extens
 MARKERS = ("!POPCORN", "!HPCBOARD")
 
 
-@dataclass(frozen=True)
-class Submission:
+class Submission(msgspec.Struct, frozen=True):
     """One file by one user for one task, as it was sent; `milestone` is its name where an author shows it so."""
 
     id: int
@@ -28,8 +28,7 @@ class Submission:
     milestone: str = ""
 
 
-@dataclass(frozen=True)
-class Directives:
+class Directives(msgspec.Struct, frozen=True):
     """The directives in the leading comment lines of a submission."""
 
     leaderboard: str | None = None

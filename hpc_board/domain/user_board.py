@@ -1,10 +1,12 @@
 """Leaderboards that users created: their history, and planned changes of them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from hpc_board.domain.board_options import BoardOptions, moment_words
 from hpc_board.model.task import CaseValue, Task, Timeouts
@@ -24,8 +26,7 @@ class Action(StrEnum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True)
-class BoardChange:
+class BoardChange(msgspec.Struct, frozen=True):
     """One change of a board; `task_version` is None for the one that deletes it."""
 
     id: int
@@ -38,8 +39,7 @@ class BoardChange:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class CreatedBoard:
+class CreatedBoard(msgspec.Struct, frozen=True):
     """A leaderboard that a user created: its newest change, and its task with the board's name, deadline and GPUs."""
 
     change: BoardChange
@@ -56,16 +56,14 @@ class CreatedBoard:
         return self.change.terms
 
 
-@dataclass(frozen=True)
-class Entries:
+class Entries(msgspec.Struct, frozen=True):
     """The number of users with a passing ranked run for one version of a task on a GPU."""
 
     gpu: str
     users: int
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """One difference that a change makes; `restarts` says that earlier times are no longer comparable."""
 
     what: str
@@ -74,8 +72,7 @@ class Difference:
     restarts: bool = False
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """A planned change of a leaderboard; `before` is its present state.
 
     `left` and `joined` are the standings of the old and the new task version. `shadows` says that a task of the

@@ -1,7 +1,8 @@
 """The blocks of a report."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Tone(StrEnum):
@@ -14,23 +15,20 @@ class Tone(StrEnum):
     QUIET = "quiet"
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(msgspec.Struct, frozen=True):
     """The title of the blocks that follow."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Paragraph:
+class Paragraph(msgspec.Struct, frozen=True):
     """One or more sentences, wrapped by the front end; newlines stay."""
 
     text: str
     tone: Tone = Tone.PLAIN
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of a table; a `flexible` one is cut if the table is too wide."""
 
     title: str
@@ -38,8 +36,7 @@ class Column:
     flexible: bool = False
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """Rows under titled columns; `empty` is the text of a table without rows."""
 
     columns: tuple[Column, ...]
@@ -47,15 +44,13 @@ class Table:
     empty: str = ""
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """Names with their values, one pair to a line."""
 
     rows: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class Log:
+class Log(msgspec.Struct, frozen=True):
     """Output of a program, never wrapped."""
 
     title: str

@@ -1,13 +1,12 @@
 """Explanations of verdicts and of runs without a result."""
 
-from dataclasses import dataclass
+import msgspec
 
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import LIBRARY_MISSING, Verdict
 
 
-@dataclass(frozen=True)
-class Meaning:
+class Meaning(msgspec.Struct, frozen=True):
     """An explanation: one sentence on the event, one on the next step."""
 
     what: str

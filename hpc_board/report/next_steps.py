@@ -1,8 +1,9 @@
 """Next steps for a run that did not pass: explanation, failed case, and commands to reproduce it."""
 
 import shlex
-from dataclasses import dataclass
 from pathlib import PurePath
+
+import msgspec
 
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.gpu import Device
@@ -14,8 +15,7 @@ from hpc_board.report.formatting import telling_line
 from hpc_board.report.run_columns import outcome
 
 
-@dataclass(frozen=True)
-class NextSteps:
+class NextSteps(msgspec.Struct, frozen=True):
     """The outcome in a word, its explanation, the failed case ("" without one), and commands to reproduce it."""
 
     outcome: str

@@ -1,7 +1,8 @@
 """The columns of lists of runs in reports: title, alignment and text in one entry each."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from hpc_board.domain.run import Run
 from hpc_board.model.text import one_line
@@ -9,8 +10,7 @@ from hpc_board.report.formatting import moment_text, score_text
 from hpc_board.report.moderation import remarks_text
 
 
-@dataclass(frozen=True)
-class RunColumn:
+class RunColumn(msgspec.Struct, frozen=True):
     """A column of runs; an `optional` one is left out where all its cells are empty."""
 
     key: str

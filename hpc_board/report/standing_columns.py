@@ -6,9 +6,10 @@ board lie above reports, and imports run downward.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+import msgspec
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
@@ -24,8 +25,7 @@ Value = str | int | float | bool | datetime | None
 """A value of JSON; each document writes moments and texts in its own way."""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """A line of a board: a standing, a mark beside the ranks or a removed run.
 
     Attributes:
@@ -93,8 +93,7 @@ class Emphasis(StrEnum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A key of JSON with its value, in these documents."""
 
     key: str
@@ -102,8 +101,7 @@ class Field:
     documents: frozenset[Document] = frozenset({Document.SHOW, Document.EXPORT, Document.ARCHIVE})
 
 
-@dataclass(frozen=True)
-class Width:
+class Width(msgspec.Struct, frozen=True):
     """The cells of a column in the app, left out below `from_width` cells for the whole list."""
 
     cells: int
@@ -111,8 +109,7 @@ class Width:
     from_width: int = 0
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True):
     """A column of the app's list, by layout; `text` differs where the app has fewer cells than a report."""
 
     widths: Mapping[Layout, Width]
@@ -120,8 +117,7 @@ class Listed:
     text: Callable[[Line], str] | None = None
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(msgspec.Struct, frozen=True):
     """A column of the page for a browser.
 
     Attributes:
@@ -142,8 +138,7 @@ class Drawn:
     look: str = ""
 
 
-@dataclass(frozen=True)
-class StandingColumn:
+class StandingColumn(msgspec.Struct, frozen=True):
     """A column of standings.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final
@@ -19,8 +18,7 @@ _KEPT: Final = timedelta(hours=1)
 """The age at which an answer is dropped: an older one belongs to settings that are not used any more."""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """The availability of some GPUs, in their order, when the cluster was asked; `problem` says why it is unknown."""
 
     asked_at: Annotated[datetime, msgspec.Meta(tz=True)]

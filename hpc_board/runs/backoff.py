@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, Generic, TypeVar
@@ -201,8 +200,7 @@ class NextScan:
             self._shared.write(_Pause(now.timestamp(), pause_seconds))
 
 
-@dataclass(frozen=True)
-class _Progress:
+class _Progress(msgspec.Struct, frozen=True):
     """The progress of a run at the last look, the time of the next look, and the pause before it."""
 
     data: bytes

@@ -2,9 +2,11 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+
+import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.moderation import Rerun
 from hpc_board.model.gpu import Gpu
@@ -18,8 +20,7 @@ ARRAY_LEAST = 3
 """From how many jobs on an array is cheaper: it takes two questions, the largest array's size and sbatch."""
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(msgspec.Struct, frozen=True):
     """What a submission would send for one GPU: the batch script, and the command that hands it over.
 
     Of a run that goes with others, the command hands over the script of their job array, which is `array` and runs
@@ -33,8 +34,7 @@ class Preview:
     array: str = ""
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True):
     """A draft that is about to be stored: whose it is, and for a rerun what `NewSubmission` says of it."""
 
     draft: intake.Draft
@@ -43,8 +43,7 @@ class Sent:
     unless_ranked: bool = False
 
 
-@dataclass(frozen=True)
-class _Work:
+class _Work(msgspec.Struct, frozen=True, dict=True):
     """What a submission asks of one GPU."""
 
     draft: intake.Draft

@@ -1,10 +1,11 @@
 """Drafts: checked submissions made of a file, its header and options, before storage and dispatch."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
 from hpc_board.domain.moderation import REASON_CHARACTERS_MAX
@@ -45,8 +46,7 @@ class Owned(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """The one file of a submission; its name has no folder and no control characters."""
 
     file_name: str
@@ -58,8 +58,7 @@ class Source:
         return self.text.encode()
 
 
-@dataclass(frozen=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True):
     """A submission that may be sent: every name in it is resolved, every rule kept; `milestone` names an author's."""
 
     source: Source

@@ -12,10 +12,12 @@ import re
 import shlex
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from hpc_board import bundled
 from hpc_board.domain.run import Run
@@ -64,8 +66,7 @@ _OPTION = re.compile(r"#[A-Z]+\s")
 """A line that sbatch or a plugin of it reads: #SBATCH, and those of other schedulers and of burst buffers."""
 
 
-@dataclass(frozen=True)
-class Script:
+class Script(msgspec.Struct, frozen=True):
     """A batch script, and the options that its directives state."""
 
     text: str
@@ -73,8 +74,7 @@ class Script:
     time_limit_seconds: int
 
 
-@dataclass(frozen=True)
-class ArrayScript:
+class ArrayScript(msgspec.Struct, frozen=True):
     """The script of a job array; runs for which it is the same may be sent as one."""
 
     text: str
@@ -338,8 +338,7 @@ def folder(board: Path, run: int | str) -> Path:
     return board / "runs" / str(run)
 
 
-@dataclass(frozen=True)
-class Folders:
+class Folders(msgspec.Struct, frozen=True):
     """The job folders of a board on one cluster: below `board`, on the machine whose `files` these are.
 
     `elsewhere` says that the board's database lies on another machine. Two boards may then have come to the same
@@ -347,7 +346,7 @@ class Folders:
     """
 
     board: Path
-    files: Files = field(default_factory=LocalFiles)
+    files: Files = msgspec.field(default_factory=LocalFiles)
     elsewhere: bool = False
 
     @property

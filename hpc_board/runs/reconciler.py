@@ -9,10 +9,12 @@ import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.result_checks import ended_at, result_faults
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState, Status, next_status
@@ -47,16 +49,14 @@ _WISH_STORED = (
 )
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(msgspec.Struct, frozen=True):
     """One turn of the state machine: the clusters whose schedulers were asked, and what hindered it where."""
 
     asked: frozenset[str]
     errors: tuple[BoardError, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Leftover:
+class _Leftover(msgspec.Struct, frozen=True):
     """What a job has left in the place of its result: part of one, something `whole`, or nothing, and why.
 
     Where it is `unreadable` now, nobody can tell.
@@ -68,8 +68,7 @@ class _Leftover:
     unreadable: bool = False
 
 
-@dataclass(frozen=True)
-class Reconciler:
+class Reconciler(msgspec.Struct, frozen=True, dict=True):
     """Everything that turning the state machine needs.
 
     `folder` is this account's own. `user` is whose jobs are carried on, None for everybody's: nobody else's can be sent
@@ -83,7 +82,7 @@ class Reconciler:
     clusters: Mapping[str, Cluster]
     gpus: Mapping[str, Gpu]
     harness: Callable[[], bytes]
-    folders: Mapping[str, job_folder.Folders] = field(default_factory=dict)
+    folders: Mapping[str, job_folder.Folders] = msgspec.field(default_factory=dict)
     user: str | None = None
     settle: timedelta = SETTLE
     lock_seconds: float = LOCK_SECONDS
@@ -696,8 +695,7 @@ class Reconciler:
         return f'; its output ends with "{one_line(last, _LAST_WORDS_MAX)}"' if last else ""
 
 
-@dataclass(frozen=True)
-class _PreparedJob:
+class _PreparedJob(msgspec.Struct, frozen=True):
     """A run that can be sent: its job folder is written. `tries` counts this one too."""
 
     run: Run

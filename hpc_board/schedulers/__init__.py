@@ -5,12 +5,13 @@ A package is loaded when a cluster of the settings has its scheduler.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
+
+import msgspec
 
 from hpc_board.domain.run import RESULT_GRACE, JobStatus, array_of
 from hpc_board.errors import InputError
@@ -37,8 +38,7 @@ EMBEDDED = "local"
 """The scheduler of a machine without settings."""
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """A job folder with a batch script in it, and the options that go with the script.
 
     `name` is unique for all time. `folder` becomes the job's working directory, and its output goes to the file that
@@ -58,8 +58,7 @@ class Job:
     indexes: Sequence[int] = ()
 
 
-@dataclass(frozen=True)
-class JobKey:
+class JobKey(msgspec.Struct, frozen=True):
     """The key of a submitted job: its id, and the name and time that tell recycled ids apart.
 
     A task of an array has the id "123_4", and the name is the array's with the index after a dot.
@@ -123,16 +122,14 @@ class Arrays(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class Rehearsal:
+class Rehearsal(msgspec.Struct, frozen=True):
     """A job that is not sent; `whose` names the run that has its time limit."""
 
     job: Job
     whose: str
 
 
-@dataclass(frozen=True)
-class Rehearsed:
+class Rehearsed(msgspec.Struct, frozen=True):
     """The diagnostics of a rehearsal; a job that is `refused` need not be sent."""
 
     diagnostics: "tuple[Diagnostic, ...]"
@@ -147,16 +144,14 @@ class Rehearsing(Protocol):
         """Return the scheduler's answer to each of the jobs, in their order, without accepting any; never raise."""
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(msgspec.Struct, frozen=True):
     """A remark on a batch script that would surprise a user who knows others, and the lines of it that say so."""
 
     words: str
     lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """The parts of a board that a scheduler needs, besides its cluster.
 
     Attributes:

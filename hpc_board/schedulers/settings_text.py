@@ -4,15 +4,15 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 _WIDTH = 116
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _YAML_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
-@dataclass(frozen=True)
-class Detected:
+class Detected(msgspec.Struct, frozen=True):
     """The text of a settings file, and the names of the GPUs that it has; none where all is commented."""
 
     text: str

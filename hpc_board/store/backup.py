@@ -4,10 +4,11 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from hpc_board.errors import InputError, Refused
 from hpc_board.files import publish, user_errors
@@ -28,8 +29,7 @@ Shape = tuple[str, str, str]
 """The type of a database object, its name, and its statement, or for a table its columns."""
 
 
-@dataclass(frozen=True)
-class Contents:
+class Contents(msgspec.Struct, frozen=True):
     """The contents of a database: counts of rows, and the number of runs that have not ended."""
 
     submissions: int

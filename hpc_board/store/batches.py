@@ -5,9 +5,10 @@ A read that takes long keeps writers out where the database has no write-ahead l
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_reader import Row
@@ -23,8 +24,7 @@ _CHOSEN = """
 """
 
 
-@dataclass(frozen=True)
-class RunSelection:
+class RunSelection(msgspec.Struct, frozen=True):
     """Which runs are wanted: of these tasks, on these GPUs, submitted since then; all where nothing is said."""
 
     tasks: tuple[str, ...] = ()

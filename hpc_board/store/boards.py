@@ -7,9 +7,11 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from hpc_board.domain.board_options import BoardOptions, TermsError, deadline_refusal
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries
@@ -34,8 +36,7 @@ _NEWEST = "SELECT MAX(id) AS id FROM boards GROUP BY name ORDER BY name"
 _ENTRIES = "SELECT gpu, COUNT(*) AS users FROM bests WHERE task = ? AND task_version = ? GROUP BY gpu ORDER BY gpu"
 
 
-@dataclass(frozen=True)
-class NewChange:
+class NewChange(msgspec.Struct, frozen=True):
     """A change to store; `after` is the newest change of the name that its author has seen, 0 for none.
 
     `task` is None if the leaderboard is deleted. `leave` is called, in the transaction that stores the change, with the

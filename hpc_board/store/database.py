@@ -7,9 +7,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from hpc_board.files import write_whole
 from hpc_board.store.failures import companion_error, creation_error, foreign_error, newer_error, translated
@@ -58,8 +59,7 @@ def group_umask(board: Path) -> AbstractContextManager[object]:
     return _GROUP_UMASK if is_shared(board) else nullcontext()
 
 
-@dataclass
-class _Opened:
+class _Opened(msgspec.Struct):
     """An open connection to the file of this device and inode; `db` is set once the database is up to date."""
 
     connection: sqlite3.Connection
@@ -67,13 +67,12 @@ class _Opened:
     db: "Database | None" = None
 
 
-@dataclass
-class _Session:
+class _Session(msgspec.Struct):
     """The connection that a thread keeps between its transactions, if it has one by now."""
 
     opened: _Opened | None = None
     busy: bool = False
-    pid: int = field(default_factory=os.getpid)
+    pid: int = msgspec.field(default_factory=os.getpid)
 
     def close(self) -> None:
         if self.opened is not None and self.pid == os.getpid():

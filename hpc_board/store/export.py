@@ -2,9 +2,10 @@
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from hpc_board.domain.run import RunState
 from hpc_board.store.batches import PAGE_SUBMISSIONS, RunSelection, pages
@@ -73,8 +74,7 @@ _TABLES = {
 }
 
 
-@dataclass(frozen=True)
-class RankedBoard:
+class RankedBoard(msgspec.Struct, frozen=True):
     """One leaderboard with ranked users: a version of a task on a GPU, the version's time, and the number of users."""
 
     task: str
@@ -84,8 +84,7 @@ class RankedBoard:
     users: int
 
 
-@dataclass(frozen=True)
-class Best:
+class Best(msgspec.Struct, frozen=True):
     """The best time that a day (UTC) brought to a board, and whose it was."""
 
     day: date

@@ -1,8 +1,9 @@
 """Which journal SQLite may keep beside the database: it depends on the file system below."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path, PurePath
+
+import msgspec
 
 MOUNTS = Path("/proc/self/mountinfo")
 """The path of Linux's mount table."""
@@ -25,8 +26,7 @@ def journal_mode(folder: Path, mounts: Path = MOUNTS) -> str:
     return "wal" if file_system(table, folder.resolve()) in LOCAL_FILE_SYSTEMS else "delete"
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True):
     """The type of a file system, and how it is mounted: all options, with commas between them; "" where unknown."""
 
     kind: str = ""

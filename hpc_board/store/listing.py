@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.result import Verdict
@@ -63,8 +64,7 @@ _WITH_WORD = f"instr(replace(lower({_TEXT}), '_', ' '), lower(:{{word}})) > 0"
 _WORDS_MAX = 8
 
 
-@dataclass(frozen=True)
-class RunQuery:
+class RunQuery(msgspec.Struct, frozen=True):
     """The filters of a list of runs; every filter that is given has to fit.
 
     Attributes:

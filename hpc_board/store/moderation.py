@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from hpc_board.domain.admin_views import HourCount
 from hpc_board.domain.moderation import (

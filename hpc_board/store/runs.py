@@ -3,9 +3,11 @@
 import json
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.standing import Placing
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 
-@dataclass(frozen=True)
-class WholeRun:
+class WholeRun(msgspec.Struct, frozen=True):
     """A run as of one moment: its placing on its board, its result, and its history, oldest status first."""
 
     run: Run

@@ -1,9 +1,10 @@
 """Counts of submissions and runs in one pass, whose memory grows with users and GPUs, not with runs."""
 
 import json
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from hpc_board.domain.run import RunState
 from hpc_board.domain.statistics import GpuStatistics, Statistics, UserStatistics, Waits
@@ -39,28 +40,25 @@ _SINCE = "submitted_at >= :since"
 _OF_TASKS = "task IN (SELECT value FROM json_each(:tasks))"
 
 
-@dataclass
-class _OfGpu:
+class _OfGpu(msgspec.Struct):
     runs: int = 0
     passed: int = 0
     scored: int = 0
-    waits: Waits = field(default_factory=Waits)
+    waits: Waits = msgspec.field(default_factory=Waits)
     run_total_s: float = 0.0
 
 
-@dataclass
-class _OfUser:
+class _OfUser(msgspec.Struct):
     submissions: int = 0
     runs: int = 0
     run_total_s: float = 0.0
 
 
-@dataclass
-class _Count:
+class _Count(msgspec.Struct):
     """The counts so far; the runs of a submission come one after the other."""
 
-    gpus: dict[str, _OfGpu] = field(default_factory=dict)
-    users: dict[str, _OfUser] = field(default_factory=dict)
+    gpus: dict[str, _OfGpu] = msgspec.field(default_factory=dict)
+    users: dict[str, _OfUser] = msgspec.field(default_factory=dict)
     submissions: int = 0
     runs: int = 0
     waiting: int = 0

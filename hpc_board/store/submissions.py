@@ -3,9 +3,10 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, Rerun
 from hpc_board.domain.run import Run, RunState, Status
@@ -57,8 +58,7 @@ SELECT remarks.text AS original, runs.gpu
 """
 
 
-@dataclass(frozen=True)
-class NewRun:
+class NewRun(msgspec.Struct, frozen=True):
     """A run to store; its fields have the meaning of those of `Run`."""
 
     gpu: str
@@ -72,8 +72,7 @@ class NewRun:
     account: str = ""
 
 
-@dataclass(frozen=True)
-class NewSubmission:
+class NewSubmission(msgspec.Struct, frozen=True):
     """A submission to store, with its runs.
 
     `milestone` is its author's name for it beside the ranks, `rerun` the submission that it repeats, and

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -26,8 +25,7 @@ _NEEDED = ("generate_input", "check_implementation")
 _OPTIONAL = ("ref_kernel", "minimal_work")
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """The limits of a check: the kind of device, the Python, the number of cases, and the seconds."""
 
     device: Device = Device.CPU
@@ -36,8 +34,7 @@ class Bounds:
     seconds: int = SECONDS
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(msgspec.Struct, frozen=True):
     """A checked task: the functions that its reference defines, the facts, and the diagnostics."""
 
     task: Task

@@ -5,9 +5,10 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+import msgspec
 
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.errors import BoardError
@@ -29,8 +30,7 @@ def local_gpu(device: Device, python: str) -> Gpu:
     return Gpu("CPU" if device is Device.CPU else "GPU", Cluster("here", EMBEDDED), device, python=python)
 
 
-@dataclass(frozen=True)
-class LocalJob:
+class LocalJob(msgspec.Struct, frozen=True):
     """A job folder on this machine, and the run that it is for, which is in no store."""
 
     folder: Path

@@ -1,7 +1,9 @@
 """Trying a submission against a task that is on no board, on this machine."""
 
 import sys
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
@@ -16,8 +18,7 @@ _END_SECONDS = 60
 """The time for the harness to end and write, besides the time limit of such a job."""
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(msgspec.Struct, frozen=True):
     """A submission that was judged: the run, which is in no store, and its result."""
 
     run: Run

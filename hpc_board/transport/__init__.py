@@ -2,16 +2,16 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 RENEW_SECONDS = 86_400.0
 """The age at which a file in use gets the present time, see `Files.ensure`."""
 
 
-@dataclass(frozen=True)
-class Completed:
+class Completed(msgspec.Struct, frozen=True):
     """A command that ended: its exit status and its output, bounded and decoded with replacement.
 
     `truncated` says that its output exceeded the bound.

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+import msgspec
 
 from hpc_board.errors import SchedulerError
 from hpc_board.model.text import one_line
@@ -13,8 +14,7 @@ PATIENCE_SECONDS = 30.0
 """The time-out of a command."""
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """A command that was tried: its output, and the words in which it failed, or would have to be told that it did."""
 
     succeeded: bool

@@ -6,8 +6,9 @@ import hashlib
 import hmac
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from hpc_board.errors import InputError
 from hpc_board.files import read_text
@@ -16,8 +17,7 @@ _FILE_BYTES_MAX = 8 * 1024 * 1024
 _REVOKED = "@revoked"
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(msgspec.Struct, frozen=True):
     place: str
     hosts: str
     key_type: str
@@ -25,8 +25,7 @@ class _Line:
     revoked: bool
 
 
-@dataclass(frozen=True)
-class KnownHosts:
+class KnownHosts(msgspec.Struct, frozen=True):
     """The lines of some known_hosts files that name keys; lines for certificates' authorities are none."""
 
     files: tuple[Path, ...]

@@ -4,9 +4,10 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from hpc_board.errors import InputError, SchedulerError
 from hpc_board.files import read_text
@@ -26,8 +27,7 @@ _JUMP = re.compile(r"(?:ssh://)?(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:\s]+)(?::([0-9]{
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(msgspec.Struct, frozen=True):
     """The scope of the lines below a `Host` or a `Match`."""
 
     keyword: str
@@ -48,8 +48,7 @@ class _Block:
 _EVERYWHERE = _Block("host", ("*",))
 
 
-@dataclass(frozen=True)
-class Destination:
+class Destination(msgspec.Struct, frozen=True):
     """A host to log in to, with all that is known about the way.
 
     `given` is the host as the settings name it; `alias` is the name that known_hosts files have in place of host and

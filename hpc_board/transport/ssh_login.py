@@ -7,9 +7,10 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
 
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
@@ -38,8 +39,7 @@ class LoginRefused(SchedulerError):
     """The host is there, but will not let this account in, or is not known to be the right one: a person has to act."""
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """An open connection to a host, and its path: other hosts, and the process of a ProxyCommand."""
 
     destination: Destination

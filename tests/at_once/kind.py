@@ -1,7 +1,6 @@
 """The third scheduler as the rest of hpc-board knows it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 
@@ -11,6 +10,7 @@ from hpc_board.schedulers import Scheduler, SchedulerKind, Surroundings
 from hpc_board.schedulers.sections import ClusterSection, GpuSection
 from hpc_board.yaml_document import Document, Line, Name, Place
 from tests.at_once import Lane
+from tests.values import replace
 
 
 class AtOnceClusterSection(ClusterSection, frozen=True, kw_only=True):

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from hpc_board.runs import job_folder
 from tests.e2e.boards import BoardFiles, board_files, slurm_jobs
 from tests.e2e.killed_client import POINTS
 from tests.slurm.lab import SlurmLab
+from tests.values import replace
 
 SETTLED = timedelta(seconds=1)
 

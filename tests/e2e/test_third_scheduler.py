@@ -4,7 +4,6 @@ import ast
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from hpc_board.transport.this_host import ThisHost
 from tests.at_once import Lane
 from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files
 from tests.unit.recorded import REPOSITORY
+from tests.values import replace
 
 Keys = Mapping[str, object]
 

@@ -7,7 +7,7 @@ with her, cyd creates boards too, dean is the admin, eve is banned.
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from tests.golden.results import (
 )
 from tests.golden.slurm import Slurm
 from tests.golden.tasks import HISTOGRAM, KERNEL, OTHERS, course, lay_out, scan
+from tests.values import replace
 
 SETTINGS = """\
 board: board

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from tests.golden.board import GoldenBoard
 from tests.golden.files import FOLDER, Golden
 from tests.golden.normal import normal
 from tests.golden.tasks import FOR_SCRIPTS, course, lay_out, scan
+from tests.values import replace
 
 SETTINGS = """\
 board: board

@@ -1,7 +1,7 @@
 """The text of commands on terminals of two widths, and the help of every command."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
@@ -9,6 +9,7 @@ from tests.golden.board import BUNDLED, VERDICTS, GoldenBoard
 from tests.golden.files import FOLDER, Golden
 from tests.golden.internals import commands
 from tests.golden.normal import normal
+from tests.values import replace
 
 WIDTHS = (80, 120)
 

@@ -1,13 +1,17 @@
 """`hpc-board`, with seconds in the place of the minute and a half until a job that no scheduler knows is sent anew."""
 
 from datetime import timedelta
-from functools import partialmethod
 
 from hpc_board.__main__ import main
-from hpc_board.runs.reconciler import Reconciler
+from hpc_board.runs import reconciler
 
-SETTLE = timedelta(seconds=3)
+
+class Impatient(reconciler.Reconciler, frozen=True, dict=True):
+    """A reconciler that waits for seconds alone."""
+
+    settle: timedelta = timedelta(seconds=3)
+
 
 if __name__ == "__main__":
-    setattr(Reconciler, "__init__", partialmethod(Reconciler.__init__, settle=SETTLE))  # noqa: B010 - mypy refuses the other
+    setattr(reconciler, "Reconciler", Impatient)  # noqa: B010 - mypy refuses the other
     main()

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import NoReturn
 
 import pytest
@@ -15,6 +14,7 @@ from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder
 from tests.slurm import chroot
 from tests.slurm.lab import SlurmLab
+from tests.values import replace
 
 PLACES: Sequence[str] = ("host", "chroot", "chroot-pyslurm")
 """The parameters of a lab's fixture: with `pyslurm` the tests ask it through that, otherwise by the commands."""

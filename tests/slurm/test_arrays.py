@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from tests.e2e.boards import RIGHT, WRONG, BoardFiles, board_files, slurm_jobs
 from tests.slurm import places
 from tests.slurm.lab import SlurmLab
 from tests.slurm.places import PLACES, ChrootLab, source_of
+from tests.values import replace
 
 pytestmark = pytest.mark.slurm
 

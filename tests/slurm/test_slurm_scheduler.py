@@ -4,7 +4,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -24,6 +24,7 @@ from hpc_board.transport.this_host import ThisHost
 from tests.slurm import places
 from tests.slurm.lab import SlurmLab
 from tests.slurm.places import PLACES, ChrootLab, source_of
+from tests.values import replace
 from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm

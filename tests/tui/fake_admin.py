@@ -1,7 +1,6 @@
 """A board that ada looks after: its boards, people, ranked runs and log, and what she decides about them."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -38,6 +37,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs.drafts import Source
 from tests.tui.fake_board import A100, H100, NOW, RUNS, FakeBoard, run
+from tests.values import replace
 
 DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)

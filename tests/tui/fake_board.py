@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +26,7 @@ from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, Task
 from hpc_board.report.run_columns import outcome as outcome_of
 from hpc_board.runs import drafts as intake
 from hpc_board.runs.dispatch import Preview
+from tests.values import replace
 
 _Part = TypeVar("_Part")
 

@@ -1,7 +1,6 @@
 """The Admin screen: who has it, what is on its pages, and what is decided there."""
 
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,6 +27,7 @@ from hpc_board.tui.widgets.list_pane import ListPane
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_admin import BOARDS, AdminBoard, again
 from tests.tui.fake_board import NOW, run
+from tests.values import replace
 
 
 def typed(text: str) -> list[str]:

@@ -1,7 +1,6 @@
 """What the app does when it is used: every test drives it through its keys and reads its screen."""
 
 import asyncio
-import dataclasses
 import pwd
 import threading
 from datetime import datetime, timedelta
@@ -36,6 +35,7 @@ from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.path_input import PathInput
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, RUNS, TASKS, FakeBoard, run
+from tests.values import replace
 
 HOSTILE = "[bold red]loud[/] [@click=app.quit]click[/] \x1b]0;title\x07\x1b[31mred \x9b2J \u202eright"
 
@@ -560,9 +560,9 @@ async def test_the_table_updates_itself_and_tells_the_end_of_a_run() -> None:
         await pilot.press("r")
         await until(pilot, lambda: "running" in text_of(pilot.app) and "2 in flight" in text_of(pilot.app))
         running = board.run(40)
-        ended = dataclasses.replace(running.status, state=RunState.FINISHED)
-        board.boards["H100"] = (dataclasses.replace(board.boards["H100"][0], run=40, user="ada"),)
-        board.replace_run(dataclasses.replace(running, status=ended, verdict=Verdict.PASS, score_s=9.5e-6))
+        ended = replace(running.status, state=RunState.FINISHED)
+        board.boards["H100"] = (replace(board.boards["H100"][0], run=40, user="ada"),)
+        board.replace_run(replace(running, status=ended, verdict=Verdict.PASS, score_s=9.5e-6))
         await until(pilot, lambda: any("Run 40: vectoradd on H100: pass, 9.50 µs, rank 1" in t for t in toasts(pilot)))
         await until(pilot, lambda: "running" not in text_of(pilot.app) and "9.50 µs" in text_of(pilot.app))
 
@@ -573,11 +573,11 @@ async def test_every_run_in_flight_is_followed_and_many_that_end_at_once_are_tol
     async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "300 in flight" in text_of(pilot.app))
         oldest = board.run(1)
-        ended = dataclasses.replace(oldest.status, state=RunState.FINISHED)
-        board.replace_run(dataclasses.replace(oldest, status=ended, verdict=Verdict.PASS, score_s=9.5e-6))
+        ended = replace(oldest.status, state=RunState.FINISHED)
+        board.replace_run(replace(oldest, status=ended, verdict=Verdict.PASS, score_s=9.5e-6))
         await until(pilot, lambda: any("Run 1: vectoradd on H100: pass" in told for told in toasts(pilot)))
         board.known_runs = [
-            dataclasses.replace(each, status=ended, verdict=Verdict.PASS if each.id > 20 else Verdict.CRASH)
+            replace(each, status=ended, verdict=Verdict.PASS if each.id > 20 else Verdict.CRASH)
             for each in board.known_runs
         ]
         await until(pilot, lambda: "299 runs have ended: 280 pass, 19 crash" in toasts(pilot))
@@ -635,7 +635,7 @@ async def test_a_report_stops_offering_to_cancel_when_its_run_ends() -> None:
         await until(pilot, lambda: "running" in text_of(pilot.app))
         await pilot.press("down", "enter")
         await until(pilot, lambda: "benchmark 2 of 3" in text_of(pilot.app) and "c Cancel" in text_of(pilot.app))
-        board.replace_run(dataclasses.replace(RUNS[2], id=40))
+        board.replace_run(replace(RUNS[2], id=40))
         await until(pilot, lambda: "Passed: 3 tests" in text_of(pilot.app) and "c Cancel" not in text_of(pilot.app))
 
 
@@ -670,7 +670,7 @@ async def test_log_and_progress_come_in_while_a_run_goes_on() -> None:
         await until(pilot, lambda: "benchmark 2 of 3" in text_of(pilot.app))
         board.logs[40] += "one more line\n"
         await until(pilot, lambda: "one more line" in text_of(pilot.app))
-        board.replace_run(dataclasses.replace(RUNS[2], id=40))
+        board.replace_run(replace(RUNS[2], id=40))
         await until(pilot, lambda: "Passed: 3 tests and 3 benchmarks" in text_of(pilot.app))
 
 
@@ -787,7 +787,7 @@ async def test_a_note_is_shown_with_its_run() -> None:
 
 
 async def test_list_and_report_count_the_age_of_a_run_from_the_end_of_its_job() -> None:
-    ended = dataclasses.replace(RUNS[2], status=dataclasses.replace(RUNS[2].status, at=NOW))
+    ended = replace(RUNS[2], status=replace(RUNS[2].status, at=NOW))
     async with app_on(FakeBoard(runs=[ended])).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r")
@@ -816,9 +816,9 @@ async def test_the_end_of_a_run_is_not_told_over_its_own_report() -> None:
         await until(pilot, lambda: "2 in flight" in text_of(pilot.app))
         await pilot.press("down", "enter")
         await until(pilot, lambda: "benchmark 2 of 3" in text_of(pilot.app))
-        board.replace_run(dataclasses.replace(RUNS[2], id=40))
+        board.replace_run(replace(RUNS[2], id=40))
         await until(pilot, lambda: "1 in flight" in text_of(pilot.app) and "Passed: 3 tests" in text_of(pilot.app))
-        board.replace_run(dataclasses.replace(RUNS[2], id=41))
+        board.replace_run(replace(RUNS[2], id=41))
         await until(pilot, lambda: any("Run 41" in toast for toast in toasts(pilot)))
         assert not any("Run 40" in toast for toast in toasts(pilot))
 
@@ -878,20 +878,18 @@ async def test_no_error_of_the_board_ends_the_app(keys: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_hostile_text_is_shown_as_text(size: tuple[int, int]) -> None:
-    evil = dataclasses.replace(
+    evil = replace(
         run(41, RunState.RUNNING, reason=HOSTILE, source=HOSTILE, node=HOSTILE),
         file_name=HOSTILE,
         user=HOSTILE,
         partition=HOSTILE,
     )
     failed = run(40, RunState.FINISHED, verdict=Verdict.WRONG_VALUE, message=HOSTILE)
-    board = FakeBoard(
-        runs=(evil, failed), tasks=[dataclasses.replace(TASKS[-1], description=f"# {HOSTILE}\n\n{HOSTILE}")]
-    )
+    board = FakeBoard(runs=(evil, failed), tasks=[replace(TASKS[-1], description=f"# {HOSTILE}\n\n{HOSTILE}")])
     board.user = HOSTILE
     board.logs[41] = HOSTILE
     board.failures["gpus"] = SchedulerError(HOSTILE, hint=HOSTILE)
-    board.boards["H100"] = (dataclasses.replace(board.boards["H100"][0], user=HOSTILE, file_name=HOSTILE),)
+    board.boards["H100"] = (replace(board.boards["H100"][0], user=HOSTILE, file_name=HOSTILE),)
     ways = [
         (),
         ("r",),
@@ -981,7 +979,7 @@ async def test_a_beat_that_comes_while_the_app_closes_is_harmless() -> None:
 
 
 async def test_the_facts_of_a_task_name_all_languages_that_it_takes() -> None:
-    several = dataclasses.replace(TASKS[0], languages=tuple(Language))
+    several = replace(TASKS[0], languages=tuple(Language))
     async with app_on(FakeBoard(tasks=(several,))).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         shown = text_of(pilot.app)
@@ -992,10 +990,7 @@ async def test_the_facts_of_a_task_name_all_languages_that_it_takes() -> None:
 async def test_the_form_says_what_may_be_wrong_with_a_gpu_that_is_up() -> None:
     class Warned(FakeBoard):
         def gpu_statuses(self) -> list[GpuStatus]:
-            return [
-                dataclasses.replace(status, warning="gpus.H100.python is no program")
-                for status in super().gpu_statuses()
-            ]
+            return [replace(status, warning="gpus.H100.python is no program") for status in super().gpu_statuses()]
 
     async with app_on(Warned()).run_test(size=(120, 24)) as pilot:
         await press(pilot, "s")

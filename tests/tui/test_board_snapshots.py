@@ -1,6 +1,5 @@
 """What the boards, the feed and the comparison look like in their states."""
 
-import dataclasses
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_board import NOW, FakeBoard, standing
 from tests.tui.test_compare_screen import Timed
 from tests.tui.test_feed_screen import entries
+from tests.values import replace
 
 SIZES = pytest.mark.parametrize(
     "size", [(60, 16), (80, 24), (120, 40), (200, 60)], ids=lambda size: "x".join(map(str, size))
@@ -42,8 +42,8 @@ def full() -> Timed:
         )
         for place in range(100)
     ]
-    rows[0] = dataclasses.replace(rows[0], submission=17)
-    rows[60] = dataclasses.replace(rows[60], submission=19)
+    rows[0] = replace(rows[0], submission=17)
+    rows[60] = replace(rows[60], submission=19)
     board.boards["H100"] = tuple(rows)
     board.entries = entries(40)
     times_us = (118, 96, 104, 61, 58.5, 66, 44.1, 40.2, 47, 33.3, 31.9, 29)
@@ -73,7 +73,7 @@ def close() -> FakeBoard:
     times_ms = ((1.9, 2.1, 2.4), (2.2, 2.3, 2.6), (2.99, 3.0, 3.01), (0.99, 12.3, 14.1), (100, 123, 456))
     users = ("bob", "ada", "carol", "dmitri-with-a-long-name", "eve")
     rows = [
-        dataclasses.replace(
+        replace(
             standing(place, user, middle / 1e3, 1000 + place, 3 * place),
             interval=Interval(low / 1e3, high / 1e3),
             overlaps_above=user in ("ada", "dmitri-with-a-long-name"),

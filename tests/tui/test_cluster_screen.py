@@ -1,6 +1,5 @@
 """The screen of the GPUs: what is free, who waits, and what stays known of a cluster that falls silent."""
 
-import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -15,6 +14,7 @@ from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import A100, H100, L4, NOW, FakeBoard, run
+from tests.values import replace
 
 
 class Changing(FakeBoard):
@@ -107,7 +107,7 @@ async def test_a_gpu_leads_to_its_runs_and_back() -> None:
 
 async def test_what_a_gpus_jobs_ask_for_is_told() -> None:
     gpu = with_options(
-        dataclasses.replace(H100, time_limit_seconds=1200),
+        replace(H100, time_limit_seconds=1200),
         request=Request(RequestStyle.GRES, "gpu:h100:1"),
         account="kernels",
         exclusive=True,

@@ -1,6 +1,5 @@
 """Two submissions beside each other: how they are chosen, and their times."""
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from hpc_board.tui.screens.runs import RunsScreen
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import FakeBoard, result, run
 from tests.unit.recorded import recorded, result_of, timed_case
+from tests.values import replace
 
 SOURCES = {
     19: b"import torch\n\n\ndef custom_kernel(data):\n    a, b = data\n    return a + b\n",
@@ -40,9 +40,9 @@ class Timed(FakeBoard):
         }
         results = {number: result(each) for number, each in runs.items()}
         faster = [
-            dataclasses.replace(
+            replace(
                 case,
-                timing=dataclasses.replace(
+                timing=replace(
                     case.timing,
                     median_ns=case.timing.median_ns * 0.8,
                     samples_ns=tuple(sample * 0.8 for sample in case.timing.samples_ns),
@@ -52,7 +52,7 @@ class Timed(FakeBoard):
             else case
             for case in results[17].cases
         ]
-        results[17] = dataclasses.replace(results[17], cases=tuple(faster))
+        results[17] = replace(results[17], cases=tuple(faster))
         first, second = results[one], results[other]
         difference = compared(first.cases, second.cases, Ranking.GEOM)
         return [Compared((runs[one], runs[other]), (first, second), difference)]

@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -39,6 +38,7 @@ from tests.tmux import Tmux, shown_in, tmux_server
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, RUNS, FakeBoard
 from tests.tui.test_terminal import on_a_terminal
+from tests.values import replace
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,8 +1,5 @@
 """The roofs of a device and the benchmarks of a run below them, as drawn and as said in words."""
 
-import dataclasses
-
-import msgspec
 import pytest
 from rich.console import Group
 from rich.text import Text
@@ -14,6 +11,7 @@ from hpc_board.tui.leader import Best
 from hpc_board.tui.widgets.roofline import BEST, OWN, REFERENCE, Measured, measured, roofline, roofline_lines, words
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_board import FakeBoard
+from tests.values import replace
 
 DEVICE = "NVIDIA H100 80GB HBM3"
 PEAK = Peak(1e12, 100e12)
@@ -29,10 +27,10 @@ class Roofed(FakeBoard):
         # As of products of matrices with 512, 2048 and 8192 rows: the small one moves more than it computes.
         own_ns, reference_ns = (2.1e3, 1.5e4, 9e5), (3.9e3, 2.4e4, 1.3e6)
         cases = [
-            dataclasses.replace(
+            replace(
                 case,
                 work=Work(6 * 512**2 * 16**case.index, 2 * 512**3 * 64**case.index),
-                timing=dataclasses.replace(
+                timing=replace(
                     case.timing,
                     median_ns=own_ns[case.index] * (0.75 if run == 34 else 1),
                     baseline_ns=reference_ns[case.index],
@@ -42,7 +40,7 @@ class Roofed(FakeBoard):
             else case
             for case in told.cases
         ]
-        return dataclasses.replace(told, cases=tuple(cases), provenance={**told.provenance, "gpu_name": DEVICE})
+        return replace(told, cases=tuple(cases), provenance={**told.provenance, "gpu_name": DEVICE})
 
 
 def case(operations: float, *, memory_bytes: float = 1e9, number: int = 1, **times_ns: float) -> Measured:
@@ -56,7 +54,7 @@ def plain(lines: list[Text]) -> list[str]:
 def test_a_point_at_its_peak_lies_on_the_roof_and_one_that_is_slower_below_it() -> None:
     at_peak, slower = case(1e9, o=1e6), case(1e9, o=1e8)
     top = plain(roofline_lines([at_peak], PEAK, 60, 8))
-    low = plain(roofline_lines([at_peak, msgspec.structs.replace(slower, number=2)], PEAK, 60, 8))
+    low = plain(roofline_lines([at_peak, replace(slower, number=2)], PEAK, 60, 8))
     column = next(line.index("o", 10) for line in top if "o" in line[10:])
     beside = next(line for line in top if "o" in line[10:])
     assert {beside[column - 1], beside[column + 1]} & set("⣀⡠⠤⠔⠒⠊⠉")
@@ -121,11 +119,11 @@ def test_only_the_same_cases_of_the_best_run_are_compared() -> None:
     told = Roofed().result(39)
     assert told is not None
     best = Best(34, "bob", told.cases)
-    other = Best(34, "bob", tuple(dataclasses.replace(each, spec="another") for each in told.cases))
+    other = Best(34, "bob", tuple(replace(each, spec="another") for each in told.cases))
     assert [set(each.times_ns) for each in measured(told, best)] == [{OWN, BEST, REFERENCE}] * 3
     assert [set(each.times_ns) for each in measured(told, other)] == [{OWN, REFERENCE}] * 3
-    failed = [dataclasses.replace(each, work=None) for each in told.cases]
-    assert measured(dataclasses.replace(told, cases=tuple[Case, ...](failed)), best) == ()
+    failed = [replace(each, work=None) for each in told.cases]
+    assert measured(replace(told, cases=tuple[Case, ...](failed)), best) == ()
 
 
 async def test_a_run_has_a_page_with_the_roofs_beside_the_best_of_its_board() -> None:

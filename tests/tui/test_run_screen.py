@@ -1,6 +1,5 @@
 """The screen of one run: its pages, its log, and what to do about a run that did not pass."""
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.text_pane import LogView, TextPane
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import RUNS, FakeBoard, InRows, result, run, timing
+from tests.values import replace
 
 HOSTILE = "[bold red]loud[/] \x1b]0;title\x07\x1b[31mred \x9b2J \u202eright"
 
@@ -31,7 +31,7 @@ class Telling(FakeBoard):
     """Has one run with this result."""
 
     def __init__(self, told: Result, **changes: object) -> None:
-        super().__init__(runs=[dataclasses.replace(RUNS[3], **changes)])  # type: ignore[arg-type]
+        super().__init__(runs=[replace(RUNS[3], **changes)])
         self.told = told
 
     def result(self, run: int) -> Result | None:
@@ -155,7 +155,7 @@ def test_odd_samples_make_no_histogram_fail(samples: list[float]) -> None:
 
 
 async def test_a_run_that_printed_nothing_leaves_the_whole_width_to_its_times() -> None:
-    board = Telling(dataclasses.replace(result(RUNS[3]), stdout=Log(""), stderr=Log("")))
+    board = Telling(replace(result(RUNS[3]), stdout=Log(""), stderr=Log("")))
     board.known_runs = [RUNS[3]]
     board.logs = {}
     async with app_on(board).run_test(size=(120, 40)) as pilot:
@@ -177,9 +177,7 @@ async def test_a_run_that_printed_nothing_leaves_the_whole_width_to_its_times() 
 
 
 async def test_what_the_compiler_and_the_profiler_said_have_pages() -> None:
-    told = dataclasses.replace(
-        result(RUNS[3]), build=Log("nvcc: warning one\n"), profile=Log("sm__throughput 83 %\n" + HOSTILE)
-    )
+    told = replace(result(RUNS[3]), build=Log("nvcc: warning one\n"), profile=Log("sm__throughput 83 %\n" + HOSTILE))
     async with app_on(Telling(told)).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "enter", "4")
@@ -356,14 +354,14 @@ async def test_nothing_is_to_be_done_about_a_run_that_passed_or_goes_on() -> Non
     ],
 )
 def test_the_command_that_repeats_a_case_is_quoted(changes: dict[str, object], device: Device, expected: str) -> None:
-    steps = next_steps(dataclasses.replace(RUNS[3], **changes), result(RUNS[3]), device)  # type: ignore[arg-type]
+    steps = next_steps(replace(RUNS[3], **changes), result(RUNS[3]), device)
     assert steps is not None
     assert steps.commands[1] == f"hpc-board task test vectoradd {expected}"
 
 
 def test_a_benchmark_that_failed_is_repeated_in_its_own_mode() -> None:
     failed = run(50, RunState.FINISHED, mode=Mode.RANKED, verdict=Verdict.UNSTABLE)
-    told = dataclasses.replace(
+    told = replace(
         result(failed), cases=(Case("benchmark", 1, "size: 9", Verdict.UNSTABLE, "clock fell", timing(1e3)),)
     )
     steps = next_steps(failed, told, Device.CPU)
@@ -381,7 +379,7 @@ def test_every_end_without_a_result_has_next_steps(state: RunState) -> None:
 
 
 async def test_a_watched_file_is_reached_from_a_failed_run(kernel: Path) -> None:
-    board = FakeBoard(runs=[dataclasses.replace(RUNS[3], file_name="kernel.py")])
+    board = FakeBoard(runs=[replace(RUNS[3], file_name="kernel.py")])
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "escape", "r", "enter", "f")
@@ -395,18 +393,18 @@ async def test_a_watched_file_is_reached_from_a_failed_run(kernel: Path) -> None
     ids="".join,
 )
 async def test_hostile_text_is_shown_as_text(keys: tuple[str, ...]) -> None:
-    failed = dataclasses.replace(
+    failed = replace(
         run(40, RunState.FINISHED, verdict=Verdict.WRONG_VALUE, message=HOSTILE, node=HOSTILE, source=HOSTILE),
         file_name=HOSTILE,
         token=HOSTILE,
         cluster=HOSTILE,
         note=HOSTILE,
     )
-    queued = dataclasses.replace(run(41, RunState.QUEUED, reason=HOSTILE, note="red"), user=HOSTILE)
+    queued = replace(run(41, RunState.QUEUED, reason=HOSTILE, note="red"), user=HOSTILE)
     case = Case("test", 0, HOSTILE, Verdict.WRONG_VALUE, HOSTILE)
-    board = Telling(dataclasses.replace(result(failed), cases=(case,), message=HOSTILE, stdout=Log(HOSTILE)))
+    board = Telling(replace(result(failed), cases=(case,), message=HOSTILE, stdout=Log(HOSTILE)))
     board.known_runs = [failed, queued]
-    board.known_gpus = (with_options(dataclasses.replace(board.known_gpus[0], partition=HOSTILE), account=HOSTILE),)
+    board.known_gpus = (with_options(replace(board.known_gpus[0], partition=HOSTILE), account=HOSTILE),)
     async with app_on(board).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "r", *keys)

@@ -1,6 +1,5 @@
 """What the screens around runs look like in their states: the list, one run, the form, the watch and the cluster."""
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from hpc_board.tui.screens.watch import WatchScreen
 from tests.tui.driving import app_on, press, settled, until
 from tests.tui.fake_board import A100, H100, L4, RUNS, FakeBoard, InRows
 from tests.tui.test_roofline import Roofed
+from tests.values import replace
 
 SIZES = pytest.mark.parametrize(
     "size", [(60, 16), (80, 24), (120, 40), (200, 60)], ids=lambda size: "x".join(map(str, size))
@@ -43,7 +43,7 @@ class WithReports(FakeBoard):
             return None
         build = "submission.cu(12): warning #177-D: variable was declared but never referenced\n" * 3
         profile = "".join(f"{name:<40} {value:>8} %\n" for name, value in (("SM throughput", 83), ("DRAM", 41)))
-        return dataclasses.replace(told, build=Log(build), profile=Log(profile))
+        return replace(told, build=Log(build), profile=Log(profile))
 
 
 def driven(*keys: str) -> Callable[[Pilot[Any]], Any]:
@@ -111,7 +111,7 @@ def test_a_watch_looks_as_designed(
         await until(pilot, lambda: screen._began)
         kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n# saved\n")
         await until(pilot, lambda: bool(board.sent))
-        board.replace_run(dataclasses.replace(RUNS[3], id=1))
+        board.replace_run(replace(RUNS[3], id=1))
         screen.look_again()
         await until(pilot, lambda: bool(screen._runs) and screen._runs[0].state.ended)
         await settled(pilot)

@@ -1,6 +1,5 @@
 """The screen of the runs: narrowing it down, turning its pages, sending a file again."""
 
-import dataclasses
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid, Row
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run
+from tests.values import replace
 
 
 def listed(app: Any) -> list[str]:
@@ -207,7 +207,7 @@ async def test_runs_that_could_never_be_read_are_asked_for_again() -> None:
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])
 async def test_filter_table_and_details_fit(size: tuple[int, int]) -> None:
-    hurt = dataclasses.replace(run(41, RunState.QUEUED), note="x" * 400)
+    hurt = replace(run(41, RunState.QUEUED), note="x" * 400)
     async with app_on(FakeBoard(runs=(hurt,))).run_test(size=size) as pilot:
         await settled(pilot)
         await press(pilot, "r", "slash", "x")

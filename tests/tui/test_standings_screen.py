@@ -1,6 +1,5 @@
 """The boards of a task: pages of them, one's own row, what stands between the ranks, and the ways on from there."""
 
-import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -18,6 +17,7 @@ from hpc_board.tui.screens.trend import TrendScreen
 from hpc_board.tui.widgets.board_pane import BoardPane, Placed, with_marks
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run, standing
+from tests.values import replace
 
 REFERENCE = Mark(MarkKind.REFERENCE, "reference", 44e-6, 17, 34, NOW)
 MILESTONE = Mark(MarkKind.MILESTONE, "float4", 11.9e-6, 5, 5, NOW - timedelta(days=3), "float4.py")
@@ -51,7 +51,7 @@ def rows(first: int, count: int) -> list[Placed]:
 
 
 def test_marks_stand_where_their_times_belong() -> None:
-    marks = tuple(dataclasses.replace(REFERENCE, name=str(at), score_s=at) for at in (0.5, 2.0, 2.5, 11.0, 200.0))
+    marks = tuple(replace(REFERENCE, name=str(at), score_s=at) for at in (0.5, 2.0, 2.5, 11.0, 200.0))
     middle = with_marks(rows(0, 10), marks, above=False, below=True)
     names = [each.name if isinstance(each, Mark) else each.run for _, each in middle]
     assert names == ["0.5", 0, 1, "2.0", "2.5", *range(2, 10)]
@@ -117,7 +117,7 @@ async def test_runs_that_were_removed_stand_below_with_the_reason() -> None:
     board = FakeBoard()
     removed = run(31, RunState.FINISHED, verdict=Verdict.PASS, score_s=1e-6)
     removal = Removal("root", NOW, "hard-coded [bold]answer[/bold]")
-    board.removed_runs = (dataclasses.replace(removed, remarks=Remarks(removal=removal)),)
+    board.removed_runs = (replace(removed, remarks=Remarks(removal=removal)),)
     board.known_runs.append(removed)
     async with app_on(board).run_test(size=(120, 30)) as pilot:
         await settled(pilot)

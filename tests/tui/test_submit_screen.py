@@ -1,6 +1,5 @@
 """The form, the watch over a file, and what the form says of headers, queues and scripts."""
 
-import dataclasses
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.script_notes import unusual
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import A100, H100, L4, NOW, FakeBoard, run
+from tests.values import replace
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ async def test_the_form_says_what_the_header_asks_for(kernel: Path, header: str,
 
 async def test_the_form_says_when_those_who_wait_are_expected_to_start(kernel: Path) -> None:
     waiting = run(50, RunState.QUEUED, gpu="A100")
-    later = dataclasses.replace(waiting, status=dataclasses.replace(waiting.status, expected_start=NOW))
+    later = replace(waiting, status=replace(waiting.status, expected_start=NOW))
     runs = [
-        dataclasses.replace(later, id=51 + index, status=dataclasses.replace(later.status, expected_start=NOW + wait))
+        replace(later, id=51 + index, status=replace(later.status, expected_start=NOW + wait))
         for index, wait in enumerate((timedelta(minutes=5), timedelta(minutes=25), timedelta(minutes=15)))
     ]
     async with app_on(FakeBoard(runs=[*runs, waiting]), kernel).run_test(size=(80, 24)) as pilot:
@@ -83,7 +83,7 @@ async def test_without_a_file_that_was_sent_no_last_folders_are_offered() -> Non
 
 
 def test_what_is_unusual_about_a_script_is_told_with_its_lines() -> None:
-    gpu = dataclasses.replace(
+    gpu = replace(
         with_options(H100, sbatch=("--comment=kernels", "--qos"), exclusive=True, reservation="class"),
         template="/etc/own.sh.j2",
         container=JobContainer(ContainerRuntime.APPTAINER, "/shared/kernels.sif"),
@@ -140,9 +140,7 @@ async def test_a_saved_file_is_sent_in_mode_test_until_one_leaves(
         await until(pilot, lambda: "saved: runs 1 and 2 come first" in text_of(pilot.app))
         kernel.write_text(f"{header}# three\n")
         for number in (1, 2):
-            board.replace_run(
-                dataclasses.replace(run(number, RunState.FINISHED, verdict=Verdict.WRONG_VALUE), mode=Mode.TEST)
-            )
+            board.replace_run(replace(run(number, RunState.FINISHED, verdict=Verdict.WRONG_VALUE), mode=Mode.TEST))
         await until(pilot, lambda: len(board.sent) == 2)
         assert "# three" in board.sent[1].source.text
         await until(pilot, lambda: "wrong value" in text_of(pilot.app))

@@ -1,6 +1,5 @@
 """The tasks as a user finds, reads and begins them: every test drives the app through its keys and reads its screen."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -18,16 +17,15 @@ from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, TASKS, FakeBoard
+from tests.values import replace
 
 TEMPLATE = "import torch\n\n\ndef custom_kernel(data):\n    return data\n"
 REFERENCE = "def ref_kernel(data):\n    return data  # [bold]right[/bold]\n"
 
 
 def board_with_code() -> FakeBoard:
-    files = tuple(
-        dataclasses.replace(file, text=REFERENCE) if file.name == "reference.py" else file for file in TASKS[-1].files
-    )
-    vectoradd = dataclasses.replace(TASKS[-1], templates={"Python": TEMPLATE}, files=files)
+    files = tuple(replace(file, text=REFERENCE) if file.name == "reference.py" else file for file in TASKS[-1].files)
+    vectoradd = replace(TASKS[-1], templates={"Python": TEMPLATE}, files=files)
     return FakeBoard(tasks=(*TASKS[:-1], vectoradd))
 
 
@@ -52,7 +50,7 @@ async def test_words_narrow_the_list_as_they_are_typed_and_escape_shows_all_agai
 
 async def test_a_search_leaves_the_cursor_on_the_task_whose_name_was_typed() -> None:
     named = [
-        dataclasses.replace(TASKS[0], name=name, description=words)
+        replace(TASKS[0], name=name, description=words)
         for name, words in (
             ("gelu", "Beside softsign."),
             ("softsign_py", ""),

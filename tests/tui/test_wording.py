@@ -1,6 +1,5 @@
 """How values are put into few words, and how paths are completed."""
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from hpc_board.tui.formatting import MODE_HELP, RANKED_BY, languages, listing, s
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.widgets.path_input import completion
 from tests.tui.fake_board import NOW, TASKS, run
+from tests.values import replace
 
 
 @pytest.mark.parametrize("run_state", RunState)

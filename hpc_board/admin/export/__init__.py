@@ -1,9 +1,10 @@
 """Exports of a board: its runs as CSV, JSON or Parquet, and its standings as a web page."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import IO
+
+import msgspec
 
 from hpc_board.admin.export.columns import columns
 from hpc_board.errors import InputError
@@ -15,16 +16,14 @@ CSV, JSON, PARQUET, HTML = "csv", "json", "parquet", "html"
 FORMATS = (CSV, JSON, PARQUET, HTML)
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """The result of an export: the numbers of runs and of leaderboards with ranked users."""
 
     runs: int
     boards: int
 
 
-@dataclass(frozen=True)
-class Export:
+class Export(msgspec.Struct, frozen=True):
     """A requested export: its contents and its format.
 
     `tasks` are the existing ones, by their names; those that are `kept_back` are not on a public page.

@@ -1,10 +1,11 @@
 """The columns of exported runs: their names, types and meanings. Columns are added at the end, never renamed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
+
+import msgspec
 
 from hpc_board.domain.moderation import Remarks, Removal, Rerun
 from hpc_board.domain.run import RunState
@@ -28,8 +29,7 @@ class Kind(StrEnum):
     MOMENT = "moment"
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One column: its name, its type, its meaning, and its value from a row of the store."""
 
     name: str

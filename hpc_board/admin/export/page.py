@@ -4,12 +4,13 @@ import hashlib
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
+
+import msgspec
 
 from hpc_board import __version__
 from hpc_board.admin.export.chart import chart, records
@@ -48,8 +49,7 @@ _RANKED_BY = {
 }
 
 
-@dataclass(frozen=True)
-class _Cell:
+class _Cell(msgspec.Struct, frozen=True):
     """A cell of a column: `order` is the value that it is sorted by."""
 
     drawn: Drawn
@@ -57,8 +57,7 @@ class _Cell:
     text: str
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(msgspec.Struct, frozen=True):
     """A row of a table: its cells, and for those that show more, lines `below` the name and the interval of the time.
 
     `kind` is the class of the row, "first" or "beside" the ranks.
@@ -72,8 +71,7 @@ class _Row:
     at: datetime
 
 
-@dataclass(frozen=True)
-class _Board:
+class _Board(msgspec.Struct, frozen=True):
     """The table of a task on a GPU; `chart` is SVG, or empty."""
 
     gpu: str
@@ -83,8 +81,7 @@ class _Board:
     remarks: Sequence[str]
 
 
-@dataclass(frozen=True)
-class _Section:
+class _Section(msgspec.Struct, frozen=True):
     """A task on the page with its boards; `task` is None of one that has left the settings.
 
     Each second part of `description` is code.

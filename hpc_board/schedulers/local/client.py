@@ -9,6 +9,8 @@ from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
+
 import hpc_board
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
@@ -25,7 +27,7 @@ LOG_BYTES_MAX = 256 * 1024
 """The size from which the spoolers' log is begun anew."""
 
 _SPOOLER = (
-    "import sys; sys.path.append(sys.argv[1]); from hpc_board.schedulers.local.spooler import main; main(sys.argv[2:])"
+    "import sys; sys.path += sys.argv[1:3]; from hpc_board.schedulers.local.spooler import main; main(sys.argv[3:])"
 )
 _START_PATIENCE_SECONDS = 60
 
@@ -177,14 +179,15 @@ class LocalScheduler:
         return True
 
     def _run_spooler(self, slot: Slot, serving: int) -> None:
-        package = Path(hpc_board.__file__).absolute().parents[1]
+        # Without the site module, which reads every package's start-up files, Python finds these two alone.
+        packages = [str(Path(file).absolute().parents[1]) for file in (hpc_board.__file__, msgspec.__file__)]
         queue = [str(self._queue.folder), self._queue.host, str(self._queue.devices)]
         place = [*queue, slot.pool, slot.device, str(serving)]
         with self._log.open("ab") as log:
             if log.tell() > LOG_BYTES_MAX:
                 log.truncate(0)
             subprocess.run(
-                [sys.executable, "-I", "-S", "-c", _SPOOLER, str(package), *place],
+                [sys.executable, "-I", "-S", "-c", _SPOOLER, *packages, *place],
                 check=True,
                 cwd="/",
                 env={name: os.environ[name] for name in JOB_VARIABLES if name in os.environ},

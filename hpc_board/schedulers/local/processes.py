@@ -5,8 +5,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 TERM_GRACE_SECONDS = 5.0
 """The time between SIGTERM and SIGKILL."""
@@ -16,8 +17,7 @@ _PAUSE_SECONDS = 0.05
 _PROC = Path("/proc")
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(msgspec.Struct, frozen=True):
     """A process that has not ended; the pair of `pid` and `start_ticks` belongs to it alone until the next boot."""
 
     pid: int

@@ -3,9 +3,10 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, TypeVar
+
+import msgspec
 
 from hpc_board.domain.run import JobState
 from hpc_board.model.gpu import Device
@@ -25,8 +26,7 @@ class DamagedRecord(Exception):
     """A file in the queue that this program cannot have written."""
 
 
-@dataclass(frozen=True)
-class Ticket:
+class Ticket(msgspec.Struct, frozen=True):
     """`job.json`: the job to run, its machine and its pool.
 
     `environment` is the part of the submitter's environment that the job gets, as from a login shell on a cluster.
@@ -43,8 +43,7 @@ class Ticket:
     environment: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """`started.json`: the leader of the job's session, told apart from a later process with the same number.
 
     `start_ticks` is the leader's start time as the kernel counts it, `monotonic_s` the clock at the start; both mean
@@ -58,8 +57,7 @@ class Start:
     monotonic_s: float
 
 
-@dataclass(frozen=True)
-class End:
+class End(msgspec.Struct, frozen=True):
     """`end.json`: the end of the job. `exit_code` is negative for a signal, None if it is unknown."""
 
     state: str
@@ -67,8 +65,7 @@ class End:
     exit_code: int | None
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """Everything that the queue knows of one job."""
 
     ticket: Ticket
@@ -82,7 +79,7 @@ Record = TypeVar("Record", Ticket, Start, End)
 
 def encoded(record: Ticket | Start | End) -> bytes:
     """Return the record as the text of its file."""
-    return json.dumps(asdict(record), indent=1).encode()
+    return json.dumps(msgspec.structs.asdict(record), indent=1).encode()
 
 
 def ticket(data: bytes) -> Ticket:
@@ -135,7 +132,7 @@ def _decoded(data: bytes, kind: type[Record]) -> Record:
         document: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise DamagedRecord("not JSON") from error
-    if not isinstance(document, dict) or document.keys() != {field.name for field in fields(kind)}:
+    if not isinstance(document, dict) or document.keys() != set(kind.__struct_fields__):
         raise DamagedRecord(f"not the keys of a {kind.__name__.lower()}")
     for name, value in document.items():
         if not _fits(name, value):

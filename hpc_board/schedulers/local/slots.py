@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from hpc_board.model.gpu import Device
 
@@ -10,8 +11,7 @@ VISIBLE = {Device.CUDA: "CUDA_VISIBLE_DEVICES", Device.HIP: "HIP_VISIBLE_DEVICES
 """The environment variable by which each kind of GPU is shown to a process or hidden from it."""
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(msgspec.Struct, frozen=True):
     """One device of a pool: an index, or whatever else the variables in `VISIBLE` take."""
 
     pool: str

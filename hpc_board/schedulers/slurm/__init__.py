@@ -1,8 +1,11 @@
 """Slurm, by its commands: sbatch, squeue, sacct, scancel and sinfo with text formats, on any release from 21.08 up."""
 
-from dataclasses import dataclass, replace
+import dataclasses
 from enum import StrEnum
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from hpc_board.model.gpu import Cluster, Gpu
 
@@ -18,24 +21,21 @@ class RequestStyle(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """A request for GPUs, for example style gres with value "gpu:h100:1"."""
 
     style: RequestStyle = RequestStyle.NONE
     value: str = ""
 
 
-@dataclass(frozen=True)
-class ClusterOptions:
+class ClusterOptions(msgspec.Struct, frozen=True):
     """The keys of a cluster that are Slurm's own; `pyslurm_python` is "" for the Python that runs hpc-board."""
 
     client: str = "cli"
     pyslurm_python: str = ""
 
 
-@dataclass(frozen=True)
-class GpuOptions:
+class GpuOptions(msgspec.Struct, frozen=True):
     """The keys of a GPU that are Slurm's own, without its partition."""
 
     request: Request = Request()
@@ -66,4 +66,4 @@ def gpu_options(gpu: Gpu) -> GpuOptions:
 
 def with_options(gpu: Gpu, **changes: Any) -> Gpu:
     """Return `gpu` with some of its own keys changed."""
-    return replace(gpu, scheduler_options=replace(gpu_options(gpu), **changes))
+    return dataclasses.replace(gpu, scheduler_options=replace(gpu_options(gpu), **changes))

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+import msgspec
 
 from hpc_board.domain.run import JobState, JobStatus, array_of
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
@@ -59,8 +60,7 @@ class _AccountingAbsentError(Exception):
     """The cluster keeps no accounts, or has no sacct here; the message says which."""
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """The controller's list of jobs, and its source: "squeue" or "pyslurm"."""
 
     source: str

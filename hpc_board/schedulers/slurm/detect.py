@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from hpc_board.domain.cluster_info import ClusterInfo, ClusterNode, Partition
 from hpc_board.errors import SchedulerError, SchedulerRefused

@@ -6,8 +6,10 @@ looks like a fact. The same cluster gives the same text.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+import msgspec
+from msgspec.structs import replace
 
 from hpc_board.domain.cluster_info import ClusterInfo, ClusterNode, Partition
 from hpc_board.domain.gpu_names import MODELS, Model, board_name, parse_gpu_name, parse_gpu_names
@@ -24,8 +26,7 @@ _SHORT_SECONDS = 3600
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+:=-]{0,120}")
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(msgspec.Struct, frozen=True):
     """GPUs that Slurm does not tell apart for a job; `candidates` are the models that features name."""
 
     type: str
@@ -43,8 +44,7 @@ class _Kind:
         return board_name([self.model.name if self.model else "MIG", self.mig])
 
 
-@dataclass(frozen=True)
-class _Offer:
+class _Offer(msgspec.Struct, frozen=True):
     """GPUs of one kind in one partition; `others` are partitions that have some of the same nodes."""
 
     kind: _Kind

@@ -1,7 +1,8 @@
 """Slurm's notation for generic resources: "gpu:h100:2(S:0-1),nvme:no_consume:1"."""
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from hpc_board.schedulers.slurm import Request, RequestStyle
 
@@ -10,8 +11,7 @@ _COUNT = re.compile(r"([0-9]{1,9})([KMGTP]?)", re.IGNORECASE | re.ASCII)
 _FACTORS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 
 
-@dataclass(frozen=True)
-class Gres:
+class Gres(msgspec.Struct, frozen=True):
     """A number of generic resources of one name, and of one type where the site has given it any."""
 
     name: str

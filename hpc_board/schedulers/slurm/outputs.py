@@ -1,9 +1,10 @@
 """Parsers of the output of Slurm's commands, each beside the format that the command gets."""
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
+
+import msgspec
 
 from hpc_board.errors import SchedulerError
 from hpc_board.model.text import one_line
@@ -28,8 +29,7 @@ ARRAY_TASKS_MAX: Final = 1000
 """The maximum number of tasks in one of our arrays on any cluster: Slurm's own default, less one."""
 
 
-@dataclass(frozen=True)
-class QueueRow:
+class QueueRow(msgspec.Struct, frozen=True):
     """A job as squeue lists it. `start` is when it started or, of a waiting job, is expected to; None if unknown.
 
     `restarts` counts how often Slurm put it back into the queue, where that is told.
@@ -45,8 +45,7 @@ class QueueRow:
     restarts: int = 0
 
 
-@dataclass(frozen=True)
-class AccountRow:
+class AccountRow(msgspec.Struct, frozen=True):
     """A job as sacct lists it; a requeued job has one row for each attempt, told apart by `submitted_at`."""
 
     job_id: str
@@ -57,8 +56,7 @@ class AccountRow:
     node: str
 
 
-@dataclass(frozen=True)
-class NodeRow:
+class NodeRow(msgspec.Struct, frozen=True):
     """A node as sinfo lists it, once for each of its partitions."""
 
     node: str

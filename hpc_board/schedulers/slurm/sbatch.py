@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Device, Gpu

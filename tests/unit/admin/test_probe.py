@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from hpc_board.schedulers.slurm.rehearsal import rehearse
 from hpc_board.settings import Settings
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import recorded
+from tests.values import replace
 
 CLUSTER = Cluster("main", "slurm", poll_seconds=0.05)
 TYPED = GpuOptions(Request(RequestStyle.GRES, "gpu:h100:1"))

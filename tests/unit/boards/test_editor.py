@@ -11,7 +11,6 @@ import time
 import zipfile
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from hpc_board.report.boards import changes_table
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store import boards as stored_boards
 from tests.unit.recorded import AT, Recorded, recorded, result_of, status_of, timed_case
+from tests.values import replace
 
 ROLES = "roles: {admins: [root-of-boards], creators: [ada, bob]}\n"
 REFERENCE = (

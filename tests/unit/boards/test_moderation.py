@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ from hpc_board.store import NewRun, NewSubmission, RunQuery, Store, decisions, s
 from hpc_board.store.runs import RunGateway
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, timed_case
+from tests.values import replace
 
 ADMIN = getpass.getuser()
 NOW = datetime(2030, 1, 2, 12, tzinfo=UTC)

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from hpc_board.store.rows import task_definition, task_value
 from tests.conftest import short_folder
 from tests.unit.recorded import recorded
 from tests.unit.users import NEEDS_ROOT, another_user
+from tests.values import replace
 
 MINIMAL = """\
 files:

@@ -1,6 +1,5 @@
 """What is said of runs that somebody stops waiting for."""
 
-from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 
@@ -11,6 +10,7 @@ from hpc_board.cli.follow import _Hindrances, _table, tell_unsent
 from hpc_board.domain.run import Run, RunState, Status
 from tests.unit.recorded import AT
 from tests.unit.report.test_report import run_of
+from tests.values import replace
 
 UNANSWERED = Status(RunState.SUBMITTING, AT, reason="not confirmed", source="sbatch \x1b[31mtimed out", unanswered=True)
 

@@ -3,7 +3,6 @@
 import getpass
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from hpc_board.schedulers import Job
 from hpc_board.schedulers.local.client import LocalScheduler
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.unit.recorded import AT, TASK, Recorded, recorded, result_of, row_case, status_of, timed_case
+from tests.values import replace
 
 ME = getpass.getuser()
 

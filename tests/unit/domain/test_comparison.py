@@ -6,7 +6,6 @@ import random
 import re
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from hpc_board.report.plain import plain
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.unit.recorded import AT, Recorded, recorded, result_of
 from tests.unit.report.test_report import finished
+from tests.values import replace
 
 MS = 1e6
 

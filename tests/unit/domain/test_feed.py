@@ -1,6 +1,5 @@
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -13,6 +12,7 @@ from hpc_board.errors import StorageError
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, NewSubmission, Store
+from tests.values import replace
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TASK = Task("softmax", Language.PY, "Exponentials.", (TaskFile("submission.py", None),))

@@ -1,6 +1,5 @@
 """What a job says of itself, and which of it is believed."""
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tests.harness.evaluations import a_task
 from tests.unit.recorded import AT, result_of
 from tests.unit.report.test_report import run_of
 from tests.unit.runs.test_reconciler import right_result, with_times, world_in
+from tests.values import replace
 
 COLLECTED_AT = AT + timedelta(minutes=30)
 

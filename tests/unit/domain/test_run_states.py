@@ -1,6 +1,5 @@
 """What becomes of a run without a result, by what the scheduler says of its job."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,6 +14,7 @@ from hpc_board.domain.run import (
     Status,
     next_status,
 )
+from tests.values import replace
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 QUEUED = Status(RunState.QUEUED, NOON, job_id="17")

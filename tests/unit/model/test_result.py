@@ -2,7 +2,6 @@
 
 import json
 import tracemalloc
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpc_board.model.result import TEXT_MAX, Case, Log, Result, ResultError, Timing, Verdict
+from tests.values import replace
 
 RESULT = Result(
     run=3,

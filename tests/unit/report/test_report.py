@@ -4,7 +4,6 @@ import re
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from hpc_board.report.tables import gpus_table, tasks_table
 from hpc_board.report.tasks import task_report
 from tests.unit.recorded import AT, result_of, row_case, status_of, timed_case
 from tests.unit.runs.test_reconciler import world_in
+from tests.values import replace
 
 HERE = Cluster("here", "local")
 H100 = Gpu("H100", HERE, Device.CUDA, partition="gpu-h100")
@@ -55,7 +55,7 @@ def run_of(state: RunState, **changes: object) -> Run:
         created_at=AT,
         status=status_of(state),
     )
-    return replace(run, **changes)  # type: ignore[arg-type]
+    return replace(run, **changes)
 
 
 def finished(result: Result, **changes: object) -> Run:
@@ -146,7 +146,7 @@ def test_of_what_a_kernel_prints_the_last_lines_are_shown_and_where_the_rest_is(
     stream: str, show: Callable[[Run, Result], tuple[Block, ...]]
 ) -> None:
     printed = "".join(f"{stream} {number}\n" for number in range(500))
-    result = replace(result_of(Verdict.WRONG_VALUE), **{stream: Log(printed)})  # type: ignore[arg-type]
+    result = replace(result_of(Verdict.WRONG_VALUE), **{stream: Log(printed)})
     text = text_of(show(finished(result), result))
     notice = "[... 480 lines left out; all of it: `hpc-board run 12 --log` ...]"
     assert f"--- {stream} ---\n{notice}\n{stream} 480\n" in text

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +16,7 @@ from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.runs.availability import Answer, AvailabilityCache
 from hpc_board.runs.backoff import Backoff, NextScan, ProgressCache
+from tests.values import replace
 
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 H100 = Gpu("H100", Cluster("main", "slurm"), Device.CUDA, partition="gpu")

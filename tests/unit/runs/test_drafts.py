@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.runs.drafts import Draft, Source, allowed_gpus, check_owner, draft, gpu, read_source
+from tests.values import replace
 
 MAIN = Cluster("main", "slurm")
 H100 = Gpu("H100", MAIN, Device.CUDA)

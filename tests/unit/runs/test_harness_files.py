@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from hpc_board.store import NewRun, NewSubmission
 from hpc_board.transport.local_files import LocalFiles
 from tests.harness.evaluations import a_task
 from tests.unit.runs.test_reconciler import CODE, HARNESS, World, _sha256, world_in
+from tests.values import replace
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """A template of the settings that cannot be rendered is an error of the settings, whatever goes wrong in it."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from hpc_board.errors import InputError
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.runs import job_folder
+from tests.values import replace
 
 TASK = Task("vector_add", Language.PY, "Add two vectors.", (TaskFile("submission.py", None),))
 CPU = Gpu("CPU", Cluster("here", "slurm"), Device.CPU, "cpu")

@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +31,7 @@ from hpc_board.store.runs import RunGateway
 from hpc_board.transport.local_files import LocalFiles
 from tests.conftest import short_folder
 from tests.harness.evaluations import a_task
+from tests.values import replace
 
 HARNESS = b"the harness"
 CODE = b"def custom_kernel(data): ...\n"

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from hpc_board.schedulers.scripted import Scripted, ScriptedArrays
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.harness.evaluations import a_task
 from tests.unit.runs.test_reconciler import CODE, HARNESS, _sha256, world_in
+from tests.values import replace
 
 
 def refuse(which: Callable[[Job], bool]) -> Callable[[Job], None]:

@@ -9,7 +9,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from hpc_board.schedulers.local.queue import Queue
 from hpc_board.schedulers.local.records import DamagedRecord, End, Start
 from hpc_board.schedulers.local.slots import Slot, slot_environment, slots
 from hpc_board.schedulers.local.spooler import GATE
+from tests.values import replace
 
 HERE = Cluster("here", "local")
 CPU = Gpu("CPU", HERE, Device.CPU)

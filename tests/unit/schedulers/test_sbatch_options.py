@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -16,6 +15,7 @@ from hpc_board.schedulers.slurm.sbatch import (
     time_limit,
     with_gpus,
 )
+from tests.values import replace
 
 CLUSTER = Cluster("main", "slurm")
 PLAIN = Gpu("H100", CLUSTER, Device.CUDA, "gpu-h100")

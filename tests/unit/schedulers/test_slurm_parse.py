@@ -1,7 +1,6 @@
 """The pure parts of the Slurm client, on what Slurm 22.05 printed and on what other sites print."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from hpc_board.schedulers.slurm.refusals import not_accepted
 from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
+from tests.values import replace
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"
 MEND = "; cancel it, and correct `{}` of this GPU in the settings ({})"

@@ -5,7 +5,6 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from hpc_board.model.result import INTERRUPTED, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import Store
 from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, status_of, timed_case
+from tests.values import replace
 
 TABLES = (
     *("codes", "tasks", "submissions", "runs", "events", "results", "documents", "cases", "partials"),

@@ -3,7 +3,6 @@
 import json
 import random
 import statistics
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.unit.recorded import AT, Recorded, recorded, result_of, status_of, timed_case
+from tests.values import replace
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +36,7 @@ from hpc_board.store.standings import StandingsGateway
 from tests.unit.open_database import OpenDatabase
 from tests.unit.recorded import row_case
 from tests.unit.users import another_user
+from tests.values import replace
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TASK = Task(

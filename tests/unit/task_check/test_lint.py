@@ -1,7 +1,6 @@
 """`hpc-board task check`: where a task comes from, what is said of it before it runs, and how the command ends."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from hpc_board.task_check.lint import Bounds, check
 from tests.harness.evaluations import REFERENCE, a_task
 from tests.harness.own_evals import own_task
 from tests.unit.recorded import Recorded, recorded, result_of, status_of
+from tests.values import replace
 
 DOCUMENT = """\
 files:
